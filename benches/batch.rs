@@ -14,7 +14,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use ensemble_core::store::Durability;
-use ensemble_runs::batch::{Batch, Columns, Decides, Driving, Row, Stop, given, of_json_lines};
+use ensemble_runs::batch::{
+    Batch, BatchEnd, BatchIdentity, BatchOptions, BatchRow, ColumnMapping, parse_json_lines, resolve_rows,
+};
 use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs, Trust};
 use support::{children_time, process_time, say};
 
@@ -30,12 +32,12 @@ result: {label: outputs.sorter.label}
 ";
 
 fn runs(folder: &std::path::Path) -> Runs {
-    let project = Project::at(folder).trusting(Trust::everything());
-    Runs::open(project, Host::system().unattended().sharing_models())
+    let project = Project::from_folder(folder).with_trust(Trust::trust_everything());
+    Runs::open(project, Host::from_system().without_operator().with_shared_models())
 }
 
 fn options() -> RunOptions {
-    RunOptions::default().durability(Durability::None)
+    RunOptions::default().with_durability(Durability::None)
 }
 
 fn rows(count: usize) -> String {
@@ -58,21 +60,25 @@ fn batch(count: usize, folder: &Path) -> f64 {
     let text = rows(count);
     busy_time(|| {
         let runs = runs(folder);
-        let prepared = Arc::new(runs.prepare(&EnsembleRef::text(ENSEMBLE)).expect("a sound ensemble"));
-        let cells = of_json_lines("t.jsonl", &text).expect("rows");
+        let prepared = Arc::new(
+            runs.prepare_ensemble(&EnsembleRef::from_text(ENSEMBLE))
+                .expect("a sound ensemble"),
+        );
+        let cells = parse_json_lines("t.jsonl", &text).expect("rows");
         let ensemble = prepared.plan.ensemble();
-        let rows = given(cells, &Columns::default(), &Row::default(), ensemble).expect("rows that fit");
-        let opened = Batch::open(&runs, prepared, "b", rows, None, &Decides::default());
+        let rows =
+            resolve_rows(cells, &ColumnMapping::default(), &BatchRow::default(), ensemble).expect("rows that fit");
+        let opened = Batch::open(&runs, prepared, "b", rows, None, &BatchIdentity::default());
         let mut batch = opened.expect("a batch");
-        let driving = Driving {
+        let driving = BatchOptions {
             jobs: NonZeroUsize::new(8).expect("8 is not 0"),
             retry: Vec::new(),
             max_cost: None,
             engine: None,
         };
-        let stop = runtime.block_on(batch.drive(&driving, || Ok(options()), |_| {}, std::future::pending()));
-        assert_eq!(stop.expect("it is worked on"), Stop::Done);
-        assert_eq!(batch.outcomes().len(), 1);
+        let stop = runtime.block_on(batch.run_rows(&driving, || Ok(options()), |_| {}, std::future::pending()));
+        assert_eq!(stop.expect("it is worked on"), BatchEnd::Done);
+        assert_eq!(batch.count_outcomes().len(), 1);
         batch.write_results().expect("results");
     })
 }
@@ -83,12 +89,15 @@ fn alone(count: usize, folder: &Path) -> f64 {
     let runtime = runtime.expect("a runtime");
     busy_time(|| {
         let runs = runs(folder);
-        let prepared = Arc::new(runs.prepare(&EnsembleRef::text(ENSEMBLE)).expect("a sound ensemble"));
+        let prepared = Arc::new(
+            runs.prepare_ensemble(&EnsembleRef::from_text(ENSEMBLE))
+                .expect("a sound ensemble"),
+        );
         for row in 0..count {
-            let options = options().set("ticket", format!("ticket {row}"));
-            let ready = runs.ready_with(Arc::clone(&prepared), options).expect("ready");
-            let finished = runtime.block_on(async { ready.begin().await.expect("begun").finish().await });
-            assert!(finished.expect("ended").state.ended().is_some());
+            let options = options().with_value("ticket", format!("ticket {row}"));
+            let ready = runs.prepare_run_with(Arc::clone(&prepared), options).expect("ready");
+            let finished = runtime.block_on(async { ready.start().await.expect("begun").wait_and_close().await });
+            assert!(finished.expect("ended").state.run_end().is_some());
         }
     })
 }

@@ -12,9 +12,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_agents::agent::kinds::script::runner;
-use ensemble_process::program::Places;
-use ensemble_process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
+use ensemble_agents::agent::kinds::script::build_runner;
+use ensemble_process::program::ScriptFolders;
+use ensemble_process::{DEFAULT_OUTPUT_CAP, ProcessLimits, ProcessWatchdog, ProgramInvocation};
 use support::{Figures, Ran, bare, micros, piped, plan, run, say, show, time};
 
 const ROUNDS: usize = 10;
@@ -23,15 +23,15 @@ const CHILDREN: usize = 100;
 const BALLAST: usize = 64 << 20;
 
 /// As a run has them: the program itself is the watchdog.
-fn bounds() -> Bounds {
-    let watchdog = Watchdog::new(Invocation {
+fn bounds() -> ProcessLimits {
+    let watchdog = ProcessWatchdog::new(ProgramInvocation {
         program: env!("CARGO_BIN_EXE_ensemble").into(),
         arguments: vec!["__watchdog".into()],
     });
-    Bounds {
+    ProcessLimits {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
-        environment: ensemble_process::Environment::default(),
+        environment: ensemble_process::ChildEnvironment::default(),
         sandbox: None,
     }
 }
@@ -39,17 +39,17 @@ fn bounds() -> Bounds {
 fn conversation(text: &str) -> Ran {
     let plan = plan(text);
     let folder = tempfile::TempDir::new().expect("a folder");
-    let places = Places {
+    let places = ScriptFolders {
         ensemble_dir: folder.path().to_owned(),
         project_root: folder.path().to_owned(),
     };
-    let runners = plan.ids().map(|id| match &plan.agent(id).kind {
-        ensemble_language::ensemble::AgentKind::Script { script, .. } => runner(script, &places, bounds()),
+    let runners = plan.agent_ids().map(|id| match &plan.agent(id).kind {
+        ensemble_language::ensemble::AgentKind::Script { script, .. } => build_runner(script, &places, bounds()),
         other => panic!("{other:?}"),
     });
     let ran = run(&plan, runners.collect());
     assert!(
-        ran.state.history().all(|entry| entry.success()),
+        ran.state.list_executions().all(|entry| entry.is_success()),
         "every script succeeds"
     );
     ran

@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use chrono::Utc;
 use ensemble_core::conversation::{ConversationState, Event, Record};
-use ensemble_core::executor::{Clock, Executor};
-use ensemble_core::log::{Logged, RunLog, SyncPoint};
+use ensemble_core::executor::{Executor, WallClock};
+use ensemble_core::log::{LogFuture, RunLog, SyncPoint};
 use ensemble_core::runner::Runner;
 use ensemble_core::store::Durability;
 use ensemble_language::data::JsonMap;
 use ensemble_language::plan::Plan;
-use ensemble_reports::report::Silent;
+use ensemble_reports::report::NoReporter;
 use ensemble_runs::store::files::JournalWriter;
 use serde_json::json;
 use support::{Figures, Says, all, micros, plan, say, show, started, time};
@@ -43,7 +43,7 @@ fn text(agents: usize) -> String {
 
 struct Now;
 
-impl Clock for Now {
+impl WallClock for Now {
     fn now(&self) -> chrono::DateTime<Utc> {
         Utc::now()
     }
@@ -56,11 +56,11 @@ struct Counting {
 }
 
 impl RunLog for Counting {
-    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
+    fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
         self.writer.append(record)
     }
 
-    fn sync(&mut self, point: SyncPoint) -> Logged<'_> {
+    fn sync(&mut self, point: SyncPoint) -> LogFuture<'_> {
         self.asked += 1;
         self.writer.sync(point)
     }
@@ -77,19 +77,19 @@ fn run(folder: &Path, plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>, how: Dura
     let mut executor = Executor {
         runners,
         log: &mut log,
-        reporter: &mut Silent,
+        reporter: &mut NoReporter,
         clock: &Now,
         interruptions,
         timeout: None,
         secrets: ensemble_core::secrets::Secrets::default(),
-        around: None,
+        outer_stopwatch: None,
         turn_ends_in: None,
     };
     let (took, ()) = time(|| {
         runtime.expect("a runtime").block_on(async {
             let first = Event::RunStarted(Box::new(started(plan)));
             executor.commit(&mut state, first).await.expect("committed");
-            executor.drive(&mut state).await.expect("driven");
+            executor.drive_conversation(&mut state).await.expect("driven");
         });
     });
     assert_eq!(state.turn_count(), TURNS);

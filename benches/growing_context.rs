@@ -9,7 +9,7 @@ mod support;
 
 use std::process::Command;
 
-use ensemble_core::runner::Execution;
+use ensemble_core::runner::ExecutionInput;
 use ensemble_language::data::JsonMap;
 use serde_json::Value;
 use support::{Figures, Says, all, peak_mib, plan, run, say};
@@ -37,7 +37,7 @@ agents:
 }
 
 /// A key that nobody has used, and 1 kB under it.
-fn more(execution: &Execution) -> JsonMap {
+fn more(execution: &ExecutionInput) -> JsonMap {
     let turn = execution.turn_count;
     JsonMap::from_iter([(format!("note{turn}"), Value::String("0123456789".repeat(100)))])
 }

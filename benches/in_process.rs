@@ -12,12 +12,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use ensemble_agents::agent::kinds::script::runner;
+use ensemble_agents::agent::kinds::script::build_runner;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::AgentKind;
-use ensemble_process::program::Places;
-use ensemble_process::{Bounds, DEFAULT_OUTPUT_CAP};
-use ensemble_scripts::{Script, Variable};
+use ensemble_process::program::ScriptFolders;
+use ensemble_process::{DEFAULT_OUTPUT_CAP, ProcessLimits};
+use ensemble_scripts::{Script, ScriptVariable};
 use serde_json::json;
 use support::{Figures, Ran, Says, all, micros, plan, run, say, show, time};
 
@@ -93,7 +93,7 @@ fn floor(text: &str) -> f64 {
     let (took, ()) = time(|| {
         runtime.block_on(async {
             for _ in 0..EXECUTIONS {
-                let variables = vec![("context", Variable::Context(Arc::clone(&context)))];
+                let variables = vec![("context", ScriptVariable::Context(Arc::clone(&context)))];
                 script.run(variables).await.expect("a value");
             }
         });
@@ -106,25 +106,25 @@ fn conversation(text: &str, script: &str) -> Ran {
     let plan = plan(text);
     let folder = tempfile::TempDir::new().expect("a folder");
     std::fs::write(folder.path().join("a.rhai"), script).expect("written");
-    let places = Places {
+    let places = ScriptFolders {
         ensemble_dir: folder.path().to_owned(),
         project_root: folder.path().to_owned(),
     };
-    let runners = plan.ids().map(|id| match &plan.agent(id).kind {
+    let runners = plan.agent_ids().map(|id| match &plan.agent(id).kind {
         AgentKind::Script { script, .. } => {
-            let bounds = Bounds {
+            let bounds = ProcessLimits {
                 output_cap: DEFAULT_OUTPUT_CAP,
                 watchdog: None,
-                environment: ensemble_process::Environment::default(),
+                environment: ensemble_process::ChildEnvironment::default(),
                 sandbox: None,
             };
-            runner(script, &places, bounds)
+            build_runner(script, &places, bounds)
         }
         other => panic!("{other:?}"),
     });
     let ran = run(&plan, runners.collect());
     assert!(
-        ran.state.history().all(|entry| entry.success()),
+        ran.state.list_executions().all(|entry| entry.is_success()),
         "every script succeeds"
     );
     ran

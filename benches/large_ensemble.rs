@@ -9,11 +9,11 @@ mod support;
 
 use std::fmt::Write;
 
-use ensemble_language::check::check;
+use ensemble_language::check::check_ensemble;
 use ensemble_language::data::JsonMap;
-use ensemble_language::loader::load;
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 use serde_json::json;
 use support::{Figures, Ran, Says, all, micros, plan, run, say, show, time};
 
@@ -84,9 +84,9 @@ fn main() {
         figures[2].add((0..runs).map(|_| once(&short).micros()).sum::<f64>() / runs as f64);
         figures[3].add(once(&long).micros());
         let (took, sound) = time(|| {
-            let loaded = load(&Source::new("large.yaml", text.as_str()));
+            let loaded = load_ensemble(&SourceText::new("large.yaml", text.as_str()));
             let ensemble = std::sync::Arc::new(loaded.ensemble.expect("a sound ensemble"));
-            check(&ensemble).is_empty() & Plan::build(ensemble).is_ok()
+            check_ensemble(&ensemble).is_empty() & Plan::build(ensemble).is_ok()
         });
         assert!(sound, "it has findings");
         figures[4].add(micros(took) / 1e3);

@@ -18,9 +18,9 @@ use ensemble_core::conversation::{
     CompletionReason, ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record, RunStarted,
 };
 use ensemble_core::log::FORMAT;
-use ensemble_core::records::encode;
-use ensemble_core::resolver::{Decision, decide};
-use ensemble_language::data::Context;
+use ensemble_core::records::encode_record;
+use ensemble_core::resolver::{NextDecision, decide_next_step};
+use ensemble_language::data::RunContext;
 use ensemble_runs::store::files::open_journal;
 use serde_json::json;
 use support::{plan, say, time};
@@ -52,7 +52,7 @@ fn record(project: &Path, executions: u32) -> u64 {
     let text = text(executions);
     std::fs::write(folder.join("ensemble.yaml"), &text).expect("a copy");
     let plan = plan(&text);
-    let mut state = ConversationState::new(plan.clone()).lean();
+    let mut state = ConversationState::new(plan.clone()).without_history();
     let mut file = BufWriter::new(File::create(folder.join("journal.jsonl")).expect("a journal"));
     let mut line = Vec::new();
     let mut commit = |state: &mut ConversationState, event: Event| {
@@ -62,17 +62,17 @@ fn record(project: &Path, executions: u32) -> u64 {
             event,
         };
         line.clear();
-        encode(&record, &mut line);
+        encode_record(&record, &mut line);
         file.write_all(&line).expect("written");
-        state.apply(&record).expect("a legal record");
+        state.apply_record(&record).expect("a legal record");
     };
     commit(&mut state, Event::RunStarted(Box::new(started())));
     loop {
-        match decide(&plan, &state) {
-            Decision::StartTurn(turn) => commit(&mut state, Event::TurnStarted(turn)),
-            Decision::Perform => perform(&mut state, &mut commit),
-            Decision::FinishTurn(finished) => commit(&mut state, Event::TurnFinished(finished)),
-            Decision::End(ended) => {
+        match decide_next_step(&plan, &state) {
+            NextDecision::StartTurn(turn) => commit(&mut state, Event::TurnStarted(turn)),
+            NextDecision::Perform => perform(&mut state, &mut commit),
+            NextDecision::FinishTurn(finished) => commit(&mut state, Event::TurnFinished(finished)),
+            NextDecision::End(ended) => {
                 assert_eq!(ended.completion_reason, CompletionReason::MaxTotalTurns);
                 commit(&mut state, Event::RunEnded(ended));
                 return state.next_seq();
@@ -125,7 +125,7 @@ fn started() -> RunStarted {
         ensemble_digest: "0".repeat(64),
         project_root: ".".to_owned(),
         input: "the input".into(),
-        context: Context::default(),
+        context: RunContext::default(),
         inputs: Default::default(),
         models: Vec::new(),
         simulated: Vec::new(),
@@ -174,9 +174,9 @@ fn folded(project: &Path, executions: u32) -> (f64, f64) {
             + 1
     });
     let (both, state) = time(|| {
-        let mut state = ConversationState::new(plan).lean();
+        let mut state = ConversationState::new(plan).without_history();
         for record in open_journal(&journal).expect("a journal") {
-            state.apply(&record.expect("a record")).expect("a legal record");
+            state.apply_record(&record.expect("a record")).expect("a legal record");
         }
         state
     });

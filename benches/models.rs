@@ -16,7 +16,7 @@ use ensemble_agents::agent::kinds::llm::{LlmOptions, LlmRunner};
 use ensemble_core::runner::Runner;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role};
 use ensemble_language::ensemble::AgentKind;
-use ensemble_models::{Model, ModelRequest, Network, OnPiece, Provider, Remote, ReplyPiece};
+use ensemble_models::{Model, ModelNetwork, ModelProvider, ModelRequest, OnPiece, RemoteProvider, ReplyPiece};
 use serde_json::json;
 
 mod support;
@@ -42,8 +42,8 @@ fn overhead() {
         .build()
         .expect("a runtime");
     let network = network();
-    let remote = Remote::new(
-        ensemble_language::ensemble::Provider::named("openai").expect("is known"),
+    let remote = RemoteProvider::new(
+        ensemble_language::ensemble::HttpProvider::find_by_name("openai").expect("is known"),
         network,
     );
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -86,19 +86,22 @@ async fn bare_stream(client: &reqwest::Client, server: SocketAddr, mut heard: im
     assert!(bytes > PIECES);
 }
 
-async fn our_call(remote: &Remote, server: SocketAddr) {
+async fn our_call(remote: &RemoteProvider, server: SocketAddr) {
     let heard = AtomicU64::new(0);
     let on_piece: &OnPiece<'_> = &|piece: ReplyPiece<'_>| {
         if let ReplyPiece::Text(text) = piece {
             heard.fetch_add(text.len() as u64, Ordering::Relaxed);
         }
     };
-    let reply = remote.complete(request(server), on_piece).await.expect("a reply");
+    let reply = remote
+        .complete_request(request(server), on_piece)
+        .await
+        .expect("a reply");
     assert_eq!(reply.text.len() as u64, heard.load(Ordering::Relaxed));
 }
 
 fn request(server: SocketAddr) -> ModelRequest {
-    let profile = ensemble_language::ensemble::Profile {
+    let profile = ensemble_language::ensemble::ModelProfile {
         provider: "openai".into(),
         model: "m".into(),
         base_url: Some(format!("http://{server}")),
@@ -124,8 +127,8 @@ fn lateness() {
         .enable_all()
         .build()
         .expect("a runtime");
-    let remote = Remote::new(
-        ensemble_language::ensemble::Provider::named("openai").expect("is known"),
+    let remote = RemoteProvider::new(
+        ensemble_language::ensemble::HttpProvider::find_by_name("openai").expect("is known"),
         network(),
     );
     let (first, late) = (Mutex::new(Figures::default()), Mutex::new(Figures::default()));
@@ -144,7 +147,7 @@ fn lateness() {
             figures.lock().expect("unpoisoned").add(since.as_secs_f64() * 1e3);
         };
         runtime
-            .block_on(remote.complete(request(server), on_piece))
+            .block_on(remote.complete_request(request(server), on_piece))
             .expect("a reply");
     }
     let (first, late) = (
@@ -181,7 +184,7 @@ fn many(agents: usize) {
         };
         let options = LlmOptions {
             live_output: heard.clone(),
-            ..LlmOptions::of(Model::with_network(profile.clone(), &network).expect("a model"))
+            ..LlmOptions::for_model(Model::from_profile_with_network(profile.clone(), &network).expect("a model"))
         };
         Arc::new(LlmRunner::new(agent, llm, options).expect("a runner"))
     };
@@ -205,13 +208,13 @@ fn many(agents: usize) {
 struct Counts(AtomicU64);
 
 impl LiveOutput for Counts {
-    fn receive(&self, _: &ExecutionRef, _: LiveUpdate<'_>) {
+    fn receive_update(&self, _: &ExecutionRef, _: LiveUpdate<'_>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-fn network() -> Network {
-    Network::new(|_| None, chrono::Utc::now, || 0.5)
+fn network() -> ModelNetwork {
+    ModelNetwork::new(|_| None, chrono::Utc::now, || 0.5)
 }
 
 fn piece() -> String {

@@ -73,7 +73,7 @@ fn measure(text: &str, turns: u32, each: u32) -> [f64; 2] {
     let mut total = [0.0; 2];
     for _ in 0..runs {
         let ran = once(text);
-        assert_eq!(ran.executions(), (turns * each) as usize, "{:?}", ran.state.ended());
+        assert_eq!(ran.executions(), (turns * each) as usize, "{:?}", ran.state.run_end());
         total[0] += micros(ran.took);
         total[1] += micros(ran.busy);
     }

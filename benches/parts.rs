@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ensemble_agents::agent::for_each::ForEachRunner;
-use ensemble_agents::agent::kinds::script::runner;
+use ensemble_agents::agent::kinds::script::build_runner;
 use ensemble_core::runner::Runner;
 use ensemble_language::ensemble::AgentKind;
-use ensemble_process::program::Places;
-use ensemble_process::{Bounds, DEFAULT_OUTPUT_CAP, Invocation, Watchdog};
-use ensemble_scripts::{Script, Variable};
+use ensemble_process::program::ScriptFolders;
+use ensemble_process::{DEFAULT_OUTPUT_CAP, ProcessLimits, ProcessWatchdog, ProgramInvocation};
+use ensemble_scripts::{Script, ScriptVariable};
 use serde_json::json;
 use support::{Figures, bare, micros, piped, plan, run, say, show, time};
 
@@ -37,28 +37,31 @@ agents:
     for_each: {{times: {PARTS}, max_items: {PARTS}, max_parallel: {SIDE_BY_SIDE}}}
 "
     ));
-    let places = Places {
+    let places = ScriptFolders {
         ensemble_dir: folder.path().to_owned(),
         project_root: folder.path().to_owned(),
     };
-    let watchdog = Watchdog::new(Invocation {
+    let watchdog = ProcessWatchdog::new(ProgramInvocation {
         program: env!("CARGO_BIN_EXE_ensemble").into(),
         arguments: vec!["__watchdog".into()],
     });
-    let bounds = Bounds {
+    let bounds = ProcessLimits {
         output_cap: DEFAULT_OUTPUT_CAP,
         watchdog: Some(Arc::new(watchdog)),
-        environment: ensemble_process::Environment::default(),
+        environment: ensemble_process::ChildEnvironment::default(),
         sandbox: None,
     };
     let agent = &plan.ensemble().agents[0];
     let (AgentKind::Script { script, .. }, Some(spec)) = (&agent.kind, &agent.for_each) else {
         panic!("a script with parts");
     };
-    let parts = ForEachRunner::new(agent, spec, runner(script, &places, bounds)).expect("a sound list");
+    let parts = ForEachRunner::new(agent, spec, build_runner(script, &places, bounds)).expect("a sound list");
     let runners: Vec<Arc<dyn Runner>> = vec![Arc::new(parts)];
     let ran = run(&plan, runners);
-    assert!(ran.state.history().all(|entry| entry.success()), "every part succeeds");
+    assert!(
+        ran.state.list_executions().all(|entry| entry.is_success()),
+        "every part succeeds"
+    );
     micros(ran.took) / 1e3
 }
 
@@ -72,8 +75,8 @@ fn engine() -> f64 {
             for item in 0..PARTS {
                 let part = json!({"index": item, "key": item.to_string(), "count": PARTS});
                 let variables = vec![
-                    ("item", Variable::Json(Arc::new(json!(item)))),
-                    ("part", Variable::Json(Arc::new(part))),
+                    ("item", ScriptVariable::Json(Arc::new(json!(item)))),
+                    ("part", ScriptVariable::Json(Arc::new(part))),
                 ];
                 script.run(variables).await.expect("a value");
             }

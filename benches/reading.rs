@@ -70,7 +70,7 @@ fn journals() {
         let (folded, state) = time(|| {
             let mut state = ConversationState::new(plan.clone());
             for record in &journal.records {
-                state.apply(record).expect("a legal record");
+                state.apply_record(record).expect("a legal record");
             }
             state
         });
@@ -93,9 +93,9 @@ fn conditions() {
     let plan = plan(&ping_pong());
     let output = json!({"score": 0.5}).as_object().expect("an object").clone();
     let ran = run(&plan, all(&plan, Says(move |_: &_| output.clone())));
-    let to: AgentId = plan.id("pong").expect("an agent");
-    let (_, edge) = plan.incoming(to).next().expect("an edge");
-    let facts = ran.state.facts(edge);
+    let to: AgentId = plan.find_agent_id("pong").expect("an agent");
+    let (_, edge) = plan.incoming_edges(to).next().expect("an edge");
+    let facts = ran.state.edge_facts(edge);
     say(&format!("conditions, after {TURNS} turns"));
     for text in CONDITIONS {
         let mut compile = Figures::default();

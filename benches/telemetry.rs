@@ -14,12 +14,12 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use ensemble_core::conversation::{ConversationState, Record};
-use ensemble_core::records::{decode, encode};
+use ensemble_core::records::{decode_record, encode_record};
 use ensemble_core::store::MemoryStore;
 use ensemble_core::store::{Durability, RunId, RunStore};
 use ensemble_core::trace::TraceParent;
-use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs, Tracer, Trust};
-use ensemble_telemetry::{Fold, Recorded, Resource, Trace};
+use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, RunTracer, Runs, Trust};
+use ensemble_telemetry::{RecordedTree, RunTrace, SpanFold, TelemetryResource};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 use support::{children_time, processor_time, say};
@@ -40,10 +40,10 @@ fn ensemble(turns: u32) -> String {
 }
 
 /// Folds, and sends nothing.
-struct Folding(Mutex<(Fold, usize)>);
+struct Folding(Mutex<(SpanFold, usize)>);
 
-impl Tracer for Folding {
-    fn parent(&self) -> Option<TraceParent> {
+impl RunTracer for Folding {
+    fn parent_span(&self) -> Option<TraceParent> {
         None
     }
 
@@ -51,39 +51,39 @@ impl Tracer for Folding {
         true
     }
 
-    fn secrets(&self) -> Vec<String> {
+    fn secret_values(&self) -> Vec<String> {
         Vec::new()
     }
 
-    fn observe(&self, _run: &RunId, record: &Record, state: &ConversationState) {
+    fn observe_record(&self, _run: &RunId, record: &Record, state: &ConversationState) {
         let mut spans = Vec::new();
         let mut fold = self.0.lock().expect("nobody panics");
-        fold.0.take(record, state.started(), &mut spans);
+        fold.0.apply_record(record, state.run_start(), &mut spans);
         fold.1 += spans.len();
     }
 }
 
 /// The records of a run, and its seconds.
-fn run(tracer: Option<Arc<dyn Tracer>>) -> (Vec<Record>, f64) {
+fn run(tracer: Option<Arc<dyn RunTracer>>) -> (Vec<Record>, f64) {
     let folder = tempfile::TempDir::new().expect("a folder");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let project = Project::at(folder.path()).trusting(Trust::everything());
+    let project = Project::from_folder(folder.path()).with_trust(Trust::trust_everything());
     let store = Arc::new(MemoryStore::new());
-    let runs = Runs::open(project, Host::system().unattended()).with_store(store.clone());
+    let runs = Runs::open(project, Host::from_system().without_operator()).with_store(store.clone());
     let options = RunOptions {
         tracer,
-        ..RunOptions::default().durability(Durability::None)
+        ..RunOptions::default().with_durability(Durability::None)
     };
     runtime.expect("a runtime").block_on(async {
         let before = processor_time();
         let run = runs
-            .start(EnsembleRef::text(ensemble(TURNS)), options)
+            .start_run(EnsembleRef::from_text(ensemble(TURNS)), options)
             .await
             .expect("it begins");
-        run.finish().await.expect("it ends");
+        run.wait_and_close().await.expect("it ends");
         let took = (processor_time() - before).as_secs_f64();
-        let latest = store.latest().await.expect("a run");
-        (latest.read_all().await.expect("memory").records, took)
+        let latest = store.find_latest().await.expect("a run");
+        (latest.read_journal().await.expect("memory").records, took)
     })
 }
 
@@ -201,24 +201,24 @@ fn median(mut all: Vec<f64>) -> f64 {
 fn main() {
     let (records, _) = run(None);
     let mut journal = Vec::new();
-    records.iter().for_each(|record| encode(record, &mut journal));
+    records.iter().for_each(|record| encode_record(record, &mut journal));
     let read = || -> usize {
         let lines = journal.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines.filter(|line| decode(line).is_ok()).count()
+        lines.filter(|line| decode_record(line).is_ok()).count()
     };
-    let recorded = Recorded {
+    let recorded = RecordedTree {
         records: records.clone(),
-        ..Recorded::default()
+        ..RecordedTree::default()
     };
-    let fold = || Trace::of_run(&recorded, false);
-    let spans = fold().spans().len();
+    let fold = || RunTrace::from_run(&recorded, false);
+    let spans = fold().all_spans().len();
     let reading = median((0..ROUNDS).map(|_| busy(read)).collect());
     let folding = median((0..ROUNDS).map(|_| busy(fold)).collect());
     let encoding = median(
         (0..ROUNDS)
             .map(|_| {
                 let trace = fold();
-                busy(|| trace.protobuf(&Resource::default()))
+                busy(|| trace.to_protobuf(&TelemetryResource::default()))
             })
             .collect(),
     );
@@ -234,8 +234,8 @@ fn main() {
     let (mut bare, mut traced) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         bare.push(run(None).1);
-        let tracer = Arc::new(Folding(Mutex::new((Fold::new(false), 0))));
-        traced.push(run(Some(tracer.clone() as Arc<dyn Tracer>)).1);
+        let tracer = Arc::new(Folding(Mutex::new((SpanFold::new(false), 0))));
+        traced.push(run(Some(tracer.clone() as Arc<dyn RunTracer>)).1);
         assert_eq!(tracer.0.lock().expect("nobody panics").1, spans);
     }
     let (bare, traced) = (median(bare), median(traced));

@@ -27,15 +27,15 @@ pub use ensemble_language as language;
 pub use ensemble_project as project;
 pub use ensemble_runs as runs;
 
-pub use ensemble_core::conversation::{Canceller, CompletionReason, ConversationState, Event, Record};
-pub use ensemble_core::operator::{Answer, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
+pub use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record, RunCanceller};
+pub use ensemble_core::operator::{Operator, OperatorAnswer, PermissionAnswer, PermissionRequest, QuestionRequest};
 pub use ensemble_core::request::{
-    AnswerSource, Answerer, PendingRequest, PermissionDecision, RequestAddress, RequestAnswer, RequestDigest,
+    AnswerAuthor, AnswerSource, PendingRequest, PermissionDecision, RequestAddress, RequestAnswer, RequestDigest,
 };
 pub use ensemble_core::store::{Durability, MemoryStore, RunId, RunStore};
 pub use ensemble_runs::{
-    EnsembleRef, Host, LivePiece, Outcome, Piece, Project, ProjectError, Run, RunBuilder, RunError, RunEvent,
-    RunEventKind, RunEvents, RunOptions, Runs, Trust, run,
+    EnsembleRef, Host, LiveEvent, LiveEventKind, Project, ProjectError, Run, RunBuilder, RunError, RunEvent,
+    RunEventKind, RunEvents, RunOptions, RunOutcome, Runs, Trust, run,
 };
 
 /// Dialogues with one language model: streams of what is said, answers with types, tools from functions, threads that are
@@ -58,14 +58,14 @@ pub use ensemble_runs::{
 /// ```
 pub mod dialogue {
     #[cfg(feature = "typed")]
-    pub use ensemble_agents::agent::chat::Answer;
+    pub use ensemble_agents::agent::chat::TypedReply;
     pub use ensemble_agents::agent::chat::{
-        Calls, Cause, ContextWindow, Dialogue, DialogueError, DialogueStream, Ended, Message, Piece, Profile, Reply,
-        Role, Step, StopReason, Strategy, Thread, ThreadError, ToolCall, ToolEnd, ToolError, ToolSpec, Tools, Usage,
-        Window,
+        ContextWindow, Dialogue, DialogueError, DialogueErrorKind, DialogueStream, Message, MessageSelector,
+        ModelProfile, ModelTools, ModelUsage, PendingToolCalls, PreparedReply, Role, RoundResult, StepResult,
+        StopReason, StreamItem, Thread, ThreadError, ToolCall, ToolEnd, ToolError, ToolSpec, WindowStrategy,
     };
     pub use ensemble_language::profiles::ProfileError;
-    pub use ensemble_models::{Model, Network};
+    pub use ensemble_models::{Model, ModelNetwork};
 }
 
 /// The examples of the documents, which are compiled and run.

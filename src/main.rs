@@ -5,8 +5,8 @@ mod terminal;
 
 /// Trees of small texts come and go with every file and every event. What a script or a template takes is counted.
 #[global_allocator]
-static ALLOCATOR: ensemble_memory::share::Counted<mimalloc::MiMalloc> =
-    ensemble_memory::share::Counted(mimalloc::MiMalloc);
+static ALLOCATOR: ensemble_memory::thread_limit::CountingAllocator<mimalloc::MiMalloc> =
+    ensemble_memory::thread_limit::CountingAllocator(mimalloc::MiMalloc);
 
 fn main() -> std::process::ExitCode {
     command::main()

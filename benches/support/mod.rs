@@ -12,27 +12,27 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{ConversationState, Event, RunStarted};
-use ensemble_core::executor::{Clock, Executor};
+use ensemble_core::executor::{Executor, WallClock};
 use ensemble_core::log::FORMAT;
-use ensemble_core::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
+use ensemble_core::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::store::Durability;
-use ensemble_language::check::check;
-use ensemble_language::data::{Context, JsonMap};
-use ensemble_language::diagnostic::Severity;
-use ensemble_language::loader::load;
+use ensemble_language::check::check_ensemble;
+use ensemble_language::data::{JsonMap, RunContext};
+use ensemble_language::diagnostic::FindingSeverity;
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
-use ensemble_reports::report::Silent;
+use ensemble_language::source::SourceText;
+use ensemble_reports::report::NoReporter;
 use ensemble_runs::store::files::JournalWriter;
 use tempfile::TempDir;
 
 /// Loads, checks and plans a text without errors.
 pub(crate) fn plan(text: &str) -> Arc<Plan> {
-    let loaded = load(&Source::new("bench.yaml", text));
+    let loaded = load_ensemble(&SourceText::new("bench.yaml", text));
     let ensemble = Arc::new(loaded.ensemble.expect("a sound ensemble"));
-    let errors = check(&ensemble)
+    let errors = check_ensemble(&ensemble)
         .into_iter()
-        .filter(|finding| finding.severity == Severity::Error);
+        .filter(|finding| finding.severity == FindingSeverity::Error);
     assert_eq!(errors.count(), 0, "the ensemble has errors");
     Arc::new(Plan::build(ensemble).expect("conditions that compile"))
 }
@@ -40,9 +40,9 @@ pub(crate) fn plan(text: &str) -> Arc<Plan> {
 /// An agent inside the process that answers at once.
 pub(crate) struct Says<F>(pub F);
 
-impl<F: Fn(&Execution) -> JsonMap + Send + Sync> Runner for Says<F> {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
-        Box::pin(async move { AttemptOutcome::success((self.0)(&execution)) })
+impl<F: Fn(&ExecutionInput) -> JsonMap + Send + Sync> Runner for Says<F> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(async move { AttemptOutcome::from_output((self.0)(&execution)) })
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn all(plan: &Plan, runner: impl Runner + 'static) -> Vec<Arc<dyn Run
 /// The time that people agree on.
 struct SystemClock;
 
-impl Clock for SystemClock {
+impl WallClock for SystemClock {
     fn now(&self) -> DateTime<Utc> {
         Utc::now()
     }
@@ -79,7 +79,7 @@ pub(crate) struct Ran {
 impl Ran {
     /// Executions in its history.
     pub(crate) fn executions(&self) -> usize {
-        self.state.history().count()
+        self.state.list_executions().count()
     }
 
     /// Time per execution in microseconds.
@@ -117,19 +117,19 @@ pub(crate) fn run(plan: &Arc<Plan>, runners: Vec<Arc<dyn Runner>>) -> Ran {
     let mut executor = Executor {
         runners,
         log: &mut writer,
-        reporter: &mut Silent,
+        reporter: &mut NoReporter,
         clock: &SystemClock,
         interruptions,
         timeout: Some(Duration::from_secs(3600)),
         secrets: ensemble_core::secrets::Secrets::default(),
-        around: None,
+        outer_stopwatch: None,
         turn_ends_in: None,
     };
     let (begun, busy) = (Instant::now(), processor_time());
     runtime.block_on(async {
         let first = Event::RunStarted(Box::new(started(plan)));
         executor.commit(&mut state, first).await.expect("committed");
-        executor.drive(&mut state).await.expect("driven");
+        executor.drive_conversation(&mut state).await.expect("driven");
     });
     let took = begun.elapsed();
     let busy = processor_time().saturating_sub(busy);
@@ -154,7 +154,7 @@ pub(crate) fn started(plan: &Plan) -> RunStarted {
         ensemble_digest: "0".repeat(64),
         project_root: ".".to_owned(),
         input: "the input".into(),
-        context: Context::default(),
+        context: RunContext::default(),
         inputs: Default::default(),
         models: Vec::new(),
         simulated: Vec::new(),

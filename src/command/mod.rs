@@ -31,52 +31,54 @@ use self::setup::{completions, import, import_folder, init, man, models, schema,
 use self::shared::error::CliError;
 #[cfg(debug_assertions)]
 use self::shared::fault_injection;
-use self::shared::surroundings::Surroundings;
+use self::shared::surroundings::CliEnvironment;
 use self::shared::{exit, help, panics, sandbox_helper, simulated_agent, surroundings, watchdog};
 use crate::terminal::streams::ColorChoice;
 use crate::terminal::{signals, write_errors};
-use ensemble_reports::report::door::all_ours;
+use ensemble_reports::report::sanitized_writer::trust_styles;
 
 /// The entry point of the program.
 pub(crate) fn main() -> ExitCode {
-    panics::show_safely();
-    if watchdog::is_called() {
-        watchdog::watch();
-        return exit::code(exit::SUCCESS);
+    panics::sanitize_panics();
+    if watchdog::is_started_as_watchdog() {
+        watchdog::watch_parent();
+        return exit::to_exit_code(exit::SUCCESS);
     }
-    if simulated_agent::is_called() {
-        simulated_agent::serve();
-        return exit::code(exit::SUCCESS);
+    if simulated_agent::is_started_as_agent() {
+        simulated_agent::serve_parent_run();
+        return exit::to_exit_code(exit::SUCCESS);
     }
-    if let Some(code) = sandbox_helper::helped() {
-        return exit::code(code);
+    if let Some(code) = sandbox_helper::run_as_helper() {
+        return exit::to_exit_code(code);
     }
     #[cfg(unix)]
-    signals::fail_at_the_largest_file();
-    match completions::answer(help::build_command) {
+    signals::fail_at_file_size_limit();
+    match completions::complete_command_line(help::build_command) {
         Ok(false) => {}
-        Ok(true) if write_errors::first_error().is_some() => return exit::code(exit::FAILURE),
-        Ok(true) => return exit::code(exit::SUCCESS),
+        Ok(true) if write_errors::flush_and_get_error().is_some() => return exit::to_exit_code(exit::FAILURE),
+        Ok(true) => return exit::to_exit_code(exit::SUCCESS),
         // The shell shows nothing of it.
-        Err(error) => return exit::code(error.exit_code()),
+        Err(error) => return exit::to_exit_code(error.exit_code()),
     }
     let cli = match parse_arguments() {
         Ok(cli) => cli,
-        Err(told) => return without_command(&told),
+        Err(told) => return exit_without_command(&told),
     };
-    let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter);
-    let surroundings = Surroundings::capture(cli.color, cli.trust);
+    let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter_folder);
+    let surroundings = CliEnvironment::detect(cli.color, cli.trust);
     #[cfg(debug_assertions)]
-    let moved = moved.and_then(|()| fault_injection::arm());
-    let code = match moved.and_then(|()| dispatch(cli.command, &surroundings)) {
+    let moved = moved.and_then(|()| fault_injection::arm_fault());
+    let code = match moved.and_then(|()| dispatch_command(cli.command, &surroundings)) {
         Ok(code) => code,
         Err(error) => {
-            surroundings.print_err(&error.render(surroundings.colors_on_stderr()));
+            surroundings.print_err(&error.render_for_terminal(surroundings.colors_on_stderr()));
             error.exit_code()
         }
     };
-    surroundings.telemetry.finish(|text| surroundings.print_err(text));
-    exit::code(unless_unwritten(code, &surroundings))
+    surroundings
+        .telemetry
+        .finish_export(|text| surroundings.print_err(text));
+    exit::to_exit_code(exit_code_after_flush(code, &surroundings))
 }
 
 /// Parses the command line of the process.
@@ -87,65 +89,65 @@ fn parse_arguments() -> Result<Cli, clap::Error> {
 }
 
 /// The end of a program that was asked for help or its version, or that was called in a wrong way.
-fn without_command(told: &clap::Error) -> ExitCode {
-    let surroundings = Surroundings::capture(ColorChoice::Auto, false);
+fn exit_without_command(told: &clap::Error) -> ExitCode {
+    let surroundings = CliEnvironment::detect(ColorChoice::Auto, false);
     // An error repeats arguments. Its styles are ours only if no argument contains any.
     let text = match std::env::args_os().any(|argument| argument.to_string_lossy().contains('\u{1b}')) {
         true => told.to_string(),
-        false => all_ours(&told.render().ansi().to_string()),
+        false => trust_styles(&told.render().ansi().to_string()),
     };
     if told.use_stderr() {
         surroundings.print_err(&text);
-        return exit::code(exit::USAGE);
+        return exit::to_exit_code(exit::USAGE);
     }
-    surroundings.print(&text);
-    exit::code(unless_unwritten(exit::SUCCESS, &surroundings))
+    surroundings.print_out(&text);
+    exit::to_exit_code(exit_code_after_flush(exit::SUCCESS, &surroundings))
 }
 
 /// The code, or that of an error if some output could not be written.
-fn unless_unwritten(code: u8, surroundings: &Surroundings) -> u8 {
-    let Some(error) = write_errors::first_error() else {
+fn exit_code_after_flush(code: u8, surroundings: &CliEnvironment) -> u8 {
+    let Some(error) = write_errors::flush_and_get_error() else {
         return code;
     };
     let error = CliError::Internal(format!("cannot write to standard output: {error}"));
-    surroundings.print_err(&error.render(surroundings.colors_on_stderr()));
+    surroundings.print_err(&error.render_for_terminal(surroundings.colors_on_stderr()));
     error.exit_code()
 }
 
-fn dispatch(command: Command, surroundings: &Surroundings) -> Result<u8, CliError> {
+fn dispatch_command(command: Command, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     match command {
-        Command::Run(args) => run::run::run(&args, surroundings),
-        Command::Batch(args) => batch::batch(&args, surroundings),
-        Command::Chat(args) => chat::chat(&args, surroundings),
-        Command::Validate(args) => validate::validate(&args, surroundings),
+        Command::Run(args) => run::run::run_ensemble(&args, surroundings),
+        Command::Batch(args) => batch::run_batch(&args, surroundings),
+        Command::Chat(args) => chat::run_chat(&args, surroundings),
+        Command::Validate(args) => validate::validate_files(&args, surroundings),
         Command::Test(args) => test::test(&args, surroundings),
-        Command::Explain(args) => explain::explain(&args, surroundings),
-        Command::Check(args) => check::check::check(&args, surroundings),
-        Command::Graph(args) => graph::graph(&args, surroundings),
+        Command::Explain(args) => explain::explain_code(&args, surroundings),
+        Command::Check(args) => check::check::check_ensemble(&args, surroundings),
+        Command::Graph(args) => graph::draw_graph(&args, surroundings),
         Command::List(args) => list::list(&args, surroundings),
-        Command::Lsp => lsp::lsp(surroundings),
-        Command::Ui(args) => ui::ui(&args, surroundings),
-        Command::Mcp(args) => mcp::mcp(&args, surroundings),
-        Command::Acp(args) => acp::acp(&args, surroundings),
-        Command::Init(args) => init::init(&args, surroundings),
+        Command::Lsp => lsp::serve_lsp(surroundings),
+        Command::Ui(args) => ui::serve_ui(&args, surroundings),
+        Command::Mcp(args) => mcp::serve_mcp(&args, surroundings),
+        Command::Acp(args) => acp::run_acp(&args, surroundings),
+        Command::Init(args) => init::init_ensemble(&args, surroundings),
         Command::Import(args) if import_folder::is_folder(&args, surroundings) => {
-            import_folder::import(&args, surroundings)
+            import_folder::import_folder(&args, surroundings)
         }
-        Command::Import(args) => import::import(&args, surroundings),
-        Command::Replay(args) => replay::replay(&args, surroundings),
-        Command::Resume(args) => resume::resume(&args, surroundings),
+        Command::Import(args) => import::import_file(&args, surroundings),
+        Command::Replay(args) => replay::replay_record(&args, surroundings),
+        Command::Resume(args) => resume::resume_run(&args, surroundings),
         Command::Continue(args) => resume::continue_run(&args, surroundings),
-        Command::Fork(args) => fork::fork(&args, surroundings),
-        Command::Rerun(args) => fork::rerun(&args, surroundings),
-        Command::Estimate(args) => estimate::estimate(&args, surroundings),
-        Command::Runs(command) => runs::runs(&command, surroundings),
-        Command::Models(command) => models::models(&command, surroundings),
-        Command::Trust(args) => trust::trust(&args, surroundings),
+        Command::Fork(args) => fork::fork_run(&args, surroundings),
+        Command::Rerun(args) => fork::rerun_execution(&args, surroundings),
+        Command::Estimate(args) => estimate::estimate_run(&args, surroundings),
+        Command::Runs(command) => runs::run_runs_command(&command, surroundings),
+        Command::Models(command) => models::run_models_command(&command, surroundings),
+        Command::Trust(args) => trust::trust_file(&args, surroundings),
         Command::Schema(args) => schema::schema(&args, surroundings),
         Command::Completions { shell } => {
-            surroundings.print(&completions::script(shell)?);
+            surroundings.print_out(&completions::completion_script(shell)?);
             Ok(exit::SUCCESS)
         }
-        Command::Man(args) => man::man(&args, help::build_command(), surroundings),
+        Command::Man(args) => man::print_man_page(&args, help::build_command(), surroundings),
     }
 }

@@ -9,38 +9,38 @@ use std::sync::{Arc, mpsc};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::terminal::streams::Streams;
+use crate::terminal::streams::StandardStreams;
 #[cfg(unix)]
 use editing::{LineEditor, TerminalMode};
 
 /// Standard input, shared by all readers.
 #[derive(Clone)]
-pub(crate) struct Lines {
-    streams: Streams,
-    reader: Arc<Mutex<Option<Reader>>>,
+pub(crate) struct InputLines {
+    streams: StandardStreams,
+    reader: Arc<Mutex<Option<LineReader>>>,
 }
 
 /// The request for a line.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Prompt {
+pub(crate) struct LinePrompt {
     /// What stands before the line at a terminal.
     pub(crate) text: &'static str,
     /// Whether the line can be recalled later.
     pub(crate) is_remembered: bool,
 }
 
-struct Reader {
-    wanted: mpsc::Sender<Prompt>,
-    typed: UnboundedReceiver<String>,
+struct LineReader {
+    requests: mpsc::Sender<LinePrompt>,
+    typed_lines: UnboundedReceiver<String>,
     /// A line was requested and has not arrived.
     pending: bool,
     #[cfg(unix)]
     mode: Option<TerminalMode>,
 }
 
-impl Lines {
+impl InputLines {
     /// The standard input of the process with these streams.
-    pub(crate) fn of(streams: Streams) -> Self {
+    pub(crate) fn new(streams: StandardStreams) -> Self {
         Self {
             streams,
             reader: Arc::default(),
@@ -48,55 +48,55 @@ impl Lines {
     }
 
     /// Returns whether a person reads the prompts and types the lines.
-    pub(crate) fn are_typed(&self) -> bool {
+    pub(crate) fn is_interactive(&self) -> bool {
         self.streams.in_is_terminal && self.streams.err_is_terminal
     }
 
     /// The next line, without its line break; `None` at the end of the input. Requests are answered in order.
     /// If the future is dropped, the line stays available for the next request.
-    pub(crate) async fn next(&self, prompt: Prompt) -> Option<String> {
+    pub(crate) async fn next_line(&self, prompt: LinePrompt) -> Option<String> {
         let mut reader = self.reader.lock().await;
-        let reader = reader.get_or_insert_with(|| Reader::open(self.streams, self.are_typed()));
-        reader.next(prompt).await
+        let reader = reader.get_or_insert_with(|| LineReader::spawn_reader(self.streams, self.is_interactive()));
+        reader.next_line(prompt).await
     }
 }
 
-impl Reader {
+impl LineReader {
     /// Starts the reading thread. It reads only on request, so that no input is taken from later readers.
-    fn open(streams: Streams, are_typed: bool) -> Self {
-        let (wanted, asked) = mpsc::channel();
-        let (sender, typed) = unbounded_channel();
+    fn spawn_reader(streams: StandardStreams, are_typed: bool) -> Self {
+        let (requests, asked) = mpsc::channel();
+        let (sender, typed_lines) = unbounded_channel();
         #[cfg(unix)]
-        let editor = are_typed.then(|| LineEditor::open(streams)).flatten();
+        let editor = are_typed.then(|| LineEditor::open_terminal(streams)).flatten();
         #[cfg(unix)]
         let mode = editor.as_ref().map(|(_, mode)| mode.clone());
         std::thread::spawn(move || {
             #[cfg(unix)]
             if let Some((mut editor, _)) = editor {
-                return send_lines(&asked, &sender, |prompt| editor.line(prompt, streams));
+                return send_lines(&asked, &sender, |prompt| editor.read_line(prompt, streams));
             }
-            send_lines(&asked, &sender, |prompt| plain_line(prompt, streams, are_typed));
+            send_lines(&asked, &sender, |prompt| read_plain_line(prompt, streams, are_typed));
         });
         Self {
-            wanted,
-            typed,
+            requests,
+            typed_lines,
             pending: false,
             #[cfg(unix)]
             mode,
         }
     }
 
-    async fn next(&mut self, prompt: Prompt) -> Option<String> {
-        if !self.pending && self.wanted.send(prompt).is_err() {
+    async fn next_line(&mut self, prompt: LinePrompt) -> Option<String> {
+        if !self.pending && self.requests.send(prompt).is_err() {
             return None;
         }
         #[cfg(unix)]
         let _waiting = self
             .mode
             .as_ref()
-            .map(|mode| mode.while_waiting(self.pending.then_some(prompt)));
+            .map(|mode| mode.wait_guard(self.pending.then_some(prompt)));
         self.pending = true;
-        let line = self.typed.recv().await?;
+        let line = self.typed_lines.recv().await?;
         self.pending = false;
         Some(line.trim_end_matches(['\n', '\r']).to_owned())
     }
@@ -104,9 +104,9 @@ impl Reader {
 
 /// Answers each request with a line, until there are no more lines or requests.
 fn send_lines(
-    asked: &mpsc::Receiver<Prompt>,
+    asked: &mpsc::Receiver<LinePrompt>,
     sender: &UnboundedSender<String>,
-    mut read: impl FnMut(Prompt) -> Option<String>,
+    mut read: impl FnMut(LinePrompt) -> Option<String>,
 ) {
     while let Ok(prompt) = asked.recv() {
         let sent = read(prompt).map(|line| sender.send(line));
@@ -117,9 +117,9 @@ fn send_lines(
 }
 
 /// A line as the terminal, or whatever standard input is, passes it on.
-fn plain_line(prompt: Prompt, streams: Streams, is_prompted: bool) -> Option<String> {
+fn read_plain_line(prompt: LinePrompt, streams: StandardStreams, is_prompted: bool) -> Option<String> {
     if is_prompted {
-        let mut err = streams.err();
+        let mut err = streams.human_err();
         // If the terminal cannot be written to, reading fails too and reports the end of the input.
         let _ = err.write_all(prompt.text.as_bytes()).and_then(|()| err.flush());
     }
@@ -131,10 +131,10 @@ fn plain_line(prompt: Prompt, streams: Streams, is_prompted: bool) -> Option<Str
 }
 
 #[cfg(unix)]
-impl Drop for Reader {
+impl Drop for LineReader {
     fn drop(&mut self) {
         if let Some(mode) = self.mode.as_ref().filter(|_| self.pending) {
-            mode.leave();
+            mode.leave_line_mode();
         }
     }
 }

@@ -6,15 +6,17 @@ use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::lines::{Lines, Prompt};
-use crate::terminal::streams::Streams;
+use super::lines::{InputLines, LinePrompt};
+use crate::terminal::streams::StandardStreams;
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::operator::{Answer, Operator, PermissionAnswer, PermissionRequest, QuestionRequest, visible};
-use ensemble_core::request::{AnswerSource, Answerer};
+use ensemble_core::operator::{
+    Operator, OperatorAnswer, PermissionAnswer, PermissionRequest, QuestionRequest, escape_hidden,
+};
+use ensemble_core::request::{AnswerAuthor, AnswerSource};
 use ensemble_core::runner::BoxFuture;
-use ensemble_history::asked_text;
+use ensemble_history::question_request_text;
 use ensemble_reports::report::ConsoleWriter;
-use ensemble_reports::report::door::{Door, Ink};
+use ensemble_reports::report::sanitized_writer::{SanitizedWriter, TrustedStyle};
 
 /// How often a request for permission is repeated after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 3;
@@ -39,29 +41,29 @@ const CHOICES_TOO_LONG: [&str; 1] = ["no"];
 const RESET: &str = "\u{1b}[0m\u{1b}(B\r";
 
 /// The style of a request for permission, which stands at the left margin; output of others is indented.
-const ASKING: Ink = Ink::of(AnsiColor::Yellow.on_default().bold().invert());
+const ASKING: TrustedStyle = TrustedStyle::new(AnsiColor::Yellow.on_default().bold().invert());
 
 /// The same where no colours are wanted.
-const ASKING_WITHOUT_COLOUR: Ink = Ink::of(Style::new().invert());
+const ASKING_WITHOUT_COLOUR: TrustedStyle = TrustedStyle::new(Style::new().invert());
 
 /// The prompt of an answer.
-const ANSWER: Prompt = Prompt {
+const ANSWER: LinePrompt = LinePrompt {
     text: "> ",
     is_remembered: true,
 };
 
 /// The prompt of a decision.
-const PERMISSION: Prompt = Prompt {
+const PERMISSION: LinePrompt = LinePrompt {
     text: "> ",
     is_remembered: false,
 };
 
 /// The operator at the terminal. It shows one question at a time.
 pub(crate) struct TerminalOperator {
-    streams: Streams,
+    streams: StandardStreams,
     /// The writer of agents' replies, which is paused during a question.
     console: Option<ConsoleWriter>,
-    lines: Lines,
+    lines: InputLines,
     /// The user of the operating system, if known.
     user: Option<String>,
     /// Ensures that questions are asked one at a time.
@@ -70,7 +72,12 @@ pub(crate) struct TerminalOperator {
 
 impl TerminalOperator {
     /// Asks on standard error and reads standard input; other output is paused during a question.
-    pub(crate) fn new(streams: Streams, console: Option<ConsoleWriter>, lines: Lines, user: Option<String>) -> Self {
+    pub(crate) fn new(
+        streams: StandardStreams,
+        console: Option<ConsoleWriter>,
+        lines: InputLines,
+        user: Option<String>,
+    ) -> Self {
         Self {
             streams,
             console,
@@ -81,74 +88,86 @@ impl TerminalOperator {
     }
 
     /// Returns the user at the terminal.
-    fn answerer(&self) -> Answerer {
-        Answerer::with_user(AnswerSource::Terminal, self.user.as_deref().unwrap_or_default())
+    fn answerer(&self) -> AnswerAuthor {
+        AnswerAuthor::with_user(AnswerSource::Terminal, self.user.as_deref().unwrap_or_default())
     }
 
     /// Begins a line of its own, which nothing that was shown before can change.
-    fn reset(&self) {
-        self.streams.steer_err(RESET);
+    fn reset_terminal(&self) {
+        self.streams.write_err_code(RESET);
     }
 
     /// Shows a question. Only its first row begins at the left margin.
-    fn show(&self, mut err: Door, agent: &str, prompt: &str, choices: &[&str], default: Option<&str>) {
+    fn show_question(
+        &self,
+        mut err: SanitizedWriter,
+        agent: &str,
+        prompt: &str,
+        choices: &[&str],
+        default: Option<&str>,
+    ) {
         let width = self.streams.err_width();
         let (first, others) = prompt.trim_end().split_once('\n').unwrap_or((prompt.trim_end(), ""));
-        let mut text = format!("\n{}", width.question(&format!("{agent} asks: {}\n", first.trim_end())));
-        text.push_str(&width.block(others, 2));
+        let mut text = format!(
+            "\n{}",
+            width.wrap_question(&format!("{agent} asks: {}\n", first.trim_end()))
+        );
+        text.push_str(&width.wrap_block(others, 2));
         for (at, choice) in (1..).zip(choices) {
-            text.push_str(&width.question(&format!("  {at}  {}\n", visible(choice))));
+            text.push_str(&width.wrap_question(&format!("  {at}  {}\n", escape_hidden(choice))));
         }
         if let Some(default) = default {
-            text.push_str(&format!("  (Enter: {})\n", visible(default)));
+            text.push_str(&format!("  (Enter: {})\n", escape_hidden(default)));
         }
         // If the terminal cannot be written to, reading fails too and reports the end of the input.
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 
-    async fn answer(&self, asked: QuestionRequest) -> Answer {
+    async fn read_answer(&self, asked: QuestionRequest) -> OperatorAnswer {
         let _turn = self.turn.lock().await;
-        let _pause = QuestionPause::on(self.console.as_ref());
-        let prompt = asked_text(&asked);
+        let _pause = QuestionPauseGuard::pause(self.console.as_ref());
+        let prompt = question_request_text(&asked);
         let choices: Vec<&str> = asked.request.question.choices.iter().map(String::as_str).collect();
-        let err = self.streams.err();
-        self.show(
+        let err = self.streams.human_err();
+        self.show_question(
             err,
-            &visible(&asked.request.address.to_string()),
+            &escape_hidden(&asked.request.address.to_string()),
             &prompt,
             &choices,
             asked.default.as_deref(),
         );
         let line = async {
-            match self.lines.next(ANSWER).await {
-                Some(text) => Answer::text(text, self.answerer()),
-                None => Answer::Nobody,
+            match self.lines.next_line(ANSWER).await {
+                Some(text) => OperatorAnswer::from_text(text, self.answerer()),
+                None => OperatorAnswer::Nobody,
             }
         };
         match asked.timeout {
             None => line.await,
-            Some(timeout) => tokio::time::timeout(timeout, line).await.unwrap_or(Answer::TimedOut),
+            Some(timeout) => tokio::time::timeout(timeout, line)
+                .await
+                .unwrap_or(OperatorAnswer::TimedOut),
         }
     }
 
-    async fn decide(&self, requested: PermissionRequest) -> PermissionAnswer {
+    async fn read_decision(&self, requested: PermissionRequest) -> PermissionAnswer {
         let _turn = self.turn.lock().await;
-        let _pause = QuestionPause::on(self.console.as_ref());
-        let arguments = visible(&Value::Object(requested.arguments.clone()).to_string());
-        let (tool, length) = (visible(&requested.tool), arguments.chars().count());
-        let (mut view, mut unclear) = (View::of(length), 0);
-        self.reset();
+        let _pause = QuestionPauseGuard::pause(self.console.as_ref());
+        let arguments = escape_hidden(&Value::Object(requested.arguments.clone()).to_string());
+        let (tool, length) = (escape_hidden(&requested.tool), arguments.chars().count());
+        let (mut view, mut unclear) = (ArgumentsView::for_length(length), 0);
+        self.reset_terminal();
         while unclear < ASKED_AT_MOST {
             let (prompt, choices) = match view {
-                View::Whole => (
+                ArgumentsView::Whole => (
                     format!("may the tool `{tool}` be called with {arguments}?"),
                     &CHOICES[..],
                 ),
-                View::Unseen => (
+                ArgumentsView::Unseen => (
                     format!("may the tool `{tool}` be called? Its arguments have {length} characters"),
                     &CHOICES_UNSEEN[..],
                 ),
-                View::TooLong => (
+                ArgumentsView::TooLong => (
                     format!(
                         "may the tool `{tool}` be called? Its arguments have {length} characters, which are too many to be \
                          shown, and what is not shown cannot be permitted here; the option --allow-tool permits it"
@@ -162,32 +181,34 @@ impl TerminalOperator {
             };
             let agent = format!(
                 "{asking}permission{asking:#} {}",
-                visible(&requested.request.address.to_string())
+                escape_hidden(&requested.request.address.to_string())
             );
-            self.show(self.streams.err_styled(), &agent, &prompt, choices, None);
-            let Some(line) = self.lines.next(PERMISSION).await else {
+            self.show_question(self.streams.styled_err(), &agent, &prompt, choices, None);
+            let Some(line) = self.lines.next_line(PERMISSION).await else {
                 return PermissionAnswer::Nobody;
             };
-            match typed(&line, view) {
-                Some(Typed::Decision(decision)) => return PermissionAnswer::decided(decision, self.answerer()),
-                Some(Typed::ShowAll) => view = View::Whole,
+            match parse_permission_input(&line, view) {
+                Some(PermissionInput::Decision(decision)) => {
+                    return PermissionAnswer::from_decision(decision, self.answerer());
+                }
+                Some(PermissionInput::ShowAll) => view = ArgumentsView::Whole,
                 None => unclear += 1,
             }
         }
-        PermissionAnswer::decided(PermissionDecision::Denied, self.answerer())
+        PermissionAnswer::from_decision(PermissionDecision::Denied, self.answerer())
     }
 }
 
 /// The part of the arguments of a call that is shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum View {
+enum ArgumentsView {
     Whole,
     Unseen,
     TooLong,
 }
 
-impl View {
-    fn of(length: usize) -> Self {
+impl ArgumentsView {
+    fn for_length(length: usize) -> Self {
         if length > READABLE {
             Self::TooLong
         } else if length > SHOWN {
@@ -200,40 +221,42 @@ impl View {
 
 /// The meaning of an input line.
 #[derive(Debug, PartialEq)]
-enum Typed {
+enum PermissionInput {
     Decision(PermissionDecision),
     ShowAll,
 }
 
 /// The meaning of an input line; `None`: it is not one of the choices.
-fn typed(line: &str, view: View) -> Option<Typed> {
+fn parse_permission_input(line: &str, view: ArgumentsView) -> Option<PermissionInput> {
     let line = line.trim().to_lowercase();
     Some(match (line.as_str(), view) {
-        ("v" | "view" | "view all of the arguments" | "1", View::Unseen) => Typed::ShowAll,
-        ("n" | "no", _) | ("2", View::Whole | View::Unseen) | ("1", View::TooLong) => {
-            Typed::Decision(PermissionDecision::Denied)
+        ("v" | "view" | "view all of the arguments" | "1", ArgumentsView::Unseen) => PermissionInput::ShowAll,
+        ("n" | "no", _) | ("2", ArgumentsView::Whole | ArgumentsView::Unseen) | ("1", ArgumentsView::TooLong) => {
+            PermissionInput::Decision(PermissionDecision::Denied)
         }
-        ("y" | "yes" | "1", View::Whole) => Typed::Decision(PermissionDecision::Once),
-        ("a" | "always" | "always in this run" | "3", View::Whole) => Typed::Decision(PermissionDecision::Always),
+        ("y" | "yes" | "1", ArgumentsView::Whole) => PermissionInput::Decision(PermissionDecision::Once),
+        ("a" | "always" | "always in this run" | "3", ArgumentsView::Whole) => {
+            PermissionInput::Decision(PermissionDecision::Always)
+        }
         _ => return None,
     })
 }
 
 impl Operator for TerminalOperator {
-    fn ask(&self, asked: QuestionRequest) -> BoxFuture<'_, Answer> {
-        Box::pin(self.answer(asked))
+    fn ask_question(&self, asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
+        Box::pin(self.read_answer(asked))
     }
 
-    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
-        Box::pin(self.decide(requested))
+    fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+        Box::pin(self.read_decision(requested))
     }
 }
 
 /// Pauses other output until it is dropped, also when the question is withdrawn.
-struct QuestionPause<'a>(Option<&'a ConsoleWriter>);
+struct QuestionPauseGuard<'a>(Option<&'a ConsoleWriter>);
 
-impl<'a> QuestionPause<'a> {
-    fn on(console: Option<&'a ConsoleWriter>) -> Self {
+impl<'a> QuestionPauseGuard<'a> {
+    fn pause(console: Option<&'a ConsoleWriter>) -> Self {
         if let Some(console) = console {
             console.pause_for_question();
         }
@@ -241,7 +264,7 @@ impl<'a> QuestionPause<'a> {
     }
 }
 
-impl Drop for QuestionPause<'_> {
+impl Drop for QuestionPauseGuard<'_> {
     fn drop(&mut self) {
         if let Some(console) = self.0 {
             console.resume_after_question();
@@ -269,27 +292,35 @@ mod tests {
             ("0", None),
             ("4", None),
         ] {
-            assert_eq!(typed(line, View::Whole), expected.map(Typed::Decision), "{line:?}");
+            assert_eq!(
+                parse_permission_input(line, ArgumentsView::Whole),
+                expected.map(PermissionInput::Decision),
+                "{line:?}"
+            );
         }
         // What is not shown cannot be permitted.
         for (line, expected) in [
-            ("1", Some(Typed::ShowAll)),
-            ("v", Some(Typed::ShowAll)),
-            ("no", Some(Typed::Decision(PermissionDecision::Denied))),
-            ("2", Some(Typed::Decision(PermissionDecision::Denied))),
+            ("1", Some(PermissionInput::ShowAll)),
+            ("v", Some(PermissionInput::ShowAll)),
+            ("no", Some(PermissionInput::Decision(PermissionDecision::Denied))),
+            ("2", Some(PermissionInput::Decision(PermissionDecision::Denied))),
             ("y", None),
             ("always", None),
             ("3", None),
         ] {
-            assert_eq!(typed(line, View::Unseen), expected, "{line:?}");
+            assert_eq!(
+                parse_permission_input(line, ArgumentsView::Unseen),
+                expected,
+                "{line:?}"
+            );
         }
         for line in ["y", "yes", "v", "always", "2", "3"] {
-            assert_eq!(typed(line, View::TooLong), None, "{line:?}");
+            assert_eq!(parse_permission_input(line, ArgumentsView::TooLong), None, "{line:?}");
         }
         for line in ["1", "no"] {
             assert_eq!(
-                typed(line, View::TooLong),
-                Some(Typed::Decision(PermissionDecision::Denied)),
+                parse_permission_input(line, ArgumentsView::TooLong),
+                Some(PermissionInput::Decision(PermissionDecision::Denied)),
                 "{line:?}"
             );
         }

@@ -7,44 +7,44 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use ensemble_core::conversation::{Canceller, Interruption};
+use ensemble_core::conversation::{RunCanceller, RunInterruption};
 use ensemble_core::store::RunId;
 use ensemble_process::kill_leftovers;
 
 /// The signals of the process since this value was created.
-pub(crate) struct Signals {
-    received: UnboundedReceiver<Canceller>,
+pub(crate) struct SignalReceiver {
+    receiver: UnboundedReceiver<RunCanceller>,
     /// Whether a signal was received that has not been dealt with. Then the next one ends the process.
     is_pending: Arc<AtomicBool>,
     /// The run whose child processes are killed when the process ends at once.
     run: Arc<OnceLock<RunId>>,
 }
 
-impl Signals {
+impl SignalReceiver {
     /// Sets the run that is executed.
-    pub(crate) fn of_run(&self, run: &RunId) {
+    pub(crate) fn set_run(&self, run: &RunId) {
         let _ = self.run.set(run.clone());
     }
 
     /// The signals so far have been dealt with: the next one does not end the process.
-    pub(crate) fn are_dealt_with(&self) {
+    pub(crate) fn mark_handled(&self) {
         self.is_pending.store(false, Ordering::Relaxed);
     }
 
     /// Waits for a signal, which is returned once. Another signal before the first one is dealt with ends the process.
-    pub(crate) async fn next(&mut self) -> Canceller {
-        match self.received.recv().await {
+    pub(crate) async fn wait_for_signal(&mut self) -> RunCanceller {
+        match self.receiver.recv().await {
             Some(by) => by,
             None => std::future::pending().await,
         }
     }
 
     /// The first signal, as an interruption of a replay.
-    pub(crate) fn into_interruptions(mut self) -> UnboundedReceiver<Interruption> {
+    pub(crate) fn into_interruptions(mut self) -> UnboundedReceiver<RunInterruption> {
         let (sender, receiver) = unbounded_channel();
         tokio::spawn(async move {
-            let by = self.next().await;
-            let _ = sender.send(Interruption::Cancelled { by });
+            let by = self.wait_for_signal().await;
+            let _ = sender.send(RunInterruption::Cancelled { by });
         });
         receiver
     }
@@ -52,23 +52,23 @@ impl Signals {
 
 /// Starts to listen for signals; they are heard when this returns.
 #[cfg(unix)]
-pub(crate) fn listen() -> Signals {
+pub(crate) fn listen_for_signals() -> SignalReceiver {
     let (sender, received) = unbounded_channel();
-    let signals = Signals {
-        received,
+    let signals = SignalReceiver {
+        receiver: received,
         is_pending: Arc::default(),
         run: Arc::default(),
     };
-    fail_instead_of_dying();
+    ignore_file_size_signal();
     let (is_pending, run) = (Arc::clone(&signals.is_pending), Arc::clone(&signals.run));
     let (ready, is_ready) = std::sync::mpsc::channel();
     let thread = std::thread::Builder::new().name("signals".into());
     let started = thread.spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         if let Ok(runtime) = runtime {
-            runtime.block_on(hear(ready, |by| {
+            runtime.block_on(forward_signals(ready, |by| {
                 if is_pending.swap(true, Ordering::Relaxed) {
-                    leave(run.get(), &by);
+                    exit_now(run.get(), &by);
                 }
                 let _nobody_listens = sender.send(by);
             }));
@@ -82,7 +82,7 @@ pub(crate) fn listen() -> Signals {
 
 /// Calls `heard` for each signal, for ever, and says when the first one would be heard.
 #[cfg(unix)]
-async fn hear(ready: std::sync::mpsc::Sender<()>, heard: impl Fn(Canceller)) {
+async fn forward_signals(ready: std::sync::mpsc::Sender<()>, heard: impl Fn(RunCanceller)) {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
@@ -92,8 +92,8 @@ async fn hear(ready: std::sync::mpsc::Sender<()>, heard: impl Fn(Canceller)) {
     drop(ready);
     loop {
         let by = tokio::select! {
-            _ = interrupt.recv() => Canceller::Keyboard,
-            _ = terminate.recv() => Canceller::Signal,
+            _ = interrupt.recv() => RunCanceller::Keyboard,
+            _ = terminate.recv() => RunCanceller::Signal,
         };
         heard(by);
     }
@@ -101,7 +101,7 @@ async fn hear(ready: std::sync::mpsc::Sender<()>, heard: impl Fn(Canceller)) {
 
 /// Makes a journal that must not grow any more (`ulimit -f`) a failed write, as on a full disk, and not a fatal signal.
 #[cfg(unix)]
-fn fail_instead_of_dying() {
+fn ignore_file_size_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     // It is enough that a handler was installed once.
     let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
@@ -109,7 +109,7 @@ fn fail_instead_of_dying() {
 
 /// A write beyond the largest file that the process may write gives an error, in every command.
 #[cfg(unix)]
-pub(crate) fn fail_at_the_largest_file() {
+pub(crate) fn fail_at_file_size_limit() {
     use rustix::process::{Resource, getrlimit};
     if getrlimit(Resource::Fsize).current.is_none() {
         return;
@@ -117,30 +117,30 @@ pub(crate) fn fail_at_the_largest_file() {
     // The handler stays when the runtime ends.
     if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() {
         let _entered = runtime.enter();
-        fail_instead_of_dying();
+        ignore_file_size_signal();
     }
 }
 
 /// Ends the process at once. The journal is valid: every line in it is complete.
 #[cfg(unix)]
 #[expect(clippy::exit, reason = "the second Ctrl-C means now")]
-fn leave(run: Option<&RunId>, by: &Canceller) {
+fn exit_now(run: Option<&RunId>, by: &RunCanceller) {
     if let Some(run) = run {
         kill_leftovers(run.as_str());
     }
-    std::process::exit(if *by == Canceller::Signal { 143 } else { 130 });
+    std::process::exit(if *by == RunCanceller::Signal { 143 } else { 130 });
 }
 
 /// Starts to listen for Ctrl-C.
 #[cfg(not(unix))]
-pub(crate) fn listen() -> Signals {
+pub(crate) fn listen_for_signals() -> SignalReceiver {
     let (sender, received) = unbounded_channel();
     tokio::spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
-            let _ = sender.send(Canceller::Keyboard);
+            let _ = sender.send(RunCanceller::Keyboard);
         }
     });
-    Signals {
+    SignalReceiver {
         received,
         is_pending: Arc::default(),
         run: Arc::default(),

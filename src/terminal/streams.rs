@@ -8,9 +8,9 @@ use console::Term;
 
 use clap::ValueEnum;
 
-use crate::terminal::write_errors::Noted;
+use crate::terminal::write_errors::ErrorNotingWriter;
 use ensemble_reports::report::LineWidth;
-use ensemble_reports::report::door::{Door, Spelling, Stream};
+use ensemble_reports::report::sanitized_writer::{EscapeStyle, SanitizedStream, SanitizedWriter};
 
 /// The choice when to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -24,14 +24,16 @@ pub(crate) enum ColorChoice {
 }
 
 /// What has passed to standard output, through all doors.
-static OUT: LazyLock<Stream> = LazyLock::new(|| Stream::new(is_ci() && !is_file(&std::io::stdout())));
+static OUT: LazyLock<SanitizedStream> =
+    LazyLock::new(|| SanitizedStream::new(is_ci_log() && !is_regular_file(&std::io::stdout())));
 
 /// What has passed to standard error, through all doors.
-static ERR: LazyLock<Stream> = LazyLock::new(|| Stream::new(is_ci() && !is_file(&std::io::stderr())));
+static ERR: LazyLock<SanitizedStream> =
+    LazyLock::new(|| SanitizedStream::new(is_ci_log() && !is_regular_file(&std::io::stderr())));
 
 /// The properties of the standard streams.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Streams {
+pub(crate) struct StandardStreams {
     out: anstream::ColorChoice,
     err: anstream::ColorChoice,
     /// Whether standard output is a terminal.
@@ -42,9 +44,9 @@ pub(crate) struct Streams {
     pub in_is_terminal: bool,
 }
 
-impl Streams {
+impl StandardStreams {
     /// Reads the properties of the streams, and NO_COLOR.
-    pub(crate) fn capture(choice: ColorChoice) -> Self {
+    pub(crate) fn detect(choice: ColorChoice) -> Self {
         let decide = |terminal: bool| match choice {
             ColorChoice::Always => anstream::ColorChoice::AlwaysAnsi,
             ColorChoice::Never => anstream::ColorChoice::Never,
@@ -54,8 +56,8 @@ impl Streams {
         let out_is_terminal = std::io::stdout().is_terminal();
         let err_is_terminal = std::io::stderr().is_terminal();
         Self {
-            out: resolve(decide(out_is_terminal)),
-            err: resolve(decide(err_is_terminal)),
+            out: resolve_color(decide(out_is_terminal)),
+            err: resolve_color(decide(err_is_terminal)),
             out_is_terminal,
             err_is_terminal,
             in_is_terminal: std::io::stdin().is_terminal(),
@@ -63,67 +65,69 @@ impl Streams {
     }
 
     /// The stream for results for people.
-    pub(crate) fn out(self) -> Door {
-        self.out_as(Spelling::Text)
+    pub(crate) fn human_out(self) -> SanitizedWriter {
+        self.out_with_style(EscapeStyle::Text)
     }
 
     /// The stream for results in a format. At a terminal nothing is exact.
-    pub(crate) fn out_as(self, spelling: Spelling) -> Door {
+    pub(crate) fn out_with_style(self, spelling: EscapeStyle) -> SanitizedWriter {
         match spelling {
-            Spelling::Exact if !self.out_is_terminal => Door::new(Noted(std::io::stdout()), &OUT, spelling),
-            Spelling::Exact => self.out(),
+            EscapeStyle::Exact if !self.out_is_terminal => {
+                SanitizedWriter::new(ErrorNotingWriter(std::io::stdout()), &OUT, spelling)
+            }
+            EscapeStyle::Exact => self.human_out(),
             _ => {
                 let out = anstream::AutoStream::new(std::io::stdout(), self.out);
-                Door::new(Noted(out), &OUT, spelling)
+                SanitizedWriter::new(ErrorNotingWriter(out), &OUT, spelling)
             }
         }
     }
 
     /// The stream for the frames of a protocol, which is read by a program and not shown: JSON, whose control characters are
     /// escaped. Whoever writes to it holds no lock of standard output: a program that ends does not wait for a reader.
-    pub(crate) fn frames(self) -> impl Write + Send + 'static {
+    pub(crate) fn protocol_out(self) -> impl Write + Send + 'static {
         let own = std::io::stdout().as_fd().try_clone_to_owned();
         let out: Box<dyn Write + Send> = match own {
             Ok(own) => Box::new(std::fs::File::from(own)),
             Err(_) => Box::new(std::io::stdout()),
         };
-        Noted(out)
+        ErrorNotingWriter(out)
     }
 
     /// Likewise, for a server that does not wait for its client.
-    pub(crate) fn frames_async(self) -> tokio::io::Stdout {
+    pub(crate) fn protocol_out_async(self) -> tokio::io::Stdout {
         tokio::io::stdout()
     }
 
     /// The stream for everything else.
-    pub(crate) fn err(self) -> Door {
+    pub(crate) fn human_err(self) -> SanitizedWriter {
         let err = anstream::AutoStream::new(std::io::stderr(), self.err);
-        Door::new(err, &ERR, Spelling::Text)
+        SanitizedWriter::new(err, &ERR, EscapeStyle::Text)
     }
 
     /// The same with styles also where no colours are wanted, as long as the terminal knows styles.
-    pub(crate) fn err_styled(self) -> Door {
-        match is_dumb() {
-            true => self.err(),
-            false => Door::new(std::io::stderr(), &ERR, Spelling::Text),
+    pub(crate) fn styled_err(self) -> SanitizedWriter {
+        match is_dumb_terminal() {
+            true => self.human_err(),
+            false => SanitizedWriter::new(std::io::stderr(), &ERR, EscapeStyle::Text),
         }
     }
 
     /// Writes a code that steers the terminal to standard error, also if it shows no colours. Only a text of the program
     /// itself can be such a code.
-    pub(crate) fn steer_err(self, code: &'static str) {
+    pub(crate) fn write_err_code(self, code: &'static str) {
         let mut err = std::io::stderr();
         let _ = err.write_all(code.as_bytes()).and_then(|()| err.flush());
     }
 
     /// The width of lines on standard output.
     pub(crate) fn out_width(self) -> LineWidth {
-        width(self.out_is_terminal, &Term::stdout())
+        line_width(self.out_is_terminal, &Term::stdout())
     }
 
     /// The width of lines on standard error.
     pub(crate) fn err_width(self) -> LineWidth {
-        width(self.err_is_terminal, &Term::stderr())
+        line_width(self.err_is_terminal, &Term::stderr())
     }
 
     /// Returns whether standard error shows colours.
@@ -137,16 +141,16 @@ impl Streams {
     }
 }
 
-fn width(is_terminal: bool, terminal: &Term) -> LineWidth {
+fn line_width(is_terminal: bool, terminal: &Term) -> LineWidth {
     match is_terminal {
-        true => LineWidth::of_terminal(terminal.size_checked().map(|(_, columns)| columns)),
+        true => LineWidth::for_terminal(terminal.size_checked().map(|(_, columns)| columns)),
         false => LineWidth::UNLIMITED,
     }
 }
 
 /// Resolves `Auto` with NO_COLOR, CLICOLOR and TERM.
-fn resolve(choice: anstream::ColorChoice) -> anstream::ColorChoice {
-    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb();
+fn resolve_color(choice: anstream::ColorChoice) -> anstream::ColorChoice {
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb_terminal();
     match choice {
         anstream::ColorChoice::Auto if wanted => anstream::ColorChoice::Always,
         anstream::ColorChoice::Auto => anstream::ColorChoice::Never,
@@ -154,20 +158,20 @@ fn resolve(choice: anstream::ColorChoice) -> anstream::ColorChoice {
     }
 }
 
-fn is_dumb() -> bool {
+fn is_dumb_terminal() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Returns whether a CI that takes lines of its log for commands runs the program: GitHub Actions, Azure Pipelines or
 /// TeamCity.
-fn is_ci() -> bool {
+fn is_ci_log() -> bool {
     let is_true = |name: &str| std::env::var_os(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
     is_true("GITHUB_ACTIONS") || is_true("TF_BUILD") || std::env::var_os("TEAMCITY_VERSION").is_some()
 }
 
 /// Returns whether the stream goes into a file, which is nobody's log.
 #[cfg(unix)]
-fn is_file(stream: &impl std::os::fd::AsFd) -> bool {
+fn is_regular_file(stream: &impl std::os::fd::AsFd) -> bool {
     let opened = stream.as_fd().try_clone_to_owned().map(std::fs::File::from);
     opened
         .and_then(|file| file.metadata())
@@ -175,6 +179,6 @@ fn is_file(stream: &impl std::os::fd::AsFd) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_file<T>(_stream: &T) -> bool {
+fn is_regular_file<T>(_stream: &T) -> bool {
     false
 }

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use crate::support::Workspace;
 use ensemble_agents::agent::BoxFuture;
-use ensemble_agents::agent::chat::{Dialogue, Tools};
+use ensemble_agents::agent::chat::{Dialogue, ModelTools};
 use ensemble_core::thread::{Thread, ToolCall, ToolEnd};
-use ensemble_language::ensemble::Profile;
-use ensemble_models::{Model, Network, ToolSpec};
+use ensemble_language::ensemble::ModelProfile;
+use ensemble_models::{Model, ModelNetwork, ToolSpec};
 
 const PROVIDERS: [&str; 4] = ["openai", "anthropic", "gemini", "ollama"];
 
@@ -175,8 +175,8 @@ fn models_are_checked_in_every_dialect() {
 #[derive(Default)]
 struct Adder(Mutex<Vec<Value>>);
 
-impl Tools for Adder {
-    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+impl ModelTools for Adder {
+    fn list_specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
         let number = json!({"type": "integer"});
         let spec = ToolSpec {
             name: "add".into(),
@@ -186,10 +186,10 @@ impl Tools for Adder {
         Box::pin(async move { Ok([spec].into()) })
     }
 
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+    fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
         let sum = call.arguments["a"].as_i64().unwrap_or_default() + call.arguments["b"].as_i64().unwrap_or_default();
         self.0.lock().expect("unpoisoned").push(call.arguments.clone());
-        Box::pin(async move { call.ended(ToolEnd::Result(json!(sum)), 0.0) })
+        Box::pin(async move { call.with_end(ToolEnd::Result(json!(sum)), 0.0) })
     }
 }
 
@@ -197,16 +197,19 @@ impl Tools for Adder {
 async fn tools_are_called_side_by_side_in_every_dialect() {
     let Some(mock) = Mock::start() else { return };
     for provider in PROVIDERS {
-        let profile = Profile {
+        let profile = ModelProfile {
             provider: provider.into(),
             model: provider.into(),
             base_url: Some(mock.url.clone()),
-            ..Profile::default()
+            ..ModelProfile::default()
         };
         let tools = Arc::new(Adder::default());
-        let model = Model::with_network(profile, &Network::default()).expect("a model");
+        let model = Model::from_profile_with_network(profile, &ModelNetwork::default()).expect("a model");
         let dialogue = Dialogue::new(model).with_tools(tools.clone());
-        let ended = dialogue.until_done(Thread::default(), "sums", 3).await.expect("an end");
+        let ended = dialogue
+            .say_with_max_requests(Thread::default(), "sums", 3)
+            .await
+            .expect("an end");
         assert_eq!(ended.text, "They are 3 and 7.", "{provider}");
         let asked = tools.0.lock().expect("unpoisoned").clone();
         assert_eq!(asked, [json!({"a": 1, "b": 2}), json!({"a": 3, "b": 4})], "{provider}");

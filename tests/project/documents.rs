@@ -8,7 +8,7 @@ use crate::support::Workspace;
 use crate::support::blocks::{Block, blocks};
 use crate::support::files::{pages, project, read};
 use crate::support::tables::{code_in, table};
-use ensemble_language::vocabulary::Section;
+use ensemble_language::vocabulary::FileSection;
 use serde_json::Value;
 
 const LANGUAGE: &str = "docs/reference";
@@ -142,8 +142,8 @@ fn the_file_of_answers_answers() {
 fn the_reference_names_every_key_of_the_language() {
     let text = read(LANGUAGE);
     let documented: BTreeSet<String> = code_in(&text.replace("```", "")).into_iter().collect();
-    let of_language = Section::all().filter(|section| !section.is_of_tests());
-    let keys: Vec<&str> = of_language.flat_map(Section::key_names).collect();
+    let of_language = FileSection::iter_all().filter(|section| !section.is_test_section());
+    let keys: Vec<&str> = of_language.flat_map(FileSection::key_names).collect();
     assert!(keys.len() > 150, "{keys:?}");
     let missing: Vec<&&str> = keys
         .iter()
@@ -405,8 +405,8 @@ fn the_commands_of_the_page_on_tests_of_ensembles_print_what_it_shows() {
 fn the_page_on_tests_of_ensembles_names_every_key() {
     let text = read(TESTS);
     let documented: BTreeSet<String> = code_in(&text.replace("```", "")).into_iter().collect();
-    let of_tests = Section::all().filter(|section| section.is_of_tests());
-    let keys: Vec<&str> = of_tests.flat_map(Section::key_names).collect();
+    let of_tests = FileSection::iter_all().filter(|section| section.is_test_section());
+    let keys: Vec<&str> = of_tests.flat_map(FileSection::key_names).collect();
     assert!(keys.len() > 20, "{keys:?}");
     let missing: Vec<&&str> = keys.iter().filter(|key| !documented.contains(**key)).collect();
     assert!(missing.is_empty(), "{TESTS} does not explain {missing:?}");

@@ -38,7 +38,7 @@ enum Pattern {
     TypeDoc,
     /// A type with a name that another type has, too.
     SharedTypeName,
-    /// A type that is named by a participle alone: `Carried`.
+    /// A type that is named by a participle alone: `CarriedInputs`.
     ParticipleType,
 }
 

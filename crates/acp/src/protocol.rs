@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use agent_client_protocol_schema::v1 as acp;
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::operator::{PermissionRequest, QuestionRequest};
-use ensemble_history::asked_text;
+use ensemble_history::question_request_text;
 use ensemble_runs::{ClientServer, ClientServers};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::updates::{Card, Status, Update};
-use crate::wire::Refusal;
+use crate::updates::{ProgressCard, ProgressStatus, SessionUpdate};
+use crate::wire::RpcError;
 
 /// A session that is opened.
-pub(crate) struct Opened {
+pub(crate) struct SessionSetup {
     /// Without one, a new session.
     pub(crate) session: Option<String>,
     pub(crate) cwd: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Opened {
 }
 
 /// A choice of the session.
-pub(crate) struct Choice {
+pub(crate) struct SessionChoice {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) is_model: bool,
@@ -34,17 +34,17 @@ pub(crate) struct Choice {
     pub(crate) values: Vec<(String, String)>,
 }
 
-fn parsed<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {
-    serde_json::from_value(params).map_err(Refusal::wrong)
+fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
+    serde_json::from_value(params).map_err(RpcError::invalid_params)
 }
 
-fn value(message: impl serde::Serialize) -> Value {
+fn to_json(message: impl serde::Serialize) -> Value {
     serde_json::to_value(message).unwrap_or_default()
 }
 
 /// Reads the facts that a client gives of itself in `initialize`.
-pub(crate) fn client_of(params: Value) -> Result<ClientFacts, Refusal> {
-    let request: acp::InitializeRequest = parsed(params)?;
+pub(crate) fn client_of(params: Value) -> Result<ClientFacts, RpcError> {
+    let request: acp::InitializeRequest = parse_params(params)?;
     let elicitation = request.client_capabilities.elicitation;
     Ok(ClientFacts {
         name: request.client_info.map(|client| client.name),
@@ -61,7 +61,7 @@ pub(crate) struct ClientFacts {
 }
 
 /// Returns the capabilities of the server.
-pub(crate) fn initialized(version: &str) -> Value {
+pub(crate) fn initialize_response(version: &str) -> Value {
     json!({
         "protocolVersion": 1,
         "agentInfo": {"name": "ensemble", "title": "ensemble", "version": version},
@@ -75,32 +75,35 @@ pub(crate) fn initialized(version: &str) -> Value {
     })
 }
 
-pub(crate) fn new_session(params: Value) -> Result<Opened, Refusal> {
-    let request: acp::NewSessionRequest = parsed(params)?;
-    Ok(Opened {
+pub(crate) fn parse_new_session(params: Value) -> Result<SessionSetup, RpcError> {
+    let request: acp::NewSessionRequest = parse_params(params)?;
+    Ok(SessionSetup {
         session: None,
-        cwd: absolute(request.cwd)?,
-        servers: servers(request.mcp_servers)?,
+        cwd: require_absolute(request.cwd)?,
+        servers: client_servers(request.mcp_servers)?,
     })
 }
 
-pub(crate) fn old_session(params: Value) -> Result<Opened, Refusal> {
-    let request: acp::ResumeSessionRequest = parsed(params)?;
-    Ok(Opened {
+pub(crate) fn parse_resumed_session(params: Value) -> Result<SessionSetup, RpcError> {
+    let request: acp::ResumeSessionRequest = parse_params(params)?;
+    Ok(SessionSetup {
         session: Some(request.session_id.0.to_string()),
-        cwd: absolute(request.cwd)?,
-        servers: servers(request.mcp_servers)?,
+        cwd: require_absolute(request.cwd)?,
+        servers: client_servers(request.mcp_servers)?,
     })
 }
 
-fn absolute(cwd: PathBuf) -> Result<PathBuf, Refusal> {
+fn require_absolute(cwd: PathBuf) -> Result<PathBuf, RpcError> {
     match cwd.is_absolute() {
         true => Ok(cwd),
-        false => Err(Refusal::wrong(format!("`cwd` is not absolute: {}", cwd.display()))),
+        false => Err(RpcError::invalid_params(format!(
+            "`cwd` is not absolute: {}",
+            cwd.display()
+        ))),
     }
 }
 
-fn servers(given: Vec<acp::McpServer>) -> Result<ClientServers, Refusal> {
+fn client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, RpcError> {
     let mut servers = ClientServers::default();
     for server in given {
         match server {
@@ -121,8 +124,8 @@ fn servers(given: Vec<acp::McpServer>) -> Result<ClientServers, Refusal> {
                 servers.insert(server.name, http);
             }
             other => {
-                let name = value(other)["name"].as_str().unwrap_or_default().to_owned();
-                return Err(Refusal::wrong(format!(
+                let name = to_json(other)["name"].as_str().unwrap_or_default().to_owned();
+                return Err(RpcError::invalid_params(format!(
                     "the MCP server `{name}` is of a kind that `initialize` does not offer"
                 )));
             }
@@ -132,13 +135,13 @@ fn servers(given: Vec<acp::McpServer>) -> Result<ClientServers, Refusal> {
 }
 
 /// The session and the text of a prompt.
-pub(crate) fn prompt(params: Value) -> Result<(String, String), Refusal> {
-    let request: acp::PromptRequest = parsed(params)?;
-    let texts: Result<Vec<String>, Refusal> = request.prompt.into_iter().map(text).collect();
+pub(crate) fn parse_prompt(params: Value) -> Result<(String, String), RpcError> {
+    let request: acp::PromptRequest = parse_params(params)?;
+    let texts: Result<Vec<String>, RpcError> = request.prompt.into_iter().map(prompt_block_text).collect();
     Ok((request.session_id.0.to_string(), texts?.join("\n\n")))
 }
 
-fn text(block: acp::ContentBlock) -> Result<String, Refusal> {
+fn prompt_block_text(block: acp::ContentBlock) -> Result<String, RpcError> {
     match block {
         acp::ContentBlock::Text(text) => Ok(text.text),
         acp::ContentBlock::ResourceLink(link) => Ok(format!("[{}]({})", link.name, link.uri)),
@@ -146,28 +149,30 @@ fn text(block: acp::ContentBlock) -> Result<String, Refusal> {
             acp::EmbeddedResourceResource::TextResourceContents(contents) => {
                 Ok(format!("{}:\n{}", contents.uri, contents.text))
             }
-            _ => Err(Refusal::wrong("only resources that are texts can be in a prompt")),
+            _ => Err(RpcError::invalid_params(
+                "only resources that are texts can be in a prompt",
+            )),
         },
-        _ => Err(Refusal::wrong("images and sounds cannot be in a prompt")),
+        _ => Err(RpcError::invalid_params("images and sounds cannot be in a prompt")),
     }
 }
 
 /// The session, the choice, and its value.
-pub(crate) fn chosen(params: Value) -> Result<(String, String, String), Refusal> {
-    let request: acp::SetSessionConfigOptionRequest = parsed(params)?;
+pub(crate) fn parse_set_option(params: Value) -> Result<(String, String, String), RpcError> {
+    let request: acp::SetSessionConfigOptionRequest = parse_params(params)?;
     let Some(chosen) = request.value.as_value_id() else {
-        return Err(Refusal::wrong("a value is one of those that are offered"));
+        return Err(RpcError::invalid_params("a value is one of those that are offered"));
     };
     let (session, id) = (request.session_id.0.to_string(), request.config_id.0.to_string());
     Ok((session, id, chosen.0.to_string()))
 }
 
-pub(crate) fn choices(choices: &[Choice]) -> Value {
-    let options: Vec<acp::SessionConfigOption> = choices.iter().map(option).collect();
-    value(options)
+pub(crate) fn config_options_json(choices: &[SessionChoice]) -> Value {
+    let options: Vec<acp::SessionConfigOption> = choices.iter().map(config_option).collect();
+    to_json(options)
 }
 
-fn option(choice: &Choice) -> acp::SessionConfigOption {
+fn config_option(choice: &SessionChoice) -> acp::SessionConfigOption {
     let values = choice.values.iter();
     let values: Vec<acp::SessionConfigSelectOption> = values
         .map(|(id, name)| acp::SessionConfigSelectOption::new(id.clone(), name.clone()))
@@ -181,8 +186,8 @@ fn option(choice: &Choice) -> acp::SessionConfigOption {
 }
 
 /// A session in a list.
-pub(crate) fn listed(id: &str, cwd: &Path, title: &str, updated_at: String) -> Value {
-    value(
+pub(crate) fn session_list_entry(id: &str, cwd: &Path, title: &str, updated_at: String) -> Value {
+    to_json(
         acp::SessionInfo::new(id.to_owned(), cwd)
             .title(title.to_owned())
             .updated_at(updated_at),
@@ -190,43 +195,45 @@ pub(crate) fn listed(id: &str, cwd: &Path, title: &str, updated_at: String) -> V
 }
 
 /// A notification about a session.
-pub(crate) fn update(session: &str, update: Update) -> Value {
+pub(crate) fn update_notification(session: &str, update: SessionUpdate) -> Value {
     let update = match update {
-        Update::User { id, text } => acp::SessionUpdate::UserMessageChunk(chunk(id, text)),
-        Update::Said { id, text } => acp::SessionUpdate::AgentMessageChunk(chunk(id, text)),
-        Update::Thought { id, text } => acp::SessionUpdate::AgentThoughtChunk(chunk(id, text)),
-        Update::Plan(agents) => {
-            let entries = agents
-                .into_iter()
-                .map(|(agent, status)| acp::PlanEntry::new(agent, acp::PlanEntryPriority::Medium, plan_status(status)));
+        SessionUpdate::User { id, text } => acp::SessionUpdate::UserMessageChunk(content_chunk(id, text)),
+        SessionUpdate::AgentMessage { id, text } => acp::SessionUpdate::AgentMessageChunk(content_chunk(id, text)),
+        SessionUpdate::Thought { id, text } => acp::SessionUpdate::AgentThoughtChunk(content_chunk(id, text)),
+        SessionUpdate::Plan(agents) => {
+            let entries = agents.into_iter().map(|(agent, status)| {
+                acp::PlanEntry::new(agent, acp::PlanEntryPriority::Medium, to_plan_status(status))
+            });
             acp::SessionUpdate::Plan(acp::Plan::new(entries.collect()))
         }
-        Update::Title(title) => acp::SessionUpdate::SessionInfoUpdate(acp::SessionInfoUpdate::new().title(title)),
-        Update::Usage { used, most } => acp::SessionUpdate::UsageUpdate(acp::UsageUpdate::new(used, most)),
-        Update::Card(card) => return json!({"sessionId": session, "update": card_json(card)}),
+        SessionUpdate::Title(title) => {
+            acp::SessionUpdate::SessionInfoUpdate(acp::SessionInfoUpdate::new().title(title))
+        }
+        SessionUpdate::Usage { used, most } => acp::SessionUpdate::UsageUpdate(acp::UsageUpdate::new(used, most)),
+        SessionUpdate::Card(card) => return json!({"sessionId": session, "update": card_json(card)}),
     };
-    value(acp::SessionNotification::new(session.to_owned(), update))
+    to_json(acp::SessionNotification::new(session.to_owned(), update))
 }
 
-fn chunk(id: String, text: String) -> acp::ContentChunk {
+fn content_chunk(id: String, text: String) -> acp::ContentChunk {
     acp::ContentChunk::new(acp::ContentBlock::Text(acp::TextContent::new(text))).message_id(acp::MessageId::new(id))
 }
 
-fn plan_status(status: Status) -> acp::PlanEntryStatus {
+fn to_plan_status(status: ProgressStatus) -> acp::PlanEntryStatus {
     match status {
-        Status::Pending => acp::PlanEntryStatus::Pending,
-        Status::Running => acp::PlanEntryStatus::InProgress,
+        ProgressStatus::Pending => acp::PlanEntryStatus::Pending,
+        ProgressStatus::Running => acp::PlanEntryStatus::InProgress,
         // A plan knows no failure; the card tells it.
-        Status::Completed | Status::Failed => acp::PlanEntryStatus::Completed,
+        ProgressStatus::Completed | ProgressStatus::Failed => acp::PlanEntryStatus::Completed,
     }
 }
 
-fn card_json(card: Card) -> Value {
+fn card_json(card: ProgressCard) -> Value {
     let status = match card.status {
-        Status::Pending => "pending",
-        Status::Running => "in_progress",
-        Status::Completed => "completed",
-        Status::Failed => "failed",
+        ProgressStatus::Pending => "pending",
+        ProgressStatus::Running => "in_progress",
+        ProgressStatus::Completed => "completed",
+        ProgressStatus::Failed => "failed",
     };
     let named = if card.is_new { "tool_call" } else { "tool_call_update" };
     let mut json = json!({"sessionUpdate": named, "toolCallId": card.id, "title": card.title, "status": status});
@@ -244,7 +251,7 @@ fn card_json(card: Card) -> Value {
 }
 
 /// May a tool be called?
-pub(crate) fn permission(session: &str, card: &str, wanted: &PermissionRequest) -> Value {
+pub(crate) fn permission_request(session: &str, card: &str, wanted: &PermissionRequest) -> Value {
     json!({
         "sessionId": session,
         "toolCall": {
@@ -262,28 +269,28 @@ pub(crate) fn permission(session: &str, card: &str, wanted: &PermissionRequest) 
 }
 
 /// The decision about a call. Returns `None` if the client has cancelled the question.
-pub(crate) fn decision(answer: &Value) -> Option<PermissionDecision> {
-    let decision = PermissionDecision::from_word(selected(answer)?);
+pub(crate) fn parse_permission_decision(answer: &Value) -> Option<PermissionDecision> {
+    let decision = PermissionDecision::from_word(selected_option(answer)?);
     Some(decision.unwrap_or(PermissionDecision::Denied))
 }
 
 /// The id of the option that was selected.
-pub(crate) fn selected(answer: &Value) -> Option<&str> {
+pub(crate) fn selected_option(answer: &Value) -> Option<&str> {
     answer["outcome"]["optionId"].as_str()
 }
 
 /// A question with choices, as options.
-pub(crate) fn question_with_choices(session: &str, card: &str, asked: &QuestionRequest) -> Value {
+pub(crate) fn question_options_request(session: &str, card: &str, asked: &QuestionRequest) -> Value {
     let choices = asked.request.question.choices.iter().enumerate();
     let options: Vec<Value> = choices
         .map(|(at, choice)| json!({"optionId": at.to_string(), "name": choice, "kind": "allow_once"}))
         .collect();
-    let tool_call = json!({"toolCallId": card, "title": asked_text(asked), "status": "pending"});
+    let tool_call = json!({"toolCallId": card, "title": question_request_text(asked), "status": "pending"});
     json!({"sessionId": session, "toolCall": tool_call, "options": options})
 }
 
 /// A question as a form.
-pub(crate) fn form(session: &str, asked: &QuestionRequest) -> Value {
+pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> Value {
     let mut answer = json!({"type": "string", "title": asked.request.address});
     if !asked.request.question.choices.is_empty() {
         answer["enum"] = json!(asked.request.question.choices);
@@ -294,13 +301,13 @@ pub(crate) fn form(session: &str, asked: &QuestionRequest) -> Value {
     json!({
         "mode": "form",
         "sessionId": session,
-        "message": asked_text(asked),
+        "message": question_request_text(asked),
         "requestedSchema": {"type": "object", "properties": {"answer": answer}, "required": ["answer"]},
     })
 }
 
 /// The answer in a form; `None`: there is none.
-pub(crate) fn filled_in(answer: &Value) -> Option<String> {
+pub(crate) fn form_answer(answer: &Value) -> Option<String> {
     (answer["action"] == "accept").then_some(())?;
     Some(answer["content"]["answer"].as_str()?.to_owned())
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_core::executor::Clock;
+use ensemble_core::executor::WallClock;
 use ensemble_core::store::RunId;
 use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::store::files::FileStore;
@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::{LocalSet, spawn_local};
 
-use crate::protocol::{self, Opened};
-use crate::session::{Session, Turn};
-use crate::turn::{Prompt, tell};
-use crate::updates::title;
-use crate::wire::{Refusal, Wire, read, write};
+use crate::protocol::{self, SessionSetup};
+use crate::session::{AcpSession, ActivePrompt};
+use crate::turn::{SessionPrompt, send_session_update};
+use crate::updates::session_title;
+use crate::wire::{ClientWire, RpcError, spawn_reader, spawn_writer};
 
 /// How long the client may take to read the rest when it is gone.
 const REST: Duration = Duration::from_secs(1);
@@ -32,11 +32,11 @@ const REST: Duration = Duration::from_secs(1);
 const LISTED: usize = 100;
 
 /// The services of the program that the server needs.
-pub struct Services {
+pub struct AcpServices {
     /// The runs as seen from a folder.
     pub runs: Box<dyn Fn(&Path) -> Runs>,
     /// The file or folder whose ensembles are served, absolute; `None`: those of the folder of each session.
-    pub served: Option<PathBuf>,
+    pub served_path: Option<PathBuf>,
     /// The folder of the process.
     pub folder: PathBuf,
     /// The version of the program.
@@ -44,19 +44,19 @@ pub struct Services {
 }
 
 /// Serves a client until the input ends. Runs that go on then are cut short, and can be resumed.
-pub fn serve(
+pub fn serve_acp(
     input: Box<dyn Read + Send>,
     output: Box<dyn Write + Send>,
-    services: Services,
+    services: AcpServices,
 ) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(serve_client(input, output, services))
 }
 
-async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, services: Services) {
-    let (wire, is_written) = write(output);
-    let mut messages = read(input);
+async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, services: AcpServices) {
+    let (wire, is_written) = spawn_writer(output);
+    let mut messages = spawn_reader(input);
     let tasks = LocalSet::new();
-    let server = Rc::new(Server {
+    let server = Rc::new(AcpServer {
         wire: Rc::new(wire),
         services,
         is_initialized: Cell::new(false),
@@ -67,7 +67,7 @@ async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>
     tasks
         .run_until(async {
             while let Some(message) = messages.recv().await {
-                server.received(message).await;
+                server.handle_message(message).await;
             }
         })
         .await;
@@ -75,58 +75,63 @@ async fn serve_client(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>
     let _unread = tokio::time::timeout(REST, is_written).await;
 }
 
-struct Server {
-    wire: Rc<Wire>,
-    services: Services,
+struct AcpServer {
+    wire: Rc<ClientWire>,
+    services: AcpServices,
     is_initialized: Cell<bool>,
     shows_forms: Cell<bool>,
     /// The name of the client, if the client gave one.
     client: RefCell<Option<String>>,
-    sessions: RefCell<HashMap<String, Rc<Session>>>,
+    sessions: RefCell<HashMap<String, Rc<AcpSession>>>,
 }
 
-impl Server {
-    async fn received(self: &Rc<Self>, message: Result<Value, String>) {
+impl AcpServer {
+    async fn handle_message(self: &Rc<Self>, message: Result<Value, String>) {
         let mut message = match message {
             Ok(message) => message,
-            Err(why) => return self.wire.respond(Value::Null, Err(Refusal::new(-32700, why))).await,
+            Err(why) => {
+                return self
+                    .wire
+                    .send_response(Value::Null, Err(RpcError::new(-32700, why)))
+                    .await;
+            }
         };
         let method = message["method"].as_str().map(str::to_owned);
         let id = message.get("id").cloned();
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
         match (method, id) {
-            (Some(method), Some(id)) if method == "session/prompt" => match self.begin(&id, params) {
+            (Some(method), Some(id)) if method == "session/prompt" => match self.begin_prompt(&id, params) {
                 Ok((prompt, text)) => {
                     let server = self.clone();
                     spawn_local(async move {
                         let session = prompt.session.clone();
-                        let result = prompt.perform(text).await;
+                        let result = prompt.answer_prompt(text).await;
                         session.turn.replace(None);
                         server
                             .wire
-                            .respond(id, result.map(|reason| json!({"stopReason": reason})))
+                            .send_response(id, result.map(|reason| json!({"stopReason": reason})))
                             .await;
                     });
                 }
-                Err(refusal) => self.wire.respond(id, Err(refusal)).await,
+                Err(refusal) => self.wire.send_response(id, Err(refusal)).await,
             },
             (Some(method), Some(id)) => {
                 let server = self.clone();
                 spawn_local(async move {
-                    let result = server.request(&method, params).await;
-                    server.wire.respond(id, result).await;
+                    let result = server.handle_request(&method, params).await;
+                    server.wire.send_response(id, result).await;
                 });
             }
-            (Some(method), None) => self.notified(&method, &params),
-            (None, Some(_)) => self.wire.answered(message),
+            (Some(method), None) => self.handle_notification(&method, &params),
+            (None, Some(_)) => self.wire.deliver_response(message),
             (None, None) => {
-                let refusal = Refusal::new(-32600, "this is no message of JSON-RPC");
-                self.wire.respond(Value::Null, Err(refusal)).await;
+                let refusal = RpcError::new(-32600, "this is no message of JSON-RPC");
+                self.wire.send_response(Value::Null, Err(refusal)).await;
             }
         }
     }
 
-    fn notified(&self, method: &str, params: &Value) {
+    fn handle_notification(&self, method: &str, params: &Value) {
         for session in self.sessions.borrow().values() {
             let turn = session.turn.borrow();
             let Some(turn) = turn.as_ref() else { continue };
@@ -141,21 +146,27 @@ impl Server {
         }
     }
 
-    async fn request(&self, method: &str, params: Value) -> Result<Value, Refusal> {
+    async fn handle_request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         match method {
             "initialize" => {
                 let client = protocol::client_of(params)?;
                 self.shows_forms.set(client.shows_forms);
                 *self.client.borrow_mut() = client.name;
                 self.is_initialized.set(true);
-                Ok(protocol::initialized(self.services.version))
+                Ok(protocol::initialize_response(self.services.version))
             }
-            _ if !self.is_initialized.get() => Err(Refusal::new(-32600, "`initialize` comes first")),
+            _ if !self.is_initialized.get() => Err(RpcError::new(-32600, "`initialize` comes first")),
             "authenticate" => Ok(json!({})),
-            "session/new" => self.new_session(protocol::new_session(params)?),
-            "session/load" => self.old_session(protocol::old_session(params)?, true).await,
-            "session/resume" => self.old_session(protocol::old_session(params)?, false).await,
-            "session/list" => self.list(params["cwd"].as_str().map(Path::new)).await,
+            "session/new" => self.create_session(protocol::parse_new_session(params)?),
+            "session/load" => {
+                self.reopen_session(protocol::parse_resumed_session(params)?, true)
+                    .await
+            }
+            "session/resume" => {
+                self.reopen_session(protocol::parse_resumed_session(params)?, false)
+                    .await
+            }
+            "session/list" => self.list_sessions(params["cwd"].as_str().map(Path::new)).await,
             "session/close" => {
                 let session = self
                     .sessions
@@ -167,28 +178,28 @@ impl Server {
                 Ok(json!({}))
             }
             "session/set_config_option" => {
-                let (session, id, value) = protocol::chosen(params)?;
-                let session = self.session(&session)?;
-                session.choose(&id, &value)?;
-                Ok(json!({"configOptions": session.choices()}))
+                let (session, id, value) = protocol::parse_set_option(params)?;
+                let session = self.find_session(&session)?;
+                session.set_choice(&id, &value)?;
+                Ok(json!({"configOptions": session.choices_json()}))
             }
-            _ => Err(Refusal::new(-32601, format!("there is no request `{method}`"))),
+            _ => Err(RpcError::new(-32601, format!("there is no request `{method}`"))),
         }
     }
 
     /// Takes a prompt, so that a cancellation that follows finds it.
-    fn begin(&self, id: &Value, params: Value) -> Result<(Prompt, String), Refusal> {
-        let (session, text) = protocol::prompt(params)?;
-        let session = self.session(&session)?;
+    fn begin_prompt(&self, id: &Value, params: Value) -> Result<(SessionPrompt, String), RpcError> {
+        let (session, text) = protocol::parse_prompt(params)?;
+        let session = self.find_session(&session)?;
         if session.turn.borrow().is_some() {
-            return Err(Refusal::new(-32600, "the prompt before goes on"));
+            return Err(RpcError::new(-32600, "the prompt before goes on"));
         }
         let (sender, cancelled) = watch::channel(false);
-        session.turn.replace(Some(Turn {
+        session.turn.replace(Some(ActivePrompt {
             request: id.clone(),
             cancelled: sender,
         }));
-        let prompt = Prompt {
+        let prompt = SessionPrompt {
             session,
             wire: self.wire.clone(),
             shows_forms: self.shows_forms.get(),
@@ -197,89 +208,93 @@ impl Server {
         Ok((prompt, text))
     }
 
-    fn session(&self, id: &str) -> Result<Rc<Session>, Refusal> {
+    fn find_session(&self, id: &str) -> Result<Rc<AcpSession>, RpcError> {
         let session = self.sessions.borrow().get(id).cloned();
-        session.ok_or_else(|| Refusal::new(-32002, format!("there is no session `{id}`")))
+        session.ok_or_else(|| RpcError::new(-32002, format!("there is no session `{id}`")))
     }
 
     /// The runs of a folder, kept in its project.
-    fn service(&self, folder: &Path) -> RunService {
+    fn run_service(&self, folder: &Path) -> RunService {
         let runs = (self.services.runs)(folder);
-        let store = FileStore::of(&runs.project().project_root(folder));
+        let store = FileStore::for_project(&runs.project().project_root(folder));
         RunService::new(runs.with_store(Arc::new(store)))
     }
 
     /// The ensembles that are served to a session, with their files.
-    fn ensembles(&self, cwd: &Path) -> Vec<(String, PathBuf)> {
-        let folder = match &self.services.served {
+    fn list_ensembles(&self, cwd: &Path) -> Vec<(String, PathBuf)> {
+        let folder = match &self.services.served_path {
             Some(file) if !file.is_dir() => return vec![(file.display().to_string(), file.clone())],
             Some(folder) => folder,
             None => cwd,
         };
         let runs = (self.services.runs)(folder);
-        let files = runs.project().named_files().into_iter();
+        let files = runs.project().list_named_files().into_iter();
         files
             .map(|(name, file)| (name, folder.join(file)))
-            .filter(|(_, file)| is_ensemble(&runs, file))
+            .filter(|(_, file)| is_ensemble_file(&runs, file))
             .collect()
     }
 
-    fn new_session(&self, opened: Opened) -> Result<Value, Refusal> {
-        let service = self.service(&opened.cwd);
+    fn create_session(&self, opened: SessionSetup) -> Result<Value, RpcError> {
+        let service = self.run_service(&opened.cwd);
         let host = service.runs().host();
-        let number = (host.random() * f64::from(RunId::PER_TIME)) as u32;
-        let id = RunId::at(host.now(), number);
-        let session = Session::new(id.clone(), service, self.ensembles(&opened.cwd))?;
+        let number = (host.random_number() * f64::from(RunId::PER_TIME)) as u32;
+        let id = RunId::from_time(host.now(), number);
+        let session = AcpSession::new(id.clone(), service, self.list_ensembles(&opened.cwd))?;
         session.client.borrow_mut().clone_from(&self.client.borrow());
         session.servers.replace(Arc::new(opened.servers));
-        let answer = json!({"sessionId": id.as_str(), "configOptions": session.choices()});
+        let answer = json!({"sessionId": id.as_str(), "configOptions": session.choices_json()});
         self.sessions.borrow_mut().insert(id.to_string(), Rc::new(session));
         Ok(answer)
     }
 
-    async fn old_session(&self, opened: Opened, is_told: bool) -> Result<Value, Refusal> {
+    async fn reopen_session(&self, opened: SessionSetup, is_told: bool) -> Result<Value, RpcError> {
         let named = opened.session.unwrap_or_default();
         let id = RunId::new(named.as_str());
         let known = self.sessions.borrow().get(&named).cloned();
-        let service = known.map_or_else(|| self.service(&opened.cwd), |known| known.service.clone());
-        let missing = |error| Refusal::new(-32002, error);
-        let recorded = service.recorded(&id).await.map_err(missing)?;
+        let service = known.map_or_else(|| self.run_service(&opened.cwd), |known| known.service.clone());
+        let missing = |error| RpcError::new(-32002, error);
+        let recorded = service.load_recorded_run(&id).await.map_err(missing)?;
         let read = recorded.prepared.plan.ensemble().clone();
-        let session = Session::recorded(id.clone(), service.clone(), read);
+        let session = AcpSession::for_recorded_run(id.clone(), service.clone(), read);
         session.client.borrow_mut().clone_from(&self.client.borrow());
         session.servers.replace(Arc::new(opened.servers));
-        for event in service.recorded_events(&id).await.map_err(Refusal::failed)? {
+        for event in service.recorded_events(&id).await.map_err(RpcError::internal_error)? {
             let RunEventKind::Committed(record) = event.kind else {
                 continue;
             };
-            let updates = session.story.borrow_mut().record(&event.run, &record, true);
+            let updates = session.story.borrow_mut().updates_for_record(&event.run, &record, true);
             if event.run == id {
-                session.next.set(record.seq + 1);
+                session.next_seq.set(record.seq + 1);
             }
             if is_told {
                 for update in updates {
-                    tell(&self.wire, &id, update).await;
+                    send_session_update(&self.wire, &id, update).await;
                 }
             }
         }
-        let answer = json!({"configOptions": session.choices()});
+        let answer = json!({"configOptions": session.choices_json()});
         self.sessions.borrow_mut().insert(named, Rc::new(session));
         Ok(answer)
     }
 
-    async fn list(&self, cwd: Option<&Path>) -> Result<Value, Refusal> {
+    async fn list_sessions(&self, cwd: Option<&Path>) -> Result<Value, RpcError> {
         let folder = cwd.unwrap_or(&self.services.folder);
-        let listed = self.service(folder).list(LISTED).await.map_err(Refusal::failed)?;
+        let listed = self
+            .run_service(folder)
+            .list_summaries(LISTED)
+            .await
+            .map_err(RpcError::internal_error)?;
         // A run that cannot be read is no session.
         let sessions = listed.into_iter().flatten().map(|run| {
-            let title = title(&run.input, &run.ensemble);
-            protocol::listed(run.id.as_str(), folder, &title, run.last_at.to_rfc3339())
+            let title = session_title(&run.input, &run.ensemble);
+            protocol::session_list_entry(run.id.as_str(), folder, &title, run.last_at.to_rfc3339())
         });
         Ok(json!({"sessions": sessions.collect::<Vec<Value>>()}))
     }
 }
 
-fn is_ensemble(runs: &Runs, file: &Path) -> bool {
-    let source = runs.project().read(file);
-    source.is_ok_and(|source| ensemble_language::loader::load(&source).is_ensemble())
+fn is_ensemble_file(runs: &Runs, file: &Path) -> bool {
+    let source = runs.project().read_file(file);
+    source.is_ok_and(|source| ensemble_language::loader::load_ensemble(&source).is_ensemble())
 }

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_core::request::{AnswerSource, Answerer, PendingRequest};
+use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest};
 use ensemble_core::store::RunId;
 use ensemble_language::ensemble::{AgentKind, Ensemble, McpServer, ToolKind};
 use ensemble_runs::service::run_service::RunService;
@@ -14,9 +14,9 @@ use ensemble_runs::{ClientServers, EnsembleRef, RunOptions};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::protocol::{Choice, choices};
-use crate::updates::Story;
-use crate::wire::Refusal;
+use crate::protocol::{SessionChoice, config_options_json};
+use crate::updates::SessionStory;
+use crate::wire::RpcError;
 
 /// The choice of the ensemble.
 const ENSEMBLE: &str = "ensemble";
@@ -24,56 +24,56 @@ const ENSEMBLE: &str = "ensemble";
 const AS_WRITTEN: &str = "as_written";
 
 /// A session.
-pub(crate) struct Session {
+pub(crate) struct AcpSession {
     pub(crate) id: RunId,
     pub(crate) service: RunService,
     /// The ensembles among which may be chosen, with their files.
     ensembles: Vec<(String, PathBuf)>,
-    ensemble: Cell<usize>,
-    read: RefCell<Arc<Ensemble>>,
+    chosen_index: Cell<usize>,
+    current_ensemble: RefCell<Arc<Ensemble>>,
     /// The models that were chosen, by profile.
     models: RefCell<Vec<(String, String)>>,
     /// The run has begun.
     pub(crate) has_begun: Cell<bool>,
-    pub(crate) story: RefCell<Story>,
+    pub(crate) story: RefCell<SessionStory>,
     /// The record that is told next.
-    pub(crate) next: Cell<u64>,
+    pub(crate) next_seq: Cell<u64>,
     /// The client's servers of tools.
     pub(crate) servers: RefCell<Arc<ClientServers>>,
     /// The name of the client, if the client gave one.
     pub(crate) client: RefCell<Option<String>>,
     /// The client was told which of them are not used.
     pub(crate) has_told_unused: Cell<bool>,
-    pub(crate) turn: RefCell<Option<Turn>>,
+    pub(crate) turn: RefCell<Option<ActivePrompt>>,
     /// The question that was shown as text. The next prompt is its answer.
-    pub(crate) shown: RefCell<Option<PendingRequest>>,
+    pub(crate) shown_question: RefCell<Option<PendingRequest>>,
 }
 
 /// A prompt that is worked on.
-pub(crate) struct Turn {
+pub(crate) struct ActivePrompt {
     /// The id of its request.
     pub(crate) request: Value,
     pub(crate) cancelled: watch::Sender<bool>,
 }
 
-impl Session {
+impl AcpSession {
     /// A new session with the first of these ensembles.
-    pub(crate) fn new(id: RunId, service: RunService, ensembles: Vec<(String, PathBuf)>) -> Result<Self, Refusal> {
+    pub(crate) fn new(id: RunId, service: RunService, ensembles: Vec<(String, PathBuf)>) -> Result<Self, RpcError> {
         let Some((_, file)) = ensembles.first() else {
-            return Err(Refusal::failed(
+            return Err(RpcError::internal_error(
                 "there is no ensemble here; `ensemble init` creates one, and `ensemble acp FILE` serves one from elsewhere",
             ));
         };
-        let read = prepared(&service, file)?;
-        Ok(Self::of(id, service, read, ensembles, false))
+        let read = load_ensemble(&service, file)?;
+        Ok(Self::with_state(id, service, read, ensembles, false))
     }
 
     /// The session of a recorded run.
-    pub(crate) fn recorded(id: RunId, service: RunService, read: Arc<Ensemble>) -> Self {
-        Self::of(id, service, read, Vec::new(), true)
+    pub(crate) fn for_recorded_run(id: RunId, service: RunService, read: Arc<Ensemble>) -> Self {
+        Self::with_state(id, service, read, Vec::new(), true)
     }
 
-    fn of(
+    fn with_state(
         id: RunId,
         service: RunService,
         read: Arc<Ensemble>,
@@ -81,16 +81,16 @@ impl Session {
         has_begun: bool,
     ) -> Self {
         Self {
-            story: RefCell::new(Story::new(id.clone(), &read)),
+            story: RefCell::new(SessionStory::new(id.clone(), &read)),
             id,
             service,
             ensembles,
-            ensemble: Cell::new(0),
-            read: RefCell::new(read),
+            chosen_index: Cell::new(0),
+            current_ensemble: RefCell::new(read),
             models: RefCell::default(),
             has_begun: Cell::new(has_begun),
-            shown: RefCell::default(),
-            next: Cell::new(0),
+            shown_question: RefCell::default(),
+            next_seq: Cell::new(0),
             servers: RefCell::default(),
             client: RefCell::default(),
             has_told_unused: Cell::new(false),
@@ -99,31 +99,31 @@ impl Session {
     }
 
     /// Returns the client as the source of an answer.
-    pub(crate) fn answerer(&self) -> Answerer {
+    pub(crate) fn answerer(&self) -> AnswerAuthor {
         let client = self.client.borrow();
-        Answerer::with_user(AnswerSource::Acp, client.as_deref().unwrap_or_default())
+        AnswerAuthor::with_user(AnswerSource::Acp, client.as_deref().unwrap_or_default())
     }
 
     /// The file of the ensemble.
-    pub(crate) fn file(&self) -> EnsembleRef {
-        let file = self.ensembles.get(self.ensemble.get());
-        EnsembleRef::file(file.map_or_else(String::new, |(_, file)| file.display().to_string()))
+    pub(crate) fn ensemble_ref(&self) -> EnsembleRef {
+        let file = self.ensembles.get(self.chosen_index.get());
+        EnsembleRef::from_file(file.map_or_else(String::new, |(_, file)| file.display().to_string()))
     }
 
     /// The options of a run that begins or goes on.
-    pub(crate) fn options(&self) -> RunOptions {
+    pub(crate) fn run_options(&self) -> RunOptions {
         let models = self.models.borrow();
         let options = RunOptions {
             servers: self.servers.borrow().clone(),
             ..RunOptions::default()
         };
         let chosen = models.iter();
-        chosen.fold(options, |options, (profile, model)| options.model(profile, model))
+        chosen.fold(options, |options, (profile, model)| options.with_model(profile, model))
     }
 
     /// The client's servers that no tool of the ensemble is. An inner ensemble could use all of them.
     pub(crate) fn unused_servers(&self) -> Vec<Arc<str>> {
-        let read = self.read.borrow();
+        let read = self.current_ensemble.borrow();
         let mut agents = read.agents.iter();
         let mut tools = read.tools.iter();
         if agents.any(|agent| matches!(agent.kind, AgentKind::Ensemble { .. }))
@@ -132,7 +132,7 @@ impl Session {
             return Vec::new();
         }
         let is_used = |name: &str| {
-            let tool = read.tool(name);
+            let tool = read.find_tool(name);
             tool.is_some_and(|tool| tool.kind == ToolKind::Mcp(McpServer::Client))
         };
         let servers = self.servers.borrow();
@@ -140,21 +140,21 @@ impl Session {
     }
 
     /// Returns the values that the client can choose.
-    pub(crate) fn choices(&self) -> Value {
-        choices(&self.offered())
+    pub(crate) fn choices_json(&self) -> Value {
+        config_options_json(&self.offered_choices())
     }
 
-    fn offered(&self) -> Vec<Choice> {
-        let read = self.read.borrow();
+    fn offered_choices(&self) -> Vec<SessionChoice> {
+        let read = self.current_ensemble.borrow();
         let models = self.models.borrow();
         let mut offered = Vec::new();
         if self.ensembles.len() > 1 && !self.has_begun.get() {
             let names = self.ensembles.iter().map(|(name, _)| (name.clone(), name.clone()));
-            offered.push(Choice {
+            offered.push(SessionChoice {
                 id: ENSEMBLE.to_owned(),
                 name: "Ensemble".to_owned(),
                 is_model: false,
-                current: self.ensembles[self.ensemble.get()].0.clone(),
+                current: self.ensembles[self.chosen_index.get()].0.clone(),
                 values: names.collect(),
             });
         }
@@ -175,7 +175,7 @@ impl Session {
                 }
             }
             let chosen = models.iter().find(|(known, _)| **known == **profile);
-            offered.push(Choice {
+            offered.push(SessionChoice {
                 id: format!("model:{profile}"),
                 name: format!("Model of {profile}"),
                 is_model: true,
@@ -187,12 +187,12 @@ impl Session {
     }
 
     /// Makes a choice.
-    pub(crate) fn choose(&self, id: &str, chosen: &str) -> Result<(), Refusal> {
-        let offered = self.offered();
+    pub(crate) fn set_choice(&self, id: &str, chosen: &str) -> Result<(), RpcError> {
+        let offered = self.offered_choices();
         let choice = offered.iter().find(|choice| choice.id == id);
-        let choice = choice.ok_or_else(|| Refusal::wrong(format!("there is no option `{id}` now")))?;
+        let choice = choice.ok_or_else(|| RpcError::invalid_params(format!("there is no option `{id}` now")))?;
         let at = choice.values.iter().position(|(known, _)| known == chosen);
-        let at = at.ok_or_else(|| Refusal::wrong(format!("`{id}` has no value `{chosen}`")))?;
+        let at = at.ok_or_else(|| RpcError::invalid_params(format!("`{id}` has no value `{chosen}`")))?;
         if let Some(profile) = id.strip_prefix("model:") {
             let mut models = self.models.borrow_mut();
             models.retain(|(known, _)| known != profile);
@@ -201,17 +201,19 @@ impl Session {
             }
             return Ok(());
         }
-        let read = prepared(&self.service, &self.ensembles[at].1)?;
-        self.ensemble.set(at);
+        let read = load_ensemble(&self.service, &self.ensembles[at].1)?;
+        self.chosen_index.set(at);
         self.models.borrow_mut().clear();
-        self.story.replace(Story::new(self.id.clone(), &read));
-        self.read.replace(read);
+        self.story.replace(SessionStory::new(self.id.clone(), &read));
+        self.current_ensemble.replace(read);
         Ok(())
     }
 }
 
-fn prepared(service: &RunService, file: &Path) -> Result<Arc<Ensemble>, Refusal> {
-    let prepared = service.runs().prepare(&EnsembleRef::file(file.display().to_string()));
-    let prepared = prepared.map_err(Refusal::failed)?;
+fn load_ensemble(service: &RunService, file: &Path) -> Result<Arc<Ensemble>, RpcError> {
+    let prepared = service
+        .runs()
+        .prepare_ensemble(&EnsembleRef::from_file(file.display().to_string()));
+    let prepared = prepared.map_err(RpcError::internal_error)?;
     Ok(prepared.plan.ensemble().clone())
 }

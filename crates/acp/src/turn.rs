@@ -8,17 +8,17 @@ use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
 use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{PendingRequest, RequestAnswer};
 use ensemble_core::store::RunId;
-use ensemble_history::{RunState, RunSummary, asked_text};
-use ensemble_language::data::{Context, Failure, FailureKind};
+use ensemble_history::{RunState, RunSummary, question_request_text};
+use ensemble_language::data::{ExecutionFailure, FailureKind, RunContext};
 use ensemble_runs::{RunEvent, RunEventKind};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, spawn_local};
 
 use crate::protocol;
-use crate::session::Session;
-use crate::updates::{Story, Update};
-use crate::wire::{Refusal, Wire};
+use crate::session::AcpSession;
+use crate::updates::{SessionStory, SessionUpdate};
+use crate::wire::{ClientWire, RpcError};
 
 /// The prompt that resumes a run which was cut short, without a message.
 const RESUME: &str = "/resume";
@@ -26,23 +26,23 @@ const RESUME: &str = "/resume";
 const CLIENT: &str = "the client of the Agent Client Protocol";
 
 /// A prompt of a session.
-pub(crate) struct Prompt {
-    pub(crate) session: Rc<Session>,
-    pub(crate) wire: Rc<Wire>,
+pub(crate) struct SessionPrompt {
+    pub(crate) session: Rc<AcpSession>,
+    pub(crate) wire: Rc<ClientWire>,
     pub(crate) shows_forms: bool,
     pub(crate) cancelled: watch::Receiver<bool>,
 }
 
 /// The reason why following a run ended.
-enum End {
+enum PromptResult {
     Ended(Box<RunEnded>, bool),
     /// A question waits for the next prompt.
-    Asks,
+    AwaitsAnswer,
 }
 
-impl Prompt {
+impl SessionPrompt {
     /// Answers the prompt with the reason why it stopped.
-    pub(crate) async fn perform(mut self, text: String) -> Result<&'static str, Refusal> {
+    pub(crate) async fn answer_prompt(mut self, text: String) -> Result<&'static str, RpcError> {
         if !self.session.has_told_unused.replace(true) {
             let unused = self.session.unused_servers();
             if !unused.is_empty() {
@@ -51,47 +51,50 @@ impl Prompt {
                     "No tool of the ensemble is one of these MCP servers that the client names: {names}. A tool `{}` with `mcp: client` uses the first.\n\n",
                     unused[0]
                 );
-                let note = self.session.story.borrow_mut().note(note);
-                self.tell(note).await;
+                let note = self.session.story.borrow_mut().note_update(note);
+                self.send_update(note).await;
             }
         }
-        let result = self.legs(text).await;
+        let result = self.run_until_stop(text).await;
         if *self.cancelled.borrow() {
             return Ok("cancelled");
         }
         match result? {
-            End::Asks => Ok("end_turn"),
-            End::Ended(ended, is_refusal) => stop_reason(&self.session.id, &ended, is_refusal),
+            PromptResult::AwaitsAnswer => Ok("end_turn"),
+            PromptResult::Ended(ended, is_refusal) => stop_reason(&self.session.id, &ended, is_refusal),
         }
     }
 
-    async fn legs(&mut self, text: String) -> Result<End, Refusal> {
+    async fn run_until_stop(&mut self, text: String) -> Result<PromptResult, RpcError> {
         let session = self.session.clone();
         let (service, id) = (&session.service, &session.id);
         if !session.has_begun.get() {
-            let mut options = session.options().input(text);
+            let mut options = session.run_options().with_input(text);
             options.id = Some(id.clone());
-            service.start(session.file(), options).await.map_err(Refusal::failed)?;
+            service
+                .start_run(session.ensemble_ref(), options)
+                .await
+                .map_err(RpcError::internal_error)?;
             session.has_begun.set(true);
-            return self.follow().await;
+            return self.follow_run().await;
         }
         // The prompt is the answer to the question that was shown as text.
-        let shown = session.shown.borrow_mut().take();
+        let shown = session.shown_question.borrow_mut().take();
         if let Some(shown) = shown {
-            answer_shown(&session, &shown, RequestAnswer::Text(text)).await?;
-            return self.follow().await;
+            answer_request(&session, &shown, RequestAnswer::Text(text)).await?;
+            return self.follow_run().await;
         }
-        let mut summary = self.summary().await?;
+        let mut summary = self.run_summary().await?;
         // While a run of this process is being closed, it looks as if another process had it.
         if summary.process.is_some() && summary.questions.is_empty() {
-            service.ended(id).await;
-            summary = self.summary().await?;
+            service.wait_until_closed(id).await;
+            summary = self.run_summary().await?;
         }
         // The client has read the question with the record of the session.
         let question = summary.questions.iter().find(|request| !request.is_permission());
         if let Some(question) = question {
-            answer_shown(&session, question, RequestAnswer::Text(text)).await?;
-            return self.follow().await;
+            answer_request(&session, question, RequestAnswer::Text(text)).await?;
+            return self.follow_run().await;
         }
         let is_cut = match summary.state {
             RunState::Interrupted | RunState::Waiting => true,
@@ -99,33 +102,36 @@ impl Prompt {
             RunState::Running => false,
         };
         if is_cut {
-            service.resume(id, session.options()).await.map_err(Refusal::failed)?;
-            let end = self.follow().await?;
-            let goes_on = matches!(&end, End::Ended(ended, _) if ended.completion_reason.is_continuable());
+            service
+                .resume_run(id, session.run_options())
+                .await
+                .map_err(RpcError::internal_error)?;
+            let end = self.follow_run().await?;
+            let goes_on = matches!(&end, PromptResult::Ended(ended, _) if ended.completion_reason.is_continuable());
             if text == RESUME || !goes_on || *self.cancelled.borrow() {
                 return Ok(end);
             }
         }
         let went_on = service
-            .continue_with(id, text, Context::default(), session.options())
+            .continue_run(id, text, RunContext::default(), session.run_options())
             .await;
-        went_on.map_err(Refusal::failed)?;
-        self.follow().await
+        went_on.map_err(RpcError::internal_error)?;
+        self.follow_run().await
     }
 
-    async fn summary(&self) -> Result<RunSummary, Refusal> {
+    async fn run_summary(&self) -> Result<RunSummary, RpcError> {
         self.session
             .service
-            .summary(&self.session.id)
+            .load_summary(&self.session.id)
             .await
-            .map_err(Refusal::failed)
+            .map_err(RpcError::internal_error)
     }
 
     /// Tells what happens until the conversation ends.
-    async fn follow(&mut self) -> Result<End, Refusal> {
+    async fn follow_run(&mut self) -> Result<PromptResult, RpcError> {
         let session = self.session.clone();
-        let follow = session.service.follow(&session.id, session.next.get()).await;
-        let mut follow = follow.map_err(Refusal::failed)?;
+        let follow = session.service.follow_run(&session.id, session.next_seq.get()).await;
+        let mut follow = follow.map_err(RpcError::internal_error)?;
         let (sender, mut events) = mpsc::channel(64);
         // What is being read is not lost when something else happens.
         spawn_local(async move {
@@ -146,82 +152,94 @@ impl Prompt {
                 _ = self.cancelled.wait_for(|cancelled| *cancelled), if !has_cancelled => {
                     has_cancelled = true;
                     asking.abort_all();
-                    let _is_over = session.service.cancel(&session.id, CLIENT).await;
+                    let _is_over = session.service.cancel_run(&session.id, CLIENT).await;
                     continue;
                 }
                 event = events.recv() => event,
             };
             let Some(event) = event else {
-                return Err(Refusal::failed(format!(
+                return Err(RpcError::internal_error(format!(
                     "the run {} stopped without an end",
                     session.id
                 )));
             };
-            let RunEvent { run, kind } = event.map_err(Refusal::failed)?;
+            let RunEvent { run, kind } = event.map_err(RpcError::internal_error)?;
             match kind {
                 RunEventKind::Committed(record) => {
-                    let updates = session.story.borrow_mut().record(&run, &record, false);
-                    self.tell_all(updates).await;
+                    let updates = session.story.borrow_mut().updates_for_record(&run, &record, false);
+                    self.send_updates(updates).await;
                     if run == session.id {
-                        session.next.set(record.seq + 1);
+                        session.next_seq.set(record.seq + 1);
                         if let Event::ExecutionFinished(finished) = &record.event {
-                            let has_refused = |failure: &Failure| failure.kind == FailureKind::Refusal;
+                            let has_refused = |failure: &ExecutionFailure| failure.kind == FailureKind::Refusal;
                             // A call without a model, which uses no tokens, can be refused, too: that is an error.
                             is_refusal = finished.failure().is_some_and(has_refused) && finished.usage.is_some();
                         }
                         if let Event::RunEnded(ended) = &record.event {
-                            return Ok(End::Ended(Box::new(ended.clone()), is_refusal));
+                            return Ok(PromptResult::Ended(Box::new(ended.clone()), is_refusal));
                         }
                     }
                 }
                 RunEventKind::Live(live) => {
-                    let update = session.story.borrow_mut().live(&run, live);
-                    self.tell_all(update).await;
+                    let update = session.story.borrow_mut().update_for_live_event(&run, live);
+                    self.send_updates(update).await;
                 }
-                RunEventKind::QuestionAsked(asked) if self.shows_forms || has_choices(&asked) => {
-                    asking.spawn_local(ask(self.session.clone(), self.wire.clone(), self.shows_forms, asked));
+                RunEventKind::QuestionAsked(asked) if self.shows_forms || question_has_choices(&asked) => {
+                    asking.spawn_local(ask_question(
+                        self.session.clone(),
+                        self.wire.clone(),
+                        self.shows_forms,
+                        asked,
+                    ));
                 }
                 RunEventKind::QuestionAsked(_) => waits_for_text = true,
                 RunEventKind::PermissionRequested(wanted) => {
-                    asking.spawn_local(permit(self.session.clone(), self.wire.clone(), wanted));
+                    asking.spawn_local(ask_permission(self.session.clone(), self.wire.clone(), wanted));
                 }
             }
             if !waits_for_text || has_cancelled {
                 continue;
             }
             let questions: Vec<QuestionRequest> = open_questions(&session);
-            if session.story.borrow().running() <= questions.len() {
+            if session.story.borrow().count_running() <= questions.len() {
                 // One question is shown as text at a time, so that the next prompt is its answer.
-                if let Some(first) = questions.iter().find(|asked| !self.shows_forms && !has_choices(asked)) {
+                if let Some(first) = questions
+                    .iter()
+                    .find(|asked| !self.shows_forms && !question_has_choices(asked))
+                {
                     let request = &first.request;
-                    let card = Story::card_of(&first.run, &request.agent, request.execution);
-                    self.tell(Story::question(&card, asked_text(first))).await;
-                    *session.shown.borrow_mut() = Some(request.clone());
-                    return Ok(End::Asks);
+                    let card = SessionStory::execution_card_id(&first.run, &request.agent, request.execution);
+                    self.send_update(SessionStory::question_update(&card, question_request_text(first)))
+                        .await;
+                    *session.shown_question.borrow_mut() = Some(request.clone());
+                    return Ok(PromptResult::AwaitsAnswer);
                 }
             }
         }
     }
 
-    async fn tell(&self, update: Update) {
-        tell(&self.wire, &self.session.id, update).await;
+    async fn send_update(&self, update: SessionUpdate) {
+        send_session_update(&self.wire, &self.session.id, update).await;
     }
 
-    async fn tell_all(&self, updates: impl IntoIterator<Item = Update>) {
+    async fn send_updates(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
         for update in updates {
-            self.tell(update).await;
+            self.send_update(update).await;
         }
     }
 }
 
 /// Tells an update of a session.
-pub(crate) async fn tell(wire: &Wire, session: &RunId, update: Update) {
-    wire.tell("session/update", protocol::update(session.as_str(), update))
-        .await;
+pub(crate) async fn send_session_update(wire: &ClientWire, session: &RunId, update: SessionUpdate) {
+    wire.notify(
+        "session/update",
+        protocol::update_notification(session.as_str(), update),
+    )
+    .await;
 }
 
 /// The open questions of the session, in the order of the file.
-fn open_questions(session: &Session) -> Vec<QuestionRequest> {
+fn open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
     let open = session.service.open_requests(&session.id).into_iter();
     open.filter_map(|open| match open {
         OperatorRequest::Question(question) => Some(question),
@@ -230,71 +248,80 @@ fn open_questions(session: &Session) -> Vec<QuestionRequest> {
     .collect()
 }
 
-fn has_choices(asked: &QuestionRequest) -> bool {
+fn question_has_choices(asked: &QuestionRequest) -> bool {
     !asked.request.question.choices.is_empty()
 }
 
 /// Answers a request that the client has shown.
-async fn answer_shown(session: &Session, request: &PendingRequest, answer: RequestAnswer) -> Result<(), Refusal> {
+async fn answer_request(session: &AcpSession, request: &PendingRequest, answer: RequestAnswer) -> Result<(), RpcError> {
     let shown = (&request.address, &request.digest);
-    let answered = session
-        .service
-        .answer(&session.id, shown, answer, session.answerer(), session.options());
-    answered.await.map_err(Refusal::failed)
+    let answered =
+        session
+            .service
+            .answer_request(&session.id, shown, answer, session.answerer(), session.run_options());
+    answered.await.map_err(RpcError::internal_error)
 }
 
 /// Tells the client why its answer was not used.
-async fn tell_refusal(session: &Session, wire: &Wire, answered: Result<(), Refusal>) {
+async fn report_refusal(session: &AcpSession, wire: &ClientWire, answered: Result<(), RpcError>) {
     if let Err(refusal) = answered {
-        let note = session.story.borrow_mut().note(format!("{}\n\n", refusal.message));
-        tell(wire, &session.id, note).await;
+        let note = session
+            .story
+            .borrow_mut()
+            .note_update(format!("{}\n\n", refusal.message));
+        send_session_update(wire, &session.id, note).await;
     }
 }
 
 /// Asks a question by a form, or by options. Without an answer the question stays open.
-async fn ask(session: Rc<Session>, wire: Rc<Wire>, shows_forms: bool, asked: QuestionRequest) {
+async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms: bool, asked: QuestionRequest) {
     let id = session.id.as_str();
     let answer = if shows_forms {
-        let answer = wire.ask("elicitation/create", protocol::form(id, &asked)).await;
-        answer.and_then(|answer| protocol::filled_in(&answer))
+        let answer = wire
+            .send_request("elicitation/create", protocol::question_form_request(id, &asked))
+            .await;
+        answer.and_then(|answer| protocol::form_answer(&answer))
     } else {
-        let card = Story::card_of(&asked.run, &asked.request.agent, asked.request.execution);
-        let params = protocol::question_with_choices(id, &card, &asked);
-        let answer = wire.ask("session/request_permission", params).await;
-        let at = answer.and_then(|answer| protocol::selected(&answer)?.parse::<usize>().ok());
+        let card = SessionStory::execution_card_id(&asked.run, &asked.request.agent, asked.request.execution);
+        let params = protocol::question_options_request(id, &card, &asked);
+        let answer = wire.send_request("session/request_permission", params).await;
+        let at = answer.and_then(|answer| protocol::selected_option(&answer)?.parse::<usize>().ok());
         at.and_then(|at| asked.request.question.choices.get(at).cloned())
     };
     match answer {
         Some(answer) => {
-            let answered = answer_shown(&session, &asked.request, RequestAnswer::Text(answer)).await;
-            tell_refusal(&session, &wire, answered).await;
+            let answered = answer_request(&session, &asked.request, RequestAnswer::Text(answer)).await;
+            report_refusal(&session, &wire, answered).await;
         }
         // The person closed the question: the run stops, and the next prompt asks again.
         None => {
-            let _is_over = session.service.cancel(&session.id, CLIENT).await;
+            let _is_over = session.service.cancel_run(&session.id, CLIENT).await;
         }
     }
 }
 
 /// Asks whether a tool may be called.
-async fn permit(session: Rc<Session>, wire: Rc<Wire>, wanted: PermissionRequest) {
-    let card = Story::tool_card(&wanted.run, &wanted.call);
-    let params = protocol::permission(session.id.as_str(), &card, &wanted);
-    let answer = wire.ask("session/request_permission", params).await.unwrap_or_default();
-    match protocol::decision(&answer) {
+async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: PermissionRequest) {
+    let card = SessionStory::tool_card_id(&wanted.run, &wanted.call);
+    let params = protocol::permission_request(session.id.as_str(), &card, &wanted);
+    let answer = wire
+        .send_request("session/request_permission", params)
+        .await
+        .unwrap_or_default();
+    match protocol::parse_permission_decision(&answer) {
         Some(decision) => {
-            let answered = answer_shown(&session, &wanted.request, RequestAnswer::Permission(decision)).await;
-            tell_refusal(&session, &wire, answered).await;
+            let answered = answer_request(&session, &wanted.request, RequestAnswer::Permission(decision)).await;
+            report_refusal(&session, &wire, answered).await;
         }
         // The person closed the question: the run stops, and the next prompt asks again.
         None => {
-            let _is_over = session.service.cancel(&session.id, CLIENT).await;
+            let _is_over = session.service.cancel_run(&session.id, CLIENT).await;
         }
     }
 }
 
 /// Returns the stop reason of a conversation that has ended. Failures are errors with their position.
-fn stop_reason(run: &RunId, ended: &RunEnded, is_refusal: bool) -> Result<&'static str, Refusal> {
+fn stop_reason(run: &RunId, ended: &RunEnded, is_refusal: bool) -> Result<&'static str, RpcError> {
     match ended.completion_reason {
         CompletionReason::Completed | CompletionReason::WaitingForInput => Ok("end_turn"),
         CompletionReason::TokenBudget => Ok("max_tokens"),
@@ -303,7 +330,7 @@ fn stop_reason(run: &RunId, ended: &RunEnded, is_refusal: bool) -> Result<&'stat
         CompletionReason::AgentFailed if is_refusal => Ok("refusal"),
         reason => {
             let detail = ended.detail.as_deref().unwrap_or_default();
-            let mut refusal = Refusal::failed(format!("{reason}: {detail}"));
+            let mut refusal = RpcError::internal_error(format!("{reason}: {detail}"));
             refusal.data = Some(
                 json!({"run": run.as_str(), "outcome": reason.as_str(), "failed": ended.failed, "condition": ended.condition}),
             );

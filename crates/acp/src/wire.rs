@@ -17,13 +17,13 @@ const LONGEST_MESSAGE: usize = 64 << 20;
 
 /// An error that refuses a request.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct RpcError {
     pub(crate) code: i64,
     pub(crate) message: String,
     pub(crate) data: Option<Value>,
 }
 
-impl Refusal {
+impl RpcError {
     pub(crate) fn new(code: i64, message: impl ToString) -> Self {
         Self {
             code,
@@ -33,30 +33,30 @@ impl Refusal {
     }
 
     /// The parameters of the request are wrong.
-    pub(crate) fn wrong(message: impl ToString) -> Self {
+    pub(crate) fn invalid_params(message: impl ToString) -> Self {
         Self::new(-32602, message)
     }
 
     /// The work failed.
-    pub(crate) fn failed(message: impl ToString) -> Self {
+    pub(crate) fn internal_error(message: impl ToString) -> Self {
         Self::new(-32603, message)
     }
 }
 
 /// The way to the client.
-pub(crate) struct Wire {
+pub(crate) struct ClientWire {
     out: mpsc::Sender<Value>,
-    asked: RefCell<HashMap<i64, oneshot::Sender<Value>>>,
+    pending_requests: RefCell<HashMap<i64, oneshot::Sender<Value>>>,
     next: Cell<i64>,
 }
 
-impl Wire {
-    pub(crate) async fn tell(&self, method: &str, params: Value) {
-        self.send(json!({"jsonrpc": "2.0", "method": method, "params": params}))
+impl ClientWire {
+    pub(crate) async fn notify(&self, method: &str, params: Value) {
+        self.send_message(json!({"jsonrpc": "2.0", "method": method, "params": params}))
             .await;
     }
 
-    pub(crate) async fn respond(&self, id: Value, result: Result<Value, Refusal>) {
+    pub(crate) async fn send_response(&self, id: Value, result: Result<Value, RpcError>) {
         let message = match result {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Err(refusal) => {
@@ -67,38 +67,38 @@ impl Wire {
                 json!({"jsonrpc": "2.0", "id": id, "error": error})
             }
         };
-        self.send(message).await;
+        self.send_message(message).await;
     }
 
     /// Asks the client; `None`: it refused, or it is gone.
-    pub(crate) async fn ask(&self, method: &str, params: Value) -> Option<Value> {
+    pub(crate) async fn send_request(&self, method: &str, params: Value) -> Option<Value> {
         let id = self.next.get();
         self.next.set(id + 1);
         let (sender, answer) = oneshot::channel();
-        self.asked.borrow_mut().insert(id, sender);
-        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+        self.pending_requests.borrow_mut().insert(id, sender);
+        self.send_message(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
             .await;
         answer.await.ok()?.get_mut("result").map(Value::take)
     }
 
     /// The client has answered.
-    pub(crate) fn answered(&self, message: Value) {
+    pub(crate) fn deliver_response(&self, message: Value) {
         let asked = message["id"]
             .as_i64()
-            .and_then(|id| self.asked.borrow_mut().remove(&id));
+            .and_then(|id| self.pending_requests.borrow_mut().remove(&id));
         if let Some(asked) = asked {
             let _nobody_waits = asked.send(message);
         }
     }
 
-    async fn send(&self, message: Value) {
+    async fn send_message(&self, message: Value) {
         // Without a client there is nobody to tell.
         let _gone = self.out.send(message).await;
     }
 }
 
 /// Reads messages on a separate thread; a line that is too long or not JSON is an error.
-pub(crate) fn read(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result<Value, String>> {
+pub(crate) fn spawn_reader(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result<Value, String>> {
     let (sender, received) = mpsc::channel(64);
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
@@ -118,7 +118,7 @@ pub(crate) fn read(input: Box<dyn Read + Send>) -> mpsc::Receiver<Result<Value, 
 }
 
 /// Writes messages on a thread of its own. The receiver is told when all is written.
-pub(crate) fn write(mut output: Box<dyn Write + Send>) -> (Wire, oneshot::Receiver<()>) {
+pub(crate) fn spawn_writer(mut output: Box<dyn Write + Send>) -> (ClientWire, oneshot::Receiver<()>) {
     let (out, mut messages) = mpsc::channel::<Value>(WAITING);
     let (done, is_done) = oneshot::channel();
     std::thread::spawn(move || {
@@ -130,9 +130,9 @@ pub(crate) fn write(mut output: Box<dyn Write + Send>) -> (Wire, oneshot::Receiv
         }
         let _nobody_waits = done.send(());
     });
-    let wire = Wire {
+    let wire = ClientWire {
         out,
-        asked: RefCell::default(),
+        pending_requests: RefCell::default(),
         next: Cell::new(1),
     };
     (wire, is_done)
@@ -148,7 +148,7 @@ mod tests {
     fn a_message_above_the_limit_is_one_error_and_the_next_is_read() {
         let mut input = vec![b' '; LONGEST_MESSAGE + 1];
         input.extend_from_slice(b"{}\n\n{\"id\": 1}\nno JSON\n");
-        let mut received = read(Box::new(Cursor::new(input)));
+        let mut received = spawn_reader(Box::new(Cursor::new(input)));
         let mut messages = Vec::new();
         while let Some(message) = received.blocking_recv() {
             messages.push(message);

@@ -2,33 +2,33 @@
 
 use std::path::PathBuf;
 
-use ensemble_agents::agent::kinds::script::runner;
-use ensemble_agents::agent::{AttemptOutcome, Execution};
-use ensemble_process::program::Places;
-use ensemble_process::{Bounds, Environment};
+use ensemble_agents::agent::kinds::script::build_runner;
+use ensemble_agents::agent::{AttemptOutcome, ExecutionInput};
+use ensemble_process::program::ScriptFolders;
+use ensemble_process::{ChildEnvironment, ProcessLimits};
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/examples"));
-    let places = Places {
+    let places = ScriptFolders {
         ensemble_dir: folder.clone(),
         project_root: folder,
     };
-    let bounds = Bounds {
+    let bounds = ProcessLimits {
         output_cap: 1 << 20,
         watchdog: None,
-        environment: Environment::default(),
+        environment: ChildEnvironment::default(),
         sandbox: None,
     };
-    let greeter = runner("greet.rhai", &places, bounds);
-    let execution = Execution {
+    let greeter = build_runner("greet.rhai", &places, bounds);
+    let execution = ExecutionInput {
         input: "world".into(),
-        ..Execution::first("greeter", 1)
+        ..ExecutionInput::first_attempt("greeter", 1)
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime");
-    let AttemptOutcome::Finished(observation) = runtime.block_on(greeter.execute(execution)) else {
+    let AttemptOutcome::Finished(observation) = runtime.block_on(greeter.execute_attempt(execution)) else {
         panic!("a script ends");
     };
     let output = serde_json::to_string(&observation.result.expect("an output")).expect("JSON");

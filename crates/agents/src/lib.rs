@@ -1,7 +1,7 @@
 //! What performs the executions of agents: scripts, models with tools, people, and inner ensembles.
 //!
 //! - [`agent::Runner`] is the trait of the core that this crate implements once for each kind of agent:
-//!   [`agent::script`], [`agent::llm`], [`agent::input`] and [`agent::sub_ensemble`].
+//!   [`agent::load_script`], [`agent::llm`], [`agent::input`] and [`agent::nested_ensemble`].
 //! - [`agent::dialogue`] is the loop of requests and tool calls of one model; it needs no ensemble.
 //! - Models are in `ensemble-models`, child processes in `ensemble-process`, Rhai scripts in `ensemble-scripts`.
 //!

@@ -4,98 +4,110 @@
 
 use std::sync::Arc;
 
-use ensemble_language::cases::{Case, Gives, Stub, Stubs, TestFile, case_route, expect_route};
+use ensemble_language::cases::{AgentStubs, StubOutput, StubResult, TestCase, TestFile, case_route, expect_route};
 use ensemble_language::condition::Condition;
-use ensemble_language::diagnostic::{Finding, did_you_mean, list_agents};
+use ensemble_language::diagnostic::{Finding, find_similar_word, render_agent_list};
 use ensemble_language::ensemble::{AgentKind, Ensemble};
 use ensemble_language::loader::codes::{BAD_STUB, CONDITION_AGENT, EXPECTS_NOTHING, UNKNOWN_AGENT, UNKNOWN_INPUT};
-use ensemble_language::source::{At, Route};
+use ensemble_language::source::{Route, RouteLocation};
 
 /// All findings about the cases.
-pub fn check(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
-    let mut names = Names {
+pub fn check_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
+    let mut names = CaseChecker {
         ensemble,
         findings: Vec::new(),
     };
     for (at, case) in file.cases.iter().enumerate() {
-        names.case(&case_route(at), at, case);
+        names.check_case(&case_route(at), at, case);
     }
     names.findings
 }
 
-struct Names<'e> {
+struct CaseChecker<'e> {
     ensemble: &'e Ensemble,
     findings: Vec<Finding>,
 }
 
-impl Names<'_> {
-    fn case(&mut self, route: &Route, at: usize, case: &Case) {
+impl CaseChecker<'_> {
+    fn check_case(&mut self, route: &Route, at: usize, case: &TestCase) {
         for (name, _) in &case.answers {
-            self.agent(name, true, || route.key("answers").key(name.clone()).as_key());
+            self.check_agent_name(name, true, || {
+                route.with_key("answers").with_key(name.clone()).into_key_location()
+            });
         }
         for (name, stubs) in &case.stubs {
-            let place = route.key("stubs").key(name.clone());
-            if self.agent(name, true, || place.clone().as_key()) {
+            let place = route.with_key("stubs").with_key(name.clone());
+            if self.check_agent_name(name, true, || place.clone().into_key_location()) {
                 let is_answered = case.answers.iter().any(|(answered, _)| answered == name);
-                self.stubs(name, stubs, is_answered, &place);
+                self.check_stubs(name, stubs, is_answered, &place);
             }
         }
         if let Some(inputs) = &self.ensemble.inputs {
             let known: Vec<&str> = inputs.iter().map(|input| &*input.name).collect();
             for name in case.inputs.keys().filter(|name| !known.contains(&name.as_str())) {
                 let message = format!("the ensemble declares no input `{name}`");
-                let place = route.key("inputs").key(name.as_str()).as_key();
-                let finding = Finding::error(UNKNOWN_INPUT, place, message);
-                self.findings.push(match did_you_mean(name, known.iter().copied()) {
-                    Some(guess) => finding.help(format!("did you mean `{guess}`?")),
-                    None => finding.help(format!("its inputs are {}", listed(known.iter().copied()))),
-                });
+                let place = route.with_key("inputs").with_key(name.as_str()).into_key_location();
+                let finding = Finding::new_error(UNKNOWN_INPUT, place, message);
+                self.findings
+                    .push(match find_similar_word(name, known.iter().copied()) {
+                        Some(guess) => finding.with_help(format!("did you mean `{guess}`?")),
+                        None => finding.with_help(format!("its inputs are {}", format_names(known.iter().copied()))),
+                    });
             }
         }
         if case.expect.is_empty() && case.from.is_none() {
-            let finding = Finding::warning(EXPECTS_NOTHING, route.key("name").value(), "this case expects nothing");
+            let finding = Finding::new_warning(
+                EXPECTS_NOTHING,
+                route.with_key("name").into_value_location(),
+                "this case expects nothing",
+            );
             let help = "add `expect`, for example `expect: {outcome: completed}`";
-            self.findings.push(finding.help(help));
+            self.findings.push(finding.with_help(help));
         }
-        self.expected(at, case);
+        self.check_expectations(at, case);
     }
 
-    fn stubs(&mut self, name: &str, stubs: &Stubs, is_answered: bool, place: &Route) {
-        let Some(agent) = self.ensemble.agent(name) else { return };
+    fn check_stubs(&mut self, name: &str, stubs: &AgentStubs, is_answered: bool, place: &Route) {
+        let Some(agent) = self.ensemble.find_agent(name) else {
+            return;
+        };
         if let AgentKind::Input(_) = agent.kind {
-            self.stubs_of_person(name, stubs, is_answered, place);
+            self.check_input_agent_stubs(name, stubs, is_answered, place);
         }
-        let each: Vec<(Route, &Stub)> = match stubs {
-            Stubs::Always(stub) => vec![(place.clone(), stub)],
-            Stubs::Each(each) => each
+        let each: Vec<(Route, &StubResult)> = match stubs {
+            AgentStubs::Always(stub) => vec![(place.clone(), stub)],
+            AgentStubs::Each(each) => each
                 .iter()
                 .enumerate()
-                .map(|(at, stub)| (place.index(at), stub))
+                .map(|(at, stub)| (place.with_index(at), stub))
                 .collect(),
         };
         for (place, stub) in each {
-            if matches!(stub.gives, Gives::Parts(_)) && agent.for_each.is_none() {
+            if matches!(stub.output, StubOutput::Parts(_)) && agent.for_each.is_none() {
                 let message = format!("{name} has no `for_each`, so its executions have no parts");
-                self.findings
-                    .push(Finding::error(BAD_STUB, place.key("parts").as_key(), message));
+                self.findings.push(Finding::new_error(
+                    BAD_STUB,
+                    place.with_key("parts").into_key_location(),
+                    message,
+                ));
             }
             let is_model = matches!(agent.kind, AgentKind::Llm(_) | AgentKind::Ensemble { .. });
             let used = [("tokens", stub.tokens > 0), ("cost", stub.cost.is_some())];
             for (key, _) in used.into_iter().filter(|(_, is_used)| *is_used && !is_model) {
                 let message = format!("{name} is no model, and uses no {key}");
-                let finding = Finding::error(BAD_STUB, place.key(key).as_key(), message);
-                self.findings.push(finding.help("remove it"));
+                let finding = Finding::new_error(BAD_STUB, place.with_key(key).into_key_location(), message);
+                self.findings.push(finding.with_help("remove it"));
             }
         }
     }
 
     /// A person has answers; a stub stands for one who does not answer, and has all executions of the agent then.
-    fn stubs_of_person(&mut self, name: &str, stubs: &Stubs, is_answered: bool, place: &Route) {
+    fn check_input_agent_stubs(&mut self, name: &str, stubs: &AgentStubs, is_answered: bool, place: &Route) {
         let each = match stubs {
-            Stubs::Always(stub) => std::slice::from_ref(stub),
-            Stubs::Each(each) => each.as_slice(),
+            AgentStubs::Always(stub) => std::slice::from_ref(stub),
+            AgentStubs::Each(each) => each.as_slice(),
         };
-        let fails = each.iter().any(|stub| matches!(stub.gives, Gives::Fail(_)));
+        let fails = each.iter().any(|stub| matches!(stub.output, StubOutput::Fail(_)));
         let (message, help) = match (fails, is_answered) {
             (true, false) => return,
             (true, true) => (
@@ -107,17 +119,22 @@ impl Names<'_> {
                 format!("write `answers: {{{name}: TEXT}}`"),
             ),
         };
-        let finding = Finding::error(BAD_STUB, place.clone().as_key(), message);
-        self.findings.push(finding.help(help));
+        let finding = Finding::new_error(BAD_STUB, place.clone().into_key_location(), message);
+        self.findings.push(finding.with_help(help));
     }
 
-    fn expected(&mut self, at: usize, case: &Case) {
+    fn check_expectations(&mut self, at: usize, case: &TestCase) {
         let expect = &case.expect;
         let route = |key: &str| expect_route(at, key);
         for (turn, agents) in expect.turns.iter().flatten().enumerate() {
             for (position, name) in agents.iter().enumerate() {
                 // A turn of one agent may be written without a list; then the route ends at the turn.
-                self.agent(name, false, || route("turns").index(turn).index(position).value());
+                self.check_agent_name(name, false, || {
+                    route("turns")
+                        .with_index(turn)
+                        .with_index(position)
+                        .into_value_location()
+                });
             }
         }
         let lists = [("order", &expect.order), ("never", &expect.never)];
@@ -127,85 +144,90 @@ impl Names<'_> {
                 .enumerate()
                 .map(move |(position, name)| (*key, name, position))
         }) {
-            self.agent(name, false, || route(key).index(position).value());
+            self.check_agent_name(name, false, || route(key).with_index(position).into_value_location());
         }
         let by_name = [
-            ("executions", names(&expect.executions)),
-            ("outputs", names(&expect.outputs)),
-            ("schemas", names(&expect.schemas)),
+            ("executions", entry_names(&expect.executions)),
+            ("outputs", entry_names(&expect.outputs)),
+            ("schemas", entry_names(&expect.schemas)),
         ];
         for (key, name) in by_name
             .iter()
             .flat_map(|(key, names)| names.iter().map(move |name| (*key, name)))
         {
-            self.agent(name, false, || route(key).key(name.clone()).as_key());
+            self.check_agent_name(name, false, || route(key).with_key(name.clone()).into_key_location());
         }
         for (position, judge) in expect.judges.iter().enumerate() {
             if let Some(name) = &judge.agent {
-                self.agent(name, false, || route("judge").index(position).key("agent").value());
+                self.check_agent_name(name, false, || {
+                    route("judge")
+                        .with_index(position)
+                        .with_key("agent")
+                        .into_value_location()
+                });
             }
         }
         for (name, _) in &expect.not_run {
-            self.agent(name, false, || not_run_place(at, name));
+            self.check_agent_name(name, false, || not_run_route(at, name));
         }
         for (position, text) in expect.conditions.iter().enumerate() {
-            self.condition(&route("conditions").index(position), text);
+            self.check_condition_agents(&route("conditions").with_index(position), text);
         }
     }
 
     /// The names of agents in a condition.
-    fn condition(&mut self, route: &Route, text: &str) {
+    fn check_condition_agents(&mut self, route: &Route, text: &str) {
         let Ok(condition) = Condition::compile(text) else {
             return;
         };
-        for (name, span) in condition.agents_read() {
-            if self.ensemble.agent(&name).is_none() {
+        for (name, span) in condition.list_read_agents() {
+            if self.ensemble.find_agent(&name).is_none() {
                 let message = format!("there is no agent `{name}`");
-                let finding = Finding::error(CONDITION_AGENT, route.clone().text(span), message);
-                let advice = self.advice(&name);
-                self.findings.push(finding.help(advice));
+                let finding = Finding::new_error(CONDITION_AGENT, route.clone().into_text_location(span), message);
+                let advice = self.suggest_agent_name(&name);
+                self.findings.push(finding.with_help(advice));
             }
         }
     }
 
     /// Returns whether there is such an agent; perhaps inside one that is an ensemble.
-    fn agent(&mut self, name: &str, may_be_inside: bool, at: impl FnOnce() -> At) -> bool {
+    fn check_agent_name(&mut self, name: &str, may_be_inside: bool, at: impl FnOnce() -> RouteLocation) -> bool {
         let is_inside = || {
             name.match_indices('.').any(|(end, _)| {
-                let outer = self.ensemble.agent(&name[..end]);
+                let outer = self.ensemble.find_agent(&name[..end]);
                 outer.is_some_and(|agent| matches!(agent.kind, AgentKind::Ensemble { .. }))
-                    || self.ensemble.tool(&name[..end]).is_some()
+                    || self.ensemble.find_tool(&name[..end]).is_some()
             })
         };
-        if self.ensemble.agent(name).is_some() || (may_be_inside && is_inside()) {
+        if self.ensemble.find_agent(name).is_some() || (may_be_inside && is_inside()) {
             return true;
         }
         let message = format!("there is no agent `{name}` in {}", self.ensemble.name);
-        let finding = Finding::error(UNKNOWN_AGENT, at(), message);
-        let advice = self.advice(name);
-        self.findings.push(finding.help(advice));
+        let finding = Finding::new_error(UNKNOWN_AGENT, at(), message);
+        let advice = self.suggest_agent_name(name);
+        self.findings.push(finding.with_help(advice));
         false
     }
 
-    fn advice(&self, name: &str) -> String {
+    fn suggest_agent_name(&self, name: &str) -> String {
         let names = || self.ensemble.agents.iter().map(|agent| &*agent.name);
-        match did_you_mean(name, names()) {
+        match find_similar_word(name, names()) {
             Some(guess) => format!("did you mean `{guess}`?"),
-            None => list_agents(names()),
+            None => render_agent_list(names()),
         }
     }
 }
 
 /// The place of an agent under `not_run`, which is a list or a map.
-pub(crate) fn not_run_place(at: usize, name: &Arc<str>) -> At {
+pub(crate) fn not_run_route(at: usize, name: &Arc<str>) -> RouteLocation {
     // A route that does not exist is resolved to the last node that does.
-    expect_route(at, "not_run").key(name.clone()).as_key()
+    expect_route(at, "not_run").with_key(name.clone()).into_key_location()
 }
 
-fn names<T>(entries: &[(Arc<str>, T)]) -> Vec<Arc<str>> {
+fn entry_names<T>(entries: &[(Arc<str>, T)]) -> Vec<Arc<str>> {
     entries.iter().map(|(name, _)| name.clone()).collect()
 }
 
-fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+fn format_names<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

@@ -9,24 +9,24 @@ use chrono::DateTime;
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::store::{Durability, MemoryStore};
-use ensemble_language::cases::{Case, Expect, OUTCOMES, case_route};
+use ensemble_language::cases::{CaseExpectations, OUTCOMES, TestCase, case_route};
 use ensemble_project::{Project, ProjectError, Trust};
 use ensemble_runs::{Host, RunError, RunOptions, Runs};
 use ensemble_scripts::hold_virtual_time;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::judge::{Conversation, Failure, judge};
-use crate::recorded::Recorded;
-use crate::stubs::{Stubbed, StubsOf};
-use crate::suite::Sound;
+use crate::judge::{CaseConversation, UnmetExpectation, check_expectations};
+use crate::recorded_case::RecordedCase;
+use crate::stubs::{CaseStubs, EnsembleStubs};
+use crate::suite::CheckedSuite;
 use crate::votes;
 
 /// When every conversation with virtual time begins: the first second of 2026.
 const BEGIN: i64 = 1_767_225_600;
 
 /// Holds conversations, one after the other, on one thread.
-pub struct Driver {
+pub struct CaseDriver {
     offline: Runs,
     live: Runs,
     virtual_time: Runtime,
@@ -35,25 +35,25 @@ pub struct Driver {
 
 /// A case that was tried.
 #[derive(Default)]
-pub struct Tried {
+pub struct CaseResult {
     /// The expectations that are not met.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<UnmetExpectation>,
     /// The conversation, if it could begin; of several, the last one.
-    pub conversation: Option<Conversation>,
+    pub conversation: Option<CaseConversation>,
     /// The others, of a case that was held several times.
-    pub others: Vec<Conversation>,
+    pub other_conversations: Vec<CaseConversation>,
     /// For a case that was held several times: in how many conversations all expectations were met, and how many there were.
-    pub passed: Option<(u32, u32)>,
+    pub pass_count: Option<(u32, u32)>,
 }
 
-impl Tried {
+impl CaseResult {
     /// All conversations.
-    pub fn conversations(&self) -> impl Iterator<Item = &Conversation> {
-        self.others.iter().chain(&self.conversation)
+    pub fn all_conversations(&self) -> impl Iterator<Item = &CaseConversation> {
+        self.other_conversations.iter().chain(&self.conversation)
     }
 }
 
-impl Driver {
+impl CaseDriver {
     /// For the ensembles of a project. Cases that are `live` use the host of `live`.
     ///
     /// # Errors
@@ -62,10 +62,10 @@ impl Driver {
         let virtual_time = Builder::new_current_thread().enable_time().start_paused(true).build()?;
         hold_virtual_time();
         // Nothing of the environment is there, so nothing needs trust.
-        let project = project.clone().trusting(Trust::everything());
+        let project = project.clone().with_trust(Trust::trust_everything());
         let begin = virtual_time.block_on(async { Instant::now() });
-        let host = Host::system()
-            .unattended()
+        let host = Host::from_system()
+            .without_operator()
             .with_variables(|_| None)
             .with_randomness(|| 0.5)
             .with_clock(move || {
@@ -81,60 +81,66 @@ impl Driver {
     }
 
     /// Holds the conversation of a case, as often as it says, and judges it.
-    pub fn run(&self, sound: Sound<'_>, at: usize) -> Tried {
+    pub fn run_case(&self, sound: CheckedSuite<'_>, at: usize) -> CaseResult {
         let case = &sound.file.cases[at];
         match case.repeat.get() {
-            1 => self.once(sound, at),
-            times => repeated(at, case, (0..times).map(|_| self.once(sound, at))),
+            1 => self.run_case_once(sound, at),
+            times => merge_rounds(at, case, (0..times).map(|_| self.run_case_once(sound, at))),
         }
     }
 
-    fn once(&self, sound: Sound<'_>, at: usize) -> Tried {
+    fn run_case_once(&self, sound: CheckedSuite<'_>, at: usize) -> CaseResult {
         let case = &sound.file.cases[at];
         let recorded = sound.recorded[at].as_ref();
         let runtime = match case.live {
-            true => self.real_time(),
+            true => self.real_time_runtime(),
             false => Ok(&self.virtual_time),
         };
         let held = match runtime {
-            Ok(runtime) => runtime.block_on(self.hold(sound, case, recorded)),
+            Ok(runtime) => runtime.block_on(self.run_conversation(sound, case, recorded)),
             Err(error) => Err(RunError::Stopped(error)),
         };
         match held {
             Ok(conversation) => {
-                let expect = expectation(case, recorded);
-                let mut failures = judge(at, &expect, &conversation);
+                let expect = expectations_for_case(case, recorded);
+                let mut failures = check_expectations(at, &expect, &conversation);
                 if conversation.missing.is_empty() {
-                    failures.extend(self.judged(sound, at, &expect, &conversation));
+                    failures.extend(self.judge_with_models(sound, at, &expect, &conversation));
                 }
-                Tried {
+                CaseResult {
                     failures,
                     conversation: Some(conversation),
-                    ..Tried::default()
+                    ..CaseResult::default()
                 }
             }
-            Err(error) => Tried {
-                failures: vec![not_held(at, &error)],
-                ..Tried::default()
+            Err(error) => CaseResult {
+                failures: vec![start_failure(at, &error)],
+                ..CaseResult::default()
             },
         }
     }
 
     /// Judges the conversation with models.
-    fn judged(&self, sound: Sound<'_>, at: usize, expect: &Expect, conversation: &Conversation) -> Vec<Failure> {
-        match self.real_time() {
+    fn judge_with_models(
+        &self,
+        sound: CheckedSuite<'_>,
+        at: usize,
+        expect: &CaseExpectations,
+        conversation: &CaseConversation,
+    ) -> Vec<UnmetExpectation> {
+        match self.real_time_runtime() {
             // The loader refuses judges of cases that are not live.
             _ if expect.judges.is_empty() || !sound.file.cases[at].live => Vec::new(),
             Ok(runtime) => {
                 let runs = self.live.clone().with_store(Arc::new(MemoryStore::new()));
-                let votes = votes::failures(&runs, sound.ensemble, at, &expect.judges, conversation);
+                let votes = votes::collect_judge_failures(&runs, sound.ensemble, at, &expect.judges, conversation);
                 runtime.block_on(votes)
             }
             Err(_) => Vec::new(),
         }
     }
 
-    fn real_time(&self) -> Result<&Runtime, String> {
+    fn real_time_runtime(&self) -> Result<&Runtime, String> {
         if self.real_time.get().is_none() {
             let runtime = Builder::new_current_thread().enable_all().build();
             let _it_was_empty = self.real_time.set(runtime.map_err(|error| error.to_string())?);
@@ -142,38 +148,38 @@ impl Driver {
         self.real_time.get().ok_or_else(|| "there is no runtime".to_owned())
     }
 
-    async fn hold(
+    async fn run_conversation(
         &self,
-        sound: Sound<'_>,
-        case: &Case,
-        recorded: Option<&Arc<Recorded>>,
-    ) -> Result<Conversation, RunError> {
+        sound: CheckedSuite<'_>,
+        case: &TestCase,
+        recorded: Option<&Arc<RecordedCase>>,
+    ) -> Result<CaseConversation, RunError> {
         let answered = case.answers.iter().map(|(agent, _)| agent.clone()).collect();
-        let stubbed = Stubbed::new(case.stubs.clone(), answered, recorded.cloned(), case.live);
-        let records = Records::default();
-        let mut options = given(case, recorded)
-            .reporter(records.clone())
-            .durability(Durability::None);
-        options.stand_ins = Some(Arc::new(StubsOf {
+        let stubbed = CaseStubs::new(case.stubs.clone(), answered, recorded.cloned(), case.live);
+        let records = RecordCollector::default();
+        let mut options = case_run_options(case, recorded)
+            .with_reporter(records.clone())
+            .with_durability(Durability::None);
+        options.replacements = Some(Arc::new(EnsembleStubs {
             stubbed: stubbed.clone(),
-            around: String::new(),
+            outer_path: String::new(),
         }));
         let runs = if case.live { &self.live } else { &self.offline };
         let runs = runs.clone().with_store(Arc::new(MemoryStore::new()));
-        let run = runs.ready_with(sound.ensemble.clone(), options)?.begin().await?;
-        let finished = run.finish().await?;
-        Ok(Conversation {
+        let run = runs.prepare_run_with(sound.ensemble.clone(), options)?.start().await?;
+        let finished = run.wait_and_close().await?;
+        Ok(CaseConversation {
             records: std::mem::take(&mut records.0.lock().unwrap_or_else(PoisonError::into_inner)),
             state: finished.state,
-            missing: stubbed.missing(),
+            missing: stubbed.missing_stubs(),
         })
     }
 }
 
 /// Merges the results of a case that ran several times.
-fn repeated(at: usize, case: &Case, rounds: impl Iterator<Item = Tried>) -> Tried {
+fn merge_rounds(at: usize, case: &TestCase, rounds: impl Iterator<Item = CaseResult>) -> CaseResult {
     let (mut passed, mut times) = (0, 0);
-    let mut failures: Vec<(Failure, u32)> = Vec::new();
+    let mut failures: Vec<(UnmetExpectation, u32)> = Vec::new();
     let mut conversations = Vec::new();
     for round in rounds {
         times += 1;
@@ -191,30 +197,30 @@ fn repeated(at: usize, case: &Case, rounds: impl Iterator<Item = Tried>) -> Trie
     if rate < case.pass_rate {
         let needed = f64::from(times) * case.pass_rate;
         let route = case_route(at);
-        told.push(Failure {
+        told.push(UnmetExpectation {
             expected: Some(format!("at least {} of {times}", needed.ceil())),
             actual: Some(format!("{passed} of {times}")),
-            ..Failure::new(
-                route.key("pass_rate").value(),
+            ..UnmetExpectation::new(
+                route.with_key("pass_rate").into_value_location(),
                 "conversations that meet all expectations",
             )
         });
-        let with_count = |(failure, count): (Failure, u32)| Failure {
+        let with_count = |(failure, count): (UnmetExpectation, u32)| UnmetExpectation {
             what: format!("{} ({count} of {times})", failure.what),
             ..failure
         };
         told.extend(failures.into_iter().map(with_count));
     }
-    Tried {
+    CaseResult {
         failures: told,
         conversation: conversations.pop(),
-        others: conversations,
-        passed: Some((passed, times)),
+        other_conversations: conversations,
+        pass_count: Some((passed, times)),
     }
 }
 
 /// Returns the options of the run: the recorded ones, replaced by those of the case.
-fn given(case: &Case, recorded: Option<&Arc<Recorded>>) -> RunOptions {
+fn case_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCase>>) -> RunOptions {
     let mut options = RunOptions::default();
     if let Some(recorded) = recorded {
         options.input = Some(recorded.input.clone());
@@ -230,27 +236,27 @@ fn given(case: &Case, recorded: Option<&Arc<Recorded>>) -> RunOptions {
         options.context.insert(name.as_str().into(), Arc::new(value.clone()));
     }
     for (agent, answer) in &case.answers {
-        options.answers.insert(&**agent, answer.clone());
+        options.answers.insert_file_entry(&**agent, answer.clone());
     }
     options
 }
 
 /// Returns the expectations of the case. Without any, a recorded run is expected to happen again.
-fn expectation(case: &Case, recorded: Option<&Arc<Recorded>>) -> Expect {
+fn expectations_for_case(case: &TestCase, recorded: Option<&Arc<RecordedCase>>) -> CaseExpectations {
     match recorded {
-        Some(recorded) if case.expect.is_empty() => Expect {
+        Some(recorded) if case.expect.is_empty() => CaseExpectations {
             outcome: OUTCOMES
                 .into_iter()
                 .find(|outcome| *outcome == recorded.outcome.as_str()),
             turns: Some(recorded.turns.clone()),
-            ..Expect::default()
+            ..CaseExpectations::default()
         },
         _ => case.expect.clone(),
     }
 }
 
 /// The failure of a case whose conversation could not be held.
-fn not_held(at: usize, error: &RunError) -> Failure {
+fn start_failure(at: usize, error: &RunError) -> UnmetExpectation {
     let told = match error {
         RunError::Project(ProjectError::Invalid(errors)) => errors
             .iter()
@@ -259,20 +265,20 @@ fn not_held(at: usize, error: &RunError) -> Failure {
             .join("; "),
         other => other.to_string(),
     };
-    let mut failure = Failure::new(
-        case_route(at).key("name").value(),
+    let mut failure = UnmetExpectation::new(
+        case_route(at).with_key("name").into_value_location(),
         format!("the run cannot begin: {told}"),
     );
-    failure.help = error.advice();
+    failure.help = error.advice_text();
     failure
 }
 
 /// Keeps all records of a run.
 #[derive(Debug, Clone, Default)]
-struct Records(Arc<Mutex<Vec<Record>>>);
+struct RecordCollector(Arc<Mutex<Vec<Record>>>);
 
-impl Reporter for Records {
-    fn report(&mut self, record: &Record, _state: &ConversationState) {
+impl Reporter for RecordCollector {
+    fn report_event(&mut self, record: &Record, _state: &ConversationState) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -2,18 +2,18 @@
 //!
 //! Invariant: it is pure, and may be wrong: what is made of it is tried.
 
-use ensemble_language::condition::DemandKind;
+use ensemble_language::condition::RequiredValue;
 use serde_json::{Map, Value, json};
 
 /// The deepest level of a schema for which a value is made.
 const DEEPEST: usize = 8;
 
 /// A value that the schema probably allows.
-pub(crate) fn of_schema(schema: &Value) -> Value {
-    at_depth(schema, 0)
+pub(crate) fn example_for_schema(schema: &Value) -> Value {
+    example_at_depth(schema, 0)
 }
 
-fn at_depth(schema: &Value, depth: usize) -> Value {
+fn example_at_depth(schema: &Value, depth: usize) -> Value {
     for key in ["const", "default"] {
         if let Some(value) = schema.get(key) {
             return value.clone();
@@ -30,14 +30,14 @@ fn at_depth(schema: &Value, depth: usize) -> Value {
     }
     let parts = ["anyOf", "oneOf", "allOf"].into_iter().find_map(first);
     if let (Some(part), true) = (parts, depth < DEEPEST) {
-        return at_depth(part, depth + 1);
+        return example_at_depth(part, depth + 1);
     }
-    match kind(schema) {
-        Some("object") => object(schema, depth),
+    match schema_type(schema) {
+        Some("object") => example_object(schema, depth),
         Some("array") => {
             let item = schema
                 .get("items")
-                .map_or(json!("one"), |items| at_depth(items, depth + 1));
+                .map_or(json!("one"), |items| example_at_depth(items, depth + 1));
             let least = schema
                 .get("minItems")
                 .and_then(Value::as_u64)
@@ -68,64 +68,66 @@ fn at_depth(schema: &Value, depth: usize) -> Value {
     }
 }
 
-fn kind(schema: &Value) -> Option<&str> {
+fn schema_type(schema: &Value) -> Option<&str> {
     let kind = schema.get("type");
     let first = || kind?.as_array()?.first()?.as_str();
     let given = kind.and_then(Value::as_str).or_else(first);
     given.or_else(|| schema.get("properties").map(|_| "object"))
 }
 
-fn object(schema: &Value, depth: usize) -> Value {
+fn example_object(schema: &Value, depth: usize) -> Value {
     let mut map = Map::new();
     let required = schema.get("required").and_then(Value::as_array);
     for key in required.into_iter().flatten().filter_map(Value::as_str) {
         let part = schema.get("properties").and_then(|properties| properties.get(key));
-        let value = part.filter(|_| depth < DEEPEST).map(|part| at_depth(part, depth + 1));
+        let value = part
+            .filter(|_| depth < DEEPEST)
+            .map(|part| example_at_depth(part, depth + 1));
         map.insert(key.to_owned(), value.unwrap_or_else(|| "a text".into()));
     }
     Value::Object(map)
 }
 
 /// Makes the part of the value at this path fulfil the demand, in the type that the schema says.
-pub(crate) fn fulfil(value: &mut Value, path: &[String], demand: &DemandKind, schema: Option<&Value>) {
+pub(crate) fn fulfill_demand(value: &mut Value, path: &[String], demand: &RequiredValue, schema: Option<&Value>) {
     let Some((key, rest)) = path.split_first() else {
-        *value = value_for(demand, schema);
+        *value = value_for_demand(demand, schema);
         return;
     };
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
     let Value::Object(map) = value else { return };
-    if rest.is_empty() && *demand == DemandKind::Missing {
+    if rest.is_empty() && *demand == RequiredValue::Missing {
         map.remove(key);
         return;
     }
     let inside = schema.and_then(|schema| schema.get("properties")?.get(key));
-    fulfil(map.entry(key.clone()).or_insert(Value::Null), rest, demand, inside);
+    fulfill_demand(map.entry(key.clone()).or_insert(Value::Null), rest, demand, inside);
 }
 
-fn value_for(demand: &DemandKind, schema: Option<&Value>) -> Value {
-    let kind = schema.and_then(kind);
+fn value_for_demand(demand: &RequiredValue, schema: Option<&Value>) -> Value {
+    let kind = schema.and_then(schema_type);
     match (demand, kind) {
-        (DemandKind::Is(value), _) => value.clone(),
-        (DemandKind::True, Some(kind)) if kind != "boolean" => schema.map_or(Value::Null, of_schema),
-        (DemandKind::True, _) => true.into(),
-        (DemandKind::False, Some("string")) => "".into(),
-        (DemandKind::False, Some("integer" | "number")) => 0.into(),
-        (DemandKind::False, Some("array")) => json!([]),
-        (DemandKind::False | DemandKind::Missing, _) => false.into(),
-        (DemandKind::IsNot(value), _) => another(value, schema),
-        (DemandKind::Has(item), Some("string")) => item.clone(),
-        (DemandKind::Has(item), _) => json!([item]),
-        (DemandKind::Lacks(_), Some("string")) => "".into(),
-        (DemandKind::Lacks(_), _) => json!([]),
-        (DemandKind::Length(length), Some("string")) => "x".repeat((*length).min(1000)).into(),
-        (DemandKind::Length(length), _) => vec![json!("one"); (*length).min(1000)].into(),
+        (RequiredValue::Is(value), _) => value.clone(),
+        (RequiredValue::True, Some(kind)) if kind != "boolean" => schema.map_or(Value::Null, example_for_schema),
+        (RequiredValue::True, _) => true.into(),
+        (RequiredValue::False, Some("string")) => "".into(),
+        (RequiredValue::False, Some("integer" | "number")) => 0.into(),
+        (RequiredValue::False, Some("array")) => json!([]),
+        (RequiredValue::False | RequiredValue::Missing, _) => false.into(),
+        (RequiredValue::IsNot(value), _) => other_value(value, schema),
+        (RequiredValue::Has(item), Some("string")) => item.clone(),
+        (RequiredValue::Has(item), _) => json!([item]),
+        (RequiredValue::Lacks(_), Some("string")) => "".into(),
+        (RequiredValue::Lacks(_), _) => json!([]),
+        (RequiredValue::Length(length), Some("string")) => "x".repeat((*length).min(1000)).into(),
+        (RequiredValue::Length(length), _) => vec![json!("one"); (*length).min(1000)].into(),
     }
 }
 
 /// Any other value of the same type.
-fn another(value: &Value, schema: Option<&Value>) -> Value {
+fn other_value(value: &Value, schema: Option<&Value>) -> Value {
     let choices = schema.and_then(|schema| schema.get("enum")?.as_array());
     if let Some(other) = choices.and_then(|choices| choices.iter().find(|choice| *choice != value)) {
         return other.clone();

@@ -6,32 +6,32 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_history::response_or_output;
-use ensemble_language::cases::{Expect, case_route, expect_route};
+use ensemble_language::cases::{CaseExpectations, case_route, expect_route};
 use ensemble_language::condition::Condition;
 use ensemble_language::data::JsonMap;
-use ensemble_language::source::At;
+use ensemble_language::source::RouteLocation;
 use ensemble_schema::JsonSchema;
 use serde_json::Value;
 
-use crate::check::not_run_place;
-use crate::stubs::{Missing, MissingPart};
+use crate::check::not_run_route;
+use crate::stubs::{MissingPart, MissingStub};
 
 /// A conversation that has ended.
 #[derive(Debug)]
-pub struct Conversation {
+pub struct CaseConversation {
     /// Its records.
     pub records: Vec<Record>,
     /// The fold of its records.
     pub state: ConversationState,
     /// The executions for which nothing was prepared.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingStub>,
 }
 
 /// An expectation that is not met.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
+pub struct UnmetExpectation {
     /// The expectation, in the test file.
-    pub at: At,
+    pub at: RouteLocation,
     /// What it is about.
     pub what: String,
     /// What is expected.
@@ -42,9 +42,9 @@ pub struct Failure {
     pub help: Option<String>,
 }
 
-impl Failure {
+impl UnmetExpectation {
     /// Without more to say than this.
-    pub fn new(at: At, what: impl Into<String>) -> Self {
+    pub fn new(at: RouteLocation, what: impl Into<String>) -> Self {
         Self {
             at,
             what: what.into(),
@@ -54,7 +54,12 @@ impl Failure {
         }
     }
 
-    fn differs(at: At, what: impl Into<String>, expected: impl Into<String>, actual: impl Into<String>) -> Self {
+    fn from_difference(
+        at: RouteLocation,
+        what: impl Into<String>,
+        expected: impl Into<String>,
+        actual: impl Into<String>,
+    ) -> Self {
         Self {
             expected: Some(expected.into()),
             actual: Some(actual.into()),
@@ -62,7 +67,7 @@ impl Failure {
         }
     }
 
-    fn help(self, help: impl Into<String>) -> Self {
+    fn with_help(self, help: impl Into<String>) -> Self {
         Self {
             help: Some(help.into()),
             ..self
@@ -72,185 +77,214 @@ impl Failure {
 
 /// The expectations of the case `at` that are not met, in the order of the keys of the documentation. If something was not
 /// prepared, everything else follows from that, and is not examined.
-pub fn judge(at: usize, expect: &Expect, conversation: &Conversation) -> Vec<Failure> {
+pub fn check_expectations(
+    at: usize,
+    expect: &CaseExpectations,
+    conversation: &CaseConversation,
+) -> Vec<UnmetExpectation> {
     if !conversation.missing.is_empty() {
         return conversation
             .missing
             .iter()
-            .map(|missing| not_prepared(at, missing))
+            .map(|missing| missing_stub_failure(at, missing))
             .collect();
     }
-    let judge = Judge {
+    let judge = ExpectationJudge {
         at,
         expect,
         conversation,
     };
     let mut failures = Vec::new();
-    failures.extend(judge.outcome());
-    failures.extend(judge.turns());
-    failures.extend(judge.order());
-    failures.extend(judge.executions());
-    failures.extend(judge.never());
-    failures.extend(judge.outputs());
-    failures.extend(judge.schemas());
-    failures.extend(judge.result());
-    failures.extend(judge.conditions());
-    failures.extend(judge.not_run());
-    failures.extend(judge.warnings());
-    failures.extend(judge.most_turns());
-    failures.extend(judge.most_cost());
+    failures.extend(judge.check_outcome());
+    failures.extend(judge.check_turns());
+    failures.extend(judge.check_order());
+    failures.extend(judge.check_executions());
+    failures.extend(judge.check_never());
+    failures.extend(judge.check_outputs());
+    failures.extend(judge.check_schemas());
+    failures.extend(judge.check_result());
+    failures.extend(judge.check_conditions());
+    failures.extend(judge.check_not_run());
+    failures.extend(judge.check_warnings());
+    failures.extend(judge.check_most_turns());
+    failures.extend(judge.check_most_cost());
     failures
 }
 
-fn not_prepared(at: usize, missing: &Missing) -> Failure {
-    let Missing { agent, execution, what } = missing;
-    let place = case_route(at).key("stubs").key(agent.clone()).as_key();
+fn missing_stub_failure(at: usize, missing: &MissingStub) -> UnmetExpectation {
+    let MissingStub {
+        agent,
+        execution,
+        missing_part: what,
+    } = missing;
+    let place = case_route(at)
+        .with_key("stubs")
+        .with_key(agent.clone())
+        .into_key_location();
     match what {
-        MissingPart::Stub(needs) => Failure::new(
+        MissingPart::Stub(needs) => UnmetExpectation::new(
             place,
             format!("{agent} has no stub for its execution {execution}, and needs {needs}"),
         )
-        .help(format!(
+        .with_help(format!(
             "add `stubs: {{{agent}: TEXT}}` to the case, or `live: true` to use what it needs"
         )),
-        MissingPart::Execution(count) => Failure::new(
+        MissingPart::Execution(count) => UnmetExpectation::new(
             place,
             format!("{agent} has no stub for its execution {execution}: the list has {count}"),
         )
-        .help("add one to the list; a stub that is no list is for every execution"),
-        MissingPart::Part(key) => Failure::new(
+        .with_help("add one to the list; a stub that is no list is for every execution"),
+        MissingPart::Part(key) => UnmetExpectation::new(
             place,
             format!("{agent} has no stub for its part `{key}` in its execution {execution}"),
         )
-        .help(format!("add `{key}` to its `parts`")),
-        MissingPart::Record => Failure::new(
-            case_route(at).key("from").value(),
+        .with_help(format!("add `{key}` to its `parts`")),
+        MissingPart::Record => UnmetExpectation::new(
+            case_route(at).with_key("from").into_value_location(),
             format!("the recorded run has no execution {execution} of {agent}"),
         )
-        .help(format!(
+        .with_help(format!(
             "add `stubs: {{{agent}: TEXT}}` to the case, or record the run again"
         )),
     }
 }
 
-pub(crate) struct Judge<'c> {
+pub(crate) struct ExpectationJudge<'c> {
     pub(crate) at: usize,
-    pub(crate) expect: &'c Expect,
-    pub(crate) conversation: &'c Conversation,
+    pub(crate) expect: &'c CaseExpectations,
+    pub(crate) conversation: &'c CaseConversation,
 }
 
-impl Judge<'_> {
-    fn place(&self, key: &str) -> At {
-        expect_route(self.at, key).value()
+impl ExpectationJudge<'_> {
+    fn key_location(&self, key: &str) -> RouteLocation {
+        expect_route(self.at, key).into_value_location()
     }
 
-    fn entry(&self, key: &str, name: &Arc<str>) -> At {
-        expect_route(self.at, key).key(name.clone()).value()
+    fn entry_location(&self, key: &str, name: &Arc<str>) -> RouteLocation {
+        expect_route(self.at, key).with_key(name.clone()).into_value_location()
     }
 
     pub(crate) fn state(&self) -> &ConversationState {
         &self.conversation.state
     }
 
-    fn outcome(&self) -> Option<Failure> {
+    fn check_outcome(&self) -> Option<UnmetExpectation> {
         let expected = self.expect.outcome?;
-        let (actual, detail) = match self.state().ended() {
+        let (actual, detail) = match self.state().run_end() {
             Some(ended) => (ended.completion_reason.as_str(), ended.detail.as_deref()),
             None => ("none", None),
         };
         let told = detail.map_or_else(|| actual.to_owned(), |detail| format!("{actual} ({detail})"));
-        (expected != actual).then(|| Failure::differs(self.place("outcome"), "outcome", expected, told))
+        (expected != actual)
+            .then(|| UnmetExpectation::from_difference(self.key_location("outcome"), "outcome", expected, told))
     }
 
-    fn turns(&self) -> Option<Failure> {
+    fn check_turns(&self) -> Option<UnmetExpectation> {
         let expected = self.expect.turns.as_ref()?;
-        let actual = turns(&self.conversation.records);
+        let actual = agents_by_turn(&self.conversation.records);
         let alike = expected
             .iter()
             .zip(&actual)
-            .take_while(|(one, other)| is_same_turn(one, other))
+            .take_while(|(one, other)| is_same_agents(one, other))
             .count();
         if alike == expected.len() && alike == actual.len() {
             return None;
         }
         let place = match alike < expected.len() {
-            true => expect_route(self.at, "turns").index(alike).value(),
-            false => self.place("turns"),
+            true => expect_route(self.at, "turns").with_index(alike).into_value_location(),
+            false => self.key_location("turns"),
         };
         let what = format!("turns, from turn {} on", alike + 1);
-        Some(Failure::differs(place, what, told_turns(expected), told_turns(&actual)))
+        Some(UnmetExpectation::from_difference(
+            place,
+            what,
+            format_turns(expected),
+            format_turns(&actual),
+        ))
     }
 
-    fn order(&self) -> Option<Failure> {
-        let actual = turns(&self.conversation.records);
+    fn check_order(&self) -> Option<UnmetExpectation> {
+        let actual = agents_by_turn(&self.conversation.records);
         let mut turn = 0;
         for (position, name) in self.expect.order.iter().enumerate() {
             let Some(found) = actual.iter().skip(turn).position(|agents| agents.contains(name)) else {
-                let place = expect_route(self.at, "order").index(position).value();
+                let place = expect_route(self.at, "order")
+                    .with_index(position)
+                    .into_value_location();
                 let after = match position {
                     0 => format!("{name} runs"),
                     _ => format!("{name} runs after {}", self.expect.order[position - 1]),
                 };
-                return Some(Failure::differs(place, "order", after, told_turns(&actual)));
+                return Some(UnmetExpectation::from_difference(
+                    place,
+                    "order",
+                    after,
+                    format_turns(&actual),
+                ));
             };
             turn += found + 1;
         }
         None
     }
 
-    pub(crate) fn count(&self, name: &str) -> u32 {
+    pub(crate) fn execution_count(&self, name: &str) -> u32 {
         let state = self.state();
-        state.plan().id(name).map_or(0, |id| state.execution_count(id))
+        state
+            .plan()
+            .find_agent_id(name)
+            .map_or(0, |id| state.execution_count(id))
     }
 
-    fn executions(&self) -> Vec<Failure> {
+    fn check_executions(&self) -> Vec<UnmetExpectation> {
         let counts = self.expect.executions.iter();
-        let wrong = counts.filter(|(name, count)| self.count(name) != *count);
+        let wrong = counts.filter(|(name, count)| self.execution_count(name) != *count);
         wrong
             .map(|(name, count)| {
-                let place = self.entry("executions", name);
-                let actual = self.count(name).to_string();
-                Failure::differs(place, format!("executions of {name}"), count.to_string(), actual)
+                let place = self.entry_location("executions", name);
+                let actual = self.execution_count(name).to_string();
+                UnmetExpectation::from_difference(place, format!("executions of {name}"), count.to_string(), actual)
             })
             .collect()
     }
 
-    fn never(&self) -> Vec<Failure> {
+    fn check_never(&self) -> Vec<UnmetExpectation> {
         let names = self.expect.never.iter().enumerate();
         names
-            .filter(|(_, name)| self.count(name) > 0)
+            .filter(|(_, name)| self.execution_count(name) > 0)
             .map(|(position, name)| {
-                let place = expect_route(self.at, "never").index(position).value();
-                let turns = turns(&self.conversation.records);
+                let place = expect_route(self.at, "never")
+                    .with_index(position)
+                    .into_value_location();
+                let turns = agents_by_turn(&self.conversation.records);
                 let first = turns
                     .iter()
                     .position(|agents| agents.contains(name))
                     .map_or(0, |at| at + 1);
                 let actual = format!("it runs in turn {first}");
-                Failure::differs(place, format!("{name} never runs"), "no execution", actual)
+                UnmetExpectation::from_difference(place, format!("{name} never runs"), "no execution", actual)
             })
             .collect()
     }
 
-    pub(crate) fn output(&self, name: &str) -> Result<&Value, String> {
+    pub(crate) fn find_output(&self, name: &str) -> Result<&Value, String> {
         let state = self.state();
-        let Some(id) = state.plan().id(name) else {
+        let Some(id) = state.plan().find_agent_id(name) else {
             return Err("there is no such agent".to_owned());
         };
-        match (state.agent(id).output(), state.agent(id).latest_error()) {
+        match (state.agent_state(id).output(), state.agent_state(id).latest_error()) {
             (Some(output), _) => Ok(output),
             (None, Some(error)) => Err(format!("no output: it failed with `{error}`")),
             (None, None) => Err("no output: it did not run".to_owned()),
         }
     }
 
-    fn outputs(&self) -> Vec<Failure> {
+    fn check_outputs(&self) -> Vec<UnmetExpectation> {
         let expected = self.expect.outputs.iter();
         expected
             .filter_map(|(name, expected)| {
-                let place = self.entry("outputs", name);
-                match self.output(name) {
-                    Err(why) => Some(Failure::differs(
+                let place = self.entry_location("outputs", name);
+                match self.find_output(name) {
+                    Err(why) => Some(UnmetExpectation::from_difference(
                         place,
                         format!("output of {name}"),
                         expected.to_string(),
@@ -263,23 +297,24 @@ impl Judge<'_> {
                         } else {
                             output
                         };
-                        lacks(expected, whole, format!("output of {name}"))
-                            .map(|(what, expected, actual)| Failure::differs(place, what, expected, actual))
+                        find_difference(expected, whole, format!("output of {name}")).map(|(what, expected, actual)| {
+                            UnmetExpectation::from_difference(place, what, expected, actual)
+                        })
                     }
                 }
             })
             .collect()
     }
 
-    fn schemas(&self) -> Vec<Failure> {
+    fn check_schemas(&self) -> Vec<UnmetExpectation> {
         let mut failures = Vec::new();
         for (name, schema) in &self.expect.schemas {
-            let place = || self.entry("schemas", name);
+            let place = || self.entry_location("schemas", name);
             let what = format!("output of {name}");
-            let output = match self.output(name) {
+            let output = match self.find_output(name) {
                 Ok(output) => output,
                 Err(why) => {
-                    failures.push(Failure::differs(
+                    failures.push(UnmetExpectation::from_difference(
                         place(),
                         what,
                         "an output that matches the schema",
@@ -292,9 +327,9 @@ impl Judge<'_> {
             let Ok(compiled) = JsonSchema::compile(schema) else {
                 continue;
             };
-            for error in compiled.errors(output) {
+            for error in compiled.find_errors(output) {
                 let what = format!("{what}{}", error.path.replace('/', "."));
-                failures.push(Failure::differs(
+                failures.push(UnmetExpectation::from_difference(
                     place(),
                     what,
                     "what the schema describes",
@@ -306,7 +341,7 @@ impl Judge<'_> {
     }
 
     /// Returns the result of the run.
-    pub(crate) fn actual_result(&self) -> Arc<Value> {
+    pub(crate) fn run_result(&self) -> Arc<Value> {
         let state = self.state();
         match state.run_value() {
             Some(result) => result.value,
@@ -320,18 +355,25 @@ impl Judge<'_> {
         }
     }
 
-    fn result(&self) -> Option<Failure> {
+    fn check_result(&self) -> Option<UnmetExpectation> {
         let expected = self.expect.result.as_ref()?;
-        let actual = self.actual_result();
-        let (what, expected, actual) = lacks(expected, &actual, "result".to_owned())?;
-        Some(Failure::differs(self.place("result"), what, expected, actual))
+        let actual = self.run_result();
+        let (what, expected, actual) = find_difference(expected, &actual, "result".to_owned())?;
+        Some(UnmetExpectation::from_difference(
+            self.key_location("result"),
+            what,
+            expected,
+            actual,
+        ))
     }
 
-    fn conditions(&self) -> Vec<Failure> {
+    fn check_conditions(&self) -> Vec<UnmetExpectation> {
         let mut failures = Vec::new();
         let facts = self.state().facts_without_output();
         for (position, text) in self.expect.conditions.iter().enumerate() {
-            let place = expect_route(self.at, "conditions").index(position).value();
+            let place = expect_route(self.at, "conditions")
+                .with_index(position)
+                .into_value_location();
             // The loader has refused conditions that do not compile.
             let Ok(condition) = Condition::compile(text) else {
                 continue;
@@ -339,7 +381,7 @@ impl Judge<'_> {
             let actual = match condition.evaluate(&facts) {
                 Ok(true) => continue,
                 Ok(false) => {
-                    let reads = condition.reads(&facts);
+                    let reads = condition.list_reads(&facts);
                     let reads = reads.iter().map(|read| format!("{} = {}", read.expression, read.value));
                     match reads.collect::<Vec<_>>().join(", ") {
                         reads if reads.is_empty() => "it is false".to_owned(),
@@ -348,24 +390,29 @@ impl Judge<'_> {
                 }
                 Err(error) => format!("it has no answer: {}", error.message),
             };
-            failures.push(Failure::differs(place, "condition", text.trim(), actual));
+            failures.push(UnmetExpectation::from_difference(
+                place,
+                "condition",
+                text.trim(),
+                actual,
+            ));
         }
         failures
     }
 
-    fn not_run(&self) -> Vec<Failure> {
-        let not_run = self.state().ended().map_or(&[][..], |ended| &ended.not_run);
+    fn check_not_run(&self) -> Vec<UnmetExpectation> {
+        let not_run = self.state().run_end().map_or(&[][..], |ended| &ended.not_run);
         let mut failures = Vec::new();
         for (name, part) in &self.expect.not_run {
             let reason = not_run.iter().find(|one| one.agent == *name).map(|one| &one.reason);
             let actual = match reason {
                 Some(reason) if reason.contains(part.as_str()) => continue,
                 Some(reason) => reason.clone(),
-                None => format!("it runs {}", times(self.count(name))),
+                None => format!("it runs {}", format_times(self.execution_count(name))),
             };
             let expected = if part.is_empty() { "no execution" } else { part };
-            let place = not_run_place(self.at, name);
-            failures.push(Failure::differs(
+            let place = not_run_route(self.at, name);
+            failures.push(UnmetExpectation::from_difference(
                 place,
                 format!("{name} does not run"),
                 expected,
@@ -376,16 +423,16 @@ impl Judge<'_> {
     }
 
     /// The warnings of the run and of its end.
-    pub(crate) fn actual_warnings(&self) -> Vec<&String> {
-        let of_result = self.state().ended().map_or(&[][..], |ended| &ended.warnings);
+    pub(crate) fn run_warnings(&self) -> Vec<&String> {
+        let of_result = self.state().run_end().map_or(&[][..], |ended| &ended.warnings);
         self.state().warnings().iter().chain(of_result).collect()
     }
 
-    fn warnings(&self) -> Vec<Failure> {
+    fn check_warnings(&self) -> Vec<UnmetExpectation> {
         let Some(expected) = &self.expect.warnings else {
             return Vec::new();
         };
-        let actual = self.actual_warnings();
+        let actual = self.run_warnings();
         let told = || match actual.as_slice() {
             [] => "no warning".to_owned(),
             all => all
@@ -395,8 +442,8 @@ impl Judge<'_> {
                 .join("; "),
         };
         if expected.is_empty() && !actual.is_empty() {
-            return vec![Failure::differs(
-                self.place("warnings"),
+            return vec![UnmetExpectation::from_difference(
+                self.key_location("warnings"),
                 "warnings",
                 "no warning",
                 told(),
@@ -408,18 +455,20 @@ impl Judge<'_> {
             .filter(|(_, part)| !actual.iter().any(|warning| warning.contains(part.as_str())));
         missing
             .map(|(position, part)| {
-                let place = expect_route(self.at, "warnings").index(position).value();
-                Failure::differs(place, "warnings", part.as_str(), told())
+                let place = expect_route(self.at, "warnings")
+                    .with_index(position)
+                    .into_value_location();
+                UnmetExpectation::from_difference(place, "warnings", part.as_str(), told())
             })
             .collect()
     }
 
-    fn most_turns(&self) -> Option<Failure> {
+    fn check_most_turns(&self) -> Option<UnmetExpectation> {
         let most = self.expect.most_turns?;
         let actual = self.state().finished_turns();
         (actual > most).then(|| {
-            Failure::differs(
-                self.place("most_turns"),
+            UnmetExpectation::from_difference(
+                self.key_location("most_turns"),
                 "turns",
                 format!("at most {most}"),
                 actual.to_string(),
@@ -427,12 +476,12 @@ impl Judge<'_> {
         })
     }
 
-    fn most_cost(&self) -> Option<Failure> {
+    fn check_most_cost(&self) -> Option<UnmetExpectation> {
         let most = self.expect.most_cost?;
         let actual = self.state().usage_until_now().cost.unwrap_or_default();
         (actual > most).then(|| {
-            Failure::differs(
-                self.place("most_cost"),
+            UnmetExpectation::from_difference(
+                self.key_location("most_cost"),
                 "cost",
                 format!("at most {most}"),
                 actual.to_string(),
@@ -442,7 +491,7 @@ impl Judge<'_> {
 }
 
 /// The agents of each turn.
-pub fn turns(records: &[Record]) -> Vec<Vec<Arc<str>>> {
+pub fn agents_by_turn(records: &[Record]) -> Vec<Vec<Arc<str>>> {
     let starts = records.iter().filter_map(|record| match &record.event {
         Event::TurnStarted(turn) => Some(&turn.starts),
         _ => None,
@@ -453,7 +502,7 @@ pub fn turns(records: &[Record]) -> Vec<Vec<Arc<str>>> {
 }
 
 /// Returns whether these are the same agents, in any order.
-pub(crate) fn is_same_turn(one: &[Arc<str>], other: &[Arc<str>]) -> bool {
+pub(crate) fn is_same_agents(one: &[Arc<str>], other: &[Arc<str>]) -> bool {
     let sorted = |turn: &[Arc<str>]| {
         let mut turn = turn.to_vec();
         turn.sort();
@@ -463,7 +512,7 @@ pub(crate) fn is_same_turn(one: &[Arc<str>], other: &[Arc<str>]) -> bool {
 }
 
 /// `a, b + c, a`: the agents of one turn stand together.
-fn told_turns(turns: &[Vec<Arc<str>>]) -> String {
+fn format_turns(turns: &[Vec<Arc<str>>]) -> String {
     match turns {
         [] => "no turn".to_owned(),
         turns => turns
@@ -474,7 +523,7 @@ fn told_turns(turns: &[Vec<Arc<str>>]) -> String {
     }
 }
 
-fn times(count: u32) -> String {
+fn format_times(count: u32) -> String {
     match count {
         1 => "once".to_owned(),
         count => format!("{count} times"),
@@ -482,19 +531,19 @@ fn times(count: u32) -> String {
 }
 
 /// The first value that `actual` lacks: its place, what is expected there, and what is there.
-fn lacks(expected: &Value, actual: &Value, place: String) -> Option<(String, String, String)> {
+fn find_difference(expected: &Value, actual: &Value, place: String) -> Option<(String, String, String)> {
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => expected.iter().find_map(|(key, value)| {
             let inside = format!("{place}.{key}");
             match actual.get(key) {
-                Some(actual) => lacks(value, actual, inside),
+                Some(actual) => find_difference(value, actual, inside),
                 None => Some((inside, value.to_string(), "there is no such key".to_owned())),
             }
         }),
         (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {
             let pairs = expected.iter().zip(actual).enumerate();
             pairs
-                .map(|(at, (expected, actual))| lacks(expected, actual, format!("{place}[{at}]")))
+                .map(|(at, (expected, actual))| find_difference(expected, actual, format!("{place}[{at}]")))
                 .find_map(|lack| lack)
         }
         (Value::Number(one), Value::Number(other)) if one.as_f64() == other.as_f64() => None,

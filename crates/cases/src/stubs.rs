@@ -4,24 +4,24 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
-use ensemble_language::cases::{Gives, Stub, Stubs};
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
+use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_language::cases::{AgentStubs, StubOutput, StubResult};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
 use ensemble_language::ensemble::Agent;
 use ensemble_process::output;
-use ensemble_runs::{Reading, StandIns, StubbedQuestion};
+use ensemble_runs::{AgentReplacements, OutputMode, StubbedQuestion};
 
-use crate::recorded::Recorded;
+use crate::recorded_case::RecordedCase;
 
 /// An execution for which nothing was prepared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingStub {
     /// The agent, with the agents around it: `outer.inner`.
     pub agent: Arc<str>,
     /// The number of the execution.
     pub execution: u32,
     /// What is missing.
-    pub what: MissingPart,
+    pub missing_part: MissingPart,
 }
 
 /// The missing part.
@@ -38,25 +38,25 @@ pub enum MissingPart {
 }
 
 /// The stubs of a case.
-pub(crate) struct Stubbed {
-    stubs: Vec<(Arc<str>, Stubs)>,
-    answered: Vec<Arc<str>>,
-    recorded: Option<Arc<Recorded>>,
+pub(crate) struct CaseStubs {
+    stubs: Vec<(Arc<str>, AgentStubs)>,
+    answered_agents: Vec<Arc<str>>,
+    recorded: Option<Arc<RecordedCase>>,
     is_live: bool,
-    missing: Mutex<Vec<Missing>>,
+    missing: Mutex<Vec<MissingStub>>,
 }
 
-impl Stubbed {
+impl CaseStubs {
     /// Creates stubs: those of a test file, then those of a recorded run. Agents that are answered ask.
     pub(crate) fn new(
-        stubs: Vec<(Arc<str>, Stubs)>,
+        stubs: Vec<(Arc<str>, AgentStubs)>,
         answered: Vec<Arc<str>>,
-        recorded: Option<Arc<Recorded>>,
+        recorded: Option<Arc<RecordedCase>>,
         is_live: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
             stubs,
-            answered,
+            answered_agents: answered,
             recorded,
             is_live,
             missing: Mutex::default(),
@@ -64,49 +64,49 @@ impl Stubbed {
     }
 
     /// The executions for which nothing was prepared.
-    pub(crate) fn missing(&self) -> Vec<Missing> {
+    pub(crate) fn missing_stubs(&self) -> Vec<MissingStub> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn miss(&self, agent: &Arc<str>, execution: u32, what: MissingPart) -> AttemptOutcome {
-        let missing = Missing {
+    fn add_missing(&self, agent: &Arc<str>, execution: u32, what: MissingPart) -> AttemptOutcome {
+        let missing = MissingStub {
             agent: agent.clone(),
             execution,
-            what,
+            missing_part: what,
         };
         let mut all = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
         if !all.contains(&missing) {
             all.push(missing);
         }
-        AttemptOutcome::failure(FailureKind::Unavailable, "the test has no stub for this execution")
+        AttemptOutcome::from_failure(FailureKind::Unavailable, "the test has no stub for this execution")
     }
 }
 
 /// The stubs for the agents of one ensemble.
-pub(crate) struct StubsOf {
-    pub(crate) stubbed: Arc<Stubbed>,
+pub(crate) struct EnsembleStubs {
+    pub(crate) stubbed: Arc<CaseStubs>,
     /// The agents around the ensemble.
-    pub(crate) around: String,
+    pub(crate) outer_path: String,
 }
 
-impl StubsOf {
-    fn path(&self, agent: &str) -> Arc<str> {
-        format!("{}{agent}", self.around).into()
+impl EnsembleStubs {
+    fn agent_path(&self, agent: &str) -> Arc<str> {
+        format!("{}{agent}", self.outer_path).into()
     }
 
-    fn stub(&self, path: &str) -> Option<&Stubs> {
+    fn find_stubs(&self, path: &str) -> Option<&AgentStubs> {
         let mut stubs = self.stubbed.stubs.iter();
         stubs.find(|(name, _)| **name == *path).map(|(_, stubs)| stubs)
     }
 }
 
-impl StandIns for StubsOf {
-    fn whole(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
+impl AgentReplacements for EnsembleStubs {
+    fn whole_agent_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let recorded = self.stubbed.recorded.clone()?;
-        let path = self.path(&agent.name);
-        let is_given = self.stub(&path).is_some() || self.stubbed.answered.contains(&path);
-        (self.around.is_empty() && !is_given).then(|| {
-            Arc::new(RecordedRunner {
+        let path = self.agent_path(&agent.name);
+        let is_given = self.find_stubs(&path).is_some() || self.stubbed.answered_agents.contains(&path);
+        (self.outer_path.is_empty() && !is_given).then(|| {
+            Arc::new(RecordedCaseRunner {
                 agent: path,
                 recorded,
                 stubbed: self.stubbed.clone(),
@@ -114,32 +114,32 @@ impl StandIns for StubsOf {
         })
     }
 
-    fn runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
-        let path = self.path(&agent.name);
-        let stubs = self.stub(&path)?.clone();
+    fn find_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
+        let path = self.agent_path(&agent.name);
+        let stubs = self.find_stubs(&path)?.clone();
         Some(Arc::new(StubRunner {
             agent: path,
             stubs,
-            reading: Reading::of(agent),
+            reading: OutputMode::for_agent(agent),
             question: StubbedQuestion::for_agent(agent),
             stubbed: self.stubbed.clone(),
         }))
     }
 
-    fn missing(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>> {
+    fn missing_agent_runner(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>> {
         (!self.stubbed.is_live).then(|| {
-            Arc::new(MissingRunner {
-                agent: self.path(&agent.name),
+            Arc::new(MissingStubRunner {
+                agent: self.agent_path(&agent.name),
                 needs,
                 stubbed: self.stubbed.clone(),
             }) as Arc<dyn Runner>
         })
     }
 
-    fn within(&self, agent: &str) -> Arc<dyn StandIns> {
+    fn for_nested_agent(&self, agent: &str) -> Arc<dyn AgentReplacements> {
         Arc::new(Self {
             stubbed: self.stubbed.clone(),
-            around: format!("{}{agent}.", self.around),
+            outer_path: format!("{}{agent}.", self.outer_path),
         })
     }
 }
@@ -147,56 +147,56 @@ impl StandIns for StubsOf {
 /// Gives what the test file says.
 struct StubRunner {
     agent: Arc<str>,
-    stubs: Stubs,
-    reading: Reading,
+    stubs: AgentStubs,
+    reading: OutputMode,
     /// The question of an input agent.
     question: Option<StubbedQuestion>,
-    stubbed: Arc<Stubbed>,
+    stubbed: Arc<CaseStubs>,
 }
 
 impl StubRunner {
-    async fn give(&self, stub: &Stub, execution: &Execution) -> AttemptOutcome {
+    async fn run_stub(&self, stub: &StubResult, execution: &ExecutionInput) -> AttemptOutcome {
         if !stub.delay.is_zero() {
             tokio::time::sleep(stub.delay).await;
         }
         if execution.attempt <= stub.failed_attempts {
             let error = format!("attempt {} fails, as the test says", execution.attempt);
-            return used(stub, Err(Failure::new(FailureKind::Reported, error)));
+            return stub_outcome(stub, Err(ExecutionFailure::new(FailureKind::Reported, error)));
         }
-        let result = match &stub.gives {
-            Gives::Text(text) => self.reading.read(text, &execution.ledger),
-            Gives::Json(value) => output::from_value(value.clone()),
-            Gives::Fail(failure) => Err(failure.clone()),
-            Gives::Parts(parts) => {
+        let result = match &stub.output {
+            StubOutput::Text(text) => self.reading.parse_output(text, &execution.ledger),
+            StubOutput::Json(value) => output::from_value(value.clone()),
+            StubOutput::Fail(failure) => Err(failure.clone()),
+            StubOutput::Parts(parts) => {
                 let key = execution
                     .part
                     .as_ref()
                     .map_or_else(|| "".into(), |part| part.key.clone());
                 return match parts.iter().find(|(name, _)| *name == key) {
-                    Some((_, stub)) => Box::pin(self.give(stub, execution)).await,
+                    Some((_, stub)) => Box::pin(self.run_stub(stub, execution)).await,
                     None => self
                         .stubbed
-                        .miss(&self.agent, execution.execution, MissingPart::Part(key)),
+                        .add_missing(&self.agent, execution.execution, MissingPart::Part(key)),
                 };
             }
         };
         if let (Some(question), Ok(output)) = (&self.question, &result) {
             question.record_answer(execution, output).await;
         }
-        used(stub, result)
+        stub_outcome(stub, result)
     }
 }
 
 /// The end of an attempt, with what the stub says it has used.
-fn used(stub: &Stub, result: Result<JsonMap, Failure>) -> AttemptOutcome {
+fn stub_outcome(stub: &StubResult, result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
     let has_used = stub.tokens > 0 || stub.cost.is_some();
     AttemptOutcome::Finished(AttemptResult {
         result,
-        usage: has_used.then(|| Usage {
+        usage: has_used.then(|| ModelUsage {
             requests: 1,
             input_tokens: stub.tokens,
             cost: stub.cost,
-            ..Usage::default()
+            ..ModelUsage::default()
         }),
         exchange: Vec::new(),
         parts: Vec::new(),
@@ -205,17 +205,17 @@ fn used(stub: &Stub, result: Result<JsonMap, Failure>) -> AttemptOutcome {
 }
 
 impl Runner for StubRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let stub = match &self.stubs {
-                Stubs::Always(stub) => Ok(stub),
-                Stubs::Each(stubs) => stubs.get(execution.execution as usize - 1).ok_or(stubs.len()),
+                AgentStubs::Always(stub) => Ok(stub),
+                AgentStubs::Each(stubs) => stubs.get(execution.execution as usize - 1).ok_or(stubs.len()),
             };
             match stub {
-                Ok(stub) => self.give(stub, &execution).await,
+                Ok(stub) => self.run_stub(stub, &execution).await,
                 Err(count) => {
                     let what = MissingPart::Execution(count);
-                    self.stubbed.miss(&self.agent, execution.execution, what)
+                    self.stubbed.add_missing(&self.agent, execution.execution, what)
                 }
             }
         })
@@ -223,32 +223,34 @@ impl Runner for StubRunner {
 }
 
 /// Gives what a recorded run says.
-struct RecordedRunner {
+struct RecordedCaseRunner {
     agent: Arc<str>,
-    recorded: Arc<Recorded>,
-    stubbed: Arc<Stubbed>,
+    recorded: Arc<RecordedCase>,
+    stubbed: Arc<CaseStubs>,
 }
 
-impl Runner for RecordedRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
-        let observed = self.recorded.observed(&self.agent, execution.execution);
-        let observed =
-            observed.unwrap_or_else(|| self.stubbed.miss(&self.agent, execution.execution, MissingPart::Record));
+impl Runner for RecordedCaseRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        let observed = self.recorded.find_outcome(&self.agent, execution.execution);
+        let observed = observed.unwrap_or_else(|| {
+            self.stubbed
+                .add_missing(&self.agent, execution.execution, MissingPart::Record)
+        });
         Box::pin(std::future::ready(observed))
     }
 }
 
 /// Notes that there is no stub.
-struct MissingRunner {
+struct MissingStubRunner {
     agent: Arc<str>,
     needs: String,
-    stubbed: Arc<Stubbed>,
+    stubbed: Arc<CaseStubs>,
 }
 
-impl Runner for MissingRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+impl Runner for MissingStubRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         let what = MissingPart::Stub(self.needs.clone());
-        let observed = self.stubbed.miss(&self.agent, execution.execution, what);
+        let observed = self.stubbed.add_missing(&self.agent, execution.execution, what);
         Box::pin(std::future::ready(observed))
     }
 }

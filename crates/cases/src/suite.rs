@@ -5,44 +5,44 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_language::cases::{TestFile, case_route, ensemble_beside};
-use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
+use ensemble_language::cases::{TestFile, case_route, default_ensemble_name};
+use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
 use ensemble_language::loader::codes::{NO_ENSEMBLE_TO_TEST, NO_RECORD};
-use ensemble_language::loader::{self, LoadedCases};
-use ensemble_language::source::{At, Route, Source, Span};
-use ensemble_project::prepare::{Prepared, folder_of, prepare};
+use ensemble_language::loader::{self, LoadedTestFile};
+use ensemble_language::source::{Route, RouteLocation, SourceText, Span};
+use ensemble_project::prepare::{PreparedEnsemble, ensemble_folder, prepare_file};
 use ensemble_project::{Project, ProjectError};
 use ensemble_runs::Runs;
 
-use crate::check::check;
-use crate::recorded::{Recorded, load};
+use crate::check::check_cases;
+use crate::recorded_case::{RecordedCase, load_recorded_case};
 
 /// A test file.
-pub struct Suite {
-    loaded: LoadedCases,
+pub struct TestSuite {
+    loaded: LoadedTestFile,
     /// The ensemble, if it can run.
-    ensemble: Option<Arc<Prepared>>,
+    ensemble: Option<Arc<PreparedEnsemble>>,
     /// For each case, its recorded run.
-    recorded: Vec<Option<Arc<Recorded>>>,
+    recorded: Vec<Option<Arc<RecordedCase>>>,
     /// All findings, in the order of the text.
     pub findings: Vec<Diagnostic>,
 }
 
 /// A test file without errors.
 #[derive(Clone, Copy)]
-pub struct Sound<'s> {
+pub struct CheckedSuite<'s> {
     /// The cases.
     pub file: &'s TestFile,
     /// The ensemble.
-    pub ensemble: &'s Arc<Prepared>,
+    pub ensemble: &'s Arc<PreparedEnsemble>,
     /// For each case, its recorded run.
-    pub recorded: &'s [Option<Arc<Recorded>>],
+    pub recorded: &'s [Option<Arc<RecordedCase>>],
 }
 
-impl Suite {
+impl TestSuite {
     /// Reads a test file that stands at `path`.
-    pub fn read(source: &Source, path: &Path, runs: &Runs) -> Self {
-        let loaded = loader::cases(source);
+    pub fn load(source: &SourceText, path: &Path, runs: &Runs) -> Self {
+        let loaded = loader::load_test_file(source);
         let mut suite = Self {
             ensemble: None,
             recorded: Vec::new(),
@@ -51,28 +51,31 @@ impl Suite {
         };
         let mut findings = Vec::new();
         if let Some(file) = &suite.loaded.file {
-            match ensemble(file, path, runs.project()) {
+            match prepare_ensemble(file, path, runs.project()) {
                 Ok(ensemble) => {
-                    findings = check(file, ensemble.plan.ensemble());
+                    findings = check_cases(file, ensemble.plan.ensemble());
                     suite.ensemble = Some(Arc::new(ensemble));
                 }
                 Err(finding) => findings.push(*finding),
             }
-            suite.recorded = records(file, &folder_of(path, runs.project()), runs, &mut findings);
+            suite.recorded = load_recorded_cases(file, &ensemble_folder(path, runs.project()), runs, &mut findings);
         }
         suite.findings = suite.loaded.diagnostics_with(&findings);
         suite
     }
 
     /// The text.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &SourceText {
         self.loaded.source()
     }
 
     /// The file, if it has no errors.
-    pub fn sound(&self) -> Option<Sound<'_>> {
-        let is_sound = self.findings.iter().all(|finding| finding.severity != Severity::Error);
-        Some(Sound {
+    pub fn checked(&self) -> Option<CheckedSuite<'_>> {
+        let is_sound = self
+            .findings
+            .iter()
+            .all(|finding| finding.severity != FindingSeverity::Error);
+        Some(CheckedSuite {
             file: self.loaded.file.as_ref().filter(|_| is_sound)?,
             ensemble: self.ensemble.as_ref()?,
             recorded: &self.recorded,
@@ -80,23 +83,23 @@ impl Suite {
     }
 
     /// The text as it was loaded.
-    pub fn loaded(&self) -> &LoadedCases {
+    pub fn loaded_cases(&self) -> &LoadedTestFile {
         &self.loaded
     }
 
     /// The bytes of a place.
-    pub fn span(&self, at: &At) -> Span {
+    pub fn find_span(&self, at: &RouteLocation) -> Span {
         let document = self.loaded.document.as_ref();
-        document.map_or_else(Span::default, |document| document.resolve(at))
+        document.map_or_else(Span::default, |document| document.resolve_span(at))
     }
 }
 
 /// The ensemble that the file tests.
-fn ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<Prepared, Box<Finding>> {
+fn prepare_ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<PreparedEnsemble, Box<Finding>> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let beside = || ensemble_beside(name).unwrap_or_default();
+    let beside = || default_ensemble_name(name).unwrap_or_default();
     let named = file.ensemble.as_deref().map_or_else(beside, str::to_owned);
-    let place = || Route::root().key("ensemble").value();
+    let place = || Route::root().with_key("ensemble").into_value_location();
     let ensemble: PathBuf = path.parent().unwrap_or(Path::new("")).join(&named);
     let absolute = project.folder.join(&ensemble);
     // Nobody waits for a pipe.
@@ -105,7 +108,7 @@ fn ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<Prepared,
             path: ensemble.clone(),
             reason: "it is not a regular file".to_owned(),
         }),
-        false => prepare(&ensemble, project),
+        false => prepare_file(&ensemble, project),
     };
     prepared.map_err(|error| {
         let shown = ensemble.display();
@@ -113,17 +116,22 @@ fn ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<Prepared,
             ProjectError::Invalid(errors) => {
                 let first = errors.first().map_or("", |error| error.message.as_str());
                 let message = format!("{named} has errors, the first: {first}");
-                Finding::error(NO_ENSEMBLE_TO_TEST, place(), message)
-                    .help(format!("`ensemble validate {shown}` shows them"))
+                Finding::new_error(NO_ENSEMBLE_TO_TEST, place(), message)
+                    .with_help(format!("`ensemble validate {shown}` shows them"))
             }
-            other => Finding::error(NO_ENSEMBLE_TO_TEST, place(), other.to_string())
-                .help("`ensemble` names the file of the ensemble, relative to the test file"),
+            other => Finding::new_error(NO_ENSEMBLE_TO_TEST, place(), other.to_string())
+                .with_help("`ensemble` names the file of the ensemble, relative to the test file"),
         })
     })
 }
 
 /// The recorded runs of the cases.
-fn records(file: &TestFile, folder: &Path, runs: &Runs, findings: &mut Vec<Finding>) -> Vec<Option<Arc<Recorded>>> {
+fn load_recorded_cases(
+    file: &TestFile,
+    folder: &Path,
+    runs: &Runs,
+    findings: &mut Vec<Finding>,
+) -> Vec<Option<Arc<RecordedCase>>> {
     let mut recorded = Vec::new();
     for (at, case) in file.cases.iter().enumerate() {
         let Some(from) = &case.from else {
@@ -132,13 +140,17 @@ fn records(file: &TestFile, folder: &Path, runs: &Runs, findings: &mut Vec<Findi
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let loaded = match runtime {
-            Ok(runtime) => runtime.block_on(load(runs, folder, from)),
+            Ok(runtime) => runtime.block_on(load_recorded_case(runs, folder, from)),
             Err(error) => Err(error.to_string()),
         };
         if let Err(why) = &loaded {
             let message = format!("the recorded run `{from}` cannot be used: {why}");
-            let finding = Finding::error(NO_RECORD, case_route(at).key("from").value(), message);
-            findings.push(finding.help("`ensemble explain E083` says which runs can be used"));
+            let finding = Finding::new_error(
+                NO_RECORD,
+                case_route(at).with_key("from").into_value_location(),
+                message,
+            );
+            findings.push(finding.with_help("`ensemble explain E083` says which runs can be used"));
         }
         recorded.push(loaded.ok().map(Arc::new));
     }

@@ -8,21 +8,21 @@
 use std::sync::Arc;
 
 use ensemble_history::response_or_output;
-use ensemble_language::cases::{Case, Expect};
+use ensemble_language::cases::{CaseExpectations, TestCase};
 use serde_json::{Map, Value, json};
 
-use crate::judge::{Conversation, Judge, is_same_turn, turns};
+use crate::judge::{CaseConversation, ExpectationJudge, agents_by_turn, is_same_agents};
 
 /// The expectations as they are written, with those replaced that the conversation contradicts; `None`: nothing is to be
 /// replaced. What holds stays as it is written.
-pub fn updated(case: &Case, written: &Value, conversation: &Conversation) -> Option<Value> {
-    let ended = conversation.state.ended()?;
+pub fn update_expectations(case: &TestCase, written: &Value, conversation: &CaseConversation) -> Option<Value> {
+    let ended = conversation.state.run_end()?;
     if case.live || !conversation.missing.is_empty() {
         return None;
     }
-    let actual = Actual {
+    let actual = ExpectationUpdater {
         expect: &case.expect,
-        judge: Judge {
+        judge: ExpectationJudge {
             at: 0,
             expect: &case.expect,
             conversation,
@@ -30,7 +30,7 @@ pub fn updated(case: &Case, written: &Value, conversation: &Conversation) -> Opt
     };
     let mut new = Map::new();
     for (key, value) in written.as_object()? {
-        new.extend(actual.instead_of(key, value).map(|value| (key.clone(), value)));
+        new.extend(actual.update_expectation(key, value).map(|value| (key.clone(), value)));
     }
     if new.is_empty() {
         // A case that expects nothing would pass whatever happens.
@@ -40,30 +40,38 @@ pub fn updated(case: &Case, written: &Value, conversation: &Conversation) -> Opt
     (new != *written).then_some(new)
 }
 
-struct Actual<'c> {
-    expect: &'c Expect,
-    judge: Judge<'c>,
+struct ExpectationUpdater<'c> {
+    expect: &'c CaseExpectations,
+    judge: ExpectationJudge<'c>,
 }
 
-impl Actual<'_> {
+impl ExpectationUpdater<'_> {
     /// The value that this expectation should have; `None`: it cannot be met by any value.
-    fn instead_of(&self, key: &str, written: &Value) -> Option<Value> {
+    fn update_expectation(&self, key: &str, written: &Value) -> Option<Value> {
         let kept = || Some(written.clone());
         match key {
-            "outcome" => Some(self.outcome()),
-            "turns" => Some(self.turns(written)),
-            "order" => self.order().map(|names| as_written(names, &self.expect.order, written)),
-            "executions" => Some(by_name(written, |name, _| Some(self.judge.count(name).into()))),
+            "outcome" => Some(self.actual_outcome()),
+            "turns" => Some(self.update_turns(written)),
+            "order" => self
+                .update_order()
+                .map(|names| names_or_written(names, &self.expect.order, written)),
+            "executions" => Some(map_entries(written, |name, _| {
+                Some(self.judge.execution_count(name).into())
+            })),
             "never" => {
-                let never = |name: &Arc<str>| self.judge.count(name) == 0;
+                let never = |name: &Arc<str>| self.judge.execution_count(name) == 0;
                 let left: Vec<Arc<str>> = self.expect.never.iter().filter(|name| never(name)).cloned().collect();
-                Some(as_written(left, &self.expect.never, written)).filter(|left| !is_empty(left) || is_empty(written))
+                Some(names_or_written(left, &self.expect.never, written))
+                    .filter(|left| !is_empty_collection(left) || is_empty_collection(written))
             }
-            "outputs" => filled(written, by_name(written, |name, value| self.output(name, value))),
-            "result" => projected(written, &self.judge.actual_result()),
-            "not_run" => filled(written, self.not_run(written)),
-            "warnings" => Some(self.warnings(written)),
-            "most_turns" => Some(self.most(written, self.judge.state().finished_turns().into())),
+            "outputs" => reject_emptied(
+                written,
+                map_entries(written, |name, value| self.update_output(name, value)),
+            ),
+            "result" => project_expected(written, &self.judge.run_result()),
+            "not_run" => reject_emptied(written, self.update_not_run(written)),
+            "warnings" => Some(self.update_warnings(written)),
+            "most_turns" => Some(self.update_maximum(written, self.judge.state().finished_turns().into())),
             "most_cost" => {
                 let cost = self.judge.state().usage_until_now().cost.unwrap_or_default();
                 let is_met = self.expect.most_cost.is_none_or(|most| cost <= most);
@@ -74,23 +82,23 @@ impl Actual<'_> {
         }
     }
 
-    fn outcome(&self) -> Value {
-        let ended = self.judge.state().ended();
+    fn actual_outcome(&self) -> Value {
+        let ended = self.judge.state().run_end();
         ended.map_or(Value::Null, |ended| ended.completion_reason.as_str().into())
     }
 
     /// The turns; those that are as expected stay as they are written.
-    fn turns(&self, written: &Value) -> Value {
+    fn update_turns(&self, written: &Value) -> Value {
         let expected = self.expect.turns.as_deref().unwrap_or_default();
         let spelt = |(at, turn): (usize, &Vec<Arc<str>>)| {
-            let is_same = expected.get(at).is_some_and(|expected| is_same_turn(expected, turn));
+            let is_same = expected.get(at).is_some_and(|expected| is_same_agents(expected, turn));
             match (written.get(at).filter(|_| is_same), turn.as_slice()) {
                 (Some(written), _) => written.clone(),
                 (None, [one]) => json!(one),
                 (None, several) => json!(several),
             }
         };
-        turns(&self.judge.conversation.records)
+        agents_by_turn(&self.judge.conversation.records)
             .iter()
             .enumerate()
             .map(spelt)
@@ -98,9 +106,9 @@ impl Actual<'_> {
     }
 
     /// The agents of the list that run, in the order in which they do; `None`: none of them runs.
-    fn order(&self) -> Option<Vec<Arc<str>>> {
+    fn update_order(&self) -> Option<Vec<Arc<str>>> {
         let expected = &self.expect.order;
-        let actual = turns(&self.judge.conversation.records);
+        let actual = agents_by_turn(&self.judge.conversation.records);
         let mut at = 0;
         let is_met = expected.iter().all(|name| {
             let found = actual.iter().skip(at).position(|turn| turn.contains(name));
@@ -120,18 +128,18 @@ impl Actual<'_> {
         (!order.is_empty()).then_some(order)
     }
 
-    fn output(&self, name: &str, written: &Value) -> Option<Value> {
-        let output = self.judge.output(name).ok()?;
+    fn update_output(&self, name: &str, written: &Value) -> Option<Value> {
+        let output = self.judge.find_output(name).ok()?;
         let whole = if written.is_string() {
             response_or_output(output)
         } else {
             output
         };
-        projected(written, whole)
+        project_expected(written, whole)
     }
 
-    fn not_run(&self, written: &Value) -> Value {
-        let ended = self.judge.state().ended();
+    fn update_not_run(&self, written: &Value) -> Value {
+        let ended = self.judge.state().run_end();
         let not_run = ended.map_or(&[][..], |ended| &ended.not_run);
         let reason = |name: &str| not_run.iter().find(|one| *one.agent == *name).map(|one| &one.reason);
         match written {
@@ -139,7 +147,7 @@ impl Actual<'_> {
                 let is_left = |name: &&Value| name.as_str().is_some_and(|name| reason(name).is_some());
                 names.iter().filter(is_left).cloned().collect()
             }
-            _ => by_name(written, |name, part| {
+            _ => map_entries(written, |name, part| {
                 let reason = reason(name)?;
                 let holds = part.as_str().is_some_and(|part| reason.contains(part));
                 Some(if holds { part.clone() } else { json!(reason) })
@@ -147,8 +155,8 @@ impl Actual<'_> {
         }
     }
 
-    fn warnings(&self, written: &Value) -> Value {
-        let actual = self.judge.actual_warnings();
+    fn update_warnings(&self, written: &Value) -> Value {
+        let actual = self.judge.run_warnings();
         let parts: Vec<&str> = written
             .as_array()
             .map_or_else(Vec::new, |parts| parts.iter().filter_map(Value::as_str).collect());
@@ -165,7 +173,7 @@ impl Actual<'_> {
         json!(kept.iter().copied().chain(more).collect::<Vec<_>>())
     }
 
-    fn most(&self, written: &Value, actual: u64) -> Value {
+    fn update_maximum(&self, written: &Value, actual: u64) -> Value {
         match written.as_u64() {
             Some(most) if actual > most => actual.into(),
             _ => written.clone(),
@@ -174,7 +182,7 @@ impl Actual<'_> {
 }
 
 /// The names; the value as it is written if they are the expected ones.
-fn as_written(names: Vec<Arc<str>>, expected: &[Arc<str>], written: &Value) -> Value {
+fn names_or_written(names: Vec<Arc<str>>, expected: &[Arc<str>], written: &Value) -> Value {
     match names == expected {
         true => written.clone(),
         false => json!(names),
@@ -182,35 +190,36 @@ fn as_written(names: Vec<Arc<str>>, expected: &[Arc<str>], written: &Value) -> V
 }
 
 /// A map with another value under each key, or without the key.
-fn by_name(written: &Value, other: impl Fn(&str, &Value) -> Option<Value>) -> Value {
+fn map_entries(written: &Value, other: impl Fn(&str, &Value) -> Option<Value>) -> Value {
     let entries = written.as_object().into_iter().flatten();
     let entries = entries.filter_map(|(name, value)| Some((name.clone(), other(name, value)?)));
     Value::Object(entries.collect())
 }
 
-fn is_empty(value: &Value) -> bool {
+fn is_empty_collection(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
 }
 
 /// Nothing instead of what has become empty.
-fn filled(written: &Value, new: Value) -> Option<Value> {
-    (!is_empty(&new) || is_empty(written)).then_some(new)
+fn reject_emptied(written: &Value, new: Value) -> Option<Value> {
+    (!is_empty_collection(&new) || is_empty_collection(written)).then_some(new)
 }
 
 /// The parts of the actual value that are expected; `None`: there are none.
-fn projected(expected: &Value, actual: &Value) -> Option<Value> {
+fn project_expected(expected: &Value, actual: &Value) -> Option<Value> {
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => {
             let entries = expected.iter().filter_map(|(key, expected)| {
                 let actual = actual.get(key)?;
-                Some((key.clone(), projected(expected, actual)?))
+                Some((key.clone(), project_expected(expected, actual)?))
             });
             let entries: Map<String, Value> = entries.collect();
             (!entries.is_empty() || expected.is_empty()).then_some(Value::Object(entries))
         }
         (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {
             let pairs = expected.iter().zip(actual);
-            let items = pairs.map(|(expected, actual)| projected(expected, actual).unwrap_or_else(|| actual.clone()));
+            let items =
+                pairs.map(|(expected, actual)| project_expected(expected, actual).unwrap_or_else(|| actual.clone()));
             Some(items.collect())
         }
         (Value::Number(one), Value::Number(other)) if one.as_f64() == other.as_f64() => Some(expected.clone()),

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use ensemble_history::complete_text;
-use ensemble_language::cases::{Judge as Question, expect_route};
+use ensemble_language::cases::{JudgeQuestion as Question, expect_route};
 use ensemble_language::ensemble::Ensemble;
-use ensemble_language::loader::load;
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
-use ensemble_project::prepare::Prepared;
+use ensemble_language::source::SourceText;
+use ensemble_project::prepare::PreparedEnsemble;
 use ensemble_runs::{RunError, RunOptions, Runs};
 use serde_json::{Value, json};
 
-use crate::judge::{Conversation, Failure, Judge};
+use crate::judge::{CaseConversation, ExpectationJudge, UnmetExpectation};
 
 /// The ensemble of a judge; its profile is filled in.
 const JUDGE: &str = r#"name: judge
@@ -33,33 +33,33 @@ agents:
 "#;
 
 /// The expectations of models that are not met in this conversation of the case `at`.
-pub(crate) async fn failures(
+pub(crate) async fn collect_judge_failures(
     runs: &Runs,
-    tested: &Prepared,
+    tested: &PreparedEnsemble,
     at: usize,
     questions: &[Question],
-    conversation: &Conversation,
-) -> Vec<Failure> {
+    conversation: &CaseConversation,
+) -> Vec<UnmetExpectation> {
     let mut failures = Vec::new();
     for (position, question) in questions.iter().enumerate() {
-        let place = expect_route(at, "judge").index(position).value();
+        let place = expect_route(at, "judge").with_index(position).into_value_location();
         let told = format!("judge: {}", question.criterion.trim());
-        match ask(runs, tested, question, conversation).await {
-            Ok(Verdict { yes, no, .. }) if yes > no => {}
+        match collect_votes(runs, tested, question, conversation).await {
+            Ok(JudgeVotes { yes, no, .. }) if yes > no => {}
             Ok(verdict) => {
                 let votes = question.votes;
                 let needed = votes.get() / 2 + 1;
                 let word = if votes.get() == 1 { "vote" } else { "votes" };
                 let because = verdict.reasons.join("; ");
-                failures.push(Failure {
+                failures.push(UnmetExpectation {
                     expected: Some(format!("at least {needed} of {votes} {word}")),
                     actual: Some(format!("{} of {votes} {word}; no: {because}", verdict.yes)),
-                    ..Failure::new(place, told)
+                    ..UnmetExpectation::new(place, told)
                 });
             }
-            Err(why) => failures.push(Failure {
+            Err(why) => failures.push(UnmetExpectation {
                 actual: Some(why),
-                ..Failure::new(place, told)
+                ..UnmetExpectation::new(place, told)
             }),
         }
     }
@@ -68,7 +68,7 @@ pub(crate) async fn failures(
 
 /// The votes.
 #[derive(Debug, Default)]
-struct Verdict {
+struct JudgeVotes {
     yes: u32,
     no: u32,
     /// Why it is no.
@@ -76,21 +76,21 @@ struct Verdict {
 }
 
 /// Asks until the votes that are left cannot change the result.
-async fn ask(
+async fn collect_votes(
     runs: &Runs,
-    tested: &Prepared,
+    tested: &PreparedEnsemble,
     question: &Question,
-    conversation: &Conversation,
-) -> Result<Verdict, String> {
-    let judge = Arc::new(judge(tested, question)?);
-    let input = asked(question, conversation)?;
-    let mut verdict = Verdict::default();
+    conversation: &CaseConversation,
+) -> Result<JudgeVotes, String> {
+    let judge = Arc::new(build_judge(tested, question)?);
+    let input = judge_prompt(question, conversation)?;
+    let mut verdict = JudgeVotes::default();
     let half = question.votes.get() / 2;
     while verdict.yes <= half && verdict.yes + verdict.no < question.votes.get() {
         if verdict.no >= question.votes.get() - half {
             break;
         }
-        let answer = vote(runs, &judge, &input).await?;
+        let answer = request_vote(runs, &judge, &input).await?;
         match answer.get("verdict").and_then(Value::as_bool) {
             Some(true) => verdict.yes += 1,
             _ => {
@@ -107,12 +107,12 @@ async fn ask(
 }
 
 /// The ensemble of the judge, with the profiles of the ensemble under test.
-fn judge(tested: &Prepared, question: &Question) -> Result<Prepared, String> {
+fn build_judge(tested: &PreparedEnsemble, question: &Question) -> Result<PreparedEnsemble, String> {
     let text = JUDGE.replace(
         "model_profile: judge",
         &format!("model_profile: {}", json!(question.model_profile)),
     );
-    let loaded = load(&Source::new("judge", text));
+    let loaded = load_ensemble(&SourceText::new("judge", text));
     let ensemble = loaded.ensemble.ok_or("the name of the profile cannot be used")?;
     let ensemble = Ensemble {
         model_profiles: tested.plan.ensemble().model_profiles.clone(),
@@ -123,32 +123,32 @@ fn judge(tested: &Prepared, question: &Question) -> Result<Prepared, String> {
 }
 
 /// Renders the question for the judge.
-fn asked(question: &Question, conversation: &Conversation) -> Result<Arc<str>, String> {
-    let judged = Judge {
+fn judge_prompt(question: &Question, conversation: &CaseConversation) -> Result<Arc<str>, String> {
+    let judged = ExpectationJudge {
         at: 0,
-        expect: &ensemble_language::cases::Expect::default(),
+        expect: &ensemble_language::cases::CaseExpectations::default(),
         conversation,
     };
     let output = match &question.agent {
-        Some(agent) => judged.output(agent)?.clone(),
-        None => Value::clone(&judged.actual_result()),
+        Some(agent) => judged.find_output(agent)?.clone(),
+        None => Value::clone(&judged.run_result()),
     };
     let text = complete_text(&output);
     let criterion = question.criterion.trim();
     Ok(format!("The criterion:\n\n{criterion}\n\nThe output:\n\n{text}").into())
 }
 
-async fn vote(runs: &Runs, judge: &Arc<Prepared>, input: &Arc<str>) -> Result<Value, String> {
+async fn request_vote(runs: &Runs, judge: &Arc<PreparedEnsemble>, input: &Arc<str>) -> Result<Value, String> {
     let options = RunOptions {
         input: Some(input.clone()),
         ..RunOptions::default()
     };
     let told = |error: RunError| format!("the judge cannot be asked: {error}");
-    let run = runs.ready_with(judge.clone(), options).map_err(told)?;
-    let run = run.begin().await.map_err(told)?;
-    let state = run.finish().await.map_err(told)?.state;
-    let id = state.plan().ids().next().ok_or("there is no judge")?;
-    let agent = state.agent(id);
+    let run = runs.prepare_run_with(judge.clone(), options).map_err(told)?;
+    let run = run.start().await.map_err(told)?;
+    let state = run.wait_and_close().await.map_err(told)?.state;
+    let id = state.plan().agent_ids().next().ok_or("there is no judge")?;
+    let agent = state.agent_state(id);
     match (agent.output(), agent.latest_error()) {
         (Some(output), _) => Ok(Value::clone(output)),
         (None, Some(error)) => Err(format!("the judge failed: {error}")),

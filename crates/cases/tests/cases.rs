@@ -8,20 +8,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_cases::coverage::{Coverage, Reached};
-use ensemble_cases::drive::Driver;
-use ensemble_cases::judge::{Conversation, turns};
-use ensemble_cases::mutate::{Fate, mutants};
-use ensemble_cases::recorded::Recorded;
-use ensemble_cases::suite::{Sound, Suite};
+use ensemble_cases::coverage::{CaseCoverage, ReachedParts};
+use ensemble_cases::drive::CaseDriver;
+use ensemble_cases::judge::{CaseConversation, agents_by_turn};
+use ensemble_cases::mutate::{MutantOutcome, generate_mutants};
+use ensemble_cases::recorded_case::RecordedCase;
+use ensemble_cases::suite::{CheckedSuite, TestSuite};
 use ensemble_core::conversation::{CompletionReason, Record};
-use ensemble_explore::{Budget, Goal, explore, same_conversations};
-use ensemble_language::cases::{Case, Expect, Gives, OUTCOMES, Stub, Stubs, TestFile};
-use ensemble_language::data::{Failure, FailureKind};
+use ensemble_explore::{ExplorationBudget, ExplorationGoal, explore_plan, have_same_conversations};
+use ensemble_language::cases::{AgentStubs, CaseExpectations, OUTCOMES, StubOutput, StubResult, TestCase, TestFile};
+use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::conversation;
-use ensemble_language::source::Source;
-use ensemble_project::prepare::{Prepared, prepare_text};
+use ensemble_language::source::SourceText;
+use ensemble_project::prepare::{PreparedEnsemble, prepare_text};
 use ensemble_runs::{Host, Project, Runs};
 use proptest::prelude::*;
 use serde_json::json;
@@ -42,17 +42,17 @@ const STUBS: &str =
 fn failures(ensemble: &str, cases: &str) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("team.yaml"), ensemble).expect("a file");
-    let project = Project::at(folder.path());
-    let runs = Runs::open(project.clone(), Host::system().unattended());
-    let source = Source::new("team.test.yaml", cases);
-    let suite = Suite::read(&source, Path::new("team.test.yaml"), &runs);
+    let project = Project::from_folder(folder.path());
+    let runs = Runs::open(project.clone(), Host::from_system().without_operator());
+    let source = SourceText::new("team.test.yaml", cases);
+    let suite = TestSuite::load(&source, Path::new("team.test.yaml"), &runs);
     let found: Vec<&String> = suite.findings.iter().map(|finding| &finding.message).collect();
-    let sound = suite.sound().unwrap_or_else(|| panic!("{found:?}"));
-    let driver = Driver::new(&project, runs.clone()).expect("a runtime");
+    let sound = suite.checked().unwrap_or_else(|| panic!("{found:?}"));
+    let driver = CaseDriver::new(&project, runs.clone()).expect("a runtime");
     let told = |at: usize| {
-        let tried = driver.run(sound, at);
+        let tried = driver.run_case(sound, at);
         let told = tried.failures.iter().map(|failure| {
-            let place = source.place(suite.span(&failure.at).start);
+            let place = source.line_column(suite.find_span(&failure.at).start);
             let part = |part: &Option<String>| part.as_ref().map_or_else(String::new, |part| format!(" | {part}"));
             let (expected, actual) = (part(&failure.expected), part(&failure.actual));
             format!("{}:{} {}{expected}{actual}", place.line, place.column, failure.what)
@@ -213,27 +213,27 @@ fn delays_and_pauses_count_and_cost_nothing() {
 fn coverage_counts_what_records_reach() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("team.yaml"), TEAM).expect("a file");
-    let project = Project::at(folder.path());
-    let runs = Runs::open(project.clone(), Host::system().unattended());
+    let project = Project::from_folder(folder.path());
+    let runs = Runs::open(project.clone(), Host::from_system().without_operator());
     let at_once = "stubs: {a: one, b: {json: {ok: true}}, c: end}";
     let cases = format!(
         "cases:\n- {{name: once, {at_once}}}\n- {{name: twice, {STUBS}}}\n- {{name: fails, stubs: {{a: {{fail: x}}}}}}\n"
     );
-    let suite = Suite::read(
-        &Source::new("team.test.yaml", cases),
+    let suite = TestSuite::load(
+        &SourceText::new("team.test.yaml", cases),
         Path::new("team.test.yaml"),
         &runs,
     );
-    let sound = suite.sound().expect("no error");
-    let driver = Driver::new(&project, runs).expect("a runtime");
+    let sound = suite.checked().expect("no error");
+    let driver = CaseDriver::new(&project, runs).expect("a runtime");
     let plan = &sound.ensemble.plan;
-    let explored = explore(plan, Budget::of_states(20_000));
-    let mut reached = Reached::default();
-    let mut seen = vec![told(&Coverage::of(plan, &reached, &explored))];
+    let explored = explore_plan(plan, ExplorationBudget::with_max_states(20_000));
+    let mut reached = ReachedParts::default();
+    let mut seen = vec![told(&CaseCoverage::compare(plan, &reached, &explored))];
     for at in 0..3 {
-        let conversation = driver.run(sound, at).conversation.expect("it was held");
+        let conversation = driver.run_case(sound, at).conversation.expect("it was held");
         reached.add(plan, &conversation.records);
-        seen.push(told(&Coverage::of(plan, &reached, &explored)));
+        seen.push(told(&CaseCoverage::compare(plan, &reached, &explored)));
     }
     let expected = [
         "0/3 0/3 0/4 0/2",
@@ -244,7 +244,7 @@ fn coverage_counts_what_records_reach() {
     assert_eq!(seen, expected);
 }
 
-fn told(coverage: &Coverage) -> String {
+fn told(coverage: &CaseCoverage) -> String {
     let parts = [
         &coverage.agents,
         &coverage.dependencies,
@@ -263,7 +263,7 @@ fn told(coverage: &Coverage) -> String {
 /// The plan as a text, with programs as agents.
 fn text(plan: &Plan) -> String {
     let mut text = "name: random\nagents:\n".to_owned();
-    for id in plan.ids() {
+    for id in plan.agent_ids() {
         let agent = plan.agent(id);
         let turns = agent.conversation.max_turns;
         let _ = write!(
@@ -294,16 +294,16 @@ fn text(plan: &Plan) -> String {
     text
 }
 
-fn prepared(plan: &Plan, folder: &Path) -> Option<Arc<Prepared>> {
-    let source = Source::new("random.yaml", text(plan));
+fn prepared(plan: &Plan, folder: &Path) -> Option<Arc<PreparedEnsemble>> {
+    let source = SourceText::new("random.yaml", text(plan));
     let file = folder.join("random.yaml");
     prepare_text(source, file, folder.to_owned(), folder.to_owned())
         .ok()
         .map(Arc::new)
 }
 
-fn case(stubs: Vec<(Arc<str>, Stubs)>) -> TestFile {
-    let case = Case {
+fn case(stubs: Vec<(Arc<str>, AgentStubs)>) -> TestFile {
+    let case = TestCase {
         name: "random".into(),
         input: Some("in".into()),
         inputs: serde_json::Map::new(),
@@ -313,7 +313,7 @@ fn case(stubs: Vec<(Arc<str>, Stubs)>) -> TestFile {
         live: false,
         repeat: NonZeroU32::MIN,
         pass_rate: 1.0,
-        expect: Expect::default(),
+        expect: CaseExpectations::default(),
     };
     TestFile {
         ensemble: None,
@@ -329,29 +329,29 @@ proptest! {
     fn a_record_happens_again((plan, bytes) in conversation()) {
         let folder = tempfile::tempdir().expect("a folder");
         let Some(ensemble) = prepared(&plan, folder.path()) else { return Ok(()) };
-        let project = Project::at(folder.path());
-        let driver = Driver::new(&project, Runs::open(project.clone(), Host::system().unattended())).expect("a runtime");
-        let stub = |byte: u8| Stub {
-            gives: match byte % 4 {
-                0 => Gives::Fail(Failure::new(FailureKind::Reported, "as drawn")),
-                n => Gives::Json(json!({"n": n})),
+        let project = Project::from_folder(folder.path());
+        let driver = CaseDriver::new(&project, Runs::open(project.clone(), Host::from_system().without_operator())).expect("a runtime");
+        let stub = |byte: u8| StubResult {
+            output: match byte % 4 {
+                0 => StubOutput::Fail(ExecutionFailure::new(FailureKind::Reported, "as drawn")),
+                n => StubOutput::Json(json!({"n": n})),
             },
             delay: Duration::from_millis(u64::from(byte)),
-            ..Stub::of(Gives::Text(String::new()))
+            ..StubResult::without_delay(StubOutput::Text(String::new()))
         };
         let draw = |at: usize| bytes.get(at % bytes.len().max(1)).copied().unwrap_or(1);
-        let stubs = plan.ids().map(|id| {
+        let stubs = plan.agent_ids().map(|id| {
             let each = (0..40).map(|execution| stub(draw(id.index() * 7 + execution))).collect();
-            (plan.name(id).clone(), Stubs::Each(each))
+            (plan.agent_name(id).clone(), AgentStubs::Each(each))
         });
         let first = case(stubs.collect());
-        let held = driver.run(Sound { file: &first, ensemble: &ensemble, recorded: &[None] }, 0);
+        let held = driver.run_case(CheckedSuite { file: &first, ensemble: &ensemble, recorded: &[None] }, 0);
         let conversation = held.conversation.expect("it was held");
         prop_assert!(conversation.missing.is_empty());
-        let recorded = Recorded::of(&conversation.records).expect("a record");
+        let recorded = RecordedCase::from_records(&conversation.records).expect("a record");
         let again = case(Vec::new());
         let recorded = [Some(Arc::new(recorded))];
-        let tried = driver.run(Sound { file: &again, ensemble: &ensemble, recorded: &recorded }, 0);
+        let tried = driver.run_case(CheckedSuite { file: &again, ensemble: &ensemble, recorded: &recorded }, 0);
         prop_assert_eq!(tried.failures, Vec::new());
         what_happens_is_called_possible(&ensemble.plan, &conversation.records)?;
         changes_without_effect(&driver, &first, &ensemble, &conversation)?;
@@ -361,19 +361,19 @@ proptest! {
 /// Nothing that a conversation reaches is missing in a complete exploration, so no gap of coverage is passed over that a case
 /// could close.
 fn what_happens_is_called_possible(plan: &Arc<Plan>, records: &[Record]) -> Result<(), TestCaseError> {
-    let explored = explore(plan, Budget::of_states(2_000));
+    let explored = explore_plan(plan, ExplorationBudget::with_max_states(2_000));
     if !explored.coverage.is_complete() || explored.requests {
         return Ok(());
     }
-    let mut reached = Reached::default();
+    let mut reached = ReachedParts::default();
     reached.add(plan, records);
-    for id in plan.ids() {
-        let mut goals = vec![Goal::Execution(id)];
-        for (_, edge) in plan.incoming(id) {
-            goals.push(Goal::Start(id, edge.position));
-            goals.extend([true, false].map(|answer| Goal::Answer(id, edge.position, answer)));
+    for id in plan.agent_ids() {
+        let mut goals = vec![ExplorationGoal::Execution(id)];
+        for (_, edge) in plan.incoming_edges(id) {
+            goals.push(ExplorationGoal::Start(id, edge.position));
+            goals.extend([true, false].map(|answer| ExplorationGoal::Answer(id, edge.position, answer)));
         }
-        for goal in goals.into_iter().filter(|goal| reached.has(*goal)) {
+        for goal in goals.into_iter().filter(|goal| reached.has_reached(*goal)) {
             prop_assert!(explored.reached.contains(&goal), "{:?}", goal);
         }
     }
@@ -382,32 +382,46 @@ fn what_happens_is_called_possible(plan: &Arc<Plan>, records: &[Record]) -> Resu
 
 /// Every change with which exploration finds the same conversations really leads to the same conversation.
 fn changes_without_effect(
-    driver: &Driver,
+    driver: &CaseDriver,
     first: &TestFile,
-    ensemble: &Arc<Prepared>,
-    conversation: &Conversation,
+    ensemble: &Arc<PreparedEnsemble>,
+    conversation: &CaseConversation,
 ) -> Result<(), TestCaseError> {
     let mut expecting = first.clone();
-    let outcome = conversation.state.ended().map(|ended| ended.completion_reason.as_str());
-    expecting.cases[0].expect = Expect {
+    let outcome = conversation
+        .state
+        .run_end()
+        .map(|ended| ended.completion_reason.as_str());
+    expecting.cases[0].expect = CaseExpectations {
         outcome: OUTCOMES.into_iter().find(|known| Some(*known) == outcome),
-        turns: Some(turns(&conversation.records)),
-        ..Expect::default()
+        turns: Some(agents_by_turn(&conversation.records)),
+        ..CaseExpectations::default()
     };
-    let sound = Sound {
+    let sound = CheckedSuite {
         file: &expecting,
         ensemble,
         recorded: &[None],
     };
     let document = ensemble.loaded.document.as_ref().expect("a document");
-    for mutant in mutants(ensemble.plan.ensemble(), document) {
-        let Ok(changed) = Plan::build(Arc::new(mutant.ensemble().clone())) else {
+    for mutant in generate_mutants(ensemble.plan.ensemble(), document) {
+        let Ok(changed) = Plan::build(Arc::new(mutant.mutated_ensemble().clone())) else {
             continue;
         };
-        let same = same_conversations(&ensemble.plan, &Arc::new(changed), Budget::of_states(300), &|| true);
+        let same = have_same_conversations(
+            &ensemble.plan,
+            &Arc::new(changed),
+            ExplorationBudget::with_max_states(300),
+            &|| true,
+        );
         if same == Some(true) {
-            let fate = mutant.fate(driver, sound, &[0], &|| true);
-            prop_assert_eq!(fate, Some(Fate::Equivalent), "{} -> {}", mutant.from, mutant.to);
+            let fate = mutant.test_mutant(driver, sound, &[0], &|| true);
+            prop_assert_eq!(
+                fate,
+                Some(MutantOutcome::Equivalent),
+                "{} -> {}",
+                mutant.from,
+                mutant.to
+            );
         }
     }
     Ok(())

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use chrono::DateTime;
 use ensemble_core::conversation::{ConversationState, Event, Record};
-use ensemble_core::resolver::{Decision, decide};
-use ensemble_language::loader::load;
+use ensemble_core::resolver::{NextDecision, decide_next_step};
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 use serde_json::{from_value, json};
 
 const TEXT: &str = "\
@@ -26,13 +26,15 @@ agents:
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() {
-    let ensemble = load(&Source::new("tide.yaml", TEXT)).ensemble.expect("no error");
+    let ensemble = load_ensemble(&SourceText::new("tide.yaml", TEXT))
+        .ensemble
+        .expect("no error");
     let plan = Arc::new(Plan::build(Arc::new(ensemble)).expect("no error"));
     let mut state = ConversationState::new(Arc::clone(&plan));
     let mut told = Vec::new();
     let commit = |state: &mut ConversationState, event: Event| {
         let (seq, at) = (state.next_seq(), DateTime::UNIX_EPOCH);
-        state.apply(&Record { seq, at, event }).expect("a legal event");
+        state.apply_record(&Record { seq, at, event }).expect("a legal event");
     };
     let started = json!({"event": "run_started", "data": {
         "format": 1, "run_id": "by-hand", "ensemble": "tide", "ensemble_file": "", "ensemble_digest": "",
@@ -41,10 +43,10 @@ fn main() {
     commit(&mut state, from_value(started).expect("an event"));
     let mut metres = 5;
     loop {
-        match decide(&plan, &state) {
-            Decision::StartTurn(turn) => commit(&mut state, Event::TurnStarted(turn)),
-            Decision::FinishTurn(turn) => commit(&mut state, Event::TurnFinished(turn)),
-            Decision::Perform => {
+        match decide_next_step(&plan, &state) {
+            NextDecision::StartTurn(turn) => commit(&mut state, Event::TurnStarted(turn)),
+            NextDecision::FinishTurn(turn) => commit(&mut state, Event::TurnFinished(turn)),
+            NextDecision::Perform => {
                 let turn = state.open_turn().expect("a turn is open");
                 let (number, start) = (turn.turn, turn.slots[0].start.clone());
                 let output = match &*start.agent {
@@ -62,7 +64,7 @@ fn main() {
                 let finished = json!({"event": "execution_finished", "data": data});
                 commit(&mut state, from_value(finished).expect("an event"));
             }
-            Decision::End(end) => {
+            NextDecision::End(end) => {
                 told.push(format!("the run ends: {}", end.completion_reason));
                 break;
             }

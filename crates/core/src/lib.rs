@@ -6,7 +6,7 @@
 //! - [`conversation::Event`] is what can happen in a run; [`conversation::Record`] is an event with its number and
 //!   time.
 //! - [`conversation::ConversationState`] is computed from the records, with `apply`.
-//! - [`resolver::decide`] returns what happens next.
+//! - [`resolver::decide_next_step`] returns what happens next.
 //! - [`executor::Executor`] is the loop that commits events and performs executions.
 //! - [`runner::Runner`], [`log::RunLog`], [`store::RunStore`], [`reporter::Reporter`] and [`operator::Operator`] are
 //!   the traits for agents, logs, stores, reports, and the person or program that answers questions.

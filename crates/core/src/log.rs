@@ -22,49 +22,49 @@ pub const FORMAT: u32 = 1;
 /// Receives the events of one run before they are applied to the state.
 pub trait RunLog: Send {
     /// Appends the record. An error means that the event has not happened.
-    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a>;
+    fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a>;
 
     /// Appends both records, in one operation where the log can. An error means that neither event has happened; the first
     /// record may have been appended.
-    fn append_both<'a>(&'a mut self, first: &'a Record, second: &'a Record) -> Logged<'a> {
-        Logged::later(async move {
+    fn append_both<'a>(&'a mut self, first: &'a Record, second: &'a Record) -> LogFuture<'a> {
+        LogFuture::boxed(async move {
             self.append(first).await?;
             self.append(second).await
         })
     }
 
     /// Makes all appended records as safe against a power failure as the durability of the log promises.
-    fn sync(&mut self, point: SyncPoint) -> Logged<'_>;
+    fn sync(&mut self, point: SyncPoint) -> LogFuture<'_>;
 }
 
 /// A future with the result of an operation of a log. Most operations have ended when it is created, and then it needs no
 /// memory of its own.
-pub enum Logged<'a> {
+pub enum LogFuture<'a> {
     /// The operation has ended. `None`: the result was taken.
-    Ended(Option<Result<(), CommitError>>),
+    Ready(Option<Result<(), CommitError>>),
     /// The operation takes time.
-    Later(BoxFuture<'a, Result<(), CommitError>>),
+    Boxed(BoxFuture<'a, Result<(), CommitError>>),
 }
 
-impl<'a> Logged<'a> {
+impl<'a> LogFuture<'a> {
     /// The operation has ended with this result.
-    pub fn ended(result: Result<(), CommitError>) -> Self {
-        Self::Ended(Some(result))
+    pub fn ready(result: Result<(), CommitError>) -> Self {
+        Self::Ready(Some(result))
     }
 
     /// The operation takes time.
-    pub fn later(operation: impl Future<Output = Result<(), CommitError>> + Send + 'a) -> Self {
-        Self::Later(Box::pin(operation))
+    pub fn boxed(operation: impl Future<Output = Result<(), CommitError>> + Send + 'a) -> Self {
+        Self::Boxed(Box::pin(operation))
     }
 }
 
-impl Future for Logged<'_> {
+impl Future for LogFuture<'_> {
     type Output = Result<(), CommitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
-            Self::Ended(result) => Poll::Ready(result.take().expect("a future is not polled after its end")),
-            Self::Later(operation) => operation.as_mut().poll(context),
+            Self::Ready(result) => Poll::Ready(result.take().expect("a future is not polled after its end")),
+            Self::Boxed(operation) => operation.as_mut().poll(context),
         }
     }
 }
@@ -104,7 +104,7 @@ pub enum CommitError {
     Illegal(#[from] IllegalRecord),
     /// A decision of a replay differs from its record.
     #[error("the decision differs from the record in turn {}", .0.turn)]
-    Diverged(Box<Divergence>),
+    Diverged(Box<ReplayDivergence>),
 }
 
 /// The reason why a log cannot be read.
@@ -146,27 +146,27 @@ pub enum ReadError {
 
 /// The first decision of a replay that differs from the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Divergence {
+pub struct ReplayDivergence {
     /// The turn.
     pub turn: u32,
     /// The recorded decision.
-    pub recorded: Decided,
+    pub recorded: ReplayDecision,
     /// The new decision.
-    pub decided: Decided,
+    pub decided: ReplayDecision,
 }
 
 /// A decision that a replay compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decided {
+pub enum ReplayDecision {
     /// These agents run.
     Turn(BTreeSet<Arc<str>>),
     /// The run ends with this outcome; `None`: the record does not contain the outcome.
     End(Option<CompletionReason>),
 }
 
-impl Decided {
+impl ReplayDecision {
     /// The agents that run; none if the run ends.
-    pub fn agents(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub fn list_agents(&self) -> impl Iterator<Item = &Arc<str>> {
         let agents = match self {
             Self::Turn(agents) => Some(agents),
             Self::End(_) => None,
@@ -176,7 +176,7 @@ impl Decided {
 }
 
 /// `writer, critic`, or `the run ends: completed`.
-impl fmt::Display for Decided {
+impl fmt::Display for ReplayDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Turn(agents) => {
@@ -193,7 +193,7 @@ impl fmt::Display for Decided {
 }
 
 /// `{turn, recorded, decided}`, with the decisions as text.
-impl Serialize for Divergence {
+impl Serialize for ReplayDivergence {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Divergence", 3)?;
         fields.serialize_field("turn", &self.turn)?;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_language::data::JsonMap;
-pub use ensemble_language::shown::visible;
+pub use ensemble_language::hidden_characters::escape_hidden;
 use serde::Serialize;
 
 use crate::conversation::PermissionDecision;
-use crate::request::{Answerer, PendingRequest, RequestAnswer};
+use crate::request::{AnswerAuthor, PendingRequest, RequestAnswer};
 use crate::runner::BoxFuture;
 use crate::store::RunId;
 
@@ -20,10 +20,10 @@ use crate::store::RunId;
 /// cancelled, or the answer is not needed any more. The clocks of the run are paused while an operator is asked.
 pub trait Operator: Send + Sync {
     /// Asks the question of an input agent.
-    fn ask(&self, asked: QuestionRequest) -> BoxFuture<'_, Answer>;
+    fn ask_question(&self, asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer>;
 
     /// Asks for permission to call a tool.
-    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer>;
+    fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer>;
 }
 
 /// A question that an input agent asks.
@@ -47,13 +47,13 @@ pub struct QuestionRequest {
 
 /// The result of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum OperatorAnswer {
     /// The answer.
     Text {
         /// The text.
         text: String,
         /// Who answered.
-        by: Answerer,
+        by: AnswerAuthor,
     },
     /// The time limit was reached.
     TimedOut,
@@ -61,9 +61,9 @@ pub enum Answer {
     Nobody,
 }
 
-impl Answer {
+impl OperatorAnswer {
     /// Creates an answer.
-    pub fn text(text: impl Into<String>, by: impl Into<Answerer>) -> Self {
+    pub fn from_text(text: impl Into<String>, by: impl Into<AnswerAuthor>) -> Self {
         Self::Text {
             text: text.into(),
             by: by.into(),
@@ -106,7 +106,7 @@ impl OperatorRequest {
     }
 
     /// The id of the run that asks, which may be inside another run.
-    pub fn run(&self) -> &RunId {
+    pub fn run_id(&self) -> &RunId {
         match self {
             Self::Question(question) => &question.run,
             Self::Permission(permission) => &permission.run,
@@ -132,7 +132,7 @@ pub enum PermissionAnswer {
         /// The decision.
         decision: PermissionDecision,
         /// Who decided.
-        by: Answerer,
+        by: AnswerAuthor,
     },
     /// The request was withdrawn without a decision: the call is not made.
     Cancelled,
@@ -142,7 +142,7 @@ pub enum PermissionAnswer {
 
 impl PermissionAnswer {
     /// Creates the answer for a decision.
-    pub fn decided(decision: PermissionDecision, by: impl Into<Answerer>) -> Self {
+    pub fn from_decision(decision: PermissionDecision, by: impl Into<AnswerAuthor>) -> Self {
         Self::Decided {
             decision,
             by: by.into(),
@@ -152,14 +152,14 @@ impl PermissionAnswer {
 
 /// An operator that never answers: questions wait, and calls that need permission are not made.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unattended;
+pub struct UnattendedOperator;
 
-impl Operator for Unattended {
-    fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
-        Box::pin(std::future::ready(Answer::Nobody))
+impl Operator for UnattendedOperator {
+    fn ask_question(&self, _asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
+        Box::pin(std::future::ready(OperatorAnswer::Nobody))
     }
 
-    fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+    fn request_permission(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         Box::pin(std::future::ready(PermissionAnswer::Nobody))
     }
 }

@@ -12,77 +12,80 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use ensemble_language::data::{JsonMap, RESPONSE, parse_object, without_last_newline};
+use ensemble_language::data::{JsonMap, RESPONSE, parse_object, strip_last_newline};
 
 /// The key that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
 
 /// The output for a reply of a model that was not asked for JSON.
-pub fn output_of(text: &str) -> JsonMap {
-    with_response(whole_object(without_last_newline(text)), text)
+pub fn parse_plain_reply(text: &str) -> JsonMap {
+    add_response_key(parse_whole_object(strip_last_newline(text)), text)
 }
 
 /// The output for a reply of a model that was asked for JSON by a schema.
-pub fn output_of_asked(text: &str) -> JsonMap {
-    with_response(object_in(without_last_newline(text)), text)
+pub fn parse_json_reply(text: &str) -> JsonMap {
+    add_response_key(find_object(strip_last_newline(text)), text)
 }
 
-fn with_response(object: Option<JsonMap>, text: &str) -> JsonMap {
+fn add_response_key(object: Option<JsonMap>, text: &str) -> JsonMap {
     let mut output = object.unwrap_or_default();
-    let text = without_last_newline(text);
+    let text = strip_last_newline(text);
     output.entry(RESPONSE).or_insert_with(|| text.into());
     output
 }
 
 /// Returns whether the reply has requests for other agents in an object inside other text, where they are not taken.
 pub fn quotes_requests(text: &str) -> bool {
-    whole_object(text).is_none() && only_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
+    parse_whole_object(text).is_none()
+        && find_only_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
 }
 
-/// The part of the output that `output_schema` applies to: the output without the full text that [`output_of_asked`] adds.
+/// The part of the output that `output_schema` applies to: the output without the full text that [`parse_json_reply`] adds.
 ///
 /// It depends on the output alone, so a later validation of the output gives the same result.
-pub fn checked(output: &JsonMap) -> Cow<'_, JsonMap> {
+pub fn output_for_schema(output: &JsonMap) -> Cow<'_, JsonMap> {
     let text = output.get(RESPONSE).and_then(Value::as_str);
-    match text.and_then(object_in) {
-        Some(object) if !object.contains_key(RESPONSE) && is_output_of(&object, output) => Cow::Owned(object),
+    match text.and_then(find_object) {
+        Some(object) if !object.contains_key(RESPONSE) && is_parsed_output(&object, output) => Cow::Owned(object),
         _ => Cow::Borrowed(output),
     }
 }
 
-fn is_output_of(object: &JsonMap, output: &JsonMap) -> bool {
+fn is_parsed_output(object: &JsonMap, output: &JsonMap) -> bool {
     output.len() == object.len() + 1 && object.iter().all(|(key, value)| output.get(key) == Some(value))
 }
 
 /// The JSON object that is the whole text or its only fenced block. From a block inside other text no requests are taken.
-fn object_in(text: &str) -> Option<JsonMap> {
-    whole_object(text).or_else(|| {
-        let mut object = only_block(text)?;
+fn find_object(text: &str) -> Option<JsonMap> {
+    parse_whole_object(text).or_else(|| {
+        let mut object = find_only_block(text)?;
         object.shift_remove(AGENT_REQUESTS);
         Some(object)
     })
 }
 
 /// The JSON object that is the whole text, plain or as one fenced block.
-fn whole_object(text: &str) -> Option<JsonMap> {
-    parse_object(text).or_else(|| parse_object(&lone_block(text.trim())?))
+fn parse_whole_object(text: &str) -> Option<JsonMap> {
+    parse_object(text).or_else(|| parse_object(&find_lone_block(text.trim())?))
 }
 
 /// The JSON object in the only fenced block that has one.
-fn only_block(text: &str) -> Option<JsonMap> {
-    let mut objects = fenced(text).into_iter().filter_map(|block| parse_object(&block));
+fn find_only_block(text: &str) -> Option<JsonMap> {
+    let mut objects = list_fenced_blocks(text)
+        .into_iter()
+        .filter_map(|block| parse_object(&block));
     objects.next().filter(|_| objects.next().is_none())
 }
 
 /// The content of the fenced block that is the whole text.
-fn lone_block(text: &str) -> Option<String> {
+fn find_lone_block(text: &str) -> Option<String> {
     let mut lines = text.lines();
-    let (fence, language) = opening(lines.next()?)?;
+    let (fence, language) = parse_fence(lines.next()?)?;
     let mut block = Vec::new();
     for line in lines.by_ref() {
-        if closes(line, fence) {
+        if closes_fence(line, fence) {
             let is_whole = lines.next().is_none();
-            return (is_whole && is_json(language)).then(|| block.join("\n"));
+            return (is_whole && is_json_language(language)).then(|| block.join("\n"));
         }
         block.push(line);
     }
@@ -90,19 +93,19 @@ fn lone_block(text: &str) -> Option<String> {
 }
 
 /// The contents of the fenced blocks marked as JSON or not marked at all, as Markdown fences them.
-fn fenced(text: &str) -> Vec<String> {
+fn list_fenced_blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
-        let Some((fence, language)) = opening(line) else {
+        let Some((fence, language)) = parse_fence(line) else {
             continue;
         };
         let mut block = Vec::new();
         let closed = lines.by_ref().any(|line| {
             block.push(line);
-            closes(line, fence)
+            closes_fence(line, fence)
         });
-        if closed && is_json(language) {
+        if closed && is_json_language(language) {
             block.pop();
             blocks.push(block.join("\n"));
         }
@@ -110,16 +113,16 @@ fn fenced(text: &str) -> Vec<String> {
     blocks
 }
 
-fn closes(line: &str, fence: &str) -> bool {
+fn closes_fence(line: &str, fence: &str) -> bool {
     line.trim().len() >= fence.len() && line.trim().chars().all(|c| fence.starts_with(c))
 }
 
-fn is_json(language: &str) -> bool {
+fn is_json_language(language: &str) -> bool {
     language.is_empty() || language.eq_ignore_ascii_case("json")
 }
 
 /// The fence that a line opens, and the language it names.
-fn opening(line: &str) -> Option<(&str, &str)> {
+fn parse_fence(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let mark = line.chars().next().filter(|c| ['`', '~'].contains(c))?;
     let rest = line.trim_start_matches(mark);
@@ -178,14 +181,14 @@ mod tests {
             (nested, text_only(nested)),
         ];
         for (text, expected) in cases {
-            assert_eq!(Value::Object(output_of(text)), expected, "{text:?}");
+            assert_eq!(Value::Object(parse_plain_reply(text)), expected, "{text:?}");
         }
         // With a schema the model was asked for an object, so text around its only block does not matter.
         for text in [fenced_object, after_text, before_text, indented, with_code, bare_fence] {
-            assert_eq!(Value::Object(output_of_asked(text)), with(text), "{text:?}");
+            assert_eq!(Value::Object(parse_json_reply(text)), with(text), "{text:?}");
         }
         for text in [two, unclosed.trim_end(), list, python, nested, "{\"a\": 1} and more"] {
-            assert_eq!(Value::Object(output_of_asked(text)), text_only(text), "{text:?}");
+            assert_eq!(Value::Object(parse_json_reply(text)), text_only(text), "{text:?}");
         }
     }
 
@@ -194,21 +197,21 @@ mod tests {
         let asks = "{\"agent_requests\": [], \"a\": 1}";
         let alone = format!("```json\n{asks}\n```\n");
         for text in [asks, &*alone] {
-            assert!(output_of(text).contains_key(AGENT_REQUESTS), "{text:?}");
-            assert!(output_of_asked(text).contains_key(AGENT_REQUESTS), "{text:?}");
+            assert!(parse_plain_reply(text).contains_key(AGENT_REQUESTS), "{text:?}");
+            assert!(parse_json_reply(text).contains_key(AGENT_REQUESTS), "{text:?}");
             assert!(!quotes_requests(text), "{text:?}");
         }
         let quoted = format!("You could say:\n{alone}");
         assert_eq!(
-            Value::Object(output_of(&quoted)),
+            Value::Object(parse_plain_reply(&quoted)),
             json!({"response": quoted.trim_end()})
         );
-        let asked = output_of_asked(&quoted);
+        let asked = parse_json_reply(&quoted);
         assert_eq!(
             Value::Object(asked.clone()),
             json!({"a": 1, "response": quoted.trim_end()})
         );
-        assert_eq!(Value::Object(checked(&asked).into_owned()), json!({"a": 1}));
+        assert_eq!(Value::Object(output_for_schema(&asked).into_owned()), json!({"a": 1}));
         assert!(quotes_requests(&quoted));
         assert!(!quotes_requests("You could say:\n```\n{\"a\": 1}\n```"));
     }
@@ -223,8 +226,12 @@ mod tests {
             ("{\"response\": \"{\\\"x\\\": 1}\"}", json!({"response": "{\"x\": 1}"})),
         ];
         for (text, expected) in cases {
-            let output = output_of_asked(text);
-            assert_eq!(Value::Object(checked(&output).into_owned()), expected, "{text:?}");
+            let output = parse_json_reply(text);
+            assert_eq!(
+                Value::Object(output_for_schema(&output).into_owned()),
+                expected,
+                "{text:?}"
+            );
         }
     }
 }

@@ -7,13 +7,13 @@ use crate::conversation::{ConversationState, Record};
 /// Receives every event after it was committed and applied.
 pub trait Reporter {
     /// Reports an event; `state` is the state after the event.
-    fn report(&mut self, record: &Record, state: &ConversationState);
+    fn report_event(&mut self, record: &Record, state: &ConversationState);
 }
 
 /// A reporter that reports nothing.
 #[derive(Debug, Default)]
-pub struct Silent;
+pub struct NoReporter;
 
-impl Reporter for Silent {
-    fn report(&mut self, _record: &Record, _state: &ConversationState) {}
+impl Reporter for NoReporter {
+    fn report_event(&mut self, _record: &Record, _state: &ConversationState) {}
 }

@@ -2,7 +2,7 @@
 //!
 //! A runner receives all data that it may use, reports its observations, and decides nothing about the conversation.
 //!
-//! Invariant: a runner receives all that it may know and decides nothing about the conversation; dropping the future of `Runner::execute`
+//! Invariant: a runner receives all that it may know and decides nothing about the conversation; dropping the future of `Runner::execute_attempt`
 //! stops the execution.
 
 mod ledger;
@@ -16,16 +16,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::conversation::{ExecutionFinished, Interruption, PartEnded};
+use crate::conversation::{ExecutionFinished, PartEnded, RunInterruption};
 use crate::request::{AnswerRecord, PendingRequest, RequestOrigin};
 use crate::stopwatch::Stopwatch;
-use crate::thread::{Iteration, Thread};
-use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Remaining, Request, Usage};
-use ensemble_language::past::Past;
+use crate::thread::{Thread, ThreadIteration};
+use ensemble_language::data::{
+    AgentRequest, ExecutionFailure, FailureKind, JsonMap, ModelUsage, RemainingBudget, RunContext,
+};
+use ensemble_language::execution_history::ExecutionHistory;
 
 pub use ledger::{AttemptLedger, LedgerEntries, NestedLedger, StoppedWork};
-pub use parts::{Part, Parts};
-pub use records::{CallNumbers, ExecutionRecords, LogSender, ToLog};
+pub use parts::{ExecutionPart, PartsInput};
+pub use records::{CallNumbers, ExecutionRecords, LogSender, PendingEvent};
 
 /// A boxed future, for traits that are used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -36,22 +38,22 @@ pub const STDERR_KEPT: usize = 64 << 10;
 /// Performs the executions of one agent.
 pub trait Runner: Send + Sync {
     /// Performs one attempt. The caller enforces timeouts by dropping the future.
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome>;
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome>;
 }
 
 /// The failure of an execution that had not ended when the time limit of its turn was reached.
-pub fn turn_is_up() -> Failure {
-    Failure::new(FailureKind::Timeout, "turn_timeout_seconds was reached")
+pub fn turn_timeout_failure() -> ExecutionFailure {
+    ExecutionFailure::new(FailureKind::Timeout, "turn_timeout_seconds was reached")
 }
 
 /// The failure of an attempt that did not end within its time limit.
-pub fn no_end_after(limit: Duration) -> Failure {
-    Failure::new(FailureKind::Timeout, format!("no end after {} s", limit.as_secs_f64()))
+pub fn attempt_timeout_failure(limit: Duration) -> ExecutionFailure {
+    ExecutionFailure::new(FailureKind::Timeout, format!("no end after {} s", limit.as_secs_f64()))
 }
 
 /// All data that an execution may use.
 #[derive(Debug, Clone)]
-pub struct Execution {
+pub struct ExecutionInput {
     /// The id of the run.
     pub run_id: Arc<str>,
     /// The agent.
@@ -67,20 +69,20 @@ pub struct Execution {
     /// The input of the run.
     pub input: Arc<str>,
     /// What the run was given by name.
-    pub inputs: Arc<Context>,
+    pub inputs: Arc<RunContext>,
     /// The context at the start of the turn.
-    pub context: Arc<Context>,
+    pub context: Arc<RunContext>,
     /// The latest outputs of the agents that it depends on, in declaration order, without agents that have no output.
     pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
     /// LLM agents whose prompt uses no variable: the latest outputs of the agents that are not in `dependencies`, in
     /// declaration order. The agent's own is among them if it does not remember it.
     pub other_outputs: Vec<(Arc<str>, Arc<Value>)>,
     /// The executions so far that the agent may read: scripts as many as `conversation.history` says, templates all.
-    pub history: Past,
+    pub history: ExecutionHistory,
     /// The agent's `config`.
     pub parameters: Arc<JsonMap>,
     /// The request that started the agent, if there was one.
-    pub request: Option<Arc<Request>>,
+    pub request: Option<Arc<AgentRequest>>,
     /// LLM: the messages between the agent and its model in earlier executions, the oldest first; empty without memory.
     pub thread: Arc<Thread>,
     /// LLM: the number of requests that the agent sent to its model before this attempt.
@@ -88,24 +90,24 @@ pub struct Execution {
     /// The number of attempts directly before this one that were interrupted. Their unfinished work may be continued.
     pub lost_attempts: u32,
     /// LLM: the tokens and cost that the run may still use.
-    pub remaining: Remaining,
+    pub remaining: RemainingBudget,
     /// The error of the previous attempt, to be sent to the model.
-    pub last_failure: Option<Failure>,
+    pub last_failure: Option<ExecutionFailure>,
     /// The ledger, which is kept when the runner is stopped.
     pub ledger: AttemptLedger,
     /// The stopwatch for the time-out of this attempt. It must be paused while a person is asked.
     pub stopwatch: Stopwatch,
     /// The part that is performed; `None`: the whole execution.
-    pub part: Option<Arc<Part>>,
+    pub part: Option<Arc<ExecutionPart>>,
     /// For a whole execution of an agent with `for_each`: what its parts have from the run.
-    pub parts: Option<Box<Parts>>,
+    pub parts: Option<Box<PartsInput>>,
     /// Records what happens inside the execution, and has what was recorded of it before this attempt.
     pub records: ExecutionRecords,
 }
 
-impl Execution {
+impl ExecutionInput {
     /// The first attempt of this execution of an agent, without outputs of other agents.
-    pub fn first(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
+    pub fn first_attempt(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
         let agent_name = agent_name.into();
         Self {
             run_id: "run".into(),
@@ -119,13 +121,13 @@ impl Execution {
             context: Arc::default(),
             dependencies: Vec::new(),
             other_outputs: Vec::new(),
-            history: Past::default(),
+            history: ExecutionHistory::default(),
             parameters: Arc::default(),
             request: None,
             thread: Arc::default(),
             requests_made: 0,
             lost_attempts: 0,
-            remaining: Remaining::default(),
+            remaining: RemainingBudget::default(),
             last_failure: None,
             ledger: AttemptLedger::default(),
             stopwatch: Stopwatch::default(),
@@ -148,18 +150,18 @@ pub enum AttemptOutcome {
     /// Nobody can answer these requests, which are in the order of the file; the run has to wait.
     NeedsInput(Vec<PendingRequest>),
     /// The record was interrupted at this point.
-    Interrupted(Interruption),
+    Interrupted(RunInterruption),
 }
 
 /// The result of an attempt.
 #[derive(Debug, Clone)]
 pub struct AttemptResult {
     /// The output, or the failure.
-    pub result: Result<JsonMap, Failure>,
+    pub result: Result<JsonMap, ExecutionFailure>,
     /// LLM: the usage of the attempt.
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
     /// LLM: the iterations of this attempt that were not recorded while it ran.
-    pub exchange: Vec<Iteration>,
+    pub exchange: Vec<ThreadIteration>,
     /// Input agents: the answered question of a recorded execution. A runner that asks keeps it in the ledger.
     pub answer: Option<Box<AnswerRecord>>,
     /// The parts of a recorded execution, which are written before its end. A runner that performs parts records each
@@ -169,7 +171,7 @@ pub struct AttemptResult {
 
 impl AttemptResult {
     /// Returns an attempt with this result, without a model and without parts.
-    pub fn from_result(result: Result<JsonMap, Failure>) -> Self {
+    pub fn from_result(result: Result<JsonMap, ExecutionFailure>) -> Self {
         Self {
             result,
             usage: None,
@@ -193,9 +195,9 @@ impl AttemptResult {
     /// Returns the same result without the exchange between agent and model, except for the reason why the model stopped.
     #[must_use]
     pub fn without_exchange(self) -> Self {
-        let last = self.exchange.last().and_then(Iteration::stop_reason);
+        let last = self.exchange.last().and_then(ThreadIteration::stop_reason);
         Self {
-            exchange: last.map(Iteration::stopped_for).into_iter().collect(),
+            exchange: last.map(ThreadIteration::with_stop_reason).into_iter().collect(),
             ..self
         }
     }
@@ -203,12 +205,12 @@ impl AttemptResult {
 
 impl AttemptOutcome {
     /// The attempt succeeded with this output, without usage.
-    pub fn success(output: JsonMap) -> Self {
+    pub fn from_output(output: JsonMap) -> Self {
         Self::Finished(AttemptResult::from_result(Ok(output)))
     }
 
     /// The attempt failed, without usage.
-    pub fn failure(kind: FailureKind, error: impl Into<String>) -> Self {
-        Self::Finished(AttemptResult::from_result(Err(Failure::new(kind, error))))
+    pub fn from_failure(kind: FailureKind, error: impl Into<String>) -> Self {
+        Self::Finished(AttemptResult::from_result(Err(ExecutionFailure::new(kind, error))))
     }
 }

@@ -48,10 +48,10 @@ const FREE: [&str; 21] = [
 
 /// The secrets of a run, and the variables of the environment that child processes do not inherit. Clones share both.
 #[derive(Clone, Default)]
-pub struct Secrets(Arc<RwLock<Known>>);
+pub struct Secrets(Arc<RwLock<KnownSecrets>>);
 
 #[derive(Default)]
-struct Known {
+struct KnownSecrets {
     variables: BTreeSet<String>,
     /// The longest first: one may contain another.
     values: Vec<String>,
@@ -59,13 +59,13 @@ struct Known {
 
 impl Secrets {
     /// Withholds the variable from child processes that do not list it.
-    pub fn withhold(&self, variable: &str) {
+    pub fn withhold_variable(&self, variable: &str) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.variables.insert(variable.to_owned());
     }
 
     /// Strikes out the value from now on, unless it is short. Of a value such as `Bearer …`, also the words after the first.
-    pub fn learn(&self, value: &str) {
+    pub fn add_value(&self, value: &str) {
         let value = value.trim();
         let after = value.split_once(' ').map(|(_, rest)| rest.trim());
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -78,58 +78,58 @@ impl Secrets {
     }
 
     /// The variables that are withheld.
-    pub fn variables(&self) -> BTreeSet<String> {
-        self.known().variables.clone()
+    pub fn withheld_variables(&self) -> BTreeSet<String> {
+        self.read_known().variables.clone()
     }
 
     /// The secrets, the longest first.
-    pub fn values(&self) -> Vec<String> {
-        self.known().values.clone()
+    pub fn secret_values(&self) -> Vec<String> {
+        self.read_known().values.clone()
     }
 
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
+    fn read_known(&self) -> RwLockReadGuard<'_, KnownSecrets> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The text without secrets.
-    pub fn strike<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
-        self.known().strike(text.into())
+    pub fn redact<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
+        self.read_known().redact(text.into())
     }
 
     /// Strikes the secrets out of all texts and keys of the value.
-    pub fn strike_value(&self, value: &mut Value) {
-        self.known().strike_value(value);
+    pub fn redact_value(&self, value: &mut Value) {
+        self.read_known().redact_value(value);
     }
 
     /// Strikes the secrets out of all texts and keys of the map.
-    pub fn strike_map(&self, map: &mut Map<String, Value>) {
-        self.known().strike_map(map);
+    pub fn redact_map(&self, map: &mut Map<String, Value>) {
+        self.read_known().redact_map(map);
     }
 
     /// The event without secrets in what agents, models, tools and people have said.
-    pub fn strike_event(&self, event: Event) -> Event {
-        let known = self.known();
+    pub fn redact_event(&self, event: Event) -> Event {
+        let known = self.read_known();
         if known.values.is_empty() {
             return event;
         }
         let Ok(text) = serde_json::to_string(&event) else {
             return event;
         };
-        if !known.occur_in_json(&text) {
+        if !known.occurs_in_json(&text) {
             return event;
         }
         let mut document: Value = serde_json::from_str(&text).unwrap_or_default();
         match document.get_mut("data") {
-            Some(data) if matches!(event, Event::ContextSet(_)) => known.strike_value(data),
-            Some(data) => known.strike_free(data),
+            Some(data) if matches!(event, Event::ContextSet(_)) => known.redact_value(data),
+            Some(data) => known.redact_free_values(data),
             None => {}
         }
         serde_json::from_value(document).unwrap_or(event)
     }
 }
 
-impl Known {
-    fn strike<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+impl KnownSecrets {
+    fn redact<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
         self.values
             .iter()
             .fold(text, |text, secret| match text.contains(secret.as_str()) {
@@ -139,49 +139,49 @@ impl Known {
     }
 
     /// Does the text, which is JSON, contain a secret, as it is or as JSON writes it?
-    fn occur_in_json(&self, text: &str) -> bool {
+    fn occurs_in_json(&self, text: &str) -> bool {
         self.values.iter().any(|secret| {
             let quoted = Value::from(secret.as_str()).to_string();
             text.contains(&quoted[1..quoted.len() - 1])
         })
     }
 
-    fn strike_value(&self, value: &mut Value) {
+    fn redact_value(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(struck) = self.strike(Cow::Borrowed(text)) {
+                if let Cow::Owned(struck) = self.redact(Cow::Borrowed(text)) {
                     *text = struck;
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.strike_value(item)),
-            Value::Object(map) => self.strike_map(map),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
+            Value::Object(map) => self.redact_map(map),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    fn strike_map(&self, map: &mut Map<String, Value>) {
+    fn redact_map(&self, map: &mut Map<String, Value>) {
         if map
             .keys()
             .any(|key| self.values.iter().any(|secret| key.contains(secret.as_str())))
         {
             let entries = std::mem::take(map).into_iter();
             *map = entries
-                .map(|(key, value)| (self.strike(Cow::Owned(key)).into_owned(), value))
+                .map(|(key, value)| (self.redact(Cow::Owned(key)).into_owned(), value))
                 .collect();
         }
-        map.values_mut().for_each(|value| self.strike_value(value));
+        map.values_mut().for_each(|value| self.redact_value(value));
     }
 
     /// Strikes the secrets out of the values that are free.
-    fn strike_free(&self, value: &mut Value) {
+    fn redact_free_values(&self, value: &mut Value) {
         match value {
             Value::Object(map) => map
                 .iter_mut()
                 .for_each(|(key, value)| match FREE.contains(&key.as_str()) {
-                    true => self.strike_value(value),
-                    false => self.strike_free(value),
+                    true => self.redact_value(value),
+                    false => self.redact_free_values(value),
                 }),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.strike_free(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.redact_free_values(item)),
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
@@ -209,7 +209,7 @@ mod tests {
             "quo\"ted\\secret",
             "sk-0123456789-longer",
         ] {
-            secrets.learn(value);
+            secrets.add_value(value);
         }
         secrets
     }
@@ -223,10 +223,10 @@ mod tests {
             ("quo\"ted\\secret", "[secret]"),
         ];
         for (text, expected) in rows {
-            assert_eq!(secrets().strike(text), expected);
+            assert_eq!(secrets().redact(text), expected);
         }
         let mut value = json!({"sk-0123456789": ["x", {"y": "a sk-0123456789"}], "n": 1});
-        secrets().strike_value(&mut value);
+        secrets().redact_value(&mut value);
         assert_eq!(value, json!({"[secret]": ["x", {"y": "a [secret]"}], "n": 1}));
         assert_eq!(format!("{:?}", secrets()), "Secrets");
     }
@@ -243,12 +243,12 @@ mod tests {
             serde_json::from_value(event).expect("an event")
         };
         for secret in ["sk-0123456789", "quo\"ted\\secret"] {
-            let struck = secrets().strike_event(event("sk-0123456789", secret));
+            let struck = secrets().redact_event(event("sk-0123456789", secret));
             assert_eq!(struck, event("sk-0123456789", "[secret]"));
         }
         let plain = event("a", "nothing to see");
-        assert_eq!(secrets().strike_event(plain.clone()), plain);
+        assert_eq!(secrets().redact_event(plain.clone()), plain);
         let set = |text: &str| Event::ContextSet([(text.into(), Arc::new(json!(text)))].into_iter().collect());
-        assert_eq!(secrets().strike_event(set("sk-0123456789")), set("[secret]"));
+        assert_eq!(secrets().redact_event(set("sk-0123456789")), set("[secret]"));
     }
 }

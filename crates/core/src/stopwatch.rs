@@ -14,34 +14,34 @@ use tokio::time::Instant;
 
 /// Measures time, without the time of pauses. Clones measure the same time.
 #[derive(Debug, Clone)]
-pub struct Stopwatch(Arc<Inner>);
+pub struct Stopwatch(Arc<StopwatchInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct StopwatchInner {
     /// The stopwatch that contains this one. It is paused whenever this one is paused.
     outer: Option<Stopwatch>,
-    state: Mutex<State>,
+    state: Mutex<StopwatchState>,
     /// Notifies about the start and the end of a pause.
-    changed: Notify,
+    pause_changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
-    begun: Instant,
+struct StopwatchState {
+    started_at: Instant,
     /// The number of open questions.
     open: usize,
     stands_since: Option<Instant>,
-    stood: Duration,
+    paused: Duration,
 }
 
 /// Keeps stopwatches paused until it is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct Standing(Option<Stopwatch>);
+pub struct PauseGuard(Option<Stopwatch>);
 
 /// The time limit was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeUp;
+pub struct TimeoutError;
 
 impl Default for Stopwatch {
     fn default() -> Self {
@@ -51,62 +51,62 @@ impl Default for Stopwatch {
 
 impl Stopwatch {
     fn new(outer: Option<Self>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(StopwatchInner {
             outer,
-            state: Mutex::new(State {
-                begun: Instant::now(),
+            state: Mutex::new(StopwatchState {
+                started_at: Instant::now(),
                 open: 0,
                 stands_since: None,
-                stood: Duration::ZERO,
+                paused: Duration::ZERO,
             }),
-            changed: Notify::new(),
+            pause_changed: Notify::new(),
         }))
     }
 
     /// A new stopwatch inside this one. When it, or a stopwatch inside it, is paused, this one is paused too.
     #[must_use]
-    pub fn inside(&self) -> Self {
+    pub fn child(&self) -> Self {
         Self::new(Some(self.clone()))
     }
 
     /// Pauses this stopwatch and those that contain it until the result is dropped.
-    pub fn stand(&self) -> Standing {
-        self.open();
-        Standing(Some(self.clone()))
+    pub fn pause(&self) -> PauseGuard {
+        self.begin_pause();
+        PauseGuard(Some(self.clone()))
     }
 
     /// Pauses the stopwatches that contain this one until the result is dropped.
-    pub fn stand_outside(&self) -> Standing {
+    pub fn pause_parents(&self) -> PauseGuard {
         let outer = self.0.outer.clone();
         if let Some(outer) = &outer {
-            outer.open();
+            outer.begin_pause();
         }
-        Standing(outer)
+        PauseGuard(outer)
     }
 
     /// The measured time since the start of the stopwatch.
-    pub fn elapsed(&self) -> Duration {
-        self.lock().elapsed(Instant::now())
+    pub fn elapsed_time(&self) -> Duration {
+        self.lock().elapsed_time(Instant::now())
     }
 
     /// The time since the start of the stopwatch, with the time of pauses.
     pub fn since_start(&self) -> Duration {
-        self.lock().begun.elapsed()
+        self.lock().started_at.elapsed()
     }
 
     /// Returns when the measured time has reached `limit`; never without a limit.
-    pub async fn reaches(&self, limit: Option<Duration>) {
+    pub async fn wait_until(&self, limit: Option<Duration>) {
         let Some(limit) = limit else {
             return std::future::pending().await;
         };
         loop {
-            let changed = self.0.changed.notified();
+            let changed = self.0.pause_changed.notified();
             tokio::pin!(changed);
             // The registration comes before the state is read, so no change is missed.
             changed.as_mut().enable();
             let left = {
                 let state = self.lock();
-                let left = limit.saturating_sub(state.elapsed(Instant::now()));
+                let left = limit.saturating_sub(state.elapsed_time(Instant::now()));
                 state.stands_since.is_none().then_some(left)
             };
             match left {
@@ -124,7 +124,11 @@ impl Stopwatch {
     ///
     /// # Errors
     /// The time limit was reached first.
-    pub async fn timeout<T>(&self, limit: Option<Duration>, future: impl Future<Output = T>) -> Result<T, TimeUp> {
+    pub async fn run_with_timeout<T>(
+        &self,
+        limit: Option<Duration>,
+        future: impl Future<Output = T>,
+    ) -> Result<T, TimeoutError> {
         tokio::pin!(future);
         // Many futures are ready at once, and then no timer is needed.
         if let Poll::Ready(result) = futures_util::poll!(future.as_mut()) {
@@ -133,54 +137,54 @@ impl Stopwatch {
         tokio::select! {
             biased;
             result = future => Ok(result),
-            () = self.reaches(limit) => Err(TimeUp),
+            () = self.wait_until(limit) => Err(TimeoutError),
         }
     }
 
-    fn open(&self) {
+    fn begin_pause(&self) {
         let mut state = self.lock();
         state.open += 1;
         if state.open == 1 {
             state.stands_since = Some(Instant::now());
         }
         drop(state);
-        self.0.changed.notify_waiters();
+        self.0.pause_changed.notify_waiters();
         if let Some(outer) = &self.0.outer {
-            outer.open();
+            outer.begin_pause();
         }
     }
 
-    fn close(&self) {
+    fn end_pause(&self) {
         let mut state = self.lock();
         state.open -= 1;
         if state.open == 0
             && let Some(since) = state.stands_since.take()
         {
-            state.stood += since.elapsed();
+            state.paused += since.elapsed();
         }
         drop(state);
-        self.0.changed.notify_waiters();
+        self.0.pause_changed.notify_waiters();
         if let Some(outer) = &self.0.outer {
-            outer.close();
+            outer.end_pause();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, StopwatchState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn elapsed(&self, now: Instant) -> Duration {
+impl StopwatchState {
+    fn elapsed_time(&self, now: Instant) -> Duration {
         let until = self.stands_since.unwrap_or(now);
-        until.duration_since(self.begun).saturating_sub(self.stood)
+        until.duration_since(self.started_at).saturating_sub(self.paused)
     }
 }
 
-impl Drop for Standing {
+impl Drop for PauseGuard {
     fn drop(&mut self) {
         if let Some(stopwatch) = &self.0 {
-            stopwatch.close();
+            stopwatch.end_pause();
         }
     }
 }
@@ -195,33 +199,33 @@ mod tests {
     async fn time_counts_unless_a_question_is_open() {
         let watch = Stopwatch::default();
         tokio::time::sleep(SECOND).await;
-        let standing = watch.stand();
-        let second_question = watch.stand();
+        let standing = watch.pause();
+        let second_question = watch.pause();
         tokio::time::sleep(10 * SECOND).await;
         drop(standing);
         tokio::time::sleep(10 * SECOND).await;
-        assert_eq!(watch.elapsed(), SECOND);
+        assert_eq!(watch.elapsed_time(), SECOND);
         drop(second_question);
         tokio::time::sleep(SECOND).await;
-        assert_eq!(watch.elapsed(), 2 * SECOND);
+        assert_eq!(watch.elapsed_time(), 2 * SECOND);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_question_inside_stops_what_is_around_it() {
         let run = Stopwatch::default();
-        let (asking, beside) = (run.inside(), run.inside());
-        let standing = asking.stand();
+        let (asking, beside) = (run.child(), run.child());
+        let standing = asking.pause();
         tokio::time::sleep(5 * SECOND).await;
         drop(standing);
         assert_eq!(
-            [run.elapsed(), asking.elapsed(), beside.elapsed()],
+            [run.elapsed_time(), asking.elapsed_time(), beside.elapsed_time()],
             [Duration::ZERO, Duration::ZERO, 5 * SECOND]
         );
-        let standing = asking.stand_outside();
+        let standing = asking.pause_parents();
         tokio::time::sleep(5 * SECOND).await;
         drop(standing);
         assert_eq!(
-            [run.elapsed(), asking.elapsed(), beside.elapsed()],
+            [run.elapsed_time(), asking.elapsed_time(), beside.elapsed_time()],
             [Duration::ZERO, 5 * SECOND, 10 * SECOND]
         );
     }
@@ -231,18 +235,18 @@ mod tests {
         let watch = Stopwatch::default();
         let begun = Instant::now();
         let limit = watch.clone();
-        let reached = tokio::spawn(async move { limit.reaches(Some(3 * SECOND)).await });
+        let reached = tokio::spawn(async move { limit.wait_until(Some(3 * SECOND)).await });
         tokio::time::sleep(2 * SECOND).await;
-        let standing = watch.stand();
+        let standing = watch.pause();
         tokio::time::sleep(100 * SECOND).await;
         assert!(!reached.is_finished());
         drop(standing);
         reached.await.expect("the task ends");
         assert_eq!(begun.elapsed(), 103 * SECOND);
         assert_eq!(
-            watch.timeout(Some(SECOND), std::future::pending::<()>()).await,
-            Err(TimeUp)
+            watch.run_with_timeout(Some(SECOND), std::future::pending::<()>()).await,
+            Err(TimeoutError)
         );
-        assert_eq!(watch.timeout(None, std::future::ready(1)).await, Ok(1));
+        assert_eq!(watch.run_with_timeout(None, std::future::ready(1)).await, Ok(1));
     }
 }

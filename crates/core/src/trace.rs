@@ -11,7 +11,7 @@ use std::fmt;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use ensemble_language::data::digest;
+use ensemble_language::data::digest_text;
 use serde::{Deserialize, Serialize};
 
 /// The longest `tracestate` that is passed on; a longer one may be dropped.
@@ -47,25 +47,28 @@ pub struct SpanContext {
 impl TraceParent {
     /// The position that these texts say; `None` if they say none.
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
-        let state = state.map(str::trim).filter(|state| is_state(state)).unwrap_or_default();
+        let state = state
+            .map(str::trim)
+            .filter(|state| is_trace_state(state))
+            .unwrap_or_default();
         let parsed = Self {
             parent: parent.trim().into(),
             state: state.into(),
         };
-        parsed.context().is_some().then_some(parsed)
+        parsed.span_context().is_some().then_some(parsed)
     }
 
     /// The span; `None` if the text is none.
-    pub fn context(&self) -> Option<SpanContext> {
+    pub fn span_context(&self) -> Option<SpanContext> {
         let mut parts = self.parent.split('-');
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-        let version: [u8; 1] = bytes(version)?;
-        let flags: [u8; 1] = bytes(flags)?;
+        let version: [u8; 1] = parse_hex(version)?;
+        let flags: [u8; 1] = parse_hex(flags)?;
         // Later versions may have more parts.
         if version[0] == 0xff || (version[0] == 0 && parts.next().is_some()) {
             return None;
         }
-        let (trace, span) = (bytes::<16>(trace)?, bytes::<8>(span)?);
+        let (trace, span) = (parse_hex::<16>(trace)?, parse_hex::<8>(span)?);
         (trace != [0; 16] && span != [0; 8]).then(|| SpanContext {
             trace,
             span,
@@ -88,19 +91,19 @@ impl From<&SpanContext> for TraceParent {
 impl fmt::Display for SpanContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flags = u8::from(self.is_sampled);
-        write!(f, "00-{}-{}-{flags:02x}", hex(&self.trace), hex(&self.span))
+        write!(f, "00-{}-{}-{flags:02x}", to_hex(&self.trace), to_hex(&self.span))
     }
 }
 
 impl SpanContext {
     /// The segment that the record `seq` of this run begins, in the trace of its parent or in one of its own.
-    pub fn segment(run_id: &str, seq: u64, parent: Option<&Self>) -> Self {
+    pub fn for_segment(run_id: &str, seq: u64, parent: Option<&Self>) -> Self {
         let place = format!("run {run_id} {seq}");
         match parent {
-            Some(parent) => parent.child(&place),
+            Some(parent) => parent.child_span(&place),
             None => Self {
-                trace: beginning(&digest(&format!("trace {place}"))),
-                span: beginning(&digest(&place)),
+                trace: digest_prefix(&digest_text(&format!("trace {place}"))),
+                span: digest_prefix(&digest_text(&place)),
                 is_sampled: true,
                 state: "".into(),
             },
@@ -109,28 +112,28 @@ impl SpanContext {
 
     /// An execution of an agent in this segment.
     #[must_use]
-    pub fn execution(&self, agent: &str, execution: u32) -> Self {
-        self.child(&format!("execution {execution} {agent}"))
+    pub fn execution_span(&self, agent: &str, execution: u32) -> Self {
+        self.child_span(&format!("execution {execution} {agent}"))
     }
 
     /// Something inside this span; `place` is its name there.
     #[must_use]
-    pub fn child(&self, place: &str) -> Self {
-        let named = format!("{} {} {place}", hex(&self.trace), hex(&self.span));
+    pub fn child_span(&self, place: &str) -> Self {
+        let named = format!("{} {} {place}", to_hex(&self.trace), to_hex(&self.span));
         Self {
-            span: beginning(&digest(&named)),
+            span: digest_prefix(&digest_text(&named)),
             ..self.clone()
         }
     }
 }
 
 /// The span of what this task does, if there is telemetry.
-pub fn current() -> Option<SpanContext> {
+pub fn current_span() -> Option<SpanContext> {
     CURRENT.try_with(Clone::clone).ok()
 }
 
 /// Performs this as a part of the span.
-pub async fn within<F: Future>(context: Option<SpanContext>, future: F) -> F::Output {
+pub async fn run_in_span<F: Future>(context: Option<SpanContext>, future: F) -> F::Output {
     match context {
         Some(context) => CURRENT.scope(context, future).await,
         None => future.await,
@@ -138,7 +141,7 @@ pub async fn within<F: Future>(context: Option<SpanContext>, future: F) -> F::Ou
 }
 
 /// Bytes in small hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
+pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _infallible = write!(text, "{byte:02x}");
         text
@@ -146,11 +149,11 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// The first bytes of a digest.
-fn beginning<const N: usize>(digest: &str) -> [u8; N] {
-    bytes(&digest[..2 * N]).unwrap_or([1; N])
+fn digest_prefix<const N: usize>(digest: &str) -> [u8; N] {
+    parse_hex(&digest[..2 * N]).unwrap_or([1; N])
 }
 
-fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     let is_small_hex = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
     if digits.len() != 2 * N || !digits.iter().all(is_small_hex) {
@@ -164,7 +167,7 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 /// Can the text be a header?
-fn is_state(text: &str) -> bool {
+fn is_trace_state(text: &str) -> bool {
     text.len() <= LONGEST_STATE && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }
 
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_the_standard_calls_valid_is_read_and_nothing_else() {
-        let read = |text: &str| TraceParent::parse(text, None).and_then(|parent| parent.context());
+        let read = |text: &str| TraceParent::parse(text, None).and_then(|parent| parent.span_context());
         assert_eq!(read(PARENT).expect("valid").to_string(), PARENT);
         let not_sampled = PARENT.replace("-01", "-00");
         assert!(!read(&not_sampled).expect("valid").is_sampled);
@@ -208,19 +211,19 @@ mod tests {
 
     #[test]
     fn ids_follow_from_the_place_and_differ_between_places() {
-        let run = SpanContext::segment("r", 0, None);
-        assert_eq!(run, SpanContext::segment("r", 0, None));
-        let inner = SpanContext::segment("r", 0, Some(&run));
+        let run = SpanContext::for_segment("r", 0, None);
+        assert_eq!(run, SpanContext::for_segment("r", 0, None));
+        let inner = SpanContext::for_segment("r", 0, Some(&run));
         assert_eq!(inner.trace, run.trace);
         let mut spans = vec![
             run.span,
             inner.span,
-            SpanContext::segment("r", 1, None).span,
-            SpanContext::segment("s", 0, None).span,
-            run.execution("a", 1).span,
-            run.execution("a", 2).span,
-            run.execution("b", 1).span,
-            inner.execution("a", 1).span,
+            SpanContext::for_segment("r", 1, None).span,
+            SpanContext::for_segment("s", 0, None).span,
+            run.execution_span("a", 1).span,
+            run.execution_span("a", 2).span,
+            run.execution_span("b", 1).span,
+            inner.execution_span("a", 1).span,
         ];
         let count = spans.len();
         spans.sort_unstable();
@@ -230,13 +233,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_span_belongs_to_the_task_that_works_in_it() {
-        assert_eq!(current(), None);
-        let run = SpanContext::segment("r", 0, None);
-        let inside = within(Some(run.clone()), async {
-            (current(), within(None, async { current() }).await)
+        assert_eq!(current_span(), None);
+        let run = SpanContext::for_segment("r", 0, None);
+        let inside = run_in_span(Some(run.clone()), async {
+            (current_span(), run_in_span(None, async { current_span() }).await)
         })
         .await;
         assert_eq!(inside, (Some(run.clone()), Some(run)));
-        assert_eq!(current(), None);
+        assert_eq!(current_span(), None);
     }
 }

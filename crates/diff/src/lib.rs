@@ -20,7 +20,7 @@ pub enum LineChange {
 
 /// Lines of both texts that correspond to each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Correspondence {
+pub struct MatchingLines {
     /// The numbers of the lines before, from 0.
     pub before: Range<usize>,
     /// The numbers of the lines after, from 0.
@@ -28,7 +28,7 @@ pub struct Correspondence {
 }
 
 /// Returns the unified diff with three lines around each change. Empty: the texts are equal.
-pub fn unified(name: &str, before: &str, after: &str) -> String {
+pub fn render_unified_diff(name: &str, before: &str, after: &str) -> String {
     TextDiff::from_lines(before, after)
         .unified_diff()
         .context_radius(3)
@@ -37,14 +37,14 @@ pub fn unified(name: &str, before: &str, after: &str) -> String {
 }
 
 /// Returns the changed lines in groups, each with so many lines `around` it. A line keeps its end.
-pub fn changed_lines(before: &str, after: &str, around: usize) -> Vec<Vec<(LineChange, String)>> {
+pub fn group_changed_lines(before: &str, after: &str, around: usize) -> Vec<Vec<(LineChange, String)>> {
     let diff = TextDiff::from_lines(before, after);
     let mut groups = Vec::new();
     for group in diff.grouped_ops(around) {
         let mut lines = Vec::new();
         for op in &group {
             for line in diff.iter_changes(op) {
-                lines.push((of_tag(line.tag()), line.value().to_owned()));
+                lines.push((line_change_from_tag(line.tag()), line.value().to_owned()));
             }
         }
         groups.push(lines);
@@ -53,18 +53,18 @@ pub fn changed_lines(before: &str, after: &str, around: usize) -> Vec<Vec<(LineC
 }
 
 /// Returns the lines that are equal in both lists, or in the place of each other.
-pub fn correspondences(before: &[&str], after: &[&str]) -> Vec<Correspondence> {
+pub fn find_matching_lines(before: &[&str], after: &[&str]) -> Vec<MatchingLines> {
     let diff = TextDiff::from_slices(before, after);
     let corresponding = |op: &&DiffOp| matches!(op, DiffOp::Equal { .. } | DiffOp::Replace { .. });
     let ops = diff.ops().iter().filter(corresponding);
-    ops.map(|op| Correspondence {
+    ops.map(|op| MatchingLines {
         before: op.old_range(),
         after: op.new_range(),
     })
     .collect()
 }
 
-fn of_tag(tag: ChangeTag) -> LineChange {
+fn line_change_from_tag(tag: ChangeTag) -> LineChange {
     match tag {
         ChangeTag::Equal => LineChange::Kept,
         ChangeTag::Delete => LineChange::Removed,

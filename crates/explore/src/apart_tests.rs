@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::oracle::World;
-use super::walk::Class;
-use super::{Budget, Exploration, besides, explore, in_one, parts};
+use super::oracle::ExploredPlan;
+use super::walk::EndClass;
+use super::{Exploration, ExplorationBudget, explore_plan, explore_whole, list_unexplored_outcomes, parts};
 use ensemble_core::random_conversations::plan_of;
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::unconnected_conversation;
 
-fn whole(plan: &Arc<Plan>, budget: Budget<'_>) -> Exploration {
-    let world = World::new(plan.clone(), budget);
-    in_one(&world, budget, &|| true, besides(plan, &world, budget))
+fn whole(plan: &Arc<Plan>, budget: ExplorationBudget<'_>) -> Exploration {
+    let world = ExploredPlan::new(plan.clone(), budget);
+    explore_whole(&world, budget, &|| true, list_unexplored_outcomes(plan, &world, budget))
 }
 
 /// Everything that is claimed of all conversations: of the whole, of each agent, and of each class of ends.
-type Claims = (u32, u32, Vec<(Arc<str>, u32, bool)>, Vec<(Class, u32)>);
+type Claims = (u32, u32, Vec<(Arc<str>, u32, bool)>, Vec<(EndClass, u32)>);
 
 fn claims(found: &Exploration) -> Claims {
     let agents = found.agents.iter();
@@ -29,7 +29,7 @@ fn claims(found: &Exploration) -> Claims {
         agents
             .map(|one| (one.agent.clone(), one.most, one.left_out.is_some()))
             .collect(),
-        ends.map(|end| (Class::of_whole(end), end.turns)).collect(),
+        ends.map(|end| (EndClass::from_end(end), end.turns)).collect(),
     )
 }
 
@@ -52,11 +52,14 @@ fn looped(name: &str, question: bool) -> String {
 #[test]
 fn six_loops_are_six_small_walks() {
     let agents: String = ["a", "b", "c", "d", "e", "f"].map(|name| looped(name, false)).concat();
-    let found = explore(&planned(&agents), Budget::of_states(20_000));
+    let found = explore_plan(&planned(&agents), ExplorationBudget::with_max_states(20_000));
     assert!(found.coverage.is_complete(), "{:?}", found.coverage);
     assert_eq!(found.coverage.parts, 6);
     assert!(found.coverage.states < 300, "{:?}", found.coverage);
-    let one = explore(&planned(&looped("a", false)), Budget::of_states(20_000));
+    let one = explore_plan(
+        &planned(&looped("a", false)),
+        ExplorationBudget::with_max_states(20_000),
+    );
     assert_eq!((found.turns, found.executions), (one.turns, 6 * one.executions));
     assert_eq!(claims(&found).3, claims(&one).3);
 }
@@ -68,8 +71,8 @@ fn a_question_of_one_part_ends_the_others() {
         + "- {name: z, script: x, depends_on: [y]}\n- {name: y, script: x, depends_on: [b2]}\n";
     let plan = planned(&agents);
     let (apart, whole) = (
-        explore(&plan, Budget::of_states(20_000)),
-        whole(&plan, Budget::of_states(20_000)),
+        explore_plan(&plan, ExplorationBudget::with_max_states(20_000)),
+        whole(&plan, ExplorationBudget::with_max_states(20_000)),
     );
     assert!(apart.coverage.is_complete() && whole.coverage.is_complete());
     assert_eq!((apart.coverage.parts, whole.coverage.parts), (2, 1));
@@ -79,7 +82,7 @@ fn a_question_of_one_part_ends_the_others() {
                 - {name: r, script: x, on_error: continue}\n- {name: s, script: x, on_error: continue, dependencies: [{agent_name: r, on: any}]}\n\
                 - {name: later, script: x, dependencies: [{agent_name: s, on: any}]}\n";
     let left_out = |agents: &str| {
-        let found = explore(&planned(agents), Budget::of_states(20_000));
+        let found = explore_plan(&planned(agents), ExplorationBudget::with_max_states(20_000));
         let later = found
             .agents
             .iter()
@@ -97,8 +100,13 @@ fn a_question_of_one_part_ends_the_others() {
 #[test]
 fn what_couples_parts_is_examined_at_once() {
     let two = looped("a", false) + &*looped("b", false);
-    let parts =
-        |agents: &str| parts::of(&World::new(planned(agents), Budget::of_states(1))).map_or(1, |parts| parts.len());
+    let parts = |agents: &str| {
+        parts::split_into_parts(&ExploredPlan::new(
+            planned(agents),
+            ExplorationBudget::with_max_states(1),
+        ))
+        .map_or(1, |parts| parts.len())
+    };
     assert_eq!(parts(&two), 2);
     for condition in [
         "turn_count > 3",
@@ -136,11 +144,11 @@ fn what_couples_parts_is_examined_at_once() {
     );
     let asks = format!("{two}- {{name: q, input: {{prompt: q}}}}\n");
     assert_eq!(parts(&asks), 3);
-    let nobody = Budget {
+    let nobody = ExplorationBudget {
         nobody_answers: true,
-        ..Budget::of_states(1)
+        ..ExplorationBudget::with_max_states(1)
     };
-    assert!(parts::of(&World::new(planned(&asks), nobody)).is_none());
+    assert!(parts::split_into_parts(&ExploredPlan::new(planned(&asks), nobody)).is_none());
 }
 
 #[test]
@@ -152,8 +160,8 @@ fn parts_claim_what_the_whole_claims() {
     };
     proptest!(config, |((plan, _) in unconnected_conversation())| {
         let plan = Arc::new(plan);
-        let found = explore(&plan, Budget::of_states(400));
-        let whole = whole(&plan, Budget::of_states(400));
+        let found = explore_plan(&plan, ExplorationBudget::with_max_states(400));
+        let whole = whole(&plan, ExplorationBudget::with_max_states(400));
         if found.coverage.parts > 1 {
             apart.set(apart.get() + 1);
         }

@@ -2,11 +2,11 @@
 //! otherwise what the checks prove from the ensemble alone.
 
 use super::{AgentSummary, Exploration};
-use ensemble_language::check::bounds;
+use ensemble_language::check::compute_run_bounds;
 use ensemble_language::plan::Plan;
 
 /// Adds the bounds to the result of the walk.
-pub(super) fn add(plan: &Plan, found: &mut Exploration) {
+pub(super) fn add_bounds(plan: &Plan, found: &mut Exploration) {
     if found.coverage.is_complete() {
         for agent in &mut found.agents {
             agent.bound = u64::from(agent.most);
@@ -15,9 +15,9 @@ pub(super) fn add(plan: &Plan, found: &mut Exploration) {
         found.executions_bound = u64::from(found.executions);
         return;
     }
-    let bounds = bounds(plan.ensemble());
+    let bounds = compute_run_bounds(plan.ensemble());
     let turns = u64::from(plan.ensemble().limits.max_total_turns.get());
-    for (at, (agent, most)) in found.agents.iter_mut().zip(&bounds.most_executions).enumerate() {
+    for (at, (agent, most)) in found.agents.iter_mut().zip(&bounds.max_executions).enumerate() {
         let limit = u64::from(agent.limit);
         agent.bound = match bounds.never_run.contains(&at) {
             true => 0,

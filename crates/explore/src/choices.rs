@@ -4,87 +4,90 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::goal::Goal;
+use super::goal::ExplorationGoal;
 use super::report::{ExecutionResult, StepReport};
-use ensemble_language::condition::Claim;
+use ensemble_language::condition::ConditionClaim;
 
 /// The number of the option taken at each choice; 0 is the default option.
 pub(super) type Row = Box<[u16]>;
 
 /// The choices of one step: first the prescribed ones, then the default option for all others.
 #[derive(Debug)]
-pub(super) struct Choices {
-    taken: RefCell<Taken>,
+pub(super) struct StepChoices {
+    chosen: RefCell<ChosenOptions>,
     /// What steps of parts of the ensemble have chosen, to be chosen again.
-    told: Option<Told>,
+    from_steps: Option<PrescribedChoices>,
     everyone_waits: Cell<bool>,
-    reached: RefCell<Vec<Goal>>,
+    reached_goals: RefCell<Vec<ExplorationGoal>>,
 }
 
 /// The choices of steps, by what they decide.
 #[derive(Debug)]
-struct Told {
+struct PrescribedChoices {
     /// By the agent, the position of its dependency, and the text of the claim.
     answers: HashMap<(Arc<str>, usize, Arc<str>), bool>,
     results: HashMap<Arc<str>, ExecutionResult>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct ChosenOptions {
     prescribed: Row,
     /// The option that was taken, and the number of options.
     options: Vec<(u16, u16)>,
 }
 
-impl Choices {
+impl StepChoices {
     /// Starts with these prescribed options.
-    pub(super) fn prescribed(prescribed: Row) -> Self {
+    pub(super) fn from_prescribed(prescribed: Row) -> Self {
         Self {
-            taken: RefCell::new(Taken {
+            chosen: RefCell::new(ChosenOptions {
                 prescribed,
                 options: Vec::new(),
             }),
-            told: None,
+            from_steps: None,
             everyone_waits: Cell::new(false),
-            reached: RefCell::default(),
+            reached_goals: RefCell::default(),
         }
     }
 
     /// Chooses what these steps of parts have chosen.
-    pub(super) fn told<'s>(steps: impl Iterator<Item = &'s StepReport> + Clone) -> Self {
+    pub(super) fn from_steps<'s>(steps: impl Iterator<Item = &'s StepReport> + Clone) -> Self {
         let answers = steps.clone().flat_map(|told| &told.assumed);
         let answers = answers.map(|one| ((one.agent.clone(), one.position, one.claim.clone()), one.answer));
         let results = steps.flat_map(|told| &told.runs);
-        let told = Told {
+        let told = PrescribedChoices {
             answers: answers.collect(),
             results: results.map(|ran| (ran.agent.clone(), ran.result)).collect(),
         };
         Self {
-            told: Some(told),
-            ..Self::prescribed(Row::default())
+            from_steps: Some(told),
+            ..Self::from_prescribed(Row::default())
         }
     }
 
     /// Chooses the result of a claim, which this dependency of the agent contains.
-    pub(super) fn answer(&self, agent: &Arc<str>, position: usize, claim: &Claim) -> bool {
-        match &self.told {
+    pub(super) fn choose_answer(&self, agent: &Arc<str>, position: usize, claim: &ConditionClaim) -> bool {
+        match &self.from_steps {
             Some(told) => {
                 let key = (agent.clone(), position, claim.text.clone());
                 let answer = told.answers.get(&key);
                 answer.is_none_or(|answer| *answer != claim.is_opposite)
             }
-            None => self.choose(2) == 0,
+            None => self.choose_option(2) == 0,
         }
     }
 
     /// Chooses one of the possible results of an execution of the agent.
-    pub(super) fn result(&self, agent: &str, possible: &[ExecutionResult]) -> ExecutionResult {
-        let told = self.told.as_ref().and_then(|told| told.results.get(agent).copied());
+    pub(super) fn choose_result(&self, agent: &str, possible: &[ExecutionResult]) -> ExecutionResult {
+        let told = self
+            .from_steps
+            .as_ref()
+            .and_then(|told| told.results.get(agent).copied());
         match (told, possible) {
             (Some(told), _) => told,
             (None, [only]) => *only,
-            (None, _) if self.told.is_some() => possible[0],
-            (None, _) => possible[self.choose(possible.len())],
+            (None, _) if self.from_steps.is_some() => possible[0],
+            (None, _) => possible[self.choose_option(possible.len())],
         }
     }
 
@@ -99,56 +102,56 @@ impl Choices {
     }
 
     /// Notes what the step reaches.
-    pub(super) fn note_reached(&self, goals: Vec<Goal>) {
-        self.reached.borrow_mut().extend(goals);
+    pub(super) fn add_reached_goals(&self, goals: Vec<ExplorationGoal>) {
+        self.reached_goals.borrow_mut().extend(goals);
     }
 
     /// Returns the goals that the step has reached.
-    pub(super) fn reached(&self) -> Vec<Goal> {
-        self.reached.take()
+    pub(super) fn reached_goals(&self) -> Vec<ExplorationGoal> {
+        self.reached_goals.take()
     }
 
     /// Chooses one of this number of options. Option 0 is the default: a condition is true, an execution succeeds.
-    pub(super) fn choose(&self, options: usize) -> usize {
+    pub(super) fn choose_option(&self, options: usize) -> usize {
         let options = u16::try_from(options).unwrap_or(u16::MAX);
-        let mut taken = self.taken.borrow_mut();
+        let mut taken = self.chosen.borrow_mut();
         let option = taken.prescribed.get(taken.options.len()).copied().unwrap_or(0);
         taken.options.push((option, options));
         usize::from(option)
     }
 
     /// All options that were taken. With these options prescribed, the same step is repeated.
-    pub(super) fn taken(&self) -> Row {
-        self.taken.borrow().options.iter().map(|(option, _)| *option).collect()
+    pub(super) fn taken_options(&self) -> Row {
+        self.chosen.borrow().options.iter().map(|(option, _)| *option).collect()
     }
 }
 
 /// Iterates over all sequences of choices of a step, in order of the number of deviations from the default options.
 #[derive(Debug)]
-pub(super) struct Rows {
-    ahead: VecDeque<Row>,
+pub(super) struct ChoiceRows {
+    pending: VecDeque<Row>,
 }
 
-impl Rows {
+impl ChoiceRows {
     /// Starts with the default options.
     pub(super) fn new() -> Self {
         Self {
-            ahead: VecDeque::from([Box::from([])]),
+            pending: VecDeque::from([Box::from([])]),
         }
     }
 
     /// The next sequence to try.
-    pub(super) fn next(&mut self) -> Option<Choices> {
-        self.ahead.pop_front().map(Choices::prescribed)
+    pub(super) fn next(&mut self) -> Option<StepChoices> {
+        self.pending.pop_front().map(StepChoices::from_prescribed)
     }
 
     /// Reports a sequence as tried. Other options after its prescribed part are added to the sequences to try.
-    pub(super) fn gone(&mut self, choices: &Choices) {
-        let taken = choices.taken.borrow();
+    pub(super) fn mark_tried(&mut self, choices: &StepChoices) {
+        let taken = choices.chosen.borrow();
         for at in taken.prescribed.len()..taken.options.len() {
             for other in 1..taken.options[at].1 {
                 let before = taken.options[..at].iter().map(|(option, _)| *option);
-                self.ahead.push_back(before.chain([other]).collect());
+                self.pending.push_back(before.chain([other]).collect());
             }
         }
     }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::choices::Rows;
-use super::key::key;
-use super::oracle::World;
+use super::choices::ChoiceRows;
+use super::key::compute_state_key;
+use super::oracle::ExploredPlan;
 use super::report::ExecutionResult;
-use super::step::{Next, Position};
-use super::{Budget, Exploration, explore};
+use super::step::{ConversationPosition, StepOutcome};
+use super::{Exploration, ExplorationBudget, explore_plan};
 use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::random_conversations::{drive, started};
 use ensemble_language::plan::Plan;
@@ -30,23 +30,23 @@ struct Found {
 }
 
 /// Everything that is possible, as the walk examines it: of the states with one key only the first. `None`: too much.
-fn everything(world: &World) -> Option<Found> {
+fn everything(world: &ExploredPlan) -> Option<Found> {
     const MOST_STATES: usize = 300;
     const MOST_STEPS: usize = 6_000;
     let mut found = Found::default();
-    let start = Position::start(world);
-    let first = key(world, &start.state, &start.remembered);
+    let start = ConversationPosition::from_start(world);
+    let first = compute_state_key(world, &start.state, &start.remembered);
     let (mut known, mut ahead) = (HashSet::from([first.clone()]), vec![(first, start)]);
     let mut steps = 0;
     while let Some((from, position)) = ahead.pop() {
-        let mut rows = Rows::new();
+        let mut rows = ChoiceRows::new();
         while let Some(choices) = rows.next() {
             steps += 1;
             if steps > MOST_STEPS || known.len() > MOST_STATES {
                 return None;
             }
-            let (next, told) = position.step(world, &choices);
-            rows.gone(&choices);
+            let (next, told) = position.perform_step(world, &choices);
+            rows.mark_tried(&choices);
             let run = |ran: &super::ExploredExecution| {
                 (
                     ran.agent.clone(),
@@ -55,15 +55,15 @@ fn everything(world: &World) -> Option<Found> {
                 )
             };
             match next {
-                Next::Turn(next) => {
-                    let to = key(world, &next.state, &next.remembered);
+                StepOutcome::Turn(next) => {
+                    let to = compute_state_key(world, &next.state, &next.remembered);
                     let turn = told.runs.iter().map(run).collect();
                     found.turns.entry((from.clone(), turn)).or_default().insert(to.clone());
                     if known.insert(to.clone()) {
                         ahead.push((to, *next));
                     }
                 }
-                Next::End(ended, _) => {
+                StepOutcome::End(ended, _) => {
                     found.ends.insert((from.clone(), ended.completion_reason));
                 }
             }
@@ -86,7 +86,7 @@ fn turns(records: &[Record]) -> (Vec<Turn>, CompletionReason) {
             }
             Event::ExecutionFinished(finished) => {
                 let run = open.iter_mut().find(|run| run.0 == finished.agent);
-                run.expect("it was started").2 = finished.success();
+                run.expect("it was started").2 = finished.is_success();
             }
             Event::TurnFinished(_) => turns.push(std::mem::take(&mut open)),
             Event::RunEnded(ended) => return (turns, ended.completion_reason),
@@ -96,9 +96,9 @@ fn turns(records: &[Record]) -> (Vec<Turn>, CompletionReason) {
     panic!("the run ends");
 }
 
-fn is_possible(world: &World, found: &Found, turns: &[Turn], reason: CompletionReason) -> Result<(), String> {
-    let start = Position::start(world);
-    let mut at = HashSet::from([key(world, &start.state, &start.remembered)]);
+fn is_possible(world: &ExploredPlan, found: &Found, turns: &[Turn], reason: CompletionReason) -> Result<(), String> {
+    let start = ConversationPosition::from_start(world);
+    let mut at = HashSet::from([compute_state_key(world, &start.state, &start.remembered)]);
     for (number, turn) in turns.iter().enumerate() {
         let next = at
             .iter()
@@ -115,8 +115,12 @@ fn is_possible(world: &World, found: &Found, turns: &[Turn], reason: CompletionR
 
 /// What is said of the agents must hold in this run.
 fn claims_hold(plan: &Plan, found: &Exploration, turns: &[Turn]) -> Result<(), String> {
-    for (id, outlook) in plan.ids().zip(&found.agents) {
-        let runs = turns.iter().flatten().filter(|run| run.0 == *plan.name(id)).count();
+    for (id, outlook) in plan.agent_ids().zip(&found.agents) {
+        let runs = turns
+            .iter()
+            .flatten()
+            .filter(|run| run.0 == *plan.agent_name(id))
+            .count();
         if runs > outlook.most as usize {
             return Err(format!(
                 "{} ran {runs} times, and {} is the most",
@@ -150,13 +154,13 @@ fn bounds_hold(found: &Exploration, turns: &[Turn]) -> Result<(), String> {
 }
 
 fn holds(plan: &Arc<Plan>, fate: &[u8]) -> Result<(), String> {
-    let world = World::new(plan.clone(), Budget::of_states(1));
+    let world = ExploredPlan::new(plan.clone(), ExplorationBudget::with_max_states(1));
     let Some(everything) = everything(&world) else {
         return Ok(());
     };
-    let found = explore(plan, Budget::of_states(10_000));
+    let found = explore_plan(plan, ExplorationBudget::with_max_states(10_000));
     assert!(found.coverage.is_complete(), "{:?}", found.coverage);
-    let stopped = explore(plan, Budget::of_states(1));
+    let stopped = explore_plan(plan, ExplorationBudget::with_max_states(1));
     for other in 0..8_u8 {
         let fate: Vec<u8> = fate
             .iter()
@@ -186,7 +190,7 @@ proptest! {
     #[test]
     fn claims_about_parts_hold_in_conversations_of_the_whole((plan, fate) in unconnected_conversation()) {
         let plan = Arc::new(plan);
-        let found = explore(&plan, Budget::of_states(5_000));
+        let found = explore_plan(&plan, ExplorationBudget::with_max_states(5_000));
         for other in 0..8_u8 {
             let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other)).collect();
             let (_, records) = drive(&plan, &Arc::new(fate), u64::from(other), &[], started());
@@ -212,20 +216,20 @@ proptest! {
         knobs in any::<u8>(),
     ) {
         let (plan, fate) = (Arc::new(strict(&plan, knobs)), Arc::new(fate));
-        let found = explore(&plan, Budget::of_states(100));
+        let found = explore_plan(&plan, ExplorationBudget::with_max_states(100));
         if !found.coverage.is_complete() {
             return Ok(());
         }
         for detours in 0..8 {
             let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(detours)).collect();
             let (state, _) = drive(&plan, &Arc::new(fate), 1, &[], started());
-            let ended = state.ended().expect("it ended");
+            let ended = state.run_end().expect("it ended");
             let known = found.ends.iter().any(|end| end.reason == ended.completion_reason);
             prop_assert!(known, "{} is not among {:?}", ended.completion_reason, found.ends);
             prop_assert!(state.turn_count() <= found.turns, "{} turns", state.turn_count());
-            let total: u32 = plan.ids().map(|id| state.execution_count(id)).sum();
+            let total: u32 = plan.agent_ids().map(|id| state.execution_count(id)).sum();
             prop_assert!(total <= found.executions, "{total} executions");
-            for (id, outlook) in plan.ids().zip(&found.agents) {
+            for (id, outlook) in plan.agent_ids().zip(&found.agents) {
                 let count = state.execution_count(id);
                 prop_assert!(count <= outlook.most, "{} ran {count} times", outlook.agent);
                 prop_assert!(count > 0 || outlook.left_out.is_some(), "{} was left out", outlook.agent);

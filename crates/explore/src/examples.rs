@@ -3,22 +3,22 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::goal::Goal;
-use super::oracle::World;
-use super::walk::Walk;
-use super::{Budget, End};
+use super::goal::ExplorationGoal;
+use super::oracle::ExploredPlan;
+use super::walk::StateWalk;
+use super::{ExplorationBudget, PossibleEnd};
 use ensemble_language::plan::Plan;
 
 /// For each goal, a conversation that reaches it soon, to its end; `None`: none was found.
-pub fn examples(
+pub fn find_examples(
     plan: &Arc<Plan>,
-    goals: &BTreeSet<Goal>,
-    budget: Budget<'_>,
+    goals: &BTreeSet<ExplorationGoal>,
+    budget: ExplorationBudget<'_>,
     has_time: &dyn Fn() -> bool,
-) -> Vec<(Goal, Option<End>)> {
-    let world = World::new(plan.clone(), budget);
-    let mut walk = Walk::new(&world, budget, has_time);
-    walk.seek(goals.clone());
-    walk.go();
-    goals.iter().map(|goal| (*goal, walk.example(*goal))).collect()
+) -> Vec<(ExplorationGoal, Option<PossibleEnd>)> {
+    let world = ExploredPlan::new(plan.clone(), budget);
+    let mut walk = StateWalk::new(&world, budget, has_time);
+    walk.set_goals(goals.clone());
+    walk.walk_until_limit();
+    goals.iter().map(|goal| (*goal, walk.find_example(*goal))).collect()
 }

@@ -5,7 +5,7 @@ use ensemble_language::plan::AgentId;
 
 /// Something that a conversation reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Goal {
+pub enum ExplorationGoal {
     /// The agent runs.
     Execution(AgentId),
     /// The dependency at this position starts the agent.
@@ -16,7 +16,7 @@ pub enum Goal {
     Outcome(CompletionReason),
 }
 
-impl Goal {
+impl ExplorationGoal {
     /// The same goal of another agent.
     pub(super) fn with_agent(self, other: impl Fn(AgentId) -> AgentId) -> Self {
         match self {

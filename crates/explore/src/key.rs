@@ -3,62 +3,68 @@
 //! The content, time and order of outputs do not matter. The key contains only what readiness, outcomes and the results
 //! of conditions still depend on.
 
-use super::oracle::{Remembered, World};
-use ensemble_core::conversation::{ConversationState, is_unseen};
+use super::oracle::{ExploredPlan, Remembered};
+use ensemble_core::conversation::{ConversationState, has_unseen_result};
 use ensemble_language::ensemble::WaitFor;
 use ensemble_language::plan::AgentId;
 
 /// A value that is equal for states with the same possible futures.
-pub(super) fn key(world: &World, state: &ConversationState, remembered: &Remembered) -> Box<[u8]> {
+pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState, remembered: &Remembered) -> Box<[u8]> {
     let plan = &world.plan;
-    let mut key = Key(Vec::with_capacity(plan.len() * 3 + plan.edge_count()));
-    for id in plan.ids() {
-        let agent = state.agent(id);
-        key.number(agent.executions());
-        key.flags(&[
-            agent.last_success().is_some(),
-            agent.latest_failed(),
+    let mut key = StateKey(Vec::with_capacity(plan.len() * 3 + plan.edge_count()));
+    for id in plan.agent_ids() {
+        let agent = state.agent_state(id);
+        key.push_number(agent.executions());
+        key.push_flags(&[
+            agent.last_success_turn().is_some(),
+            agent.has_failed_last(),
             agent.is_unhandled(),
         ]);
-        key.number(u32::try_from(state.requests(id).len()).unwrap_or(u32::MAX));
+        key.push_number(u32::try_from(state.agent_requests(id).len()).unwrap_or(u32::MAX));
     }
-    for id in plan.ids().filter(|id| !state.is_exhausted(plan, *id)) {
-        for (edge_id, edge) in plan.incoming(id) {
-            key.flags(&[is_unseen(state, edge)]);
+    for id in plan.agent_ids().filter(|id| !state.is_exhausted(plan, *id)) {
+        for (edge_id, edge) in plan.incoming_edges(id) {
+            key.push_flags(&[has_unseen_result(state, edge)]);
             if edge.requires_all && edge.wait_for == WaitFor::Update {
-                key.number(state.turns_waited(edge_id));
+                key.push_number(state.turns_waited(edge_id));
             }
             if edge.max_executions.is_some() {
-                key.number(state.starts_of(edge_id));
+                key.push_number(state.edge_starts(edge_id));
             }
         }
     }
-    for id in plan.listeners().iter().filter(|id| !state.is_exhausted(plan, **id)) {
-        key.flags(&[has_heard(state, *id)]);
+    for id in plan.listener_ids().iter().filter(|id| !state.is_exhausted(plan, **id)) {
+        key.push_flags(&[has_unread_output(state, *id)]);
     }
-    key.number(turns_that_matter(world, state));
+    key.push_number(relevant_turns(world, state));
     let budget = plan.ensemble().limits.max_total_tokens;
-    key.flags(&[budget.is_some_and(|budget| state.leg_usage().input_tokens >= budget)]);
+    key.push_flags(&[budget.is_some_and(|budget| state.segment_usage().input_tokens >= budget)]);
     for (claim, answer) in remembered {
-        key.number(*claim);
-        key.flags(&[*answer]);
+        key.push_number(*claim);
+        key.push_flags(&[*answer]);
     }
     key.0.into()
 }
 
 /// Returns whether there is a new output for an agent without dependencies.
-fn has_heard(state: &ConversationState, id: AgentId) -> bool {
-    let seen = state.agent(id).last_started().and_then(|turn| turn.checked_sub(1));
-    state.latest_success_but(id) > seen
+fn has_unread_output(state: &ConversationState, id: AgentId) -> bool {
+    let seen = state
+        .agent_state(id)
+        .last_start_turn()
+        .and_then(|turn| turn.checked_sub(1));
+    state.latest_success_except(id) > seen
 }
 
 /// The number of finished turns, plus one; 0 if neither a limit nor a condition can depend on it.
-fn turns_that_matter(world: &World, state: &ConversationState) -> u32 {
+fn relevant_turns(world: &ExploredPlan, state: &ConversationState) -> u32 {
     let plan = &world.plan;
-    let left = |id: AgentId| plan.agent(id).conversation.max_turns.get() - state.agent(id).executions();
-    let left: u64 = plan.ids().map(|id| u64::from(left(id))).sum();
-    let limit_is_far = u64::from(state.leg_turns()) + left <= u64::from(plan.ensemble().limits.max_total_turns.get());
-    let is_asked = world.claims().any(|reads| reads.turn_count && reads.are_counts());
+    let left = |id: AgentId| plan.agent(id).conversation.max_turns.get() - state.agent_state(id).executions();
+    let left: u64 = plan.agent_ids().map(|id| u64::from(left(id))).sum();
+    let limit_is_far =
+        u64::from(state.segment_turns()) + left <= u64::from(plan.ensemble().limits.max_total_turns.get());
+    let is_asked = world
+        .claim_sources()
+        .any(|reads| reads.turn_count && reads.are_only_counts());
     if limit_is_far && !is_asked && !world.tells_turns {
         0
     } else {
@@ -66,10 +72,10 @@ fn turns_that_matter(world: &World, state: &ConversationState) -> u32 {
     }
 }
 
-struct Key(Vec<u8>);
+struct StateKey(Vec<u8>);
 
-impl Key {
-    fn number(&mut self, number: u32) {
+impl StateKey {
+    fn push_number(&mut self, number: u32) {
         match u8::try_from(number) {
             Ok(small) if small < u8::MAX => self.0.push(small),
             _ => {
@@ -79,7 +85,7 @@ impl Key {
         }
     }
 
-    fn flags(&mut self, flags: &[bool]) {
+    fn push_flags(&mut self, flags: &[bool]) {
         self.0
             .push(flags.iter().fold(0, |byte, flag| byte * 2 + u8::from(*flag)));
     }

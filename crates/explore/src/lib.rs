@@ -10,23 +10,23 @@
 //! **Invariant:** if the walk was complete, nothing that a real run can do is reported as impossible. Everything that
 //! is reported as possible has an example path, in which the resolver itself decided every step.
 
-mod apart;
 #[cfg(test)]
 mod apart_tests;
 mod bound;
 mod choices;
 #[cfg(test)]
 mod conversation_tests;
+mod equivalence;
 mod examples;
 mod goal;
-mod inside;
+mod joint_exploration;
 mod key;
+mod nested_results;
 mod oracle;
 mod parts;
 #[cfg(test)]
 mod path_tests;
 mod report;
-mod same;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -35,21 +35,21 @@ mod walk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ensemble_core::conversation::{CompletionReason, NotRun};
-use ensemble_language::condition::Sources;
-use ensemble_language::ensemble::{Acp, AcpToolKind, Agent, AgentKind, Ensemble, Permission};
+use ensemble_core::conversation::{AgentNotRun, CompletionReason};
+use ensemble_language::condition::ClaimReads;
+use ensemble_language::ensemble::{AcpAgent, AcpToolKind, Agent, AgentKind, Ensemble, PermissionMode};
 use ensemble_language::plan::{Plan, PlannedResult};
 
-pub use examples::examples;
-pub use goal::Goal;
-pub use inside::{InnerResults, Inside};
-use oracle::World;
-pub use report::{Assumed, ExecutionResult, ExploredExecution, StepReport};
-pub use same::same_conversations;
+pub use equivalence::have_same_conversations;
+pub use examples::find_examples;
+pub use goal::ExplorationGoal;
+pub use nested_results::{Inside, NestedResults};
+use oracle::ExploredPlan;
+pub use report::{AssumedClaim, ExecutionResult, ExploredExecution, StepReport};
 
 /// The limits of a walk, and what it assumes.
 #[derive(Debug, Clone, Copy)]
-pub struct Budget<'b> {
+pub struct ExplorationBudget<'b> {
     /// The number of states to examine. Each may cost [`STEPS_PER_STATE`] steps on average.
     pub states: u64,
     /// Whether nobody is there who could answer: a question without a `default` and without `responses` has no answer.
@@ -58,10 +58,10 @@ pub struct Budget<'b> {
     pub inside: Option<&'b Inside>,
 }
 
-impl Budget<'_> {
+impl ExplorationBudget<'_> {
     /// Creates a budget of this number of states, with an operator who can answer; nothing is known of nested
     /// ensembles.
-    pub fn of_states(states: u64) -> Self {
+    pub fn with_max_states(states: u64) -> Self {
         Self {
             states,
             nobody_answers: false,
@@ -82,7 +82,7 @@ pub const STEPS_FROM_ONE_STATE: u64 = 4096;
 #[derive(Debug)]
 pub struct Exploration {
     /// The part of the conversations that was examined.
-    pub coverage: Coverage,
+    pub coverage: ExplorationCoverage,
     /// The highest number of turns of a conversation.
     pub turns: u32,
     /// The highest number of executions of a conversation.
@@ -94,18 +94,18 @@ pub struct Exploration {
     /// All agents, in declaration order.
     pub agents: Vec<AgentSummary>,
     /// The possible ends of conversations, each with a shortest path to it; `completed` first, the most serious last.
-    pub ends: Vec<End>,
+    pub ends: Vec<PossibleEnd>,
     /// Further possible outcomes, which the walk does not examine.
     pub besides: Vec<UnexploredOutcome>,
     /// The executions, starts over dependencies and results of conditions that conversations can reach.
-    pub reached: BTreeSet<Goal>,
+    pub reached: BTreeSet<ExplorationGoal>,
     /// Whether an agent may request other agents. The walk tries at most one request for each execution.
     pub requests: bool,
 }
 
 /// The part of the conversations that was examined.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Coverage {
+pub struct ExplorationCoverage {
     /// The number of different states.
     pub states: u64,
     /// The number of steps between states.
@@ -113,7 +113,7 @@ pub struct Coverage {
     /// The number of independent parts of the ensemble that were examined separately; 1: the whole at once.
     pub parts: u32,
     /// The limit that ended the walk.
-    pub stopped_by: Option<Stopped>,
+    pub stopped_by: Option<ExplorationLimit>,
     /// If a limit ended the walk: it examined all conversations with fewer executions than this number.
     pub complete_below: Option<u32>,
     /// The number of states with more steps than are tried from one state.
@@ -122,7 +122,7 @@ pub struct Coverage {
 
 /// A limit that ends a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
+pub enum ExplorationLimit {
     /// The number of states, or of the steps that it allows.
     States,
     /// The time.
@@ -146,13 +146,13 @@ pub struct AgentSummary {
 
 /// A possible end of a conversation.
 #[derive(Debug)]
-pub struct End {
+pub struct PossibleEnd {
     /// The outcome.
     pub reason: CompletionReason,
     /// Details of the outcome, as text.
     pub detail: Option<String>,
     /// The agents that never ran.
-    pub not_run: Vec<NotRun>,
+    pub not_run: Vec<AgentNotRun>,
     /// Whether the last execution of an agent failed.
     pub after_failure: bool,
     /// The number of turns that finish on the path.
@@ -170,7 +170,7 @@ pub struct UnexploredOutcome {
     pub when: String,
 }
 
-impl Coverage {
+impl ExplorationCoverage {
     /// Returns whether all conversations were examined.
     pub fn is_complete(&self) -> bool {
         self.stopped_by.is_none() && self.cut == 0
@@ -178,37 +178,41 @@ impl Coverage {
 }
 
 /// Enumerates the conversations of a plan.
-pub fn explore(plan: &Arc<Plan>, budget: Budget<'_>) -> Exploration {
+pub fn explore_plan(plan: &Arc<Plan>, budget: ExplorationBudget<'_>) -> Exploration {
     explore_while(plan, budget, &|| true)
 }
 
 /// Enumerates the conversations of a plan as long as there is time, which is asked before every step.
-pub fn explore_while(plan: &Arc<Plan>, budget: Budget<'_>, has_time: &dyn Fn() -> bool) -> Exploration {
-    let world = World::new(plan.clone(), budget);
-    let besides = besides(plan, &world, budget);
-    let parts = parts::of(&world);
-    let apart = parts.and_then(|parts| apart::explore(&world, &parts, budget, has_time, &besides));
-    let mut found = apart.unwrap_or_else(|| in_one(&world, budget, has_time, besides));
-    bound::add(plan, &mut found);
+pub fn explore_while(plan: &Arc<Plan>, budget: ExplorationBudget<'_>, has_time: &dyn Fn() -> bool) -> Exploration {
+    let world = ExploredPlan::new(plan.clone(), budget);
+    let besides = list_unexplored_outcomes(plan, &world, budget);
+    let parts = parts::split_into_parts(&world);
+    let apart = parts.and_then(|parts| joint_exploration::explore_parts(&world, &parts, budget, has_time, &besides));
+    let mut found = apart.unwrap_or_else(|| explore_whole(&world, budget, has_time, besides));
+    bound::add_bounds(plan, &mut found);
     found
 }
 
 /// Explores the ensemble as a whole, also if it has independent parts.
-fn in_one(
-    world: &World,
-    budget: Budget<'_>,
+fn explore_whole(
+    world: &ExploredPlan,
+    budget: ExplorationBudget<'_>,
     has_time: &dyn Fn() -> bool,
     besides: Vec<UnexploredOutcome>,
 ) -> Exploration {
-    let mut walk = walk::Walk::new(world, budget, has_time);
-    walk.go();
-    walk.found(besides)
+    let mut walk = walk::StateWalk::new(world, budget, has_time);
+    walk.walk_until_limit();
+    walk.into_exploration(besides)
 }
 
-fn besides(plan: &Plan, world: &World, budget: Budget<'_>) -> Vec<UnexploredOutcome> {
+fn list_unexplored_outcomes(
+    plan: &Plan,
+    world: &ExploredPlan,
+    budget: ExplorationBudget<'_>,
+) -> Vec<UnexploredOutcome> {
     let mut besides = Vec::new();
     let mut add = |reason, when: String| besides.push(UnexploredOutcome { reason, when });
-    if world.claims().any(|reads: Sources| !reads.are_counts()) {
+    if world.claim_sources().any(|reads: ClaimReads| !reads.are_only_counts()) {
         add(
             CompletionReason::ConditionFailed,
             "a condition has no answer, as when it orders a text and a number".to_owned(),
@@ -235,7 +239,7 @@ fn besides(plan: &Plan, world: &World, budget: Budget<'_>) -> Vec<UnexploredOutc
         let inner = budget.inside.and_then(|inside| inside.get(&agent.name));
         matches!(agent.kind, AgentKind::Ensemble { .. }) && inner.is_none_or(|inner| !inner.waits && !inner.is_whole)
     };
-    let asks = |agent: &Agent| asks_for_permission(plan.ensemble(), agent);
+    let asks = |agent: &Agent| can_wait_for_permission(plan.ensemble(), agent);
     let whens = [
         (names(&is_unknown), "a person is asked inside"),
         (names(&asks), "a permission is not given to"),
@@ -247,16 +251,16 @@ fn besides(plan: &Plan, world: &World, budget: Budget<'_>) -> Vec<UnexploredOutc
 }
 
 /// Returns whether a call of a tool by the agent can wait for a person who permits it.
-fn asks_for_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
-    let asks = |acp: &Acp| {
+fn can_wait_for_permission(ensemble: &Ensemble, agent: &Agent) -> bool {
+    let asks = |acp: &AcpAgent| {
         AcpToolKind::ALL
             .iter()
-            .any(|(_, kind)| acp.permission(*kind) == Permission::Ask)
+            .any(|(_, kind)| acp.permission_for(*kind) == PermissionMode::Ask)
     };
-    let is_asking_acp = matches!(&agent.kind, AgentKind::Llm(llm) if llm.acp().is_some_and(|acp| asks(acp)));
+    let is_asking_acp = matches!(&agent.kind, AgentKind::Llm(llm) if llm.acp_agent().is_some_and(|acp| asks(acp)));
     is_asking_acp
-        || agent.kind.tools().iter().any(|used| {
-            let tool = ensemble.tool(&used.tool);
-            tool.is_some_and(|tool| tool.permission == Permission::Ask)
+        || agent.kind.callable_tools().iter().any(|used| {
+            let tool = ensemble.find_tool(&used.tool);
+            tool.is_some_and(|tool| tool.permission == PermissionMode::Ask)
         })
 }

@@ -9,15 +9,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::oracle::World;
+use super::oracle::ExploredPlan;
 use super::report::ExecutionResult;
-use super::step::may_request;
-use ensemble_language::condition::{Claim, Sources};
+use super::step::can_request;
+use ensemble_language::condition::{ClaimReads, ConditionClaim};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::plan::{AgentId, Plan};
 
 /// A part of an ensemble.
-pub(super) struct Part {
+pub(super) struct EnsemblePart {
     /// The agents of the part as an ensemble of their own.
     pub plan: Arc<Plan>,
     /// For each agent of the part, its number in the whole ensemble.
@@ -25,65 +25,70 @@ pub(super) struct Part {
 }
 
 /// The parts, ordered by their first agents; `None` if there is only one.
-pub(super) fn of(world: &World) -> Option<Vec<Part>> {
+pub(super) fn split_into_parts(world: &ExploredPlan) -> Option<Vec<EnsemblePart>> {
     let plan = &world.plan;
     if is_coupled(world) {
         return None;
     }
-    let groups = groups(world)?;
+    let groups = group_agents(world)?;
     (groups.len() > 1).then_some(())?;
     let whole = plan.ensemble();
     let mut shell = Ensemble::clone(whole);
     shell.agents.clear();
     shell.result = None;
-    groups.into_iter().map(|agents| part(plan, &shell, agents)).collect()
+    groups
+        .into_iter()
+        .map(|agents| build_part(plan, &shell, agents))
+        .collect()
 }
 
 /// Returns whether something else than dependencies and counts of executions can couple all agents.
-fn is_coupled(world: &World) -> bool {
+fn is_coupled(world: &ExploredPlan) -> bool {
     let plan = &world.plan;
     let limits = &plan.ensemble().limits;
     let is_limited =
         !limits.max_agent_executions.is_empty() || limits.max_total_tokens.is_some() || limits.max_cost.is_some();
-    let listens = plan.listeners().iter().any(|id| !plan.is_only_tool(*id));
+    let listens = plan.listener_ids().iter().any(|id| !plan.is_only_tool(*id));
     // A question without an answer ends the conversation for all: where nobody answers, in every conversation.
-    let stops = |id: AgentId| world.results(id) == [ExecutionResult::Unanswered];
+    let stops = |id: AgentId| world.possible_results(id) == [ExecutionResult::Unanswered];
     let reads_others =
-        |reads: Sources| reads.context || reads.history || reads.input || reads.outputs || reads.turn_count;
+        |reads: ClaimReads| reads.context || reads.history || reads.input || reads.outputs || reads.turn_count;
     is_limited
         || listens
-        || plan.ids().any(|id| may_request(plan.agent(id)) || stops(id))
-        || world.claims().any(reads_others)
+        || plan.agent_ids().any(|id| can_request(plan.agent(id)) || stops(id))
+        || world.claim_sources().any(reads_others)
 }
 
 /// The connected agents; `None` if a condition counts the executions of all agents.
-fn groups(world: &World) -> Option<Vec<Vec<AgentId>>> {
+fn group_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
     let plan = &world.plan;
-    let mut groups = Groups((0..plan.len()).collect());
-    for (id, edge) in plan.ids().flat_map(|to| plan.incoming(to)) {
-        groups.join(edge.from, edge.to);
-        let counting = world.claims_of(id).filter(|claim: &&Claim| claim.reads.executions);
+    let mut groups = AgentGroups((0..plan.len()).collect());
+    for (id, edge) in plan.agent_ids().flat_map(|to| plan.incoming_edges(to)) {
+        groups.join_groups(edge.from, edge.to);
+        let counting = world
+            .edge_claims(id)
+            .filter(|claim: &&ConditionClaim| claim.reads.executions);
         for claim in counting {
-            for name in claim.agents_counted()? {
-                if let Some(counted) = plan.id(&name) {
-                    groups.join(counted, edge.to);
+            for name in claim.find_counted_agents()? {
+                if let Some(counted) = plan.find_agent_id(&name) {
+                    groups.join_groups(counted, edge.to);
                 }
             }
         }
     }
     let mut found: BTreeMap<usize, Vec<AgentId>> = BTreeMap::new();
-    for id in plan.ids() {
-        found.entry(groups.first(id.index())).or_default().push(id);
+    for id in plan.agent_ids() {
+        found.entry(groups.find_first(id.index())).or_default().push(id);
     }
     Some(found.into_values().collect())
 }
 
 /// For each agent, another agent of its group that comes before it, or itself if it is the first one.
-struct Groups(Vec<usize>);
+struct AgentGroups(Vec<usize>);
 
-impl Groups {
+impl AgentGroups {
     /// The first agent of the group.
-    fn first(&mut self, mut agent: usize) -> usize {
+    fn find_first(&mut self, mut agent: usize) -> usize {
         while self.0[agent] != agent {
             self.0[agent] = self.0[self.0[agent]];
             agent = self.0[agent];
@@ -91,19 +96,19 @@ impl Groups {
         agent
     }
 
-    fn join(&mut self, one: AgentId, other: AgentId) {
-        let (one, other) = (self.first(one.index()), self.first(other.index()));
+    fn join_groups(&mut self, one: AgentId, other: AgentId) {
+        let (one, other) = (self.find_first(one.index()), self.find_first(other.index()));
         self.0[one.max(other)] = one.min(other);
     }
 }
 
-fn part(plan: &Plan, shell: &Ensemble, agents: Vec<AgentId>) -> Option<Part> {
+fn build_part(plan: &Plan, shell: &Ensemble, agents: Vec<AgentId>) -> Option<EnsemblePart> {
     let own = Ensemble {
         agents: agents.iter().map(|id| plan.agent(*id).clone()).collect(),
         ..shell.clone()
     };
     let plan = Plan::build(Arc::new(own)).ok()?;
-    Some(Part {
+    Some(EnsemblePart {
         plan: Arc::new(plan),
         agents,
     })

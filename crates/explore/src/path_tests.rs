@@ -5,11 +5,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Budget, ExecutionResult, StepReport, explore};
+use super::{ExecutionResult, ExplorationBudget, StepReport, explore_plan};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::random_conversations::Driver;
-use ensemble_core::resolver::{Decision, decide};
-use ensemble_language::data::Context;
+use ensemble_core::resolver::{NextDecision, decide_next_step};
+use ensemble_language::data::RunContext;
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{conversation, strict};
 
@@ -20,9 +20,9 @@ fn drive(plan: &Arc<Plan>, path: &[StepReport]) -> (CompletionReason, Vec<Arc<st
         Some(json!(if said.answer { 2 } else { 0 }))
     };
     let context = wanted(0).map(|n| ("n".into(), Arc::new(n)));
-    let mut driver = Driver::with(plan, context.into_iter().collect::<Context>());
+    let mut driver = Driver::with(plan, context.into_iter().collect::<RunContext>());
     for (at, told) in path.iter().enumerate().filter(|(_, told)| !told.runs.is_empty()) {
-        let Decision::StartTurn(turn) = decide(plan, driver.state()) else {
+        let NextDecision::StartTurn(turn) = decide_next_step(plan, driver.state()) else {
             panic!("turn {} starts", told.turn);
         };
         let starts: Vec<_> = turn
@@ -44,13 +44,13 @@ fn drive(plan: &Arc<Plan>, path: &[StepReport]) -> (CompletionReason, Vec<Arc<st
         };
         let outputs: Vec<Option<Value>> = told.runs.iter().map(output).collect();
         driver.perform(&turn, &outputs);
-        match decide(plan, driver.state()) {
-            Decision::FinishTurn(finished) => driver.finish_turn(finished),
+        match decide_next_step(plan, driver.state()) {
+            NextDecision::FinishTurn(finished) => driver.finish_turn(finished),
             other => panic!("turn {} is complete: {other:?}", told.turn),
         }
     }
-    match decide(plan, driver.state()) {
-        Decision::End(ended) => {
+    match decide_next_step(plan, driver.state()) {
+        NextDecision::End(ended) => {
             let never = ended.not_run.into_iter().map(|one| one.agent);
             (ended.completion_reason, never.collect())
         }
@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn every_way_that_is_told_can_be_gone((plan, _) in conversation(), knobs in any::<u8>()) {
         let plan = Arc::new(strict(&plan, knobs));
-        let found = explore(&plan, Budget::of_states(60));
+        let found = explore_plan(&plan, ExplorationBudget::with_max_states(60));
         for end in &found.ends {
             let (reason, never) = drive(&plan, &end.path);
             prop_assert_eq!(reason, end.reason, "{:#?}", end);

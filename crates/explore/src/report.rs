@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// A part of a condition that was assumed to be true or false.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Assumed {
+pub struct AssumedClaim {
     /// The agent that has the dependency.
     pub agent: Arc<str>,
     /// The agent that it depends on.
@@ -23,7 +23,7 @@ pub struct StepReport {
     /// The number of the turn, from 1.
     pub turn: u32,
     /// The assumed results of conditions that were not assumed before.
-    pub assumed: Vec<Assumed>,
+    pub assumed: Vec<AssumedClaim>,
     /// The executions of the turn; none if the conversation ends without another turn.
     pub runs: Vec<ExploredExecution>,
 }

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use super::choices::Choices;
-use super::goal::Goal;
-use super::oracle::{Oracle, Remembered, World};
+use super::choices::StepChoices;
+use super::goal::ExplorationGoal;
+use super::oracle::{ChoosingEvaluator, ExploredPlan, Remembered};
 use super::report::{ExecutionResult, ExploredExecution, StepReport};
 use ensemble_core::conversation::{
-    AGENT_REQUESTS, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record, RunEnded,
-    RunStarted, Start, TurnStarted,
+    AGENT_REQUESTS, AgentStart, ConversationState, Event, ExecutionEnd, ExecutionFinished, InputRequested, Record,
+    RunEnded, RunStarted, TurnStarted,
 };
 use ensemble_core::request::{RequestAddress, RequestDigest, RequestOrigin};
-use ensemble_core::resolver::{Decision, decide_by};
-use ensemble_language::data::{Context, Failure, FailureKind, Question, Usage};
-use ensemble_language::ensemble::{Agent, AgentKind, Responses};
+use ensemble_core::resolver::{NextDecision, decide_with_evaluator};
+use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, OperatorQuestion, RunContext};
+use ensemble_language::ensemble::{Agent, AgentKind, PreparedResponses};
 use ensemble_language::plan::{AgentId, Plan};
 
 /// The state between two turns.
 #[derive(Debug, Clone)]
-pub(super) struct Position {
+pub(super) struct ConversationPosition {
     /// The state of the conversation.
     pub state: ConversationState,
     /// The results of conditions that are still valid.
@@ -29,18 +29,18 @@ pub(super) struct Position {
 }
 
 /// The result of a step.
-pub(super) enum Next {
+pub(super) enum StepOutcome {
     /// The state after the turn.
-    Turn(Box<Position>),
+    Turn(Box<ConversationPosition>),
     /// The end of the conversation: between two turns, or within a turn with this state.
     End(Box<RunEnded>, Option<Box<ConversationState>>),
 }
 
-impl Position {
+impl ConversationPosition {
     /// The state at the beginning of a conversation.
-    pub(super) fn start(world: &World) -> Self {
+    pub(super) fn from_start(world: &ExploredPlan) -> Self {
         let mut state = ConversationState::new(world.plan.clone());
-        apply(
+        apply_event(
             &mut state,
             Event::RunStarted(Box::new(RunStarted {
                 format: 1,
@@ -50,8 +50,8 @@ impl Position {
                 ensemble_digest: String::new(),
                 project_root: String::new(),
                 input: "".into(),
-                context: Context::default(),
-                inputs: Context::default(),
+                context: RunContext::default(),
+                inputs: RunContext::default(),
                 models: Vec::new(),
                 simulated: Vec::new(),
                 stubs: Default::default(),
@@ -70,67 +70,80 @@ impl Position {
     }
 
     /// Performs one step from this state, with these choices.
-    pub(super) fn step(&self, world: &World, choices: &Choices) -> (Next, StepReport) {
+    pub(super) fn perform_step(&self, world: &ExploredPlan, choices: &StepChoices) -> (StepOutcome, StepReport) {
         let plan = &world.plan;
-        let oracle = Oracle::new(world, &self.remembered, choices);
-        let decision = decide_by(plan, &self.state, &oracle);
-        let (mut remembered, assumed, sides) = oracle.finish();
-        choices.note_reached(sides);
+        let oracle = ChoosingEvaluator::new(world, &self.remembered, choices);
+        let decision = decide_with_evaluator(plan, &self.state, &oracle);
+        let (mut remembered, assumed, sides) = oracle.into_results();
+        choices.add_reached_goals(sides);
         let mut told = StepReport {
             turn: self.state.turn_count() + 1,
             assumed,
             runs: Vec::new(),
         };
         let turn = match decision {
-            Decision::StartTurn(turn) => turn,
-            Decision::End(ended) => return (Next::End(Box::new(ended), None), told),
-            Decision::Perform | Decision::FinishTurn(_) => unreachable!("no turn is open between two turns"),
+            NextDecision::StartTurn(turn) => turn,
+            NextDecision::End(ended) => return (StepOutcome::End(Box::new(ended), None), told),
+            NextDecision::Perform | NextDecision::FinishTurn(_) => unreachable!("no turn is open between two turns"),
         };
-        choices.note_reached(started(plan, &turn));
+        choices.add_reached_goals(list_start_goals(plan, &turn));
         let mut state = self.state.clone();
         told.runs = perform_turn(world, &mut state, turn, choices);
-        let next = match decide_by(plan, &state, &Oracle::new(world, &remembered, choices)) {
-            Decision::FinishTurn(finished) => {
-                apply(&mut state, Event::TurnFinished(finished));
-                remembered
-                    .retain(|claim, _| world.still_holds(*claim, &self.state, &state) && world.is_open(*claim, &state));
-                Next::Turn(Box::new(Position { state, remembered }))
+        let next = match decide_with_evaluator(plan, &state, &ChoosingEvaluator::new(world, &remembered, choices)) {
+            NextDecision::FinishTurn(finished) => {
+                apply_event(&mut state, Event::TurnFinished(finished));
+                remembered.retain(|claim, _| {
+                    world.has_same_result(*claim, &self.state, &state) && world.is_open(*claim, &state)
+                });
+                StepOutcome::Turn(Box::new(ConversationPosition { state, remembered }))
             }
-            Decision::End(ended) => Next::End(Box::new(ended), Some(Box::new(state))),
-            Decision::Perform | Decision::StartTurn(_) => unreachable!("every execution of the open turn has ended"),
+            NextDecision::End(ended) => StepOutcome::End(Box::new(ended), Some(Box::new(state))),
+            NextDecision::Perform | NextDecision::StartTurn(_) => {
+                unreachable!("every execution of the open turn has ended")
+            }
         };
         (next, told)
     }
 }
 
 /// The agents that the turn starts, and the dependencies that start them.
-fn started(plan: &Plan, turn: &TurnStarted) -> Vec<Goal> {
+fn list_start_goals(plan: &Plan, turn: &TurnStarted) -> Vec<ExplorationGoal> {
     let mut goals = Vec::new();
     for start in &turn.starts {
-        let Some(id) = plan.id(&start.agent) else { continue };
-        goals.push(Goal::Execution(id));
-        goals.extend(start.counts.iter().map(|position| Goal::Start(id, *position)));
+        let Some(id) = plan.find_agent_id(&start.agent) else {
+            continue;
+        };
+        goals.push(ExplorationGoal::Execution(id));
+        goals.extend(
+            start
+                .counts
+                .iter()
+                .map(|position| ExplorationGoal::Start(id, *position)),
+        );
     }
     goals
 }
 
 /// Performs every execution of the turn with a chosen result.
 fn perform_turn(
-    world: &World,
+    world: &ExploredPlan,
     state: &mut ConversationState,
     turn: TurnStarted,
-    choices: &Choices,
+    choices: &StepChoices,
 ) -> Vec<ExploredExecution> {
     let plan = &world.plan;
     let starts = turn.starts.clone();
     let number = turn.turn;
-    apply(state, Event::TurnStarted(turn));
-    let running: Vec<AgentId> = starts.iter().filter_map(|start| plan.id(&start.agent)).collect();
+    apply_event(state, Event::TurnStarted(turn));
+    let running: Vec<AgentId> = starts
+        .iter()
+        .filter_map(|start| plan.find_agent_id(&start.agent))
+        .collect();
     let mut budget = plan.ensemble().limits.max_total_tokens;
     let mut runs = Vec::with_capacity(starts.len());
     for (start, id) in starts.iter().zip(&running) {
         let agent = plan.agent(*id);
-        let result = choices.result(&start.agent, world.results(*id));
+        let result = choices.choose_result(&start.agent, world.possible_results(*id));
         let mut ran = ExploredExecution {
             agent: start.agent.clone(),
             execution: start.execution,
@@ -138,39 +151,44 @@ fn perform_turn(
             requests: None,
             spends_budget: false,
         };
-        if result == ExecutionResult::Succeeded && may_request(agent) {
-            ran.requests = requested(plan, state, &running, choices);
+        if result == ExecutionResult::Succeeded && can_request(agent) {
+            ran.requests = choose_request(plan, state, &running, choices);
         }
         if result != ExecutionResult::Unanswered && budget.is_some() && costs_tokens(agent) {
-            ran.spends_budget = choices.choose(2) == 1;
+            ran.spends_budget = choices.choose_option(2) == 1;
         }
         let tokens = if ran.spends_budget { budget.take() } else { None };
-        apply(state, result_event(number, start, &ran, tokens));
+        apply_event(state, result_event(number, start, &ran, tokens));
         runs.push(ran);
     }
     runs
 }
 
 /// Chooses no request, or a request for one of the agents that may run again.
-fn requested(plan: &Plan, state: &ConversationState, running: &[AgentId], choices: &Choices) -> Option<Arc<str>> {
+fn choose_request(
+    plan: &Plan,
+    state: &ConversationState,
+    running: &[AgentId],
+    choices: &StepChoices,
+) -> Option<Arc<str>> {
     let may_run_again = |id: &AgentId| {
         let runs_now = u32::from(running.contains(id));
-        state.agent(*id).executions() + runs_now < plan.agent(*id).conversation.max_turns.get()
+        state.agent_state(*id).executions() + runs_now < plan.agent(*id).conversation.max_turns.get()
     };
-    let targets: Vec<AgentId> = plan.ids().filter(may_run_again).collect();
-    match choices.choose(targets.len() + 1) {
+    let targets: Vec<AgentId> = plan.agent_ids().filter(may_run_again).collect();
+    match choices.choose_option(targets.len() + 1) {
         0 => None,
-        option => targets.get(option - 1).map(|id| plan.name(*id).clone()),
+        option => targets.get(option - 1).map(|id| plan.agent_name(*id).clone()),
     }
 }
 
-fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Option<u64>) -> Event {
+fn result_event(turn: u32, start: &AgentStart, ran: &ExploredExecution, tokens: Option<u64>) -> Event {
     if ran.result == ExecutionResult::Unanswered {
         return Event::InputRequested(InputRequested {
             turn,
             agent: start.agent.clone(),
             execution: start.execution,
-            question: Question::new("", Vec::new()),
+            question: OperatorQuestion::new("", Vec::new()),
             address: RequestAddress::default(),
             digest: RequestDigest::default(),
             inner_execution: None,
@@ -186,13 +204,13 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
         execution: start.execution,
         attempt: 1,
         end: match ran.result {
-            ExecutionResult::Failed => ExecutionEnd::Failed(Failure::new(FailureKind::Reported, "as assumed")),
+            ExecutionResult::Failed => ExecutionEnd::Failed(ExecutionFailure::new(FailureKind::Reported, "as assumed")),
             _ => ExecutionEnd::Succeeded(Arc::new(output)),
         },
         execution_time: 0.0,
-        usage: tokens.map(|tokens| Usage {
+        usage: tokens.map(|tokens| ModelUsage {
             input_tokens: tokens,
-            ..Usage::default()
+            ..ModelUsage::default()
         }),
         stderr: String::new(),
         warnings: Vec::new(),
@@ -204,21 +222,21 @@ fn result_event(turn: u32, start: &Start, ran: &ExploredExecution, tokens: Optio
 }
 
 /// Returns whether an output of the agent can request other agents. Parts cannot.
-pub(super) fn may_request(agent: &Agent) -> bool {
+pub(super) fn can_request(agent: &Agent) -> bool {
     agent.conversation.triggers_conversation && agent.for_each.is_none()
 }
 
 fn costs_tokens(agent: &Agent) -> bool {
     match &agent.kind {
         AgentKind::Llm(_) | AgentKind::Ensemble { .. } => true,
-        AgentKind::Input(input) => matches!(input.responses, Some(Responses::Profile(_))),
+        AgentKind::Input(input) => matches!(input.responses, Some(PreparedResponses::Profile(_))),
         AgentKind::Script { .. } | AgentKind::Tool { .. } => false,
     }
 }
 
-fn apply(state: &mut ConversationState, event: Event) {
+fn apply_event(state: &mut ConversationState, event: Event) {
     let seq = state.next_seq();
     let at = DateTime::<Utc>::UNIX_EPOCH;
-    let applied = state.apply(&Record { seq, at, event });
+    let applied = state.apply_record(&Record { seq, at, event });
     applied.expect("steps are legal");
 }

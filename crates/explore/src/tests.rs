@@ -4,13 +4,16 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::{Budget, End, ExecutionResult, Exploration, StepReport, Stopped, explore, explore_while};
+use super::{
+    ExecutionResult, Exploration, ExplorationBudget, ExplorationLimit, PossibleEnd, StepReport, explore_plan,
+    explore_while,
+};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::random_conversations::plan_of;
 
 fn found(text: &str) -> Exploration {
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{text}")));
-    let found = explore(&plan, Budget::of_states(5_000));
+    let found = explore_plan(&plan, ExplorationBudget::with_max_states(5_000));
     assert!(found.coverage.is_complete(), "{:?}", found.coverage);
     found
 }
@@ -25,7 +28,7 @@ fn ends(found: &Exploration) -> Vec<String> {
     found.ends.iter().map(end).collect()
 }
 
-fn end(end: &End) -> String {
+fn end(end: &PossibleEnd) -> String {
     let turns = end.path.iter().filter(|told| !told.runs.is_empty());
     let turns: Vec<String> = turns.map(turn).collect();
     let missing: Vec<&str> = end.not_run.iter().map(|one| &*one.agent).collect();
@@ -517,24 +520,24 @@ fn it_says_when_it_gives_up_and_what_it_has_seen() {
     let many: String = all.iter().map(|name| agent(name, "")).collect();
     let many = many + &*agent("z", &format!(", depends_on: [{}]", all.join(", ")));
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{many}")));
-    let cut = explore(&plan, Budget::of_states(1_000_000)).coverage;
+    let cut = explore_plan(&plan, ExplorationBudget::with_max_states(1_000_000)).coverage;
     assert_eq!((cut.cut, cut.stopped_by, cut.is_complete()), (1, None, false));
     // Steps are counted, too: sixteen for each state of the budget.
-    let few = explore(&plan, Budget::of_states(2)).coverage;
+    let few = explore_plan(&plan, ExplorationBudget::with_max_states(2)).coverage;
     assert_eq!((few.steps, few.complete_below, few.is_complete()), (32, Some(0), false));
-    assert_eq!(few.stopped_by, Some(Stopped::States));
+    assert_eq!(few.stopped_by, Some(ExplorationLimit::States));
     let chain: String = agent("a0", "")
         + &*(1..9)
             .map(|at| agent(&format!("a{at}"), &format!(", depends_on: [a{}]", at - 1)))
             .collect::<String>();
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{chain}")));
-    let found = explore(&plan, Budget::of_states(7));
+    let found = explore_plan(&plan, ExplorationBudget::with_max_states(7));
     assert_eq!((found.coverage.states, found.coverage.complete_below), (7, Some(4)));
     assert_eq!(found.turns, 4);
     let steps = Cell::new(0);
     let has_time = || steps.replace(steps.get() + 1) < 5;
-    let found = explore_while(&plan, Budget::of_states(1_000), &has_time).coverage;
-    assert_eq!((found.steps, found.stopped_by), (5, Some(Stopped::Time)));
+    let found = explore_while(&plan, ExplorationBudget::with_max_states(1_000), &has_time).coverage;
+    assert_eq!((found.steps, found.stopped_by), (5, Some(ExplorationLimit::Time)));
     assert!(!found.is_complete());
 }
 
@@ -545,7 +548,7 @@ fn what_is_proven_without_the_walk_holds_after_giving_up() {
         + &*agent("c", ", depends_on: [a], conversation: {max_turns: 9}")
         + "conversation_limits: {max_total_turns: 4}\n";
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{text}")));
-    let found = explore(&plan, Budget::of_states(1));
+    let found = explore_plan(&plan, ExplorationBudget::with_max_states(1));
     assert!(!found.coverage.is_complete());
     let bounds: Vec<u64> = found.agents.iter().map(|one| one.bound).collect();
     assert_eq!(bounds[1], 0);

@@ -5,14 +5,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::choices::{Choices, Row, Rows};
-use super::goal::Goal;
-use super::key::key;
-use super::oracle::World;
+use super::choices::{ChoiceRows, Row, StepChoices};
+use super::goal::ExplorationGoal;
+use super::key::compute_state_key;
+use super::oracle::ExploredPlan;
 use super::report::StepReport;
-use super::step::{Next, Position, may_request};
+use super::step::{ConversationPosition, StepOutcome, can_request};
 use super::{
-    AgentSummary, Budget, Coverage, End, Exploration, STEPS_FROM_ONE_STATE, STEPS_PER_STATE, Stopped, UnexploredOutcome,
+    AgentSummary, Exploration, ExplorationBudget, ExplorationCoverage, ExplorationLimit, PossibleEnd,
+    STEPS_FROM_ONE_STATE, STEPS_PER_STATE, UnexploredOutcome,
 };
 use ensemble_core::conversation::{CompletionReason, ConversationState, RunEnded};
 use ensemble_language::plan::{AgentId, Plan};
@@ -24,43 +25,43 @@ pub(super) type StateId = usize;
 const MOST_POSITIONS: usize = 250;
 
 /// The state of the walk.
-pub(super) struct Walk<'w> {
-    world: &'w World,
-    budget: Budget<'w>,
+pub(super) struct StateWalk<'w> {
+    world: &'w ExploredPlan,
+    budget: ExplorationBudget<'w>,
     has_time: &'w dyn Fn() -> bool,
     ids: HashMap<Box<[u8]>, StateId>,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<StateArrival>,
     /// The states to examine, by the number of executions on the path to them.
-    ahead: BTreeMap<u32, Vec<(StateId, Option<Position>)>>,
+    pending_states: BTreeMap<u32, Vec<(StateId, Option<ConversationPosition>)>>,
     /// The number of positions in `ahead`.
-    kept: usize,
-    pub ends: BTreeMap<Class, Candidate>,
-    most: Vec<u32>,
+    pending_positions: usize,
+    pub ends: BTreeMap<EndClass, EndCandidate>,
+    most_executions: Vec<u32>,
     left_out: Vec<Option<String>>,
     /// For each agent, the highest number of turns after which it has not run, and the state.
     pub longest_without: Vec<Option<(u32, StateId)>>,
     pub turns: u32,
     pub executions: u32,
-    pub coverage: Coverage,
+    pub coverage: ExplorationCoverage,
     /// Whether in some state all ready agents would have waited for each other.
     pub has_everyone_waited: bool,
     /// What is reached, each with the first step that reaches it.
-    reached: BTreeMap<Goal, Candidate>,
+    reached_goals: BTreeMap<ExplorationGoal, EndCandidate>,
     /// What the walk looks for; it ends when it has found all. `None`: everything.
-    sought: Option<BTreeSet<Goal>>,
+    sought: Option<BTreeSet<ExplorationGoal>>,
 }
 
 /// The path to a state.
-struct Arrival {
+struct StateArrival {
     /// The previous state on a shortest path, and the choices that lead from there; `None` for the initial state.
-    before: Option<(StateId, Row)>,
+    predecessor: Option<(StateId, Row)>,
     fewest_turns: u32,
     most_turns: u32,
 }
 
 /// The class of an end. One end of each class is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Class {
+pub(super) struct EndClass {
     /// The order of the report, from a normal end to the most serious one.
     reason: Reverse<CompletionReason>,
     /// For `completed`: whether an agent never ran.
@@ -69,9 +70,9 @@ pub(super) struct Class {
     pub after_failure: bool,
 }
 
-impl Class {
+impl EndClass {
     /// The class of an end of a conversation.
-    pub(super) fn of(reason: CompletionReason, left_out: bool, failed: bool) -> Self {
+    pub(super) fn new(reason: CompletionReason, left_out: bool, failed: bool) -> Self {
         let left_out = left_out && reason == CompletionReason::Completed;
         Self {
             reason: Reverse(reason),
@@ -80,8 +81,8 @@ impl Class {
         }
     }
 
-    pub(super) fn of_whole(end: &End) -> Self {
-        Self::of(end.reason, !end.not_run.is_empty(), end.after_failure)
+    pub(super) fn from_end(end: &PossibleEnd) -> Self {
+        Self::new(end.reason, !end.not_run.is_empty(), end.after_failure)
     }
 
     pub(super) fn reason(self) -> CompletionReason {
@@ -90,38 +91,38 @@ impl Class {
 }
 
 /// A shortest path to an end.
-pub(super) struct Candidate {
+pub(super) struct EndCandidate {
     pub turns: u32,
     from: StateId,
     choices: Row,
 }
 
-impl<'w> Walk<'w> {
+impl<'w> StateWalk<'w> {
     /// Before the first step.
-    pub(super) fn new(world: &'w World, budget: Budget<'w>, has_time: &'w dyn Fn() -> bool) -> Self {
-        let start = Position::start(world);
+    pub(super) fn new(world: &'w ExploredPlan, budget: ExplorationBudget<'w>, has_time: &'w dyn Fn() -> bool) -> Self {
+        let start = ConversationPosition::from_start(world);
         Self {
             world,
             budget,
             has_time,
-            ids: HashMap::from([(key(world, &start.state, &start.remembered), 0)]),
-            arrivals: vec![Arrival {
-                before: None,
+            ids: HashMap::from([(compute_state_key(world, &start.state, &start.remembered), 0)]),
+            arrivals: vec![StateArrival {
+                predecessor: None,
                 fewest_turns: 0,
                 most_turns: 0,
             }],
-            ahead: BTreeMap::from([(0, vec![(0, Some(start))])]),
-            kept: 1,
+            pending_states: BTreeMap::from([(0, vec![(0, Some(start))])]),
+            pending_positions: 1,
             ends: BTreeMap::new(),
-            most: vec![0; world.plan.len()],
+            most_executions: vec![0; world.plan.len()],
             left_out: vec![None; world.plan.len()],
             longest_without: vec![None; world.plan.len()],
             has_everyone_waited: false,
-            reached: BTreeMap::new(),
+            reached_goals: BTreeMap::new(),
             sought: None,
             turns: 0,
             executions: 0,
-            coverage: Coverage {
+            coverage: ExplorationCoverage {
                 states: 0,
                 steps: 0,
                 parts: 1,
@@ -133,17 +134,17 @@ impl<'w> Walk<'w> {
     }
 
     /// Continues until everything was examined or a limit is reached.
-    pub(super) fn go(&mut self) {
-        while let Some((executions, states)) = self.ahead.pop_first() {
+    pub(super) fn walk_until_limit(&mut self) {
+        while let Some((executions, states)) = self.pending_states.pop_first() {
             for (id, position) in states {
-                if self.has_found_all() {
+                if self.has_reached_goals() {
                     return;
                 }
-                self.kept -= usize::from(position.is_some());
-                let Some(position) = position.or_else(|| self.position_at(id)) else {
+                self.pending_positions -= usize::from(position.is_some());
+                let Some(position) = position.or_else(|| self.replay_to(id)) else {
                     continue;
                 };
-                if let Err(limit) = self.look_around(id, &position) {
+                if let Err(limit) = self.try_steps(id, &position) {
                     self.coverage.stopped_by = Some(limit);
                     self.coverage.complete_below = Some(executions);
                     return;
@@ -153,111 +154,111 @@ impl<'w> Walk<'w> {
     }
 
     /// Tries every step from this state, or the first ones if there are very many.
-    fn look_around(&mut self, from: StateId, position: &Position) -> Result<(), Stopped> {
+    fn try_steps(&mut self, from: StateId, position: &ConversationPosition) -> Result<(), ExplorationLimit> {
         if self.coverage.states >= self.budget.states {
-            return Err(Stopped::States);
+            return Err(ExplorationLimit::States);
         }
         self.coverage.states += 1;
         let allowed = self.budget.states.saturating_mul(STEPS_PER_STATE);
-        let mut rows = Rows::new();
+        let mut rows = ChoiceRows::new();
         for steps in 0.. {
             let Some(choices) = rows.next() else { break };
             if self.coverage.steps >= allowed {
-                return Err(Stopped::States);
+                return Err(ExplorationLimit::States);
             }
             if !(self.has_time)() {
-                return Err(Stopped::Time);
+                return Err(ExplorationLimit::Time);
             }
             if steps == STEPS_FROM_ONE_STATE {
                 self.coverage.cut += 1;
                 break;
             }
             self.coverage.steps += 1;
-            let (next, _) = position.step(self.world, &choices);
-            rows.gone(&choices);
+            let (next, _) = position.perform_step(self.world, &choices);
+            rows.mark_tried(&choices);
             self.has_everyone_waited |= choices.has_everyone_waited();
-            self.note_reached(from, &choices);
+            self.add_reached_goals(from, &choices);
             match next {
-                Next::Turn(next) => self.arrive(from, *next, &choices),
-                Next::End(ended, inside) => {
-                    self.end(from, &ended, inside.as_deref().unwrap_or(&position.state), &choices);
+                StepOutcome::Turn(next) => self.add_arrival(from, *next, &choices),
+                StepOutcome::End(ended, inside) => {
+                    self.add_end(from, &ended, inside.as_deref().unwrap_or(&position.state), &choices);
                 }
             }
         }
         Ok(())
     }
 
-    fn note_reached(&mut self, from: StateId, choices: &Choices) {
-        for goal in choices.reached() {
+    fn add_reached_goals(&mut self, from: StateId, choices: &StepChoices) {
+        for goal in choices.reached_goals() {
             let turns = self.arrivals[from].fewest_turns;
-            if self.reached.get(&goal).is_none_or(|known| turns < known.turns) {
-                let choices = choices.taken();
-                self.reached.insert(goal, Candidate { turns, from, choices });
+            if self.reached_goals.get(&goal).is_none_or(|known| turns < known.turns) {
+                let choices = choices.taken_options();
+                self.reached_goals.insert(goal, EndCandidate { turns, from, choices });
             }
         }
     }
 
     /// Returns whether everything was found that the walk looks for.
-    fn has_found_all(&self) -> bool {
-        let is_found = |goal: &Goal| match goal {
-            Goal::Outcome(reason) => self.ends.keys().any(|class| class.reason() == *reason),
-            other => self.reached.contains_key(other),
+    fn has_reached_goals(&self) -> bool {
+        let is_found = |goal: &ExplorationGoal| match goal {
+            ExplorationGoal::Outcome(reason) => self.ends.keys().any(|class| class.reason() == *reason),
+            other => self.reached_goals.contains_key(other),
         };
         self.sought.as_ref().is_some_and(|sought| sought.iter().all(is_found))
     }
 
     /// Ends when these are found.
-    pub(super) fn seek(&mut self, goals: BTreeSet<Goal>) {
+    pub(super) fn set_goals(&mut self, goals: BTreeSet<ExplorationGoal>) {
         self.sought = Some(goals);
     }
 
     /// Iterates over the reached goals, without the outcomes.
-    pub(super) fn reached(&self) -> impl Iterator<Item = Goal> {
-        self.reached.keys().copied()
+    pub(super) fn reached_goals(&self) -> impl Iterator<Item = ExplorationGoal> {
+        self.reached_goals.keys().copied()
     }
 
     /// A conversation that reaches this, to its end.
-    pub(super) fn example(&self, goal: Goal) -> Option<End> {
+    pub(super) fn find_example(&self, goal: ExplorationGoal) -> Option<PossibleEnd> {
         match goal {
-            Goal::Outcome(reason) => {
+            ExplorationGoal::Outcome(reason) => {
                 let mut ends = self.ends.iter().filter(|(class, _)| class.reason() == reason);
-                ends.next().and_then(|(_, end)| self.tell(end))
+                ends.next().and_then(|(_, end)| self.replay_path(end))
             }
-            other => self.tell(self.reached.get(&other)?),
+            other => self.replay_path(self.reached_goals.get(&other)?),
         }
     }
 
-    fn arrive(&mut self, from: StateId, position: Position, choices: &Choices) {
+    fn add_arrival(&mut self, from: StateId, position: ConversationPosition, choices: &StepChoices) {
         let (fewest, most) = (self.arrivals[from].fewest_turns + 1, self.arrivals[from].most_turns + 1);
         // Turns that were started count, even if the budget ends before they end.
         self.turns = self.turns.max(most);
-        let key = key(self.world, &position.state, &position.remembered);
+        let key = compute_state_key(self.world, &position.state, &position.remembered);
         if let Some(known) = self.ids.get(&key) {
             let arrival = &mut self.arrivals[*known];
             arrival.most_turns = arrival.most_turns.max(most);
             if fewest < arrival.fewest_turns {
                 arrival.fewest_turns = fewest;
-                arrival.before = Some((from, choices.taken()));
+                arrival.predecessor = Some((from, choices.taken_options()));
             }
             return;
         }
         let id = self.arrivals.len();
         self.ids.insert(key, id);
-        self.arrivals.push(Arrival {
-            before: Some((from, choices.taken())),
+        self.arrivals.push(StateArrival {
+            predecessor: Some((from, choices.taken_options())),
             fewest_turns: fewest,
             most_turns: most,
         });
         let executions = self.note_executions(&position.state);
-        self.note_who_has_not_run(&position.state, fewest, id);
-        let position = (self.kept < MOST_POSITIONS).then_some(position);
-        self.kept += usize::from(position.is_some());
-        self.ahead.entry(executions).or_default().push((id, position));
+        self.note_agents_not_run(&position.state, fewest, id);
+        let position = (self.pending_positions < MOST_POSITIONS).then_some(position);
+        self.pending_positions += usize::from(position.is_some());
+        self.pending_states.entry(executions).or_default().push((id, position));
     }
 
     fn note_executions(&mut self, state: &ConversationState) -> u32 {
         let mut all = 0;
-        for (id, most) in self.world.plan.ids().zip(&mut self.most) {
+        for (id, most) in self.world.plan.agent_ids().zip(&mut self.most_executions) {
             let count = state.execution_count(id);
             *most = (*most).max(count);
             all += count;
@@ -266,63 +267,63 @@ impl<'w> Walk<'w> {
         all
     }
 
-    fn note_who_has_not_run(&mut self, state: &ConversationState, turns: u32, at: StateId) {
-        for (id, longest) in self.world.plan.ids().zip(&mut self.longest_without) {
+    fn note_agents_not_run(&mut self, state: &ConversationState, turns: u32, at: StateId) {
+        for (id, longest) in self.world.plan.agent_ids().zip(&mut self.longest_without) {
             if state.execution_count(id) == 0 && longest.is_none_or(|(known, _)| known < turns) {
                 *longest = Some((turns, at));
             }
         }
     }
 
-    fn end(&mut self, from: StateId, ended: &RunEnded, state: &ConversationState, choices: &Choices) {
+    fn add_end(&mut self, from: StateId, ended: &RunEnded, state: &ConversationState, choices: &StepChoices) {
         self.note_executions(state);
         let plan = &self.world.plan;
         for not_run in &ended.not_run {
-            if let Some(id) = plan.id(&not_run.agent) {
+            if let Some(id) = plan.find_agent_id(&not_run.agent) {
                 self.left_out[id.index()].get_or_insert_with(|| not_run.reason.clone());
             }
         }
         let (left_out, failed) = (!ended.not_run.is_empty(), has_failed(plan, state));
         let class = match self.world.tells_turns {
             // A part: beside the others, the whole may be of another class.
-            true => Class {
+            true => EndClass {
                 reason: Reverse(ended.completion_reason),
                 left_out,
                 after_failure: failed,
             },
-            false => Class::of(ended.completion_reason, left_out, failed),
+            false => EndClass::new(ended.completion_reason, left_out, failed),
         };
         let turns = self.arrivals[from].fewest_turns;
         if self.ends.get(&class).is_none_or(|known| turns < known.turns) {
-            let choices = choices.taken();
-            self.ends.insert(class, Candidate { turns, from, choices });
+            let choices = choices.taken_options();
+            self.ends.insert(class, EndCandidate { turns, from, choices });
         }
     }
 
     /// The result, with the shortest paths from the beginning.
-    pub(super) fn found(self, besides: Vec<UnexploredOutcome>) -> Exploration {
+    pub(super) fn into_exploration(self, besides: Vec<UnexploredOutcome>) -> Exploration {
         let plan = &self.world.plan;
-        let ends = self.ends.values().filter_map(|end| self.tell(end)).collect();
+        let ends = self.ends.values().filter_map(|end| self.replay_path(end)).collect();
         Exploration {
             turns: self.turns,
             executions: self.executions,
             turns_bound: 0,
             executions_bound: 0,
-            agents: self.summaries().collect(),
+            agents: self.summarize_agents().collect(),
             ends,
             besides,
-            requests: plan.ids().any(|id| may_request(plan.agent(id))),
+            requests: plan.agent_ids().any(|id| can_request(plan.agent(id))),
             coverage: self.coverage.clone(),
-            reached: self.reached().collect(),
+            reached: self.reached_goals().collect(),
         }
     }
 
     /// The agents, in declaration order.
-    pub(super) fn summaries(&self) -> impl Iterator<Item = AgentSummary> {
+    pub(super) fn summarize_agents(&self) -> impl Iterator<Item = AgentSummary> {
         let plan = &self.world.plan;
-        plan.ids().map(|id| AgentSummary {
-            agent: plan.name(id).clone(),
-            most: self.most[id.index()],
+        plan.agent_ids().map(|id| AgentSummary {
+            agent: plan.agent_name(id).clone(),
+            most: self.most_executions[id.index()],
             bound: 0,
             limit: plan.agent(id).conversation.max_turns.get(),
             left_out: self.left_out[id.index()].clone(),
@@ -330,14 +331,14 @@ impl<'w> Walk<'w> {
     }
 
     /// The number of the agent with this name.
-    pub(super) fn id(&self, agent: &str) -> Option<AgentId> {
-        self.world.plan.id(agent)
+    pub(super) fn agent_id(&self, agent: &str) -> Option<AgentId> {
+        self.world.plan.find_agent_id(agent)
     }
 
     /// The choices on a shortest path to this state.
-    fn rows_to(&self, mut at: StateId) -> Vec<Row> {
+    fn choices_to(&self, mut at: StateId) -> Vec<Row> {
         let mut rows = Vec::new();
-        while let Some((before, choices)) = &self.arrivals[at].before {
+        while let Some((before, choices)) = &self.arrivals[at].predecessor {
             rows.push(choices.clone());
             at = *before;
         }
@@ -346,10 +347,11 @@ impl<'w> Walk<'w> {
     }
 
     /// The position to which a shortest path to this state leads.
-    fn position_at(&self, state: StateId) -> Option<Position> {
-        let mut position = Position::start(self.world);
-        for row in self.rows_to(state) {
-            let Next::Turn(next) = position.step(self.world, &Choices::prescribed(row)).0 else {
+    fn replay_to(&self, state: StateId) -> Option<ConversationPosition> {
+        let mut position = ConversationPosition::from_start(self.world);
+        for row in self.choices_to(state) {
+            let StepOutcome::Turn(next) = position.perform_step(self.world, &StepChoices::from_prescribed(row)).0
+            else {
                 return None;
             };
             position = *next;
@@ -359,47 +361,47 @@ impl<'w> Walk<'w> {
 
     /// The steps on a shortest path to this state.
     pub(super) fn path_to(&self, state: StateId) -> Vec<StepReport> {
-        let mut position = Position::start(self.world);
+        let mut position = ConversationPosition::from_start(self.world);
         let mut path = Vec::new();
-        for row in self.rows_to(state) {
-            let (next, told) = position.step(self.world, &Choices::prescribed(row));
+        for row in self.choices_to(state) {
+            let (next, told) = position.perform_step(self.world, &StepChoices::from_prescribed(row));
             path.push(told);
-            let Next::Turn(next) = next else { break };
+            let StepOutcome::Turn(next) = next else { break };
             position = *next;
         }
         path
     }
 
     /// Performs the steps of the path once more from the beginning.
-    pub(super) fn tell(&self, end: &Candidate) -> Option<End> {
-        let mut rows = self.rows_to(end.from);
+    pub(super) fn replay_path(&self, end: &EndCandidate) -> Option<PossibleEnd> {
+        let mut rows = self.choices_to(end.from);
         rows.push(end.choices.clone());
-        let mut position = Position::start(self.world);
+        let mut position = ConversationPosition::from_start(self.world);
         let mut path: Vec<StepReport> = Vec::with_capacity(rows.len());
         for row in rows {
-            let (next, told) = position.step(self.world, &Choices::prescribed(row));
+            let (next, told) = position.perform_step(self.world, &StepChoices::from_prescribed(row));
             path.push(told);
             match next {
-                Next::Turn(next) => position = *next,
-                Next::End(ended, inside) => {
+                StepOutcome::Turn(next) => position = *next,
+                StepOutcome::End(ended, inside) => {
                     let state = inside.as_deref().unwrap_or(&position.state);
-                    return Some(finished(&self.world.plan, *ended, state, path));
+                    return Some(build_end(&self.world.plan, *ended, state, path));
                 }
             }
         }
-        self.to_end(position, path)
+        self.continue_to_end(position, path)
     }
 
     /// Goes on from here with the default options.
-    fn to_end(&self, mut position: Position, mut path: Vec<StepReport>) -> Option<End> {
+    fn continue_to_end(&self, mut position: ConversationPosition, mut path: Vec<StepReport>) -> Option<PossibleEnd> {
         loop {
-            let (next, told) = position.step(self.world, &Choices::prescribed(Row::default()));
+            let (next, told) = position.perform_step(self.world, &StepChoices::from_prescribed(Row::default()));
             path.push(told);
             match next {
-                Next::Turn(next) => position = *next,
-                Next::End(ended, inside) => {
+                StepOutcome::Turn(next) => position = *next,
+                StepOutcome::End(ended, inside) => {
                     let state = inside.as_deref().unwrap_or(&position.state);
-                    return Some(finished(&self.world.plan, *ended, state, path));
+                    return Some(build_end(&self.world.plan, *ended, state, path));
                 }
             }
         }
@@ -407,14 +409,19 @@ impl<'w> Walk<'w> {
 }
 
 /// The end, with the path to it.
-pub(super) fn finished(plan: &Arc<Plan>, ended: RunEnded, state: &ConversationState, mut path: Vec<StepReport>) -> End {
+pub(super) fn build_end(
+    plan: &Arc<Plan>,
+    ended: RunEnded,
+    state: &ConversationState,
+    mut path: Vec<StepReport>,
+) -> PossibleEnd {
     if path
         .last()
         .is_some_and(|last| last.runs.is_empty() && last.assumed.is_empty())
     {
         path.pop();
     }
-    End {
+    PossibleEnd {
         reason: ended.completion_reason,
         detail: ended.detail,
         not_run: ended.not_run,
@@ -425,5 +432,5 @@ pub(super) fn finished(plan: &Arc<Plan>, ended: RunEnded, state: &ConversationSt
 }
 
 fn has_failed(plan: &Plan, state: &ConversationState) -> bool {
-    plan.ids().any(|id| state.agent(id).latest_failed())
+    plan.agent_ids().any(|id| state.agent_state(id).has_failed_last())
 }

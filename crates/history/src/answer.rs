@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Returns the agents that speak for the ensemble: agents to whose outputs no other agent listens, except by feedback.
 /// An input agent does not speak: its output is the text of a person.
-pub fn speakers(ensemble: &Ensemble) -> impl Iterator<Item = &Agent> {
+pub fn speaking_agents(ensemble: &Ensemble) -> impl Iterator<Item = &Agent> {
     let dependencies = ensemble.agents.iter().flat_map(|agent| &agent.dependencies);
     let read: HashSet<&Arc<str>> = dependencies
         .filter(|dependency| !dependency.feedback)
@@ -26,13 +26,15 @@ pub fn is_person(agent: &Agent) -> bool {
 
 /// Returns the answer of a run: the declared result; otherwise the latest successful output of an agent that speaks for
 /// the ensemble; otherwise the latest successful output. `None` if no execution succeeded.
-pub fn answer(state: &ConversationState) -> Option<Arc<Value>> {
+pub fn find_run_answer(state: &ConversationState) -> Option<Arc<Value>> {
     if let Some(result) = state.run_value() {
         return Some(Arc::new(json!(result.value)));
     }
-    let speaking: HashSet<&Arc<str>> = speakers(state.plan().ensemble()).map(|agent| &agent.name).collect();
+    let speaking: HashSet<&Arc<str>> = speaking_agents(state.plan().ensemble())
+        .map(|agent| &agent.name)
+        .collect();
     let (mut latest, mut spoken) = (None, None);
-    for entry in state.history().filter(|entry| entry.success()) {
+    for entry in state.list_executions().filter(|entry| entry.is_success()) {
         let output = entry.output_data();
         if speaking.contains(&entry.agent_name) {
             spoken = Some(output.clone());

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
-    AttemptFailed, Event, ExecutionFinished, InputRequested, PartEnded, ToolCallEnded, Within,
+    AttemptFailed, AttemptScope, Event, ExecutionFinished, InputRequested, PartEnded, ToolCallEnded,
 };
 use ensemble_core::request::PendingRequest;
-use ensemble_language::data::Usage;
+use ensemble_language::data::ModelUsage;
 
 use crate::totals::AgentTotals;
 
@@ -29,9 +29,9 @@ pub struct ExecutionAccount {
     /// The totals of what ended. `executions` is 1 if the execution has ended.
     ended: AgentTotals,
     /// The usage recorded inside the attempt that has not ended.
-    inside: BTreeMap<InsideKey, Usage>,
+    inside: BTreeMap<InsideKey, ModelUsage>,
     /// The usage in the records of parts, which `ended` contains.
-    of_parts: Usage,
+    of_parts: ModelUsage,
     /// When the attempt that has not ended started.
     attempt_started: Option<DateTime<Utc>>,
 }
@@ -47,7 +47,7 @@ impl ExecutionAccount {
                 ..AgentTotals::default()
             },
             inside: BTreeMap::new(),
-            of_parts: Usage::default(),
+            of_parts: ModelUsage::default(),
             attempt_started: None,
         }
     }
@@ -58,29 +58,29 @@ impl ExecutionAccount {
     }
 
     /// Returns the totals until now, with the usage of the attempt that has not ended.
-    pub fn totals(&self) -> AgentTotals {
+    pub fn current_totals(&self) -> AgentTotals {
         AgentTotals {
-            usage: self.ended.usage + self.inside_usage(),
+            usage: self.ended.usage + self.inner_usage(),
             ..self.ended
         }
     }
 
     /// Returns the usage until now that is not in the records of parts.
-    pub fn usage_without_parts(&self) -> Usage {
-        self.totals().usage.since(self.of_parts)
+    pub fn usage_without_parts(&self) -> ModelUsage {
+        self.current_totals().usage.subtract_earlier(self.of_parts)
     }
 
     /// Applies an event of this execution.
-    pub fn apply(&mut self, event: &Event, at: DateTime<Utc>) {
+    pub fn apply_event(&mut self, event: &Event, at: DateTime<Utc>) {
         match event {
             Event::ExecutionStarted(_) => self.start_attempt(at),
-            Event::ReplyReceived(event) => self.spend_inside(&event.within, event.usage),
-            Event::RequestStopped(event) => self.spend_inside(&event.within, event.usage),
-            Event::ToolCallEnded(event) => self.end_call(event),
+            Event::ReplyReceived(event) => self.add_inner_usage(&event.within, event.usage),
+            Event::RequestStopped(event) => self.add_inner_usage(&event.within, event.usage),
+            Event::ToolCallEnded(event) => self.add_ended_call(event),
             Event::AttemptFailed(event) => self.fail_attempt(event, at),
-            Event::PartEnded(event) => self.end_part(event),
+            Event::PartEnded(event) => self.add_ended_part(event),
             Event::ExecutionFinished(event) => self.finish(event),
-            Event::InputRequested(event) => self.ask(event, at),
+            Event::InputRequested(event) => self.add_question(event, at),
             _ => {}
         }
     }
@@ -93,7 +93,7 @@ impl ExecutionAccount {
     }
 
     /// Resumes the execution in another process. `repeats`: the execution has ended and starts again.
-    pub fn resume(&mut self, repeats: bool) {
+    pub fn resume_execution(&mut self, repeats: bool) {
         self.attempt_started = None;
         self.requests.clear();
         if repeats && self.is_finished() {
@@ -110,7 +110,7 @@ impl ExecutionAccount {
 
     /// Starts an attempt. The usage of an attempt that was cut short is settled.
     fn start_attempt(&mut self, at: DateTime<Utc>) {
-        self.settle_inside();
+        self.settle_inner_usage();
         self.requests.clear();
         self.ended.attempts += 1;
         self.attempt_started = Some(at);
@@ -119,22 +119,22 @@ impl ExecutionAccount {
     fn fail_attempt(&mut self, event: &AttemptFailed, at: DateTime<Utc>) {
         self.stop_attempt(at);
         self.inside.clear();
-        self.spend(event.usage);
+        self.add_usage(event.usage);
     }
 
-    fn end_part(&mut self, event: &PartEnded) {
+    fn add_ended_part(&mut self, event: &PartEnded) {
         self.inside.retain(|(part, _), _| part.as_ref() != Some(&event.key));
         self.of_parts = self.of_parts + event.usage.unwrap_or_default();
-        self.spend(event.usage);
+        self.add_usage(event.usage);
         if event.is_final() {
-            self.ended.parts.ended += 1;
-            self.ended.parts.failed += usize::from(event.failure().is_some());
+            self.ended.parts.ended_parts += 1;
+            self.ended.parts.failed_parts += usize::from(event.failure().is_some());
         }
     }
 
     fn finish(&mut self, event: &ExecutionFinished) {
         self.inside.clear();
-        self.spend(event.usage);
+        self.add_usage(event.usage);
         self.requests.clear();
         self.attempt_started = None;
         self.ended.executions = 1;
@@ -143,7 +143,7 @@ impl ExecutionAccount {
     }
 
     /// An attempt that only asks a question is not counted: its answer starts the attempt again.
-    fn ask(&mut self, event: &InputRequested, at: DateTime<Utc>) {
+    fn add_question(&mut self, event: &InputRequested, at: DateTime<Utc>) {
         if self.attempt_started.is_some() {
             self.stop_attempt(at);
             self.ended.attempts = self.ended.attempts.saturating_sub(1);
@@ -152,35 +152,35 @@ impl ExecutionAccount {
     }
 
     /// The usage of a call contains the usage of the agents inside the call.
-    fn end_call(&mut self, event: &ToolCallEnded) {
-        let mut path = event.within.inside.clone();
+    fn add_ended_call(&mut self, event: &ToolCallEnded) {
+        let mut path = event.within.outer_calls.clone();
         path.push(event.call.id.as_str().into());
         let part = &event.within.part;
         self.inside
             .retain(|(other, inside), _| other != part || !inside.starts_with(&path));
-        self.spend_inside(&event.within, event.usage.unwrap_or_default());
+        self.add_inner_usage(&event.within, event.usage.unwrap_or_default());
     }
 
-    fn spend(&mut self, usage: Option<Usage>) {
+    fn add_usage(&mut self, usage: Option<ModelUsage>) {
         self.ended.usage = self.ended.usage + usage.unwrap_or_default();
     }
 
-    fn spend_inside(&mut self, within: &Within, usage: Usage) {
-        let key = (within.part.clone(), within.inside.clone());
+    fn add_inner_usage(&mut self, within: &AttemptScope, usage: ModelUsage) {
+        let key = (within.part.clone(), within.outer_calls.clone());
         let known = self.inside.entry(key).or_default();
         *known = *known + usage;
     }
 
-    fn settle_inside(&mut self) {
-        self.ended.usage = self.ended.usage + self.inside_usage();
+    fn settle_inner_usage(&mut self) {
+        self.ended.usage = self.ended.usage + self.inner_usage();
         self.inside.clear();
     }
 
-    fn inside_usage(&self) -> Usage {
+    fn inner_usage(&self) -> ModelUsage {
         let used = self.inside.iter().map(|((_, inside), usage)| match inside.is_empty() {
             true => *usage,
-            false => usage.by_a_tool(),
+            false => usage.mark_as_tool_usage(),
         });
-        used.fold(Usage::default(), |sum, one| sum + one)
+        used.fold(ModelUsage::default(), |sum, one| sum + one)
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! - [`RunHistory`] is the one fold of the records: totals, open questions, and the state of the run. [`RunSummary`] is
 //!   its result for lists and clients.
-//! - [`story::Story`] is the timeline: the same fold, and the records grouped by turn, execution and attempt.
+//! - [`story::RunStory`] is the timeline: the same fold, and the records grouped by turn, execution and attempt.
 //! - [`answer`] finds the agents that speak for an ensemble, and the output that is the answer of a run.
 //! - [`OutputView`] separates the response of an output from its other keys; [`output_text`] is an output as one text.
 //! - [`question_text`] is a question as one text.
@@ -33,8 +33,8 @@ mod totals;
 
 pub use ledger::ExecutionAccount;
 pub use output::{OutputView, complete_text, output_text, response_or_output};
-pub use question::{asked_text, question_text};
+pub use question::{question_request_text, question_text};
 pub use run_history::RunHistory;
-pub use state::{Driver, RunState};
+pub use state::{RunDriver, RunState};
 pub use summary::RunSummary;
-pub use totals::{AgentTotals, PartTotals, Totals};
+pub use totals::{AgentTotals, PartTotals, RunTotals};

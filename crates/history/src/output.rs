@@ -24,7 +24,7 @@ impl<'a> OutputView<'a> {
     }
 
     /// Iterates over the other keys with their values.
-    pub fn others(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+    pub fn other_entries(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
         let all = self.object.into_iter().flatten();
         all.filter(|(key, _)| *key != "response")
     }
@@ -32,7 +32,7 @@ impl<'a> OutputView<'a> {
 
 /// Returns the output as one text: its response; otherwise its only text; otherwise indented JSON.
 ///
-/// Prompts have their own rule: [`ensemble_language::data::output_text`].
+/// Prompts have their own rule: [`ensemble_language::data::render_output_text`].
 pub fn output_text(output: &Value) -> String {
     let only = output.as_object().filter(|object| object.len() == 1);
     let only = only
@@ -43,7 +43,7 @@ pub fn output_text(output: &Value) -> String {
 
 /// Returns the output as one text without leaving a key out: its response if there is no other key; otherwise indented JSON.
 pub fn complete_text(output: &Value) -> String {
-    let has_others = OutputView::new(output).others().next().is_some();
+    let has_others = OutputView::new(output).other_entries().next().is_some();
     value_text(response(output).filter(|_| !has_others).unwrap_or(output))
 }
 
@@ -119,7 +119,7 @@ mod tests {
         for (output, response, others) in table {
             let view = OutputView::new(&output);
             assert_eq!(view.response.and_then(Value::as_str), response, "{output}");
-            assert_eq!(view.others().count(), others, "{output}");
+            assert_eq!(view.other_entries().count(), others, "{output}");
         }
     }
 }

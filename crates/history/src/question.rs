@@ -1,10 +1,10 @@
 //! The text of a question.
 
 use ensemble_core::operator::QuestionRequest;
-use ensemble_language::data::Question;
+use ensemble_language::data::OperatorQuestion;
 
 /// Returns the text of a question: why the previous answer was refused, if it was, and the prompt.
-pub fn asked_text(asked: &QuestionRequest) -> String {
+pub fn question_request_text(asked: &QuestionRequest) -> String {
     match &asked.refused {
         Some(refused) => format!("{refused}\n{}", asked.request.question.prompt),
         None => asked.request.question.prompt.clone(),
@@ -12,7 +12,7 @@ pub fn asked_text(asked: &QuestionRequest) -> String {
 }
 
 /// Returns the question as one text for a client that shows no choices: the prompt, and the choices in parentheses.
-pub fn question_text(question: &Question) -> String {
+pub fn question_text(question: &OperatorQuestion) -> String {
     match question.choices.as_slice() {
         [] => question.prompt.clone(),
         choices => format!("{} ({})", question.prompt, choices.join(", ")),

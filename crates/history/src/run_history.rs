@@ -10,28 +10,28 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{CompletionReason, Event, Record, RunEnded, RunResumed, RunStarted, TurnStarted};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
-use ensemble_language::data::Usage;
+use ensemble_language::data::ModelUsage;
 
 use crate::ledger::ExecutionAccount;
-use crate::state::{Driver, RunState};
+use crate::state::{RunDriver, RunState};
 use crate::summary::RunSummary;
-use crate::totals::{AgentTotals, Totals};
+use crate::totals::{AgentTotals, RunTotals};
 
 /// The history of a run: the fold of its records.
 #[derive(Debug, Clone, Default)]
 pub struct RunHistory {
-    started: Option<RunStarted>,
+    start_event: Option<RunStarted>,
     started_at: Option<DateTime<Utc>>,
     latest_at: Option<DateTime<Utc>>,
     next_seq: u64,
     /// The totals of closed turns.
-    closed: Totals,
+    closed_totals: RunTotals,
     /// The executions of the open turn.
     open: Vec<ExecutionAccount>,
     /// The number of the latest turn that started.
     latest_turn: u32,
     is_turn_open: bool,
-    ended: Option<RunEnded>,
+    end_event: Option<RunEnded>,
     /// How often each dependency of an agent started the agent.
     starts: HashMap<(Arc<str>, usize), usize>,
     /// Why agents did not run in the latest turn in which they were examined.
@@ -42,36 +42,36 @@ impl RunHistory {
     /// Folds the records of a run.
     pub fn from_records<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut history = Self::default();
-        records.into_iter().for_each(|record| history.apply(record));
+        records.into_iter().for_each(|record| history.apply_record(record));
         history
     }
 
     /// Applies the next record.
-    pub fn apply(&mut self, record: &Record) {
+    pub fn apply_record(&mut self, record: &Record) {
         self.next_seq = record.seq + 1;
         self.latest_at = self.latest_at.max(Some(record.at));
         match &record.event {
             Event::RunStarted(event) => {
                 self.started_at = Some(record.at);
-                self.started = Some((**event).clone());
+                self.start_event = Some((**event).clone());
             }
-            Event::RunResumed(event) => self.resume(event),
+            Event::RunResumed(event) => self.apply_resume(event),
             Event::MessageAdded(_) => self.abandon_turn(),
             Event::TurnStarted(event) => self.start_turn(event),
             Event::TurnFinished(_) => self.close_turn(true),
             Event::Interrupted(_) => self.open.iter_mut().for_each(|one| one.stop_attempt(record.at)),
-            Event::RunEnded(event) => self.end(event),
+            Event::RunEnded(event) => self.apply_end(event),
             event => {
-                if let Some(agent) = event.agent() {
-                    self.execution_mut(agent).apply(event, record.at);
+                if let Some(agent) = event.agent_name() {
+                    self.execution_mut(agent).apply_event(event, record.at);
                 }
             }
         }
     }
 
     /// Returns the data with which the run was started; `None` before the first record.
-    pub fn started(&self) -> Option<&RunStarted> {
-        self.started.as_ref()
+    pub fn start_event(&self) -> Option<&RunStarted> {
+        self.start_event.as_ref()
     }
 
     /// Returns when the run was started.
@@ -90,50 +90,52 @@ impl RunHistory {
     }
 
     /// Returns the end of the run, if the run has ended and was not continued.
-    pub fn ended(&self) -> Option<&RunEnded> {
-        self.ended.as_ref()
+    pub fn end_event(&self) -> Option<&RunEnded> {
+        self.end_event.as_ref()
     }
 
     /// Returns the state of the run.
-    pub fn state(&self, driver: Driver) -> RunState {
-        let outcome = self.ended.as_ref().map(|ended| ended.completion_reason);
+    pub fn run_state(&self, driver: RunDriver) -> RunState {
+        let outcome = self.end_event.as_ref().map(|ended| ended.completion_reason);
         match (outcome, driver) {
             (Some(CompletionReason::WaitingForInput), _) => RunState::Waiting,
             (Some(outcome), _) => RunState::Ended(outcome),
             (None, _) if self.open.iter().any(|one| !one.requests.is_empty()) => RunState::Waiting,
-            (None, Driver::Process(_)) => RunState::Running,
-            (None, Driver::Nobody) => RunState::Interrupted,
+            (None, RunDriver::Process(_)) => RunState::Running,
+            (None, RunDriver::NoProcess) => RunState::Interrupted,
         }
     }
 
     /// Returns the totals of the run until now.
-    pub fn totals(&self) -> Totals {
-        let mut totals = self.closed.clone();
-        self.open.iter().for_each(|one| totals.add(&one.agent, one.totals()));
+    pub fn run_totals(&self) -> RunTotals {
+        let mut totals = self.closed_totals.clone();
+        self.open
+            .iter()
+            .for_each(|one| totals.add_execution(&one.agent, one.current_totals()));
         totals
     }
 
     /// Returns the usage of the run until now.
-    pub fn usage(&self) -> Usage {
-        let open = self.open.iter().map(|one| one.totals().usage);
-        open.fold(self.closed.all.usage, |sum, one| sum + one)
+    pub fn usage(&self) -> ModelUsage {
+        let open = self.open.iter().map(|one| one.current_totals().usage);
+        open.fold(self.closed_totals.all.usage, |sum, one| sum + one)
     }
 
     /// Returns the totals of the agent until now.
     pub fn agent_totals(&self, agent: &str) -> AgentTotals {
-        let closed = self.closed.agents.get(agent).copied().unwrap_or_default();
-        let open = self.open_totals(agent).unwrap_or_default();
+        let closed = self.closed_totals.agents.get(agent).copied().unwrap_or_default();
+        let open = self.open_execution_totals(agent).unwrap_or_default();
         closed + open
     }
 
     /// Returns the totals of the agent's execution in the open turn; `None` if the agent has no such execution.
-    pub fn open_totals(&self, agent: &str) -> Option<AgentTotals> {
+    pub fn open_execution_totals(&self, agent: &str) -> Option<AgentTotals> {
         let open = self.open.iter().find(|one| *one.agent == *agent);
-        open.map(ExecutionAccount::totals)
+        open.map(ExecutionAccount::current_totals)
     }
 
     /// Returns the questions and permission requests without an answer, in the order of the executions.
-    pub fn questions(&self) -> Vec<PendingRequest> {
+    pub fn pending_requests(&self) -> Vec<PendingRequest> {
         self.open.iter().flat_map(|one| one.requests.iter().cloned()).collect()
     }
 
@@ -148,9 +150,9 @@ impl RunHistory {
     }
 
     /// Returns the summary of the run; `None` before the first record.
-    pub fn summary(&self, id: RunId, driver: Driver) -> Option<RunSummary> {
-        let started = self.started.as_ref()?;
-        let totals = self.totals();
+    pub fn summarize_run(&self, id: RunId, driver: RunDriver) -> Option<RunSummary> {
+        let started = self.start_event.as_ref()?;
+        let totals = self.run_totals();
         Some(RunSummary {
             id,
             ensemble: started.ensemble.clone(),
@@ -159,15 +161,15 @@ impl RunHistory {
             forked_from: started.forked_from.as_ref().map(|from| from.run_id.clone()),
             started_at: self.started_at?,
             last_at: self.latest_at?,
-            state: self.state(driver),
-            process: driver.process(),
-            completion_reason: self.ended.as_ref().map(|ended| ended.completion_reason),
-            detail: self.ended.as_ref().and_then(|ended| ended.detail.clone()),
+            state: self.run_state(driver),
+            process: driver.process_id(),
+            completion_reason: self.end_event.as_ref().map(|ended| ended.completion_reason),
+            detail: self.end_event.as_ref().and_then(|ended| ended.detail.clone()),
             turns: totals.turns,
             executions: totals.all.executions,
             failed: totals.all.failed,
             usage: totals.all.usage,
-            questions: self.questions(),
+            questions: self.pending_requests(),
             records: self.next_seq,
         })
     }
@@ -190,32 +192,32 @@ impl RunHistory {
 
     /// Closes the open turn. `counts`: the turn is one of the turns of the run.
     fn close_turn(&mut self, counts: bool) {
-        self.closed.turns += u32::from(counts);
+        self.closed_totals.turns += u32::from(counts);
         self.is_turn_open = false;
         for one in std::mem::take(&mut self.open) {
-            self.closed.add(&one.agent, one.totals());
+            self.closed_totals.add_execution(&one.agent, one.current_totals());
         }
     }
 
     /// A message abandons the open turn, which counts if an execution in it had finished.
     fn abandon_turn(&mut self) {
-        self.ended = None;
+        self.end_event = None;
         let has_finished = self.open.iter().any(ExecutionAccount::is_finished);
         self.close_turn(self.is_turn_open && has_finished);
     }
 
-    fn resume(&mut self, event: &RunResumed) {
-        self.ended = None;
+    fn apply_resume(&mut self, event: &RunResumed) {
+        self.end_event = None;
         for one in &mut self.open {
-            one.resume(event.again.contains(&one.agent));
+            one.resume_execution(event.again.contains(&one.agent));
         }
     }
 
-    fn end(&mut self, event: &RunEnded) {
+    fn apply_end(&mut self, event: &RunEnded) {
         let reasons = event.not_run.iter();
         self.idle
             .extend(reasons.map(|one| (one.agent.clone(), one.reason.clone())));
-        self.ended = Some(event.clone());
+        self.end_event = Some(event.clone());
     }
 
     /// Returns the open execution of the agent. A fold that starts inside a turn meets executions that it has not seen

@@ -7,26 +7,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The process that drives a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
+pub enum RunDriver {
     /// The process with this id.
     Process(u32),
     /// No process.
-    Nobody,
+    NoProcess,
 }
 
-impl Driver {
+impl RunDriver {
     /// Returns the id of the process; `None` if no process drives the run.
-    pub fn process(self) -> Option<u32> {
+    pub fn process_id(self) -> Option<u32> {
         match self {
             Self::Process(process) => Some(process),
-            Self::Nobody => None,
+            Self::NoProcess => None,
         }
     }
 }
 
-impl From<Option<u32>> for Driver {
+impl From<Option<u32>> for RunDriver {
     fn from(process: Option<u32>) -> Self {
-        process.map_or(Self::Nobody, Self::Process)
+        process.map_or(Self::NoProcess, Self::Process)
     }
 }
 
@@ -55,7 +55,7 @@ impl RunState {
     }
 
     /// Returns the words of all states.
-    pub fn words() -> impl Iterator<Item = &'static str> {
+    pub fn state_names() -> impl Iterator<Item = &'static str> {
         let outcomes = CompletionReason::ALL
             .into_iter()
             .filter(|outcome| *outcome != CompletionReason::WaitingForInput);

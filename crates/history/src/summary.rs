@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
-use ensemble_language::data::Usage;
+use ensemble_language::data::ModelUsage;
 use serde::Serialize;
 
 use crate::state::RunState;
@@ -47,7 +47,7 @@ pub struct RunSummary {
     /// The number of executions that failed.
     pub failed: usize,
     /// Requests, tokens and cost of all attempts.
-    pub usage: Usage,
+    pub usage: ModelUsage,
     /// The recorded questions and permission requests without an answer, in the order of the file.
     pub questions: Vec<PendingRequest>,
     /// The number of records.

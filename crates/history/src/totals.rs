@@ -3,13 +3,13 @@
 use std::ops::Add;
 use std::sync::Arc;
 
-use ensemble_language::data::Usage;
+use ensemble_language::data::ModelUsage;
 use indexmap::IndexMap;
 use serde::Serialize;
 
 /// The totals of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Totals {
+pub struct RunTotals {
     /// The number of turns: those that finished, and abandoned turns in which an execution had finished.
     pub turns: u32,
     /// The sum over all agents. Times of parallel executions are added.
@@ -31,7 +31,7 @@ pub struct AgentTotals {
     #[serde(skip)]
     pub parts: PartTotals,
     /// Requests, tokens and cost of all attempts.
-    pub usage: Usage,
+    pub usage: ModelUsage,
     /// The duration of all attempts that ended, in seconds.
     pub seconds: f64,
     /// The latest turn in which the agent ran.
@@ -43,14 +43,14 @@ pub struct AgentTotals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartTotals {
     /// All parts that ended.
-    pub ended: usize,
+    pub ended_parts: usize,
     /// The parts that failed.
-    pub failed: usize,
+    pub failed_parts: usize,
 }
 
-impl Totals {
+impl RunTotals {
     /// Adds the totals of an execution of the agent.
-    pub(crate) fn add(&mut self, agent: &Arc<str>, one: AgentTotals) {
+    pub(crate) fn add_execution(&mut self, agent: &Arc<str>, one: AgentTotals) {
         self.all = self.all + one;
         let known = self.agents.entry(agent.clone()).or_default();
         *known = *known + one;
@@ -66,8 +66,8 @@ impl Add for AgentTotals {
             failed: self.failed + other.failed,
             attempts: self.attempts + other.attempts,
             parts: PartTotals {
-                ended: self.parts.ended + other.parts.ended,
-                failed: self.parts.failed + other.parts.failed,
+                ended_parts: self.parts.ended_parts + other.parts.ended_parts,
+                failed_parts: self.parts.failed_parts + other.parts.failed_parts,
             },
             usage: self.usage + other.usage,
             seconds: self.seconds + other.seconds,

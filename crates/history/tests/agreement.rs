@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use chrono::DateTime;
 use ensemble_core::conversation::{ConversationState, Event, Record, usage_by_agent};
-use ensemble_history::{Driver, RunHistory, RunState};
-use ensemble_language::data::Usage;
-use ensemble_language::loader::load;
+use ensemble_history::{RunDriver, RunHistory, RunState};
+use ensemble_language::data::ModelUsage;
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn plan() -> Arc<Plan> {
         .map(|name| format!("  - {{name: {name}, model: simulated/x, system_prompt: x}}\n"))
         .collect();
     let text = format!("name: e\nagents:\n{agents}");
-    let loaded = load(&Source::new("e.yaml", &*text));
+    let loaded = load_ensemble(&SourceText::new("e.yaml", &*text));
     let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:?}", loaded.findings));
     Arc::new(Plan::build(Arc::new(ensemble)).expect("a plan"))
 }
@@ -232,11 +232,15 @@ fn moves() -> impl Strategy<Value = Vec<(usize, u8, u64)>> {
 }
 
 /// The facts that the state of the conversation and the history both have.
-type Facts = (u32, usize, usize, Usage, Vec<(String, Usage)>, usize);
+type Facts = (u32, usize, usize, ModelUsage, Vec<(String, ModelUsage)>, usize);
 
 fn facts_of_state(state: &ConversationState) -> Facts {
-    let executions = state.plan().ids().map(|id| state.execution_count(id) as usize).sum();
-    let failed = state.history().filter(|entry| entry.failure.is_some()).count();
+    let executions = state
+        .plan()
+        .agent_ids()
+        .map(|id| state.execution_count(id) as usize)
+        .sum();
+    let failed = state.list_executions().filter(|entry| entry.failure.is_some()).count();
     let by_agent = usage_by_agent(state).into_iter();
     let by_agent = by_agent.map(|(name, usage)| (name.to_owned(), usage)).collect();
     let questions = state.pending_requests().count();
@@ -251,13 +255,13 @@ fn facts_of_state(state: &ConversationState) -> Facts {
 }
 
 fn facts_of_history(history: &RunHistory) -> Facts {
-    let totals = history.totals();
+    let totals = history.run_totals();
     let used = |name: &&str| Some((name.to_string(), totals.agents.get(*name)?.usage));
     let by_agent = AGENTS
         .iter()
         .filter_map(used)
-        .filter(|(_, usage)| *usage != Usage::default());
-    let questions = history.questions().len();
+        .filter(|(_, usage)| *usage != ModelUsage::default());
+    let questions = history.pending_requests().len();
     (
         totals.turns,
         totals.all.executions,
@@ -275,11 +279,11 @@ proptest! {
         moves.into_iter().for_each(|one| script.perform(one));
         let (mut state, mut history) = (ConversationState::new(plan()), RunHistory::default());
         for record in &script.records {
-            state.apply(record).expect("a legal record");
-            history.apply(record);
+            state.apply_record(record).expect("a legal record");
+            history.apply_record(record);
             prop_assert_eq!(facts_of_history(&history), facts_of_state(&state), "after {:?}", record);
         }
-        let totals = history.totals();
+        let totals = history.run_totals();
         prop_assert_eq!(totals.all.usage.requests, script.requests, "every request of every attempt");
         prop_assert_eq!(totals.all.executions as u32, script.executions.iter().sum::<u32>());
         prop_assert_eq!(totals.turns, script.turns);
@@ -292,13 +296,13 @@ proptest! {
         moves.into_iter().for_each(|one| script.perform(one));
         let (before, after) = script.records.split_at(cut.min(script.records.len()));
         let mut history = RunHistory::from_records(before).clone();
-        let _looked_at = history.totals();
-        after.iter().for_each(|record| history.apply(record));
+        let _looked_at = history.run_totals();
+        after.iter().for_each(|record| history.apply_record(record));
         let whole = RunHistory::from_records(&script.records);
-        prop_assert_eq!(history.totals(), whole.totals());
-        prop_assert_eq!(history.questions(), whole.questions());
-        for driver in [Driver::Nobody, Driver::Process(1)] {
-            prop_assert_eq!(history.state(driver), whole.state(driver));
+        prop_assert_eq!(history.run_totals(), whole.run_totals());
+        prop_assert_eq!(history.pending_requests(), whole.pending_requests());
+        for driver in [RunDriver::NoProcess, RunDriver::Process(1)] {
+            prop_assert_eq!(history.run_state(driver), whole.run_state(driver));
         }
     }
 }
@@ -311,8 +315,8 @@ fn a_run_has_one_state_for_every_end() {
     let states = |script: &Script| {
         let history = RunHistory::from_records(&script.records);
         (
-            history.state(Driver::Nobody).as_str(),
-            history.state(Driver::Process(7)).as_str(),
+            history.run_state(RunDriver::NoProcess).as_str(),
+            history.run_state(RunDriver::Process(7)).as_str(),
         )
     };
     assert_eq!(states(&script), ("interrupted", "running"));
@@ -336,7 +340,7 @@ fn a_run_has_one_state_for_every_end() {
 
 #[test]
 fn every_state_is_read_as_it_is_written() {
-    for word in RunState::words() {
+    for word in RunState::state_names() {
         let state: RunState = serde_json::from_value(json!(word)).expect("a state");
         assert_eq!(state.as_str(), word);
     }

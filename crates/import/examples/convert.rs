@@ -1,7 +1,7 @@
 //! Converts an ensemble of llm-orc and shows what could not be converted.
 
-use ensemble_import::import::{Beside, import};
-use ensemble_language::source::Source;
+use ensemble_import::import::{ImportContext, import_ensemble};
+use ensemble_language::source::SourceText;
 
 const LLM_ORC: &str = "\
 name: review
@@ -16,7 +16,7 @@ agents:
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() {
-    let beside = Beside {
+    let beside = ImportContext {
         stem: "review",
         configurations: &[],
         script: &|script| Some(script.to_owned()),
@@ -24,8 +24,9 @@ fn main() {
         ensemble: &|_| false,
         schema: None,
     };
-    let imported = import(&Source::new("review.yaml", LLM_ORC), &beside, None).expect("an ensemble of llm-orc");
-    let lost = imported.lost.iter();
+    let imported =
+        import_ensemble(&SourceText::new("review.yaml", LLM_ORC), &beside, None).expect("an ensemble of llm-orc");
+    let lost = imported.unconverted.iter();
     let lost: Vec<&str> = lost
         .map(|lost| &lost.source.text()[lost.span.start..lost.span.end])
         .collect();

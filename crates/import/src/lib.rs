@@ -1,7 +1,7 @@
 //! Converts ensembles of llm-orc and workflows of Conductor into ensembles of this language.
 //!
-//! [`import::import`] takes a text and returns a text without errors, and a list of the parts that it could not convert.
-//! [`import::Beside`] says what is known about the surroundings of the file, such as scripts and other ensembles.
+//! [`import::import_ensemble`] takes a text and returns a text without errors, and a list of the parts that it could not convert.
+//! [`import::ImportContext`] says what is known about the surroundings of the file, such as scripts and other ensembles.
 //!
 //! # Example
 //!

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use ensemble_language::check::check;
-use ensemble_language::loader::load;
+use ensemble_language::check::check_ensemble;
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 
 const TEXT: &str = "\
 name: review
@@ -28,17 +28,23 @@ agents:
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() {
-    let loaded = load(&Source::new("review.yaml", TEXT));
+    let loaded = load_ensemble(&SourceText::new("review.yaml", TEXT));
     let ensemble = Arc::new(loaded.ensemble.clone().expect("the text has no error"));
     let mut shown = String::new();
-    for finding in loaded.diagnostics_with(&check(&ensemble)) {
-        let place = finding.source.place(finding.span.start);
+    for finding in loaded.diagnostics_with(&check_ensemble(&ensemble)) {
+        let place = finding.source.line_column(finding.span.start);
         writeln!(shown, "{}:{} {}", place.line, place.column, finding.code.0).expect("a text grows");
     }
     let plan = Plan::build(ensemble).expect("the ensemble has no error");
-    for agent in plan.ids() {
-        for (_, edge) in plan.incoming(agent) {
-            writeln!(shown, "{} listens to {}", plan.name(agent), plan.name(edge.from)).expect("a text grows");
+    for agent in plan.agent_ids() {
+        for (_, edge) in plan.incoming_edges(agent) {
+            writeln!(
+                shown,
+                "{} listens to {}",
+                plan.agent_name(agent),
+                plan.agent_name(edge.from)
+            )
+            .expect("a text grows");
         }
     }
     println!("{shown}");

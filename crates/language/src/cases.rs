@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::data::{Cost, Failure, JsonMap};
+use crate::data::{Cost, ExecutionFailure, JsonMap};
 use crate::source::Route;
 
 /// The end of the name of every test file.
@@ -36,12 +36,12 @@ pub struct TestFile {
     /// The ensemble under test, relative to the file; `None`: the file beside it with the same name without `.test`.
     pub ensemble: Option<Arc<str>>,
     /// The cases, in the order of the file.
-    pub cases: Vec<Case>,
+    pub cases: Vec<TestCase>,
 }
 
 /// A conversation with its expectations.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Case {
+pub struct TestCase {
     /// Its name, which no other case of the file has.
     pub name: Arc<str>,
     /// The input of the run; `None`: that of the recorded run, or else the `default_task`.
@@ -51,7 +51,7 @@ pub struct Case {
     /// Answers of people, by agent: a list is by execution.
     pub answers: Vec<(Arc<str>, Value)>,
     /// What stands in the place of agents, by agent; `outer.inner` names an agent of an inner ensemble.
-    pub stubs: Vec<(Arc<str>, Stubs)>,
+    pub stubs: Vec<(Arc<str>, AgentStubs)>,
     /// A recorded run whose inputs and results are used: its folder or journal relative to the file, or its id.
     pub from: Option<Arc<str>>,
     /// Whether processes, models and the network are used as in a run.
@@ -61,23 +61,23 @@ pub struct Case {
     /// The part of these conversations in which all expectations must be met, from 0 to 1.
     pub pass_rate: f64,
     /// What is expected.
-    pub expect: Expect,
+    pub expect: CaseExpectations,
 }
 
 /// The stubs of an agent.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Stubs {
+pub enum AgentStubs {
     /// The same for every execution.
-    Always(Stub),
+    Always(StubResult),
     /// Execution n gets stub n. Never empty.
-    Each(Vec<Stub>),
+    Each(Vec<StubResult>),
 }
 
 /// The result of one execution.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stub {
+pub struct StubResult {
     /// The result.
-    pub gives: Gives,
+    pub output: StubOutput,
     /// How long it takes, in the time of the conversation.
     pub delay: Duration,
     /// The tokens that each attempt uses.
@@ -88,11 +88,11 @@ pub struct Stub {
     pub failed_attempts: u32,
 }
 
-impl Stub {
+impl StubResult {
     /// A stub that gives this at once.
-    pub fn of(gives: Gives) -> Self {
+    pub fn without_delay(output: StubOutput) -> Self {
         Self {
-            gives,
+            output,
             delay: Duration::ZERO,
             tokens: 0,
             cost: None,
@@ -103,20 +103,20 @@ impl Stub {
 
 /// The result of a stub.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Gives {
+pub enum StubOutput {
     /// A text, which becomes the output in the same way as a text of the agent.
     Text(String),
     /// The output.
     Json(Value),
     /// A failure.
-    Fail(Failure),
+    Fail(ExecutionFailure),
     /// For an agent with `for_each`: the result of each part, by the key of the part.
-    Parts(Vec<(Arc<str>, Stub)>),
+    Parts(Vec<(Arc<str>, StubResult)>),
 }
 
 /// The expectations of a conversation. Absent expectations are not checked.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Expect {
+pub struct CaseExpectations {
     /// The outcome: one of [`OUTCOMES`].
     pub outcome: Option<&'static str>,
     /// All turns in order, each with the agents that run in it.
@@ -144,12 +144,12 @@ pub struct Expect {
     /// The highest cost.
     pub most_cost: Option<Cost>,
     /// What models must say of the conversation of a live case.
-    pub judges: Vec<Judge>,
+    pub judges: Vec<JudgeQuestion>,
 }
 
 /// A question to a model about what a conversation has come to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judge {
+pub struct JudgeQuestion {
     /// What must be so.
     pub criterion: Arc<str>,
     /// The agent whose latest output is judged; `None`: the result of the run.
@@ -160,7 +160,7 @@ pub struct Judge {
     pub votes: NonZeroU32,
 }
 
-impl Expect {
+impl CaseExpectations {
     /// Returns whether nothing is expected.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -173,7 +173,7 @@ pub fn is_test_file(name: &str) -> bool {
 }
 
 /// The name of the ensemble that a test file of this name tests if it names none.
-pub fn ensemble_beside(name: &str) -> Option<String> {
+pub fn default_ensemble_name(name: &str) -> Option<String> {
     let (ending, stem) = ENDINGS
         .iter()
         .find_map(|ending| Some((ending, name.strip_suffix(ending)?)))?;
@@ -182,10 +182,10 @@ pub fn ensemble_beside(name: &str) -> Option<String> {
 
 /// The place of a case.
 pub fn case_route(at: usize) -> Route {
-    Route::root().key("cases").index(at)
+    Route::root().with_key("cases").with_index(at)
 }
 
 /// The place of an expectation of a case.
 pub fn expect_route(at: usize, key: &str) -> Route {
-    case_route(at).key("expect").key(key)
+    case_route(at).with_key("expect").with_key(key)
 }

@@ -17,9 +17,9 @@ pub type JsonMap = serde_json::Map<String, Value>;
 /// with the size of its outputs, not with the number of reads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Context(IndexMap<Arc<str>, Arc<Value>, foldhash::fast::RandomState>);
+pub struct RunContext(IndexMap<Arc<str>, Arc<Value>, foldhash::fast::RandomState>);
 
-impl Context {
+impl RunContext {
     /// The value under `key`.
     pub fn get(&self, key: &str) -> Option<&Arc<Value>> {
         self.0.get(key)
@@ -46,7 +46,7 @@ impl Context {
     }
 }
 
-impl FromIterator<(Arc<str>, Arc<Value>)> for Context {
+impl FromIterator<(Arc<str>, Arc<Value>)> for RunContext {
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<Value>)>>(items: I) -> Self {
         Self(items.into_iter().collect())
     }
@@ -56,7 +56,7 @@ impl FromIterator<(Arc<str>, Arc<Value>)> for Context {
 pub const RESPONSE: &str = "response";
 
 /// Returns the output for a value: the object itself, or the value under [`RESPONSE`].
-pub fn output_from_value(value: Value) -> JsonMap {
+pub fn value_to_output(value: Value) -> JsonMap {
     match value {
         Value::Object(output) => output,
         other => JsonMap::from_iter([(RESPONSE.to_owned(), other)]),
@@ -65,8 +65,8 @@ pub fn output_from_value(value: Value) -> JsonMap {
 
 /// Returns the output for a text: the JSON object that is the whole text, or the text without its last newline under
 /// [`RESPONSE`].
-pub fn output_from_text(text: &str) -> JsonMap {
-    parse_object(text).unwrap_or_else(|| output_from_value(without_last_newline(text).into()))
+pub fn text_to_output(text: &str) -> JsonMap {
+    parse_object(text).unwrap_or_else(|| value_to_output(strip_last_newline(text).into()))
 }
 
 /// Parses the JSON object that is the whole text.
@@ -76,7 +76,7 @@ pub fn parse_object(text: &str) -> Option<JsonMap> {
 }
 
 /// Returns the text without its last newline.
-pub fn without_last_newline(text: &str) -> &str {
+pub fn strip_last_newline(text: &str) -> &str {
     match text.strip_suffix('\n') {
         Some(text) => text.strip_suffix('\r').unwrap_or(text),
         None => text,
@@ -84,11 +84,11 @@ pub fn without_last_newline(text: &str) -> &str {
 }
 
 /// An output as text: its `response` if it has one, otherwise JSON.
-pub fn output_text(output: &Value) -> String {
+pub fn render_output_text(output: &Value) -> String {
     match output {
         Value::String(text) => text.clone(),
         Value::Object(map) => match map.get(RESPONSE) {
-            Some(response) => output_text(response),
+            Some(response) => render_output_text(response),
             None => output.to_string(),
         },
         other => other.to_string(),
@@ -97,7 +97,7 @@ pub fn output_text(output: &Value) -> String {
 
 /// A request from another agent (`agent_requests`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct AgentRequest {
     /// The agent that sends the request.
     pub from: Arc<str>,
     /// The parameters of the request.
@@ -108,7 +108,7 @@ pub struct Request {
 
 /// A question for a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct OperatorQuestion {
     /// The text of the question.
     pub prompt: String,
     /// The answers that are allowed; empty: any.
@@ -124,7 +124,7 @@ pub struct Question {
     pub output_schema: Option<Box<Value>>,
 }
 
-impl Question {
+impl OperatorQuestion {
     /// Creates a question with choices; without choices, any answer is allowed.
     pub fn new(prompt: impl Into<String>, choices: Vec<String>) -> Self {
         Self {
@@ -148,7 +148,7 @@ pub struct WantedPermission {
 
 /// The reason why an execution failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct ExecutionFailure {
     /// The kind of failure.
     pub kind: FailureKind,
     /// The error message.
@@ -208,7 +208,7 @@ impl FailureKind {
 
     /// Returns whether another attempt at the same task may succeed. `corrected`: the agent has already sent the errors
     /// of its output back to its model, as often as it may.
-    pub fn may_pass(self, corrected: bool) -> bool {
+    pub fn is_retryable(self, corrected: bool) -> bool {
         match self {
             Self::Refusal => false,
             Self::Schema | Self::MaxTokens => !corrected,
@@ -219,7 +219,7 @@ impl FailureKind {
 
 /// The usage of LLM executions: tokens, requests and cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Usage {
+pub struct ModelUsage {
     /// The number of requests to models.
     pub requests: u64,
     /// The number of these requests that were answered from a cache.
@@ -244,17 +244,17 @@ pub struct Usage {
 
 /// The budget that a run's limits leave; `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Remaining {
+pub struct RemainingBudget {
     /// The remaining part of `max_total_tokens`.
     pub tokens: Option<u64>,
     /// The remaining part of `max_cost`.
     pub cost: Option<Cost>,
 }
 
-impl Remaining {
+impl RemainingBudget {
     /// The remaining budget after this usage.
     #[must_use]
-    pub fn without(self, used: Usage) -> Self {
+    pub fn subtract_usage(self, used: ModelUsage) -> Self {
         Self {
             tokens: self
                 .tokens
@@ -266,7 +266,7 @@ impl Remaining {
     }
 
     /// The name of the limit of which nothing is left.
-    pub fn used_up(self) -> Option<&'static str> {
+    pub fn find_exhausted_limit(self) -> Option<&'static str> {
         if self.tokens == Some(0) {
             Some("max_total_tokens")
         } else if self.cost == Some(Cost(0)) {
@@ -285,7 +285,7 @@ impl Cost {
     const BILLIONTHS: f64 = 1e9;
 
     /// The amount for a number; 0 if it is negative or not a number.
-    pub fn of(amount: f64) -> Self {
+    pub fn from_amount(amount: f64) -> Self {
         Self((amount * Self::BILLIONTHS).round() as u64)
     }
 
@@ -319,7 +319,7 @@ impl Serialize for Cost {
 
 impl<'de> Deserialize<'de> for Cost {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        f64::deserialize(deserializer).map(Self::of)
+        f64::deserialize(deserializer).map(Self::from_amount)
     }
 }
 
@@ -328,7 +328,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-impl Usage {
+impl ModelUsage {
     /// The number of requests that the agent itself made.
     pub fn own_requests(&self) -> u64 {
         self.requests.saturating_sub(self.by_tools)
@@ -336,7 +336,7 @@ impl Usage {
 
     /// Returns the usage since an earlier reading of the same numbers.
     #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
+    pub fn subtract_earlier(self, earlier: Self) -> Self {
         let cost = self
             .cost
             .map(|cost| Cost(cost.0.saturating_sub(earlier.cost.unwrap_or_default().0)));
@@ -360,7 +360,7 @@ impl Usage {
 
     /// Marks all requests as made by a tool.
     #[must_use]
-    pub fn by_a_tool(self) -> Self {
+    pub fn mark_as_tool_usage(self) -> Self {
         Self {
             by_tools: self.requests,
             ..self
@@ -368,7 +368,7 @@ impl Usage {
     }
 }
 
-impl Failure {
+impl ExecutionFailure {
     /// A failure of this kind.
     pub fn new(kind: FailureKind, error: impl Into<String>) -> Self {
         Self {
@@ -378,9 +378,9 @@ impl Failure {
     }
 }
 
-impl Usage {
+impl ModelUsage {
     /// The sum of two usages that may be missing.
-    pub fn sum(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+    pub fn sum_optional(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => Some(one + other),
             (one, other) => one.or(other),
@@ -388,7 +388,7 @@ impl Usage {
     }
 }
 
-impl std::ops::Add for Usage {
+impl std::ops::Add for ModelUsage {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -409,7 +409,7 @@ impl std::ops::Add for Usage {
 }
 
 /// SHA-256 of a text, in hex.
-pub fn digest(text: &str) -> String {
+pub fn digest_text(text: &str) -> String {
     digest_bytes(text.as_bytes())
 }
 

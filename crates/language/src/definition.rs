@@ -8,29 +8,29 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::digest;
+use crate::data::digest_text;
 
 /// The definitions of agents as far as the text of their ensemble does not contain them, by agent.
-pub type ExternalDefinitions = BTreeMap<Arc<str>, Definition>;
+pub type ExternalDefinitions = BTreeMap<Arc<str>, AgentDefinition>;
 
 /// The parts of which the result of an agent depends, each with its digest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Definition(BTreeMap<Part, Arc<str>>);
+pub struct AgentDefinition(BTreeMap<DefinitionPart, Arc<str>>);
 
 /// A part of a definition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Part {
+pub struct DefinitionPart {
     /// The kind of part.
-    pub kind: PartKind,
+    pub kind: DefinitionPartKind,
     /// The name: a key of the agent, a name in the ensemble, or a file.
     pub name: Arc<str>,
 }
 
 /// The kinds of part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PartKind {
+pub enum DefinitionPartKind {
     /// A key of the agent itself.
     Key,
     /// A model profile, with its fallbacks.
@@ -53,14 +53,14 @@ pub enum PartKind {
 
 /// A difference between two definitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Difference {
+pub enum DefinitionDifference {
     /// The part has another digest, or only one definition has the part.
-    Changed(Part),
+    Changed(DefinitionPart),
     /// The digest of the part was not recorded.
-    Unknown(Part),
+    Unknown(DefinitionPart),
 }
 
-impl PartKind {
+impl DefinitionPartKind {
     const ALL: [Self; 9] = [
         Self::Key,
         Self::Profile,
@@ -89,41 +89,41 @@ impl PartKind {
     }
 }
 
-impl Part {
+impl DefinitionPart {
     /// Returns the part of this kind and name.
-    pub fn new(kind: PartKind, name: impl Into<Arc<str>>) -> Self {
+    pub fn new(kind: DefinitionPartKind, name: impl Into<Arc<str>>) -> Self {
         let name = name.into();
         Self { kind, name }
     }
 }
 
 /// ``tool `charge` ``.
-impl fmt::Display for Part {
+impl fmt::Display for DefinitionPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`", self.kind.word(), self.name)
     }
 }
 
-impl From<Part> for String {
-    fn from(part: Part) -> Self {
+impl From<DefinitionPart> for String {
+    fn from(part: DefinitionPart) -> Self {
         format!("{}: {}", part.kind.word(), part.name)
     }
 }
 
-impl TryFrom<String> for Part {
+impl TryFrom<String> for DefinitionPart {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let unknown = || format!("`{text}` names no part of a definition");
         let (word, name) = text.split_once(": ").ok_or_else(unknown)?;
-        let kind = PartKind::ALL.into_iter().find(|kind| kind.word() == word);
+        let kind = DefinitionPartKind::ALL.into_iter().find(|kind| kind.word() == word);
         Ok(Self::new(kind.ok_or_else(unknown)?, name))
     }
 }
 
-impl Difference {
+impl DefinitionDifference {
     /// Returns the part that differs.
-    pub fn part(&self) -> &Part {
+    pub fn part(&self) -> &DefinitionPart {
         match self {
             Self::Changed(part) | Self::Unknown(part) => part,
         }
@@ -131,7 +131,7 @@ impl Difference {
 }
 
 /// ``tool `charge` has changed``.
-impl fmt::Display for Difference {
+impl fmt::Display for DefinitionDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Changed(part) => write!(f, "{part} has changed"),
@@ -140,14 +140,14 @@ impl fmt::Display for Difference {
     }
 }
 
-impl Definition {
+impl AgentDefinition {
     /// Adds a part with the digest of `text`.
-    pub fn add(&mut self, part: Part, text: &str) {
-        self.add_digest(part, digest(text).into());
+    pub fn add_part(&mut self, part: DefinitionPart, text: &str) {
+        self.add_digest(part, digest_text(text).into());
     }
 
     /// Adds a part with its digest.
-    pub fn add_digest(&mut self, part: Part, digest: Arc<str>) {
+    pub fn add_digest(&mut self, part: DefinitionPart, digest: Arc<str>) {
         self.0.insert(part, digest);
     }
 
@@ -164,18 +164,20 @@ impl Definition {
     }
 
     /// Returns the parts and their digests.
-    pub fn iter(&self) -> impl Iterator<Item = (&Part, &Arc<str>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&DefinitionPart, &Arc<str>)> {
         self.0.iter()
     }
 
     /// Returns the parts that differ. A part that only one definition has, and that is no key of the agent, is returned only
     /// if nothing else differs: otherwise a changed key says why it is there.
-    pub fn differing_parts(&self, other: &Self) -> Vec<Part> {
-        let parts: BTreeSet<&Part> = self.0.keys().chain(other.0.keys()).collect();
+    pub fn list_differing_parts(&self, other: &Self) -> Vec<DefinitionPart> {
+        let parts: BTreeSet<&DefinitionPart> = self.0.keys().chain(other.0.keys()).collect();
         let differing = parts.into_iter().filter(|part| self.0.get(*part) != other.0.get(*part));
-        let is_on_one_side =
-            |part: &Part| part.kind != PartKind::Key && (self.0.contains_key(part) != other.0.contains_key(part));
-        let (one_sided, both): (Vec<Part>, Vec<Part>) = differing.cloned().partition(is_on_one_side);
+        let is_on_one_side = |part: &DefinitionPart| {
+            part.kind != DefinitionPartKind::Key && (self.0.contains_key(part) != other.0.contains_key(part))
+        };
+        let (one_sided, both): (Vec<DefinitionPart>, Vec<DefinitionPart>) =
+            differing.cloned().partition(is_on_one_side);
         if both.is_empty() { one_sided } else { both }
     }
 }
@@ -184,38 +186,47 @@ impl Definition {
 mod tests {
     use super::*;
 
-    fn definition(parts: &[(PartKind, &str, &str)]) -> Definition {
-        let mut definition = Definition::default();
+    fn definition(parts: &[(DefinitionPartKind, &str, &str)]) -> AgentDefinition {
+        let mut definition = AgentDefinition::default();
         for (kind, name, text) in parts {
-            definition.add(Part::new(*kind, *name), text);
+            definition.add_part(DefinitionPart::new(*kind, *name), text);
         }
         definition
     }
 
     #[test]
     fn a_part_reads_back_from_its_text() {
-        for kind in PartKind::ALL {
-            let part = Part::new(kind, "scripts/a: b.py");
-            assert_eq!(Part::try_from(String::from(part.clone())), Ok(part));
+        for kind in DefinitionPartKind::ALL {
+            let part = DefinitionPart::new(kind, "scripts/a: b.py");
+            assert_eq!(DefinitionPart::try_from(String::from(part.clone())), Ok(part));
         }
-        assert!(Part::try_from("moon: x".to_owned()).is_err());
+        assert!(DefinitionPart::try_from("moon: x".to_owned()).is_err());
     }
 
     #[test]
     fn parts_on_one_side_are_named_only_if_nothing_else_differs() {
-        let one = definition(&[(PartKind::Key, "script", "a.sh"), (PartKind::Script, "a.sh", "1")]);
-        let other = definition(&[(PartKind::Key, "script", "b.sh"), (PartKind::Script, "b.sh", "1")]);
-        assert_eq!(one.differing_parts(&other), [Part::new(PartKind::Key, "script")]);
+        let one = definition(&[
+            (DefinitionPartKind::Key, "script", "a.sh"),
+            (DefinitionPartKind::Script, "a.sh", "1"),
+        ]);
+        let other = definition(&[
+            (DefinitionPartKind::Key, "script", "b.sh"),
+            (DefinitionPartKind::Script, "b.sh", "1"),
+        ]);
+        assert_eq!(
+            one.list_differing_parts(&other),
+            [DefinitionPart::new(DefinitionPartKind::Key, "script")]
+        );
         let moved = definition(&[
-            (PartKind::Key, "script", "a.sh"),
-            (PartKind::Script, "scripts/a.sh", "1"),
+            (DefinitionPartKind::Key, "script", "a.sh"),
+            (DefinitionPartKind::Script, "scripts/a.sh", "1"),
         ]);
         let names = one
-            .differing_parts(&moved)
+            .list_differing_parts(&moved)
             .iter()
             .map(ToString::to_string)
             .collect::<Vec<_>>();
         assert_eq!(names, ["script `a.sh`", "script `scripts/a.sh`"]);
-        assert!(one.differing_parts(&one).is_empty());
+        assert!(one.list_differing_parts(&one).is_empty());
     }
 }

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::diagnostic::{Diagnostic, Severity};
-use crate::source::Source;
-use crate::yaml::edit::{Applicability, Fix, apply_fixes};
+use crate::diagnostic::{Diagnostic, FindingSeverity};
+use crate::source::SourceText;
+use crate::yaml::edit::{FixApplicability, TextFix, apply_fixes};
 
 /// The highest number of rounds. Fixes that disclose others are few; the limit is for fixes that undo each other.
 const ROUNDS: usize = 20;
@@ -27,26 +27,30 @@ pub struct CheckedText {
 #[derive(Debug)]
 pub struct FixedText {
     /// The text.
-    pub source: Source,
+    pub source: SourceText,
     /// The findings that are left.
     pub checked: CheckedText,
     /// The number of fixes that were applied.
-    pub applied: usize,
+    pub applied_fixes: usize,
 }
 
 /// Applies all safe fixes, or all fixes, and checks the text after each round.
-pub fn fix_text(source: &Source, with_unsafe: bool, mut check: impl FnMut(&Source) -> CheckedText) -> FixedText {
+pub fn fix_text(
+    source: &SourceText,
+    with_unsafe: bool,
+    mut check: impl FnMut(&SourceText) -> CheckedText,
+) -> FixedText {
     let mut now = FixedText {
         source: source.clone(),
         checked: check(source),
-        applied: 0,
+        applied_fixes: 0,
     };
     for _ in 0..ROUNDS {
         let fixes = applicable_fixes(&now, with_unsafe);
-        let together = step(&now, &fixes, &mut check);
+        let together = try_fixes(&now, &fixes, &mut check);
         let next = together.or_else(|| {
             let mut alone = fixes.iter().filter(|_| fixes.len() > 1);
-            alone.find_map(|fix| step(&now, std::slice::from_ref(fix), &mut check))
+            alone.find_map(|fix| try_fixes(&now, std::slice::from_ref(fix), &mut check))
         });
         match next {
             Some(next) => now = next,
@@ -57,27 +61,31 @@ pub fn fix_text(source: &Source, with_unsafe: bool, mut check: impl FnMut(&Sourc
 }
 
 /// Returns the fixes of this text that may be applied.
-fn applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<Fix> {
+fn applicable_fixes(now: &FixedText, with_unsafe: bool) -> Vec<TextFix> {
     let fixes = now.checked.findings.iter().filter_map(|finding| finding.fix.as_ref());
     fixes
-        .filter(|fix| with_unsafe || fix.applicability == Applicability::Safe)
+        .filter(|fix| with_unsafe || fix.applicability == FixApplicability::Safe)
         .filter(|fix| *fix.file == *now.source.name())
         .cloned()
         .collect()
 }
 
 /// Applies these fixes; `None` if nothing changes or the text becomes worse.
-fn step(now: &FixedText, fixes: &[Fix], check: &mut impl FnMut(&Source) -> CheckedText) -> Option<FixedText> {
+fn try_fixes(
+    now: &FixedText,
+    fixes: &[TextFix],
+    check: &mut impl FnMut(&SourceText) -> CheckedText,
+) -> Option<FixedText> {
     let (text, count) = apply_fixes(now.source.text(), fixes);
     if count == 0 || *text == **now.source.text() {
         return None;
     }
-    let source = Source::new(now.source.name(), text);
+    let source = SourceText::new(now.source.name(), text);
     let checked = check(&source);
     (!is_worse(&now.checked, &checked)).then(|| FixedText {
         source,
         checked,
-        applied: now.applied + count,
+        applied_fixes: now.applied_fixes + count,
     })
 }
 
@@ -91,7 +99,7 @@ fn is_worse(before: &CheckedText, after: &CheckedText) -> bool {
     // The messages may differ: after a corrected word, the next error of the same expression is found.
     let errors = |of: &CheckedText| {
         let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
-        for finding in of.findings.iter().filter(|one| one.severity == Severity::Error) {
+        for finding in of.findings.iter().filter(|one| one.severity == FindingSeverity::Error) {
             *counts.entry(finding.code.0).or_default() += 1;
         }
         counts
@@ -108,32 +116,32 @@ mod tests {
 
     use super::*;
     use crate::check;
-    use crate::loader::explain::explanation;
-    use crate::loader::{codes, diagnostics, load};
+    use crate::loader::code_explanations::explain_code;
+    use crate::loader::{codes, load_ensemble, locate_findings};
     use crate::source::Span;
-    use crate::yaml::edit::Edit;
+    use crate::yaml::edit::TextEdit;
 
-    fn check_text(source: &Source) -> CheckedText {
-        let loaded = load(source);
-        let more = loaded.ensemble.as_ref().map(check::check).unwrap_or_default();
+    fn check_text(source: &SourceText) -> CheckedText {
+        let loaded = load_ensemble(source);
+        let more = loaded.ensemble.as_ref().map(check::check_ensemble).unwrap_or_default();
         let findings = [loaded.findings.clone(), more].concat();
         CheckedText {
             is_yaml: loaded.document.is_some(),
             is_whole: loaded.ensemble.is_some(),
-            findings: diagnostics(source, loaded.document.as_ref(), &findings),
+            findings: locate_findings(source, loaded.document.as_ref(), &findings),
         }
     }
 
     fn fix_all(text: &str) -> FixedText {
-        fix_text(&Source::new("x", text), true, check_text)
+        fix_text(&SourceText::new("x", text), true, check_text)
     }
 
     fn has(code: &str, checked: &CheckedText) -> bool {
         checked.findings.iter().any(|finding| finding.code.0 == code)
     }
 
-    fn wrong(code: crate::diagnostic::Code) -> &'static str {
-        let text = explanation(code);
+    fn wrong(code: crate::diagnostic::FindingCode) -> &'static str {
+        let text = explain_code(code);
         let start = text.find("Wrong:\n\n```yaml\n").expect("an example") + "Wrong:\n\n```yaml\n".len();
         &text[start..start + text[start..].find("```").expect("its end")]
     }
@@ -149,7 +157,7 @@ mod tests {
         let mut fixed = Vec::new();
         for (code, _) in codes::ALL {
             let text = wrong(*code);
-            let before = check_text(&Source::new("x", text));
+            let before = check_text(&SourceText::new("x", text));
             let own = before.findings.iter().filter(|finding| finding.code == *code);
             if own.filter(|finding| finding.fix.is_some()).count() > 0 {
                 fixed.push(code.0);
@@ -159,7 +167,7 @@ mod tests {
                     .checked
                     .findings
                     .iter()
-                    .filter(|one| one.severity == Severity::Error);
+                    .filter(|one| one.severity == FindingSeverity::Error);
                 assert_eq!(errors.count(), 0, "{}: {}", code.0, after.source.text());
             }
         }
@@ -169,11 +177,11 @@ mod tests {
     #[test]
     fn safe_fixes_leave_unsafe_ones() {
         let text = "name: e\nagents:\n  - {name: writer, scrpt: x}\n  - {name: b, script: y, depends_on: [writr]}\n";
-        let safe = fix_text(&Source::new("x", text), false, check_text);
+        let safe = fix_text(&SourceText::new("x", text), false, check_text);
         assert_eq!(&**safe.source.text(), text.replace("scrpt", "script"));
-        assert_eq!((safe.applied, safe.checked.findings.len()), (1, 1));
+        assert_eq!((safe.applied_fixes, safe.checked.findings.len()), (1, 1));
         let all = fix_all(text);
-        assert_eq!((all.applied, all.checked.findings.len()), (2, 0));
+        assert_eq!((all.applied_fixes, all.checked.findings.len()), (2, 0));
     }
 
     #[test]
@@ -181,33 +189,33 @@ mod tests {
         // The right name of the key is there already.
         let text = "name: e\nagents:\n  - {name: b, model: ollama/x, role: a, system_prompt: b}\n";
         let after = fix_all(text);
-        assert_eq!((&**after.source.text(), after.applied), (text, 0));
+        assert_eq!((&**after.source.text(), after.applied_fixes), (text, 0));
         // Another fix is applied nevertheless.
         let other = text.replace("agents", "default_task: 5\nagents");
-        assert_eq!(fix_all(&other).applied, 1, "{}", fix_all(&other).source.text());
+        assert_eq!(fix_all(&other).applied_fixes, 1, "{}", fix_all(&other).source.text());
     }
 
     #[test]
     fn a_fix_with_more_errors_of_a_known_code_is_not_applied() {
-        let error = |text: &str, fix: Option<Fix>| Diagnostic {
-            severity: Severity::Error,
+        let error = |text: &str, fix: Option<TextFix>| Diagnostic {
+            severity: FindingSeverity::Error,
             code: codes::UNKNOWN_AGENT,
             message: String::new(),
-            source: Source::new("x", text),
+            source: SourceText::new("x", text),
             span: Span::default(),
             related: Vec::new(),
             help: None,
             fix,
         };
-        let written = |replacement: &str| Fix {
+        let written = |replacement: &str| TextFix {
             title: String::new(),
-            applicability: Applicability::Safe,
+            applicability: FixApplicability::Safe,
             file: "x".into(),
-            edits: vec![Edit::new(Span::new(0, 1), replacement)],
+            edits: vec![TextEdit::new(Span::new(0, 1), replacement)],
         };
         // How many errors the text has after the fix, and whether the fix is applied then.
         for (count, is_applied) in [(0, true), (1, true), (2, false)] {
-            let after = fix_text(&Source::new("x", "a"), false, |source| CheckedText {
+            let after = fix_text(&SourceText::new("x", "a"), false, |source| CheckedText {
                 is_yaml: true,
                 is_whole: true,
                 findings: match &**source.text() {
@@ -215,19 +223,19 @@ mod tests {
                     text => (0..count).map(|_| error(text, None)).collect(),
                 },
             });
-            assert_eq!(after.applied, usize::from(is_applied), "{count} errors");
+            assert_eq!(after.applied_fixes, usize::from(is_applied), "{count} errors");
         }
     }
 
     #[test]
     fn a_fix_may_disclose_the_next_error_of_an_expression() {
         let text = "name: e\nagents:\n  - {name: a, script: x}\n  - name: b\n    script: y\n    dependencies:\n      - {agent_name: a, condition: 'TRUE and outputs.a.x === null'}\n";
-        let after = fix_text(&Source::new("x", text), false, check_text);
+        let after = fix_text(&SourceText::new("x", text), false, check_text);
         let right = text
             .replace("TRUE", "True")
             .replace("===", "==")
             .replace("null", "None");
-        assert_eq!((&**after.source.text(), after.applied), (&*right, 3));
+        assert_eq!((&**after.source.text(), after.applied_fixes), (&*right, 3));
     }
 
     /// A text with a few changes.
@@ -262,13 +270,13 @@ mod tests {
 
         #[test]
         fn fixes_never_break_a_text_and_end(text in mutated()) {
-            let before = check_text(&Source::new("x", text.as_str()));
+            let before = check_text(&SourceText::new("x", text.as_str()));
             let once = fix_all(&text);
             prop_assert!(once.checked.is_yaml || !before.is_yaml);
             prop_assert!(once.checked.is_whole || !before.is_whole);
             let twice = fix_all(once.source.text());
             prop_assert_eq!(twice.source.text(), once.source.text());
-            prop_assert_eq!(twice.applied, 0);
+            prop_assert_eq!(twice.applied_fixes, 0);
         }
     }
 }

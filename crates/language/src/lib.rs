@@ -3,14 +3,14 @@
 //! This crate parses, checks and plans. It receives texts and returns values; it does not read files, start processes or
 //! use a clock.
 //!
-//! - [`source::Source`] is a text with a name; [`source::Route`] is the position of a value in an ensemble.
-//! - [`loader::load`] parses a text and returns an [`ensemble::Ensemble`] and all findings.
-//! - [`check::check`] returns what is suspicious in an ensemble without errors.
+//! - [`source::SourceText`] is a text with a name; [`source::Route`] is the position of a value in an ensemble.
+//! - [`loader::load_ensemble`] parses a text and returns an [`ensemble::Ensemble`] and all findings.
+//! - [`check::check_ensemble`] returns what is suspicious in an ensemble without errors.
 //! - [`plan::Plan`] is the ensemble as a graph with compiled conditions ([`condition::Condition`]).
-//! - [`profiles::Profiles`] are the model profiles that agents can name, with overrides.
+//! - [`usable_profiles::UsableProfiles`] are the model profiles that agents can name, with overrides.
 //! - [`shown`] makes texts of others safe to look at.
-//! - [`yaml::edit`] edits YAML texts: [`yaml::edit::Fix`] is a fix of a finding; [`fix::fix_text`] applies all fixes of a text.
-//! - [`design::edit`] edits the graph of an ensemble in its text.
+//! - [`yaml::edit`] edits YAML texts: [`yaml::edit::TextFix`] is a fix of a finding; [`fix::fix_text`] applies all fixes of a text.
+//! - [`design::fix_for_command`] edits the graph of an ensemble in its text.
 //! - [`diagnostic::Finding`] is a problem at a route; [`diagnostic::Diagnostic`] is a problem at a position in the text.
 //!
 //! # Example
@@ -27,15 +27,15 @@ pub mod definition;
 pub mod design;
 pub mod diagnostic;
 pub mod ensemble;
+pub mod execution_history;
 pub mod fix;
+pub mod hidden_characters;
 pub mod loader;
 pub mod names;
-pub mod past;
 pub mod plan;
 pub mod profiles;
 #[cfg(any(test, feature = "random-ensembles"))]
 pub mod random_ensembles;
-pub mod shown;
 pub mod source;
 pub mod template;
 pub mod vocabulary;

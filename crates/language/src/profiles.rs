@@ -4,23 +4,23 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::data::JsonMap;
-use crate::diagnostic::did_you_mean;
-use crate::ensemble::{ModelChoice, Profile, Provider, SIMULATED, provider_names};
+use crate::diagnostic::find_similar_word;
+use crate::ensemble::{HttpProvider, ModelChoice, ModelProfile, SIMULATED, list_provider_names};
 
 /// All profiles that a run can use.
 #[derive(Debug, Clone, Default)]
-pub struct Profiles {
-    overrides: Vec<Override>,
-    places: Vec<Place>,
+pub struct ModelProfiles {
+    overrides: Vec<ModelOverride>,
+    sources: Vec<ProfileSource>,
     /// Names of profiles that are written in a place that is not trusted.
-    untrusted: Vec<(Arc<str>, String)>,
+    untrusted_profiles: Vec<(Arc<str>, String)>,
 }
 
 /// A source of profiles.
 #[derive(Debug, Clone)]
-struct Place {
+struct ProfileSource {
     name: String,
-    profiles: Vec<(Arc<str>, Profile)>,
+    profiles: Vec<(Arc<str>, ModelProfile)>,
 }
 
 /// `--model profile=provider/model`, `--model '*=provider/model'`.
@@ -29,7 +29,7 @@ struct Place {
 /// `api_key_env`, `headers`, prepared replies), the price and the fallback. A profile that already has this provider
 /// keeps all of these, so that `'*=simulated'` runs everything offline with the prepared replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Override {
+pub struct ModelOverride {
     /// The profile's name, or `provider/model` of agents that name a model; `*` is all.
     pub profile: Arc<str>,
     /// The provider.
@@ -40,25 +40,25 @@ pub struct Override {
 
 /// The profile that answers, then its fallbacks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Resolved {
+pub struct ProfileChain {
     /// Never empty; no name twice.
-    pub chain: Vec<Link>,
+    pub chain: Vec<ChainedProfile>,
 }
 
 /// A profile of a chain.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Link {
+pub struct ChainedProfile {
     /// Its name, or `provider/model` where an agent names a model.
     pub name: Arc<str>,
     /// The profile.
-    pub profile: Arc<Profile>,
+    pub profile: Arc<ModelProfile>,
 }
 
 /// An error in the choice of a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// No source contains the profile.
-    #[error("unknown model profile `{name}`{}; looked in {}", named_by(.fallback_of), .places.join(", "))]
+    #[error("unknown model profile `{name}`{}; looked in {}", describe_fallback_origin(.fallback_of), .places.join(", "))]
     Unknown {
         /// As written.
         name: Arc<str>,
@@ -121,7 +121,7 @@ pub struct OverrideError {
 
 impl ProfileError {
     /// A suggestion for the user, if there is one.
-    pub fn help(&self) -> Option<String> {
+    pub fn help_text(&self) -> Option<String> {
         match self {
             Self::Unknown {
                 suggestion: Some(name), ..
@@ -129,9 +129,9 @@ impl ProfileError {
             Self::Unknown { name, .. } | Self::NoKey { profile: name, .. } => {
                 Some(format!("`--model {name}=simulated` runs it on simulated answers"))
             }
-            Self::UnknownProvider { provider, .. } => Some(match did_you_mean(provider, provider_names()) {
+            Self::UnknownProvider { provider, .. } => Some(match find_similar_word(provider, list_provider_names()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}", provider_names().collect::<Vec<_>>().join(", ")),
+                None => format!("there are {}", list_provider_names().collect::<Vec<_>>().join(", ")),
             }),
             Self::Untrusted { place, .. } => Some(format!(
                 "`ensemble trust {place}` shows what the file does, and asks for trust"
@@ -141,16 +141,16 @@ impl ProfileError {
     }
 }
 
-fn named_by(fallback_of: &Option<Arc<str>>) -> String {
+fn describe_fallback_origin(fallback_of: &Option<Arc<str>>) -> String {
     match fallback_of {
         Some(name) => format!(", the fallback of `{name}`"),
         None => String::new(),
     }
 }
 
-impl Profiles {
+impl ModelProfiles {
     /// No profiles but the built-in `simulated`, and these overrides; of two for one profile the later counts.
-    pub fn new(overrides: Vec<Override>) -> Self {
+    pub fn new(overrides: Vec<ModelOverride>) -> Self {
         Self {
             overrides,
             ..Self::default()
@@ -159,128 +159,132 @@ impl Profiles {
 
     /// Adds a place that is looked at after those before it; `name` says which (`config.yaml`, `the ensemble file`).
     #[must_use]
-    pub fn with_place(mut self, name: impl Into<String>, profiles: Vec<(Arc<str>, Profile)>) -> Self {
+    pub fn with_source(mut self, name: impl Into<String>, profiles: Vec<(Arc<str>, ModelProfile)>) -> Self {
         let name = name.into();
-        self.places.push(Place { name, profiles });
+        self.sources.push(ProfileSource { name, profiles });
         self
     }
 
     /// Says which profiles of a place are left alone, because the place is not trusted.
     #[must_use]
-    pub fn with_untrusted(mut self, place: &str, names: impl IntoIterator<Item = Arc<str>>) -> Self {
-        self.untrusted
+    pub fn with_untrusted_profiles(mut self, place: &str, names: impl IntoIterator<Item = Arc<str>>) -> Self {
+        self.untrusted_profiles
             .extend(names.into_iter().map(|name| (name, place.to_owned())));
         self
     }
 
     /// The overrides, for a caller who wants to know which of them concern anyone.
-    pub fn overrides(&self) -> &[Override] {
+    pub fn overrides(&self) -> &[ModelOverride] {
         &self.overrides
     }
 
     /// The profile for this choice, with its fallbacks.
     ///
     /// A cycle of fallbacks ends before its first repetition.
-    pub fn resolve(&self, choice: &ModelChoice) -> Result<Resolved, ProfileError> {
-        let mut chain: Vec<Link> = Vec::new();
-        let mut next = Some(self.first(choice)?);
+    pub fn resolve_choice(&self, choice: &ModelChoice) -> Result<ProfileChain, ProfileError> {
+        let mut chain: Vec<ChainedProfile> = Vec::new();
+        let mut next = Some(self.resolve_first(choice)?);
         while let Some(link) = next {
             check_provider(&link)?;
             let fallback = link.profile.fallback.clone();
             let fallback_of = Arc::clone(&link.name);
             chain.push(link);
             next = match fallback {
-                Some(name) if chain.iter().all(|link| link.name != name) => Some(self.named(&name, Some(fallback_of))?),
+                Some(name) if chain.iter().all(|link| link.name != name) => {
+                    Some(self.resolve_name(&name, Some(fallback_of))?)
+                }
                 _ => None,
             };
         }
-        Ok(Resolved { chain })
+        Ok(ProfileChain { chain })
     }
 
-    fn first(&self, choice: &ModelChoice) -> Result<Link, ProfileError> {
+    fn resolve_first(&self, choice: &ModelChoice) -> Result<ChainedProfile, ProfileError> {
         match choice {
-            ModelChoice::Profile(name) => self.named(name, None),
+            ModelChoice::Profile(name) => self.resolve_name(name, None),
             // An external program has a model of its own, of which nothing is known.
             ModelChoice::Acp(acp) => Err(ProfileError::Unknown {
-                name: acp.program.shown().into(),
+                name: acp.program.display_name().into(),
                 fallback_of: None,
                 suggestion: None,
                 places: Vec::new(),
             }),
             ModelChoice::Model { provider, model } => {
-                let profile = Profile {
+                let profile = ModelProfile {
                     provider: Arc::clone(provider),
                     model: Arc::clone(model),
-                    ..Profile::default()
+                    ..ModelProfile::default()
                 };
                 let name: Arc<str> = format!("{provider}/{model}").into();
-                Ok(self.overridden(name, Some(profile)).expect("a profile is given"))
+                Ok(self.apply_overrides(name, Some(profile)).expect("a profile is given"))
             }
         }
     }
 
-    fn named(&self, name: &Arc<str>, fallback_of: Option<Arc<str>>) -> Result<Link, ProfileError> {
-        let written = self.profiles().find(|(known, _)| known == name);
-        let profile = written.map(|(_, profile)| profile.clone()).or_else(|| built_in(name));
-        if let Some(link) = self.overridden(Arc::clone(name), profile) {
+    fn resolve_name(&self, name: &Arc<str>, fallback_of: Option<Arc<str>>) -> Result<ChainedProfile, ProfileError> {
+        let written = self.named_profiles().find(|(known, _)| known == name);
+        let profile = written
+            .map(|(_, profile)| profile.clone())
+            .or_else(|| built_in_profile(name));
+        if let Some(link) = self.apply_overrides(Arc::clone(name), profile) {
             return Ok(link);
         }
-        if let Some((name, place)) = self.untrusted.iter().find(|(known, _)| known == name) {
+        if let Some((name, place)) = self.untrusted_profiles.iter().find(|(known, _)| known == name) {
             let (name, place) = (Arc::clone(name), place.clone());
             return Err(ProfileError::Untrusted { name, place });
         }
         Err(ProfileError::Unknown {
             name: Arc::clone(name),
             fallback_of,
-            suggestion: self.similar(name),
-            places: self.places.iter().map(|place| place.name.clone()).collect(),
+            suggestion: self.find_similar_name(name),
+            places: self.sources.iter().map(|place| place.name.clone()).collect(),
         })
     }
 
     /// The profile as the overrides leave it; `None` where there is neither a profile nor an override.
-    fn overridden(&self, name: Arc<str>, profile: Option<Profile>) -> Option<Link> {
-        let profile = match (Override::of(&self.overrides, &name), profile) {
+    fn apply_overrides(&self, name: Arc<str>, profile: Option<ModelProfile>) -> Option<ChainedProfile> {
+        let profile = match (ModelOverride::find_for_profile(&self.overrides, &name), profile) {
             (None, profile) => profile?,
-            (Some(over), profile) => over.apply(profile.unwrap_or_default()),
+            (Some(over), profile) => over.apply_to(profile.unwrap_or_default()),
         };
-        Some(Link {
+        Some(ChainedProfile {
             name,
             profile: Arc::new(profile),
         })
     }
 
     /// All profiles that are written somewhere.
-    pub fn written(&self) -> impl Iterator<Item = &Profile> {
-        self.profiles().map(|(_, profile)| profile)
+    pub fn written_profiles(&self) -> impl Iterator<Item = &ModelProfile> {
+        self.named_profiles().map(|(_, profile)| profile)
     }
 
-    fn profiles(&self) -> impl Iterator<Item = &(Arc<str>, Profile)> {
-        self.places.iter().flat_map(|place| &place.profiles)
+    fn named_profiles(&self) -> impl Iterator<Item = &(Arc<str>, ModelProfile)> {
+        self.sources.iter().flat_map(|place| &place.profiles)
     }
 
-    fn similar(&self, name: &str) -> Option<Arc<str>> {
-        did_you_mean(name, self.profiles().map(|(known, _)| &**known)).map(Arc::from)
+    fn find_similar_name(&self, name: &str) -> Option<Arc<str>> {
+        find_similar_word(name, self.named_profiles().map(|(known, _)| &**known)).map(Arc::from)
     }
 }
 
-impl Override {
+impl ModelOverride {
     /// The profile of that name as these overrides leave it.
-    pub fn all_applied(overrides: &[Self], name: &str, profile: Profile) -> Profile {
-        match Self::of(overrides, name) {
-            Some(over) => over.apply(profile),
+    pub fn apply_all(overrides: &[Self], name: &str, profile: ModelProfile) -> ModelProfile {
+        match Self::find_for_profile(overrides, name) {
+            Some(over) => over.apply_to(profile),
             None => profile,
         }
     }
 
     /// The override that counts for the name.
-    fn of<'o>(overrides: &'o [Self], name: &str) -> Option<&'o Self> {
+    fn find_for_profile<'o>(overrides: &'o [Self], name: &str) -> Option<&'o Self> {
         let exact = overrides.iter().rev().find(|over| &*over.profile == name);
         exact.or_else(|| overrides.iter().rev().find(|over| &*over.profile == "*"))
     }
 
-    fn apply(&self, profile: Profile) -> Profile {
+    fn apply_to(&self, profile: ModelProfile) -> ModelProfile {
         let stays = profile.provider == self.provider;
-        Profile {
+        ModelProfile {
             provider: Arc::clone(&self.provider),
             model: Arc::clone(&self.model),
             base_url: profile.base_url.filter(|_| stays),
@@ -296,7 +300,7 @@ impl Override {
     }
 }
 
-impl FromStr for Override {
+impl FromStr for ModelOverride {
     type Err = OverrideError;
 
     fn from_str(text: &str) -> Result<Self, OverrideError> {
@@ -318,7 +322,7 @@ impl FromStr for Override {
     }
 }
 
-impl Resolved {
+impl ProfileChain {
     /// Returns whether a profile of the chain is simulated. Every report of the run must say so.
     pub fn is_simulated(&self) -> bool {
         self.chain.iter().any(|link| &*link.profile.provider == SIMULATED)
@@ -331,10 +335,10 @@ impl Resolved {
     }
 }
 
-fn built_in(name: &str) -> Option<Profile> {
-    (name == SIMULATED).then(|| Profile {
+fn built_in_profile(name: &str) -> Option<ModelProfile> {
+    (name == SIMULATED).then(|| ModelProfile {
         provider: SIMULATED.into(),
-        ..Profile::default()
+        ..ModelProfile::default()
     })
 }
 
@@ -342,8 +346,8 @@ fn built_in(name: &str) -> Option<Profile> {
 ///
 /// # Errors
 /// There is no provider of that name.
-pub fn check_provider(link: &Link) -> Result<(), ProfileError> {
-    if &*link.profile.provider == SIMULATED || Provider::named(&link.profile.provider).is_some() {
+pub fn check_provider(link: &ChainedProfile) -> Result<(), ProfileError> {
+    if &*link.profile.provider == SIMULATED || HttpProvider::find_by_name(&link.profile.provider).is_some() {
         return Ok(());
     }
     Err(ProfileError::UnknownProvider {
@@ -355,32 +359,33 @@ pub fn check_provider(link: &Link) -> Result<(), ProfileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ensemble::{Reply, Simulated};
+    use crate::ensemble::{PreparedReply, SimulatedReplySource};
 
-    fn profile(provider: &str, says: &str) -> Profile {
-        Profile {
+    fn profile(provider: &str, says: &str) -> ModelProfile {
+        ModelProfile {
             provider: provider.into(),
             system_prompt: Some(says.into()),
-            simulated: (provider == SIMULATED).then(|| Simulated::Replies(vec![Reply::Text(says.into())])),
+            simulated: (provider == SIMULATED)
+                .then(|| SimulatedReplySource::Replies(vec![PreparedReply::Text(says.into())])),
             base_url: Some("http://here".into()),
-            ..Profile::default()
+            ..ModelProfile::default()
         }
     }
 
-    fn with_fallback(profile: Profile, fallback: &str) -> Profile {
-        Profile {
+    fn with_fallback(profile: ModelProfile, fallback: &str) -> ModelProfile {
+        ModelProfile {
             fallback: Some(fallback.into()),
             ..profile
         }
     }
 
-    fn profiles(overrides: &[&str]) -> Profiles {
+    fn profiles(overrides: &[&str]) -> ModelProfiles {
         let overrides = overrides
             .iter()
             .map(|text| text.parse().expect("an override"))
             .collect();
-        Profiles::new(overrides)
-            .with_place(
+        ModelProfiles::new(overrides)
+            .with_source(
                 "the ensemble file",
                 vec![
                     ("fast".into(), profile(SIMULATED, "from the file")),
@@ -391,7 +396,7 @@ mod tests {
                     ("lost".into(), with_fallback(profile(SIMULATED, "lost"), "nowhere")),
                 ],
             )
-            .with_place(
+            .with_source(
                 "/home/me/config.yaml",
                 vec![
                     ("fast".into(), profile(SIMULATED, "from the config")),
@@ -404,12 +409,12 @@ mod tests {
         ModelChoice::Profile(name.into())
     }
 
-    fn names(resolved: &Resolved) -> Vec<&str> {
+    fn names(resolved: &ProfileChain) -> Vec<&str> {
         resolved.chain.iter().map(|link| &*link.name).collect()
     }
 
-    fn says(profiles: &Profiles, name: &str) -> String {
-        let resolved = profiles.resolve(&named(name)).expect("resolves");
+    fn says(profiles: &ModelProfiles, name: &str) -> String {
+        let resolved = profiles.resolve_choice(&named(name)).expect("resolves");
         resolved.chain[0].profile.system_prompt.clone().unwrap_or_default()
     }
 
@@ -423,13 +428,19 @@ mod tests {
     #[test]
     fn fallbacks_follow_and_a_circle_ends() {
         let profiles = profiles(&[]);
-        assert_eq!(names(&profiles.resolve(&named("safe")).unwrap()), ["safe", "fast"]);
-        assert_eq!(names(&profiles.resolve(&named("ring")).unwrap()), ["ring", "ring-2"]);
+        assert_eq!(
+            names(&profiles.resolve_choice(&named("safe")).unwrap()),
+            ["safe", "fast"]
+        );
+        assert_eq!(
+            names(&profiles.resolve_choice(&named("ring")).unwrap()),
+            ["ring", "ring-2"]
+        );
     }
 
     #[test]
     fn overrides_replace_provider_and_model() {
-        let resolved = profiles(&["far=simulated"]).resolve(&named("far")).unwrap();
+        let resolved = profiles(&["far=simulated"]).resolve_choice(&named("far")).unwrap();
         let link = &resolved.chain[0];
         assert_eq!((&*link.profile.provider, &*link.profile.model), ("simulated", ""));
         assert_eq!(
@@ -440,23 +451,33 @@ mod tests {
         assert_eq!((&link.profile.base_url, names(&resolved)), (&None, vec!["far"]));
         assert!(resolved.is_simulated());
 
-        let kept = profiles(&["*=simulated"]).resolve(&named("fast")).unwrap();
+        let kept = profiles(&["*=simulated"]).resolve_choice(&named("fast")).unwrap();
         assert!(kept.chain[0].profile.simulated.is_some(), "prepared replies stay");
-        let kept = profiles(&["*=simulated"]).resolve(&named("safe")).unwrap();
+        let kept = profiles(&["*=simulated"]).resolve_choice(&named("safe")).unwrap();
         assert_eq!(names(&kept), ["safe", "fast"], "and so does a prepared fallback");
 
         let exact = profiles(&["fast=simulated/exact", "*=simulated/all", "fast=simulated/later"]);
-        assert_eq!(&*exact.resolve(&named("fast")).unwrap().chain[0].profile.model, "later");
-        assert_eq!(&*exact.resolve(&named("slow")).unwrap().chain[0].profile.model, "all");
         assert_eq!(
-            &*exact.resolve(&named("unheard-of")).unwrap().chain[0].profile.model,
+            &*exact.resolve_choice(&named("fast")).unwrap().chain[0].profile.model,
+            "later"
+        );
+        assert_eq!(
+            &*exact.resolve_choice(&named("slow")).unwrap().chain[0].profile.model,
+            "all"
+        );
+        assert_eq!(
+            &*exact.resolve_choice(&named("unheard-of")).unwrap().chain[0]
+                .profile
+                .model,
             "all"
         );
 
-        let other = profiles(&["fast=openai/gpt/5"]).resolve(&named("fast")).unwrap();
+        let other = profiles(&["fast=openai/gpt/5"]).resolve_choice(&named("fast")).unwrap();
         assert_eq!(&*other.chain[0].profile.model, "gpt/5");
-        let error = profiles(&["fast=opneai/gpt/5"]).resolve(&named("fast")).unwrap_err();
-        assert_eq!(error.help().as_deref(), Some("did you mean `openai`?"), "{error}");
+        let error = profiles(&["fast=opneai/gpt/5"])
+            .resolve_choice(&named("fast"))
+            .unwrap_err();
+        assert_eq!(error.help_text().as_deref(), Some("did you mean `openai`?"), "{error}");
     }
 
     #[test]
@@ -465,26 +486,29 @@ mod tests {
             provider: "ollama".into(),
             model: "llama3.2:1b".into(),
         };
-        assert!(!profiles(&[]).resolve(&choice).unwrap().is_simulated());
+        assert!(!profiles(&[]).resolve_choice(&choice).unwrap().is_simulated());
         for over in ["*=simulated", "ollama/llama3.2:1b=simulated"] {
-            assert!(profiles(&[over]).resolve(&choice).unwrap().is_simulated(), "{over}");
+            assert!(
+                profiles(&[over]).resolve_choice(&choice).unwrap().is_simulated(),
+                "{over}"
+            );
         }
     }
 
     #[test]
     fn an_unknown_profile_is_told_with_places_and_a_guess() {
-        let error = profiles(&[]).resolve(&named("slwo")).unwrap_err();
+        let error = profiles(&[]).resolve_choice(&named("slwo")).unwrap_err();
         assert_eq!(
             error.to_string(),
             "unknown model profile `slwo`; looked in the ensemble file, /home/me/config.yaml"
         );
-        assert_eq!(error.help().as_deref(), Some("did you mean `slow`?"));
-        let error = profiles(&[]).resolve(&named("zzz")).unwrap_err();
+        assert_eq!(error.help_text().as_deref(), Some("did you mean `slow`?"));
+        let error = profiles(&[]).resolve_choice(&named("zzz")).unwrap_err();
         assert_eq!(
-            error.help().as_deref(),
+            error.help_text().as_deref(),
             Some("`--model zzz=simulated` runs it on simulated answers")
         );
-        let error = profiles(&[]).resolve(&named("lost")).unwrap_err();
+        let error = profiles(&[]).resolve_choice(&named("lost")).unwrap_err();
         assert!(
             error.to_string().contains("`nowhere`, the fallback of `lost`; "),
             "{error}"
@@ -493,15 +517,15 @@ mod tests {
 
     #[test]
     fn overrides_are_read() {
-        let over: Override = "a=openai/gpt/x=1".parse().unwrap();
+        let over: ModelOverride = "a=openai/gpt/x=1".parse().unwrap();
         assert_eq!(
             (&*over.profile, &*over.provider, &*over.model),
             ("a", "openai", "gpt/x=1")
         );
-        let over: Override = "*=simulated".parse().unwrap();
+        let over: ModelOverride = "*=simulated".parse().unwrap();
         assert_eq!((&*over.profile, &*over.provider, &*over.model), ("*", "simulated", ""));
         for wrong in ["", "a", "a=", "=simulated", "a=openai", "a=openai/", "a=/gpt"] {
-            assert!(wrong.parse::<Override>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ModelOverride>().is_err(), "{wrong}");
         }
     }
 }

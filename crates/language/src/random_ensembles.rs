@@ -8,8 +8,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use crate::ensemble::{
-    Agent, AgentKind, Conversation, Declared, Dependency, Ending, Ensemble, Limits, OnError, OnResume, Retry, Trigger,
-    WaitFor,
+    Agent, AgentKind, ConversationLimits, ConversationSpec, DeclaredPosition, Dependency, Ensemble, OnError, OnResume,
+    RequiredResult, RetryPolicy, TurnTrigger, WaitFor,
 };
 use crate::plan::Plan;
 
@@ -33,7 +33,7 @@ const EXCLUSIVE: [&str; 2] = [
 
 fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
     let wait_for = prop_oneof![4 => Just(WaitFor::Update), 1 => Just(WaitFor::Settled), 1 => Just(WaitFor::Nothing)];
-    let on = prop_oneof![3 => Just(Ending::Success), 1 => Just(Ending::Failure), 1 => Just(Ending::Any)];
+    let on = prop_oneof![3 => Just(RequiredResult::Success), 1 => Just(RequiredResult::Failure), 1 => Just(RequiredResult::Any)];
     let condition = prop::option::of(prop::sample::select(CONDITIONS.to_vec()));
     (
         0..agents,
@@ -53,7 +53,7 @@ fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
                 feedback,
                 on,
                 wait_for,
-                declared: Declared::Dependencies(0),
+                declared_at: DeclaredPosition::Dependencies(0),
             },
         )
 }
@@ -72,17 +72,21 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
             dependencies,
             for_each: None,
             sandbox: None,
-            conversation: Conversation {
+            conversation: ConversationSpec {
                 max_turns: NonZeroU32::new(max_turns).expect("at least 1"),
                 state_key: None,
                 triggers_conversation: triggers,
-                trigger: if every_turn { Trigger::EveryTurn } else { Trigger::News },
+                trigger: if every_turn {
+                    TurnTrigger::EveryTurn
+                } else {
+                    TurnTrigger::News
+                },
                 on_resume: OnResume::Reuse,
                 history: 0,
             },
             output_schema: None,
             timeout: None,
-            retry: Retry::default(),
+            retry: RetryPolicy::default(),
             on_error: OnError::Continue,
         },
     )
@@ -124,20 +128,20 @@ pub fn limited_conversation() -> impl Strategy<Value = (Plan, Vec<Vec<u8>>)> {
             }
         }
         let capped = cap.and_then(|(at, cap)| Some((agents.get(at)?.name.clone(), NonZeroU32::new(cap)?)));
-        let limits = Limits {
+        let limits = ConversationLimits {
             max_total_turns: NonZeroU32::new(turns).expect("at least 1"),
             max_agent_executions: capped.into_iter().collect(),
-            ..Limits::default()
+            ..ConversationLimits::default()
         };
         (plan_within(agents, limits), fates)
     })
 }
 
 fn plan(agents: Vec<Agent>) -> Plan {
-    plan_within(agents, Limits::default())
+    plan_within(agents, ConversationLimits::default())
 }
 
-fn plan_within(agents: Vec<Agent>, limits: Limits) -> Plan {
+fn plan_within(agents: Vec<Agent>, limits: ConversationLimits) -> Plan {
     let ensemble = Ensemble {
         inputs: None,
         result: None,
@@ -177,9 +181,9 @@ pub fn unconnected_conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
                 }));
             }
         }
-        let limits = Limits {
+        let limits = ConversationLimits {
             max_total_turns: NonZeroU32::new(turns).expect("at least 1"),
-            ..Limits::default()
+            ..ConversationLimits::default()
         };
         (plan_within(all, limits), fate)
     })
@@ -243,7 +247,7 @@ pub fn counting() -> impl Strategy<Value = Plan> {
                 let is_counting = twist().is_multiple_of(4);
                 dependency.condition = is_counting.then(|| format!("executions.a{counted} >= {least}").into());
                 if !twist().is_multiple_of(4) {
-                    dependency.on = Ending::Success;
+                    dependency.on = RequiredResult::Success;
                     dependency.max_executions = None;
                 }
                 // Most loops can start: an agent waits for those before it.

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 /// A text with a name that users recognize: a path, or `<stdin>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct SourceText {
     name: Arc<str>,
     text: Arc<str>,
     /// Byte offset at which each line starts; the first is 0, or 3 after a byte order mark.
     line_starts: Arc<[usize]>,
 }
 
-/// A range of bytes in a [`Source`]; `start <= end`, both on character boundaries.
+/// A range of bytes in a [`SourceText`]; `start <= end`, both on character boundaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span {
     /// The first byte.
@@ -30,7 +30,7 @@ pub struct Span {
 
 /// A line and a column for users: counted from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct LineColumn {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -39,7 +39,7 @@ pub struct Place {
 
 /// A step of a [`Route`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
+pub enum RouteStep {
     /// A key of a mapping.
     Key(Arc<str>),
     /// An item of a sequence, from 0.
@@ -48,11 +48,11 @@ pub enum Step {
 
 /// The path from the root of a document to one of its nodes, independent of the layout of the text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Route(pub Vec<Step>);
+pub struct Route(pub Vec<RouteStep>);
 
 /// The part of the node at a route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Part {
+pub enum NodePart {
     /// The value.
     #[default]
     Value,
@@ -66,14 +66,14 @@ pub enum Part {
 
 /// A symbolic place: a part of the node at a route.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct At {
+pub struct RouteLocation {
     /// The node.
     pub route: Route,
     /// The part of the node.
-    pub part: Part,
+    pub part: NodePart,
 }
 
-impl Source {
+impl SourceText {
     /// Stores the text and finds its lines.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let text: Arc<str> = text.into();
@@ -99,18 +99,18 @@ impl Source {
     }
 
     /// The line and column of a byte offset; an offset beyond the end means the end.
-    pub fn place(&self, offset: usize) -> Place {
-        let offset = self.floor(offset).max(self.line_starts[0]);
+    pub fn line_column(&self, offset: usize) -> LineColumn {
+        let offset = self.floor_char_boundary(offset).max(self.line_starts[0]);
         let line = self.line_starts.partition_point(|&start| start <= offset);
         let start = self.line_starts[line - 1];
-        Place {
+        LineColumn {
             line,
             column: self.text[start..offset].chars().count() + 1,
         }
     }
 
     /// The text of line `line` (from 1) without its line break.
-    pub fn line(&self, line: usize) -> &str {
+    pub fn line_text(&self, line: usize) -> &str {
         let Some(&start) = line.checked_sub(1).and_then(|at| self.line_starts.get(at)) else {
             return "";
         };
@@ -120,8 +120,8 @@ impl Source {
 
     /// The word that begins at this line and column, or one character if there is no word; a place beyond the end is the
     /// end.
-    pub fn word_at(&self, place: Place) -> Span {
-        let line = self.line(place.line);
+    pub fn find_word_span(&self, place: LineColumn) -> Span {
+        let line = self.line_text(place.line);
         let Some(&line_start) = place.line.checked_sub(1).and_then(|at| self.line_starts.get(at)) else {
             return Span::new(self.text.len(), self.text.len());
         };
@@ -134,17 +134,17 @@ impl Source {
     }
 
     /// `offset`, or the nearest character boundary before it.
-    fn floor(&self, offset: usize) -> usize {
+    fn floor_char_boundary(&self, offset: usize) -> usize {
         self.text.floor_char_boundary(offset)
     }
 }
 
-impl At {
+impl RouteLocation {
     /// Bytes `span` of the source itself.
-    pub fn source(span: Span) -> Self {
+    pub fn from_source_span(span: Span) -> Self {
         Self {
             route: Route::root(),
-            part: Part::Source(span),
+            part: NodePart::Source(span),
         }
     }
 }
@@ -170,17 +170,17 @@ impl Route {
 
     /// Returns this route followed by a key.
     #[must_use]
-    pub fn key(&self, key: impl Into<Arc<str>>) -> Self {
-        self.with(Step::Key(key.into()))
+    pub fn with_key(&self, key: impl Into<Arc<str>>) -> Self {
+        self.with_step(RouteStep::Key(key.into()))
     }
 
     /// Returns this route followed by an index.
     #[must_use]
-    pub fn index(&self, index: usize) -> Self {
-        self.with(Step::Index(index))
+    pub fn with_index(&self, index: usize) -> Self {
+        self.with_step(RouteStep::Index(index))
     }
 
-    fn with(&self, step: Step) -> Self {
+    fn with_step(&self, step: RouteStep) -> Self {
         let mut steps = Vec::with_capacity(self.0.len() + 1);
         steps.extend_from_slice(&self.0);
         steps.push(step);
@@ -188,26 +188,26 @@ impl Route {
     }
 
     /// The value at this route.
-    pub fn value(self) -> At {
-        At {
+    pub fn into_value_location(self) -> RouteLocation {
+        RouteLocation {
             route: self,
-            part: Part::Value,
+            part: NodePart::Value,
         }
     }
 
     /// The key of the node at this route.
-    pub fn as_key(self) -> At {
-        At {
+    pub fn into_key_location(self) -> RouteLocation {
+        RouteLocation {
             route: self,
-            part: Part::Key,
+            part: NodePart::Key,
         }
     }
 
     /// Bytes `span` of the text at this route.
-    pub fn text(self, span: Span) -> At {
-        At {
+    pub fn into_text_location(self, span: Span) -> RouteLocation {
+        RouteLocation {
             route: self,
-            part: Part::Text(span),
+            part: NodePart::Text(span),
         }
     }
 }
@@ -220,9 +220,9 @@ impl fmt::Display for Route {
         }
         for (at, step) in self.0.iter().enumerate() {
             match step {
-                Step::Key(key) if at == 0 => f.write_str(key)?,
-                Step::Key(key) => write!(f, ".{key}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
+                RouteStep::Key(key) if at == 0 => f.write_str(key)?,
+                RouteStep::Key(key) => write!(f, ".{key}")?,
+                RouteStep::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())
@@ -235,29 +235,46 @@ mod tests {
 
     #[test]
     fn places_count_lines_and_characters_from_one() {
-        let source = Source::new("x", "ab\r\né→z\n");
+        let source = SourceText::new("x", "ab\r\né→z\n");
         for (offset, line, column) in [(0, 1, 1), (1, 1, 2), (4, 2, 1), (6, 2, 2), (9, 2, 3), (99, 3, 1)] {
-            assert_eq!(source.place(offset), Place { line, column }, "offset {offset}");
+            assert_eq!(
+                source.line_column(offset),
+                LineColumn { line, column },
+                "offset {offset}"
+            );
         }
-        assert_eq!(source.place(5), Place { line: 2, column: 1 }, "inside a character");
         assert_eq!(
-            (source.line(1), source.line(2), source.line(3), source.line(9)),
+            source.line_column(5),
+            LineColumn { line: 2, column: 1 },
+            "inside a character"
+        );
+        assert_eq!(
+            (
+                source.line_text(1),
+                source.line_text(2),
+                source.line_text(3),
+                source.line_text(9)
+            ),
             ("ab", "é→z", "", "")
         );
     }
 
     #[test]
     fn a_byte_order_mark_is_no_column() {
-        let source = Source::new("x", "\u{feff}ab\nc");
+        let source = SourceText::new("x", "\u{feff}ab\nc");
         for (offset, line, column) in [(0, 1, 1), (3, 1, 1), (4, 1, 2), (6, 2, 1)] {
-            assert_eq!(source.place(offset), Place { line, column }, "offset {offset}");
+            assert_eq!(
+                source.line_column(offset),
+                LineColumn { line, column },
+                "offset {offset}"
+            );
         }
-        assert_eq!(source.line(1), "ab");
+        assert_eq!(source.line_text(1), "ab");
     }
 
     #[test]
     fn routes_read_as_people_write_them() {
-        let route = Route::root().key("agents").index(2).key("name");
+        let route = Route::root().with_key("agents").with_index(2).with_key("name");
         assert_eq!(route.to_string(), "agents[2].name");
         assert_eq!(Route::root().to_string(), "the document");
     }

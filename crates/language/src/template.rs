@@ -20,15 +20,15 @@
 //! contains itself. `template/typing.rs` walks over the library's syntax tree with what is known of the variables (the types of
 //! `condition`), and reports what cannot work.
 
+mod assigned_values;
 mod error;
-mod kept;
-mod missing;
-mod paths;
+mod missing_keys;
+mod printed_paths;
+mod render_check;
 mod scan;
 mod syntax;
 mod typing;
 mod view;
-mod watch;
 
 use std::fmt;
 use std::io;
@@ -37,23 +37,23 @@ use std::sync::{Arc, LazyLock};
 use minijinja::{Environment, UndefinedBehavior};
 use serde_json::Value;
 
+use self::assigned_values::FilteredTemplate;
 pub use self::error::TemplateError;
-use self::error::{find_in_tags, unknown};
-use self::kept::Filtered;
-pub use self::missing::{Missed, MissingKey};
-pub use self::paths::{Path, printed};
-use self::scan::{DEPTH_LIMIT, Scan, scan};
-pub use self::syntax::{Tag, TagKind, has_marks, tags};
-pub use self::typing::{Variables, filter_words, misfits};
-pub use self::watch::{Look, watched};
-pub use crate::data::output_text;
-use crate::data::{Context, JsonMap, Request};
-use crate::past::Past;
+use self::error::{find_word_in_tags, unknown_variable_error};
+pub use self::missing_keys::{MissingKeyCollector, MissingOutputKey};
+pub use self::printed_paths::{PrintedPath, list_printed_paths};
+pub use self::render_check::{RenderCheck, render_with_check};
+use self::scan::{DEPTH_LIMIT, TemplateScan, scan_template};
+pub use self::syntax::{TagKind, TemplateTag, contains_tag_start, iter_tags};
+pub use self::typing::{Variables, filter_words, find_type_problems};
+pub use crate::data::render_output_text;
+use crate::data::{AgentRequest, JsonMap, RunContext};
+use crate::execution_history::ExecutionHistory;
 use crate::source::Span;
 use crate::vocabulary;
 
 /// The names that every template can use, in addition to the names of dependencies.
-pub const VARIABLES: [&str; 10] = vocabulary::names(&vocabulary::TEMPLATE_VARIABLES);
+pub const VARIABLES: [&str; 10] = vocabulary::word_names(&vocabulary::TEMPLATE_VARIABLES);
 
 /// Those of them that tell of all executions.
 const OF_HISTORY: [&str; 2] = ["history", "transcript"];
@@ -75,17 +75,17 @@ const PARSER_LIMIT: &str = "template exceeds maximum recursion limits";
 const NAME: &str = "template";
 
 /// The environment for templates that are parsed but not kept.
-static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(environment);
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(build_environment);
 
 /// The data of an execution, in the form for templates.
 #[derive(Debug, Clone, Default)]
-pub struct Scope {
+pub struct TemplateScope {
     /// `input`.
     pub input: Arc<str>,
     /// `inputs`.
-    pub inputs: Arc<Context>,
+    pub inputs: Arc<RunContext>,
     /// `context`.
-    pub context: Arc<Context>,
+    pub context: Arc<RunContext>,
     /// `turn_count`.
     pub turn_count: u32,
     /// `execution`.
@@ -95,33 +95,33 @@ pub struct Scope {
     /// The latest outputs of the dependencies that have one, in declaration order.
     pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
     /// What has been said, for a prompt without variables: the outputs that follow it, in this order.
-    pub said: Vec<(Arc<str>, Arc<Value>)>,
+    pub unprompted_outputs: Vec<(Arc<str>, Arc<Value>)>,
     /// `parameters`.
     pub parameters: Arc<JsonMap>,
     /// `request`.
-    pub request: Option<Arc<Request>>,
+    pub request: Option<Arc<AgentRequest>>,
     /// `history` and `transcript`.
-    pub history: Past,
+    pub history: ExecutionHistory,
     /// Of a part of an execution: the item under its name, and `part`.
     pub part: Option<[(Arc<str>, Arc<Value>); 2]>,
     /// What renderings have missed.
-    pub missed: Missed,
+    pub missing_keys: MissingKeyCollector,
 }
 
 /// A compiled template. Clones share the compiled form.
 #[derive(Clone)]
-pub struct Template(Arc<Compiled>);
+pub struct Template(Arc<CompiledTemplate>);
 
-struct Compiled {
+struct CompiledTemplate {
     environment: Environment<'static>,
     text: Arc<str>,
     /// What is rendered.
-    filtered: Filtered,
+    filtered_template: FilteredTemplate,
     /// Rendering takes little time and memory, compared with what is printed.
     is_light: bool,
     variables: Vec<String>,
     /// The paths that it prints plainly.
-    printed: Vec<Path>,
+    printed_paths: Vec<PrintedPath>,
     /// The rendered text of a template without expressions and tags, which is the same for every execution.
     constant: Option<String>,
 }
@@ -129,44 +129,44 @@ struct Compiled {
 impl Template {
     /// Compiles the text.
     pub fn compile(text: &str) -> Result<Self, TemplateError> {
-        let scan = admitted(text).map_err(Fault::into_error)?;
-        if !scan.assigned.is_empty() {
+        let scan = scan_checked(text).map_err(TemplateCheckError::into_error)?;
+        if !scan.assigned_values.is_empty() {
             // What is no template must not become one by what is added.
-            parsed(text).map_err(Fault::into_error)?;
+            parse_checked(text).map_err(TemplateCheckError::into_error)?;
         }
-        let filtered = Filtered::new(text, &scan.assigned);
-        let mut compiled = Compiled {
-            environment: environment(),
+        let filtered = FilteredTemplate::new(text, &scan.assigned_values);
+        let mut compiled = CompiledTemplate {
+            environment: build_environment(),
             text: text.into(),
-            filtered,
+            filtered_template: filtered,
             is_light: scan.is_light,
             variables: Vec::new(),
-            printed: printed(text),
+            printed_paths: list_printed_paths(text),
             constant: None,
         };
         let added = compiled
             .environment
-            .add_template_owned(NAME, compiled.filtered.text.clone());
-        added.map_err(|error| compiled.error(&error))?;
+            .add_template_owned(NAME, compiled.filtered_template.text.clone());
+        added.map_err(|error| compiled.convert_error(&error))?;
         compiled.variables = compiled
             .environment
             .get_template(NAME)
-            .map(|template| undeclared(&compiled.environment, &template))
+            .map(|template| list_undeclared_variables(&compiled.environment, &template))
             .unwrap_or_default();
         let template = Self(Arc::new(compiled));
         if !is_constant(text) {
             return Ok(template);
         }
         // A text that is too long is an error of the execution.
-        let constant = template.render(&Scope::default()).ok();
+        let constant = template.render(&TemplateScope::default()).ok();
         Ok(match Arc::try_unwrap(template.0) {
-            Ok(compiled) => Self(Arc::new(Compiled { constant, ..compiled })),
+            Ok(compiled) => Self(Arc::new(CompiledTemplate { constant, ..compiled })),
             Err(shared) => Self(shared),
         })
     }
 
     /// Returns whether rendering takes little time and memory, unless the values that are printed are large. Every
-    /// other template is rendered where it does not delay anything else, and under limits ([`watched`]).
+    /// other template is rendered where it does not delay anything else, and under limits ([`render_with_check`]).
     pub fn is_light(&self) -> bool {
         self.0.is_light
     }
@@ -177,39 +177,43 @@ impl Template {
     }
 
     /// The variables that it may use, sorted, without functions of the template language.
-    pub fn variables(&self) -> &[String] {
+    pub fn variable_names(&self) -> &[String] {
         &self.0.variables
     }
 
     /// Renders the template. Keys that existing outputs do not have are printed as nothing and noted in `scope.missed`.
-    pub fn render(&self, scope: &Scope) -> Result<String, TemplateError> {
+    pub fn render(&self, scope: &TemplateScope) -> Result<String, TemplateError> {
         let own = &self.0;
         if let Some(constant) = &own.constant {
             return Ok(constant.clone());
         }
         own.check_names(scope)?;
-        let mut out = Capped::default();
+        let mut out = LimitedBuffer::default();
         let template = own.environment.get_template(NAME);
         template
-            .and_then(|template| template.render_captured_to(view::root(scope), &mut out).map(drop))
-            .map_err(|error| own.error(&error))?;
-        scope.missed.keep_printed_by(&own.printed);
+            .and_then(|template| {
+                template
+                    .render_captured_to(view::build_root_value(scope), &mut out)
+                    .map(drop)
+            })
+            .map_err(|error| own.convert_error(&error))?;
+        scope.missing_keys.retain_printed_by(&own.printed_paths);
         Ok(String::from_utf8_lossy(&out.0).into_owned())
     }
 
     /// The value of a template that is exactly one `{{ expression }}`; of every other template its rendered text. Keys that
     /// are missing are noted as by [`Template::render`].
-    pub fn value(&self, scope: &Scope) -> Result<Value, TemplateError> {
+    pub fn evaluate_value(&self, scope: &TemplateScope) -> Result<Value, TemplateError> {
         let own = &self.0;
-        let Some(expression) = only_expression(&own.text) else {
+        let Some(expression) = find_only_expression(&own.text) else {
             return self.render(scope).map(Value::String);
         };
         own.check_names(scope)?;
         let compiled = own.environment.compile_expression(expression);
-        let value = compiled.and_then(|compiled| compiled.eval(view::root(scope)));
-        let value = value.map_err(|error| TemplateError::new(&own.text, &error))?;
+        let value = compiled.and_then(|compiled| compiled.eval(view::build_root_value(scope)));
+        let value = value.map_err(|error| TemplateError::from_engine_error(&own.text, &error))?;
         let value = view::to_json(&value);
-        scope.missed.take();
+        scope.missing_keys.take_keys();
         if value.is_null() {
             // The rendering notes a missing key.
             self.render(scope)?;
@@ -218,41 +222,45 @@ impl Template {
     }
 }
 
-impl Compiled {
-    fn check_names(&self, scope: &Scope) -> Result<(), TemplateError> {
-        match self.variables.iter().find(|name| !scope.knows(name)) {
-            Some(name) => Err(unknown(&self.text, name, &scope.listens_to)),
+impl CompiledTemplate {
+    fn check_names(&self, scope: &TemplateScope) -> Result<(), TemplateError> {
+        match self.variables.iter().find(|name| !scope.has_variable(name)) {
+            Some(name) => Err(unknown_variable_error(&self.text, name, &scope.listens_to)),
             None => Ok(()),
         }
     }
 
     /// The error at its place in the text as it was written.
-    fn error(&self, error: &minijinja::Error) -> TemplateError {
-        TemplateError::placed(&self.text, error, |span| self.filtered.original(span))
+    fn convert_error(&self, error: &minijinja::Error) -> TemplateError {
+        TemplateError::from_mapped_engine_error(&self.text, error, |span| self.filtered_template.original_span(span))
     }
 }
 
 /// Scans a template, and refuses those that cannot be parsed.
-fn admitted(text: &str) -> Result<Scan, Fault> {
+fn scan_checked(text: &str) -> Result<TemplateScan, TemplateCheckError> {
     let scan = match is_constant(text) {
-        true => Scan {
+        true => TemplateScan {
             is_light: true,
-            ..Scan::default()
+            ..TemplateScan::default()
         },
-        false => scan(text),
+        false => scan_template(text),
     };
     if let Some(place) = scan.too_deep {
-        return Err(Fault::Depth(TemplateError::at(text, too_deep(), Some(place))));
+        return Err(TemplateCheckError::Depth(TemplateError::with_message(
+            text,
+            too_deep_message(),
+            Some(place),
+        )));
     }
     if let Some(place) = scan.backward_step {
-        return Err(Fault::Syntax(TemplateError::at(
+        return Err(TemplateCheckError::Syntax(TemplateError::with_message(
             text,
             BACKWARD_STEP.to_owned(),
             Some(place),
         )));
     }
     match scan.other_template {
-        Some(place) => Err(Fault::Syntax(TemplateError::at(
+        Some(place) => Err(TemplateCheckError::Syntax(TemplateError::with_message(
             text,
             NO_OTHERS.to_owned(),
             Some(place),
@@ -262,18 +270,18 @@ fn admitted(text: &str) -> Result<Scan, Fault> {
 }
 
 /// Parses the text, if it may be parsed.
-fn parsed(text: &str) -> Result<minijinja::Template<'_, '_>, Fault> {
-    admitted(text)?;
+fn parse_checked(text: &str) -> Result<minijinja::Template<'_, '_>, TemplateCheckError> {
+    scan_checked(text)?;
     ENVIRONMENT.template_from_str(text).map_err(|error| {
-        let told = TemplateError::new(text, &error);
+        let told = TemplateError::from_engine_error(text, &error);
         match error.detail() {
-            Some(PARSER_LIMIT) => Fault::Depth(told),
-            _ => Fault::Syntax(told),
+            Some(PARSER_LIMIT) => TemplateCheckError::Depth(told),
+            _ => TemplateCheckError::Syntax(told),
         }
     })
 }
 
-fn too_deep() -> String {
+fn too_deep_message() -> String {
     format!(
         "the template is nested too deeply: at most {DEPTH_LIMIT} operators, of which 140 blocks and 70 brackets, may be in each other"
     )
@@ -284,18 +292,20 @@ fn too_deep() -> String {
 ///
 /// # Errors
 /// The text is not a template, or there is such a variable.
-pub fn check(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), Fault> {
+pub fn check_template(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), TemplateCheckError> {
     if is_constant(text) {
         return Ok(());
     }
-    let template = parsed(text)?;
+    let template = parse_checked(text)?;
     let Some(listens_to) = listens_to else {
         return Ok(());
     };
     let knows = |name: &str| VARIABLES.contains(&name) || listens_to.iter().any(|agent| **agent == *name);
-    let variables = undeclared(&ENVIRONMENT, &template);
+    let variables = list_undeclared_variables(&ENVIRONMENT, &template);
     match variables.iter().find(|name| !knows(name)) {
-        Some(name) => Err(Fault::Variable(unknown(text, name, listens_to))),
+        Some(name) => Err(TemplateCheckError::Variable(unknown_variable_error(
+            text, name, listens_to,
+        ))),
         None => Ok(()),
     }
 }
@@ -304,11 +314,11 @@ pub fn check(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(), Fault> {
 const METHODS: [&str; 4] = ["get", "items", "keys", "values"];
 
 /// The inputs that a template reads as `inputs.NAME`, each with the place of its name; empty if it is not a template.
-pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
+pub fn list_read_inputs(text: &str) -> Vec<(String, Span)> {
     if is_constant(text) || !text.contains("inputs") {
         return Vec::new();
     }
-    let Ok(template) = parsed(text) else {
+    let Ok(template) = parse_checked(text) else {
         return Vec::new();
     };
     let paths = template.undeclared_variables(true).into_iter();
@@ -320,7 +330,7 @@ pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
     // A method of the map is not an input.
     names.retain(|name| !METHODS.contains(&&**name) || !text.contains(&format!("inputs.{name}(")));
     let place = |name: &str| {
-        let read = find_in_tags(text, &format!("inputs.{name}"));
+        let read = find_word_in_tags(text, &format!("inputs.{name}"));
         read.map_or(Span::new(0, text.len()), |span| {
             Span::new(span.end - name.len(), span.end)
         })
@@ -330,26 +340,32 @@ pub fn inputs_read(text: &str) -> Vec<(String, Span)> {
 
 /// Returns whether the text is a template that uses any variable. The template is parsed but not kept.
 pub fn uses_variables(text: &str) -> bool {
-    !variables_of(text).is_empty()
+    !list_used_variables(text).is_empty()
 }
 
 /// Returns whether the text is a template that uses `history` or `transcript`.
 pub fn uses_history(text: &str) -> bool {
     let names_it = OF_HISTORY.iter().any(|name| text.contains(name));
-    names_it && variables_of(text).iter().any(|name| OF_HISTORY.contains(&&**name))
+    names_it
+        && list_used_variables(text)
+            .iter()
+            .any(|name| OF_HISTORY.contains(&&**name))
 }
 
 /// The variables of a template, sorted; none if the text is not a template.
-fn variables_of(text: &str) -> Vec<String> {
+fn list_used_variables(text: &str) -> Vec<String> {
     if is_constant(text) {
         return Vec::new();
     }
-    parsed(text).map_or_else(|_| Vec::new(), |template| undeclared(&ENVIRONMENT, &template))
+    parse_checked(text).map_or_else(
+        |_| Vec::new(),
+        |template| list_undeclared_variables(&ENVIRONMENT, &template),
+    )
 }
 
 /// The reason why a template cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum TemplateCheckError {
     /// The text is not a template.
     Syntax(TemplateError),
     /// It is nested too deeply to be parsed.
@@ -358,7 +374,7 @@ pub enum Fault {
     Variable(TemplateError),
 }
 
-impl Fault {
+impl TemplateCheckError {
     fn into_error(self) -> TemplateError {
         match self {
             Self::Syntax(error) | Self::Depth(error) | Self::Variable(error) => error,
@@ -366,9 +382,9 @@ impl Fault {
     }
 }
 
-impl Scope {
+impl TemplateScope {
     /// Returns whether a template of this execution can use this name.
-    fn knows(&self, name: &str) -> bool {
+    fn has_variable(&self, name: &str) -> bool {
         VARIABLES.contains(&name)
             || self.listens_to.iter().any(|agent| **agent == *name)
             || self.dependencies.iter().any(|(agent, _)| **agent == *name)
@@ -379,12 +395,12 @@ impl Scope {
 /// The task of an agent: its rendered prompt. A prompt without variables is followed by the item of a part, by the input
 /// of the execution and by what has been said, as labelled blocks. Without a prompt, there are only these blocks; where nothing stands beside
 /// the input, it is the plain input.
-pub fn task_text(prompt: Option<&Template>, scope: &Scope) -> Result<String, TemplateError> {
+pub fn render_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<String, TemplateError> {
     let Some(prompt) = prompt else {
-        let is_alone = scope.request.is_none() && scope.said.is_empty() && scope.part.is_none();
+        let is_alone = scope.request.is_none() && scope.unprompted_outputs.is_empty() && scope.part.is_none();
         return Ok(match is_alone {
             true => scope.input.to_string(),
-            false => blocks(scope).join("\n\n"),
+            false => render_task_blocks(scope).join("\n\n"),
         });
     };
     let text = prompt.render(scope)?;
@@ -392,15 +408,15 @@ pub fn task_text(prompt: Option<&Template>, scope: &Scope) -> Result<String, Tem
         return Ok(text);
     }
     let mut parts = vec![text.trim_end().to_owned()];
-    parts.extend(blocks(scope));
+    parts.extend(render_task_blocks(scope));
     parts.retain(|part| !part.is_empty());
     Ok(parts.join("\n\n"))
 }
 
-fn blocks(scope: &Scope) -> Vec<String> {
+fn render_task_blocks(scope: &TemplateScope) -> Vec<String> {
     let mut blocks = Vec::new();
     if let Some([(name, item), _]) = &scope.part {
-        blocks.push(format!("## {name}\n{}", output_text(item)));
+        blocks.push(format!("## {name}\n{}", render_output_text(item)));
     }
     if !scope.input.is_empty() {
         blocks.push(format!("## Input\n{}", scope.input));
@@ -408,18 +424,18 @@ fn blocks(scope: &Scope) -> Vec<String> {
     if let Some(request) = &scope.request {
         blocks.push(format!("## Request from {}\n{}", request.from, request.parameters));
     }
-    for (agent, output) in &scope.said {
-        blocks.push(format!("## Output of {agent}\n{}", output_text(output)));
+    for (agent, output) in &scope.unprompted_outputs {
+        blocks.push(format!("## Output of {agent}\n{}", render_output_text(output)));
     }
     blocks
 }
 
 /// The expression of a text that is exactly one `{{ expression }}`.
-fn only_expression(text: &str) -> Option<&str> {
+fn find_only_expression(text: &str) -> Option<&str> {
     let text = text.trim();
-    let tag = tags(text).next().filter(|tag| tag.kind == TagKind::Output)?;
-    let is_whole = tag.is_closed && tag.inside.start == 2 && tag.inside.end + 2 == text.len();
-    let inside = &text[tag.inside.start..tag.inside.end];
+    let tag = iter_tags(text).next().filter(|tag| tag.kind == TagKind::Output)?;
+    let is_whole = tag.is_closed && tag.inner_span.start == 2 && tag.inner_span.end + 2 == text.len();
+    let inside = &text[tag.inner_span.start..tag.inner_span.end];
     let inside = inside.trim_start_matches(['-', '+']).trim_end_matches('-');
     (is_whole && !inside.trim().is_empty()).then_some(inside)
 }
@@ -429,7 +445,7 @@ fn is_constant(text: &str) -> bool {
     !text.contains('{')
 }
 
-fn environment() -> Environment<'static> {
+fn build_environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
     environment.set_fuel(Some(FUEL));
@@ -439,16 +455,16 @@ fn environment() -> Environment<'static> {
             // The data of the rendering notes it.
             let _nothing = state.lookup(view::PRINTED_NOTHING);
         }
-        watch::ask()?;
+        render_check::check_may_render()?;
         minijinja::escape_formatter(out, state, value)
     });
     environment.add_filter("tojson", view::to_json_text);
-    environment.add_filter(kept::VARIABLE, kept::in_variable);
-    environment.add_filter(kept::MEMBER, kept::in_namespace);
+    environment.add_filter(assigned_values::VARIABLE, assigned_values::check_variable_value);
+    environment.add_filter(assigned_values::MEMBER, assigned_values::check_member_value);
     environment
 }
 
-fn undeclared(environment: &Environment<'_>, template: &minijinja::Template<'_, '_>) -> Vec<String> {
+fn list_undeclared_variables(environment: &Environment<'_>, template: &minijinja::Template<'_, '_>) -> Vec<String> {
     let is_global = |name: &String| environment.globals().any(|(global, _)| global == name);
     let names = template.undeclared_variables(false).into_iter();
     let mut names: Vec<String> = names.filter(|name| !is_global(name)).collect();
@@ -464,9 +480,9 @@ impl fmt::Debug for Template {
 
 /// A buffer with a maximum size of [`MAX_BYTES`].
 #[derive(Default)]
-struct Capped(Vec<u8>);
+struct LimitedBuffer(Vec<u8>);
 
-impl io::Write for Capped {
+impl io::Write for LimitedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.0.len() + bytes.len() > MAX_BYTES {
             return Err(io::Error::from(io::ErrorKind::FileTooLarge));

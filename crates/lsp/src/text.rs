@@ -11,7 +11,7 @@ use lsp_types::{Position, Range, TextDocumentContentChangeEvent};
 
 /// The code units in which a client counts columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Encoding {
+pub enum ColumnEncoding {
     /// Code units of UTF-16: what every client knows.
     #[default]
     Utf16,
@@ -21,28 +21,28 @@ pub enum Encoding {
 
 /// A text and its lines.
 #[derive(Debug, Clone)]
-pub struct Text {
+pub struct EditorText {
     text: Arc<str>,
     /// The byte offset at which each line starts.
     lines: Arc<[usize]>,
-    encoding: Encoding,
+    encoding: ColumnEncoding,
 }
 
-impl Text {
+impl EditorText {
     /// A text whose columns are counted in this encoding.
-    pub fn new(text: impl Into<Arc<str>>, encoding: Encoding) -> Self {
+    pub fn new(text: impl Into<Arc<str>>, encoding: ColumnEncoding) -> Self {
         let text: Arc<str> = text.into();
-        let lines = line_starts(&text);
+        let lines = list_line_starts(&text);
         Self { text, lines, encoding }
     }
 
     /// The whole text.
-    pub fn text(&self) -> &Arc<str> {
+    pub fn content(&self) -> &Arc<str> {
         &self.text
     }
 
     /// The byte offset of a position.
-    pub fn offset(&self, position: Position) -> usize {
+    pub fn offset_at(&self, position: Position) -> usize {
         let line = position.line as usize;
         let Some(&start) = self.lines.get(line) else {
             return self.text.len();
@@ -52,7 +52,7 @@ impl Text {
         let wanted = position.character as usize;
         let mut passed = 0;
         for (at, c) in content.char_indices() {
-            let width = self.width(c);
+            let width = self.char_width(c);
             // A position inside a character means its beginning.
             if passed + width > wanted {
                 return start + at;
@@ -63,50 +63,50 @@ impl Text {
     }
 
     /// The position of a byte offset; one beyond the end means the end.
-    pub fn position(&self, offset: usize) -> Position {
+    pub fn position_at(&self, offset: usize) -> Position {
         let offset = self.text.floor_char_boundary(offset);
         let line = self.lines.partition_point(|&start| start <= offset) - 1;
         let before = &self.text[self.lines[line]..offset];
-        let column: usize = before.chars().map(|c| self.width(c)).sum();
-        Position::new(number(line), number(column))
+        let column: usize = before.chars().map(|c| self.char_width(c)).sum();
+        Position::new(to_u32(line), to_u32(column))
     }
 
     /// The range of some bytes.
-    pub fn range(&self, span: Span) -> Range {
-        Range::new(self.position(span.start), self.position(span.end))
+    pub fn range_for_span(&self, span: Span) -> Range {
+        Range::new(self.position_at(span.start), self.position_at(span.end))
     }
 
     /// The bytes of a range.
-    pub fn span(&self, range: Range) -> Span {
-        let (start, end) = (self.offset(range.start), self.offset(range.end));
+    pub fn span_for_range(&self, range: Range) -> Span {
+        let (start, end) = (self.offset_at(range.start), self.offset_at(range.end));
         Span::new(start, end.max(start))
     }
 
     /// The text after a change; without a range, the change is the whole text.
     #[must_use]
-    pub fn changed(&self, change: &TextDocumentContentChangeEvent) -> Self {
+    pub fn with_change(&self, change: &TextDocumentContentChangeEvent) -> Self {
         let Some(range) = change.range else {
             return Self::new(change.text.as_str(), self.encoding);
         };
-        let Span { start, end } = self.span(range);
+        let Span { start, end } = self.span_for_range(range);
         let text = [&self.text[..start], &change.text, &self.text[end..]].concat();
         Self::new(text, self.encoding)
     }
 
-    fn width(&self, c: char) -> usize {
+    fn char_width(&self, c: char) -> usize {
         match self.encoding {
-            Encoding::Utf16 => c.len_utf16(),
-            Encoding::Utf8 => c.len_utf8(),
+            ColumnEncoding::Utf16 => c.len_utf16(),
+            ColumnEncoding::Utf8 => c.len_utf8(),
         }
     }
 }
 
-fn number(count: usize) -> u32 {
+fn to_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// A line ends with `\n`, `\r\n` or `\r`.
-fn line_starts(text: &str) -> Arc<[usize]> {
+fn list_line_starts(text: &str) -> Arc<[usize]> {
     let bytes = text.as_bytes();
     let ends = bytes.iter().enumerate().filter(|(at, byte)| match byte {
         b'\n' => true,

@@ -8,26 +8,26 @@ use std::sync::Arc;
 use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
 use ensemble_project::catalogue::list_ensembles;
 use ensemble_project::{Project, ProjectError};
-use ensemble_reports::report::count;
+use ensemble_reports::report::format_count;
 use ensemble_runs::schema_of_inputs;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::names::unique;
+use crate::names::unique_names;
 use crate::status::document_schema;
 
 /// The ensembles of a folder.
 #[derive(Debug, Default)]
-pub struct Catalog {
+pub struct ToolCatalog {
     /// The ensembles that can be run.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<CatalogEntry>,
     /// The others.
-    pub left_out: Vec<LeftOut>,
+    pub invalid_ensembles: Vec<InvalidEnsemble>,
 }
 
 /// An ensemble that can be run.
 #[derive(Debug)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// The name of its tool.
     pub tool: String,
     /// Its file, as seen from the folder.
@@ -38,41 +38,41 @@ pub struct Entry {
 
 /// An ensemble that has errors.
 #[derive(Debug)]
-pub struct LeftOut {
+pub struct InvalidEnsemble {
     /// Its file, as seen from the folder.
     pub file: PathBuf,
     /// How many errors it has.
     pub errors: usize,
 }
 
-impl Catalog {
+impl ToolCatalog {
     /// Reads the ensembles of the folder that can be run by name. What stands outside of the folder is none of them.
-    pub fn of(project: &Project) -> Self {
-        let mut left_out = Vec::new();
+    pub fn load(project: &Project) -> Self {
+        let mut invalid_ensembles = Vec::new();
         let mut found = Vec::new();
-        for listed in list_ensembles(project).filter(|listed| project.holds(&listed.file)) {
+        for listed in list_ensembles(project).filter(|listed| project.contains_file(&listed.file)) {
             let errors = listed.errors.len();
             match listed.loaded.ensemble {
                 Some(ensemble) if errors == 0 => found.push((listed.name, listed.file, ensemble)),
-                _ => left_out.push(LeftOut {
+                _ => invalid_ensembles.push(InvalidEnsemble {
                     file: listed.file,
                     errors,
                 }),
             }
         }
-        let names = unique(found.iter().map(|(name, ..)| name.as_str()), &crate::tools::NAMES);
+        let names = unique_names(found.iter().map(|(name, ..)| name.as_str()), &crate::tools::NAMES);
         let entries = found
             .into_iter()
             .zip(names)
-            .map(|((_, file, ensemble), tool)| Entry { tool, file, ensemble });
+            .map(|((_, file, ensemble), tool)| CatalogEntry { tool, file, ensemble });
         Self {
             entries: entries.collect(),
-            left_out,
+            invalid_ensembles,
         }
     }
 
     /// The ensemble of the tool with this name.
-    pub(crate) fn take(self, tool: &str) -> Option<Entry> {
+    pub(crate) fn take_entry(self, tool: &str) -> Option<CatalogEntry> {
         self.entries.into_iter().find(|entry| entry.tool == tool)
     }
 }
@@ -81,8 +81,8 @@ impl Catalog {
 pub(crate) type Fingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>;
 
 /// The folder as it is now.
-pub(crate) fn fingerprint(project: &Project) -> Fingerprint {
-    let files = project.named_files().into_iter().map(|(_, file)| {
+pub(crate) fn folder_fingerprint(project: &Project) -> Fingerprint {
+    let files = project.list_named_files().into_iter().map(|(_, file)| {
         let about = project.folder.join(&file).metadata().ok();
         let changed = about.as_ref().and_then(|about| about.modified().ok());
         (file, changed, about.map_or(0, |about| about.len()))
@@ -94,33 +94,37 @@ pub(crate) fn fingerprint(project: &Project) -> Fingerprint {
 ///
 /// # Errors
 /// It is not there, or not inside the folder.
-pub(crate) fn file_of(project: &Project, given: &str) -> Result<PathBuf, String> {
+pub(crate) fn resolve_ensemble_file(project: &Project, given: &str) -> Result<PathBuf, String> {
     let outside = || format!("`{given}` is not inside the served folder");
-    let found = project.ensemble_file(given).map_err(|error| match error {
+    let found = project.resolve_ensemble_file(given).map_err(|error| match error {
         ProjectError::NotFound { given, similar, .. } => match similar {
             Some(similar) => format!("there is no ensemble `{given}`; did you mean `{similar}`?"),
             None => format!("there is no ensemble `{given}` in the served folder"),
         },
         error => error.to_string(),
     })?;
-    if project.holds(&found) {
+    if project.contains_file(&found) {
         Ok(found)
     } else {
         Err(outside())
     }
 }
 
-impl Entry {
+impl CatalogEntry {
     /// The tool, as a client sees it.
-    pub(crate) fn tool(&self) -> Tool {
+    pub(crate) fn to_tool(&self) -> Tool {
         let annotations = ToolAnnotations::from_raw(None, Some(false), None, Some(false), None);
-        Tool::new(self.tool.clone(), self.description(), Arc::new(self.input_schema()))
-            .with_title(self.ensemble.name.to_string())
-            .with_raw_output_schema(Arc::new(document_schema(self.result_schema())))
-            .with_annotations(annotations)
+        Tool::new(
+            self.tool.clone(),
+            self.tool_description(),
+            Arc::new(self.input_schema()),
+        )
+        .with_title(self.ensemble.name.to_string())
+        .with_raw_output_schema(Arc::new(document_schema(self.result_schema())))
+        .with_annotations(annotations)
     }
 
-    fn description(&self) -> String {
+    fn tool_description(&self) -> String {
         let ensemble = &self.ensemble;
         let mut text = match ensemble.description.as_deref().map(str::trim) {
             Some(about) if !about.is_empty() => format!("{about}\n\n"),
@@ -130,7 +134,7 @@ impl Entry {
         text.push_str(&format!(
             "Runs the ensemble `{}` ({}: {}).",
             ensemble.name,
-            count(agents.len() as u64, "agent"),
+            format_count(agents.len() as u64, "agent"),
             agents.join(", ")
         ));
         let asks = ensemble
@@ -161,9 +165,9 @@ impl Entry {
             }),
         };
         if let Some(properties) = schema["properties"].as_object_mut() {
-            properties.values_mut().for_each(stand_alone);
+            properties.values_mut().for_each(drop_references);
             if let (Some(default), None, Some(task)) =
-                (default, self.ensemble.input("input"), properties.get_mut("input"))
+                (default, self.ensemble.find_input("input"), properties.get_mut("input"))
             {
                 task["default"] = json!(default);
             }
@@ -185,12 +189,15 @@ impl Entry {
                 json!({"type": "object", "properties": properties, "required": required})
             }
             Some(ResultSpec::Agent(name)) => {
-                let schema = self.ensemble.agent(name).and_then(|agent| agent.output_schema.clone());
+                let schema = self
+                    .ensemble
+                    .find_agent(name)
+                    .and_then(|agent| agent.output_schema.clone());
                 let description = format!("The latest output of `{name}`.");
                 match schema {
                     Some(mut schema) => {
-                        stand_alone(&mut schema);
-                        with_response(&mut schema);
+                        drop_references(&mut schema);
+                        allow_response(&mut schema);
                         // An agent that has put nothing out has none.
                         json!({"description": description, "anyOf": [schema, {"type": "null"}]})
                     }
@@ -202,7 +209,7 @@ impl Entry {
 }
 
 /// Allows the reply of a model, which stands beside the keys that its schema names.
-fn with_response(schema: &mut Value) {
+fn allow_response(schema: &mut Value) {
     if schema.get("additionalProperties").is_some()
         && let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
         && !properties.contains_key("response")
@@ -212,7 +219,7 @@ fn with_response(schema: &mut Value) {
 }
 
 /// Takes away what a schema cannot mean as a part of another: references count from the root.
-fn stand_alone(schema: &mut Value) {
+fn drop_references(schema: &mut Value) {
     let refers = ["\"$ref\"", "\"$dynamicRef\""]
         .iter()
         .any(|word| schema.to_string().contains(word));

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use ensemble_core::runner::BoxFuture;
 use ensemble_wire::connections::{self, Body, ConnectionLimits};
-use ensemble_wire::guard::{Guard, Refusal};
-use ensemble_wire::token::Token;
+use ensemble_wire::guard::{GuardRefusal, RequestGuard};
+use ensemble_wire::token::AccessToken;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -20,7 +20,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 
-use crate::session::{Services, Session};
+use crate::session::{McpServices, McpSession};
 
 /// The path of the server.
 pub const PATH: &str = "/mcp";
@@ -30,22 +30,22 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     head_timeout: Duration::from_secs(20),
 };
 
-const WRONG_PATH: Refusal = Refusal {
+const WRONG_PATH: GuardRefusal = GuardRefusal {
     status: StatusCode::NOT_FOUND,
     code: "not_found",
     message: "the server is at /mcp",
 };
 
-type Service = StreamableHttpService<Session, LocalSessionManager>;
+type Service = StreamableHttpService<McpSession, LocalSessionManager>;
 
 /// Serves clients until the program ends.
 ///
 /// # Errors
 /// The listener has no address, or one that others can reach.
-pub fn serve(
+pub fn serve_http(
     listener: TcpListener,
-    token: Token,
-    services: Arc<Services>,
+    token: AccessToken,
+    services: Arc<McpServices>,
 ) -> BoxFuture<'static, Result<(), std::io::Error>> {
     Box::pin(async move {
         let address = listener.local_addr()?;
@@ -54,30 +54,30 @@ pub fn serve(
                 "{address} can be reached from other machines"
             )));
         }
-        let guard = Arc::new(Guard::new(token, address.port()));
+        let guard = Arc::new(RequestGuard::new(token, address.port()));
         // Both are checked before, with the port.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins();
-        let session = move || Ok(Session::new(services.clone()));
+        let session = move || Ok(McpSession::for_client(services.clone()));
         let service: Service = StreamableHttpService::new(session, Arc::default(), config);
         let respond = Arc::new(move |request| {
             let (guard, service) = (guard.clone(), service.clone());
-            Box::pin(async move { answer(&guard, request, &service).await }) as _
+            Box::pin(async move { answer_request(&guard, request, &service).await }) as _
         });
-        connections::serve(listener, LIMITS, respond).await;
+        connections::serve_connections(listener, LIMITS, respond).await;
         Ok(())
     })
 }
 
-async fn answer(guard: &Guard, request: Request<Incoming>, service: &Service) -> Response<Body> {
-    match check(guard, request.headers(), request.uri().path()) {
+async fn answer_request(guard: &RequestGuard, request: Request<Incoming>, service: &Service) -> Response<Body> {
+    match check_request(guard, request.headers(), request.uri().path()) {
         Ok(()) => service.handle(request).await.map(BodyExt::boxed_unsync),
-        Err(refusal) => refuse(refusal),
+        Err(refusal) => refusal_response(refusal),
     }
 }
 
-fn check(guard: &Guard, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
+fn check_request(guard: &RequestGuard, headers: &HeaderMap, path: &str) -> Result<(), GuardRefusal> {
     guard.check_host(headers)?;
     guard.check_page(headers)?;
     guard.check_bearer(headers)?;
@@ -87,7 +87,7 @@ fn check(guard: &Guard, headers: &HeaderMap, path: &str) -> Result<(), Refusal> 
     }
 }
 
-fn refuse(refusal: Refusal) -> Response<Body> {
+fn refusal_response(refusal: GuardRefusal) -> Response<Body> {
     let body = Full::new(Bytes::from_static(refusal.message.as_bytes()));
     let mut response = Response::new(body.boxed_unsync());
     *response.status_mut() = refusal.status;

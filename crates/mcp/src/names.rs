@@ -8,7 +8,7 @@ use std::collections::HashSet;
 const LONGEST: usize = 48;
 
 /// The name with only ASCII letters, digits, `_` and `-`.
-fn safe(name: &str) -> String {
+fn sanitize_name(name: &str) -> String {
     let is_known = |char: char| char.is_ascii_alphanumeric() || char == '-' || char == '_';
     let safe: String = name
         .chars()
@@ -22,10 +22,10 @@ fn safe(name: &str) -> String {
 }
 
 /// A safe name for each of the names, in order; none of them is in `taken`.
-pub(crate) fn unique<'n>(names: impl IntoIterator<Item = &'n str>, taken: &[&str]) -> Vec<String> {
+pub(crate) fn unique_names<'n>(names: impl IntoIterator<Item = &'n str>, taken: &[&str]) -> Vec<String> {
     let mut used: HashSet<String> = taken.iter().map(|name| (*name).to_owned()).collect();
     let one = |name: &str| {
-        let safe = safe(name);
+        let safe = sanitize_name(name);
         let numbered = (2..).map(|number| format!("{safe}_{number}"));
         let free = std::iter::once(safe.clone())
             .chain(numbered)
@@ -39,7 +39,7 @@ pub(crate) fn unique<'n>(names: impl IntoIterator<Item = &'n str>, taken: &[&str
 
 #[cfg(test)]
 mod tests {
-    use super::unique;
+    use super::unique_names;
 
     #[test]
     fn names_are_safe_and_unique() {
@@ -56,7 +56,7 @@ mod tests {
             (vec!["日本", "ensemble"], vec!["ensemble", "ensemble_2"]),
             (vec![long.as_str()], vec![&long[..48]]),
         ] {
-            assert_eq!(unique(given, &taken), expected);
+            assert_eq!(unique_names(given, &taken), expected);
         }
     }
 }

@@ -13,28 +13,28 @@ use rmcp::{Peer, RoleServer};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Progress for one request.
-pub(crate) struct Progress {
+pub(crate) struct ProgressSender {
     /// `None`: nobody wants to know.
     to: Option<(Peer<RoleServer>, ProgressToken)>,
-    told: u32,
+    sent_count: u32,
 }
 
-impl Progress {
+impl ProgressSender {
     pub(crate) fn new(context: &RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
         Self {
             to: token.map(|token| (context.peer.clone(), token)),
-            told: 0,
+            sent_count: 0,
         }
     }
 
     /// Tells of a record, if there is something to tell.
-    pub(crate) async fn tell(&mut self, record: &Record) {
-        let (Some((peer, token)), Some(message)) = (&self.to, message(&record.event)) else {
+    pub(crate) async fn send_progress(&mut self, record: &Record) {
+        let (Some((peer, token)), Some(message)) = (&self.to, progress_message(&record.event)) else {
             return;
         };
-        self.told += 1;
-        let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.told)).with_message(message);
+        self.sent_count += 1;
+        let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.sent_count)).with_message(message);
         let sent = tokio::time::timeout(PATIENCE, peer.notify_progress(progress)).await;
         if !matches!(sent, Ok(Ok(()))) {
             self.to = None;
@@ -43,7 +43,7 @@ impl Progress {
 }
 
 /// The event in a few words.
-fn message(event: &Event) -> Option<String> {
+fn progress_message(event: &Event) -> Option<String> {
     Some(match event {
         Event::TurnStarted(turn) => {
             let agents: Vec<&str> = turn.starts.iter().map(|start| &*start.agent).collect();

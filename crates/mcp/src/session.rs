@@ -2,9 +2,9 @@
 //!
 //! Invariant: only an explicit cancellation stops a run; a lost client does not.
 
-mod attending;
-mod finding;
-mod watched;
+mod awaited_run;
+mod run_lookup;
+mod watched_folder;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -24,12 +24,12 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 
-use self::watched::Watched;
-use crate::authoring::{self, Said};
-use crate::catalog::{Catalog, Entry, Fingerprint, file_of, fingerprint};
-use crate::people::Way;
-use crate::status::told;
-use crate::tools::{self, Arguments};
+use self::watched_folder::WatchedFolder;
+use crate::authoring::{self, AuthoringOutput};
+use crate::catalog::{CatalogEntry, Fingerprint, ToolCatalog, folder_fingerprint, resolve_ensemble_file};
+use crate::request_form::AskingMethod;
+use crate::status::run_status;
+use crate::tools::{self, ToolArguments};
 
 pub use crate::authoring::Draw;
 
@@ -40,7 +40,7 @@ const CLIENT: &str = "an MCP client";
 pub type Estimate = dyn Fn(String, String) -> Pin<Box<dyn Future<Output = Result<Value, String>> + Send>> + Send + Sync;
 
 /// The services that the server offers to all its clients.
-pub struct Services {
+pub struct McpServices {
     /// The runs of the folder. Their host has no operator: clients are asked.
     pub runs: RunService,
     /// Draws ensembles.
@@ -56,138 +56,144 @@ pub struct Services {
 }
 
 /// A client.
-pub struct Session {
-    services: Arc<Services>,
+pub struct McpSession {
+    services: Arc<McpServices>,
     /// The requests that run an ensemble, so that their cancellation stops it.
-    calls: Mutex<HashMap<RequestId, Call>>,
+    calls: Mutex<HashMap<RequestId, RunningCall>>,
     /// The folder as it was when the client came or was told its tools last.
-    told: Mutex<Fingerprint>,
+    known_folder: Mutex<Fingerprint>,
 }
 
 /// A request that runs an ensemble.
-enum Call {
+enum RunningCall {
     Starting,
     Started(RunId),
     Cancelled,
 }
 
 /// The reason why a call has no result.
-enum Refusal {
+enum McpCallError {
     /// The caller can mend it.
-    Told(String),
+    ToolError(String),
     /// The protocol's error.
     Error(ErrorData),
 }
 
-type Reply = Result<CallToolResponse, Refusal>;
+type Reply = Result<CallToolResponse, McpCallError>;
 
-impl From<String> for Refusal {
+impl From<String> for McpCallError {
     fn from(why: String) -> Self {
-        Self::Told(why)
+        Self::ToolError(why)
     }
 }
 
-impl From<RunError> for Refusal {
+impl From<RunError> for McpCallError {
     fn from(error: RunError) -> Self {
-        let advice = error.advice().map(|advice| format!("\n{advice}"));
-        Self::Told(format!("{error}{}", advice.unwrap_or_default()))
+        let advice = error.advice_text().map(|advice| format!("\n{advice}"));
+        Self::ToolError(format!("{error}{}", advice.unwrap_or_default()))
     }
 }
 
-impl Session {
+impl McpSession {
     /// For a client that has just come.
-    pub fn new(services: Arc<Services>) -> Self {
-        let told = fingerprint(services.runs.runs().project());
+    pub fn for_client(services: Arc<McpServices>) -> Self {
+        let told = folder_fingerprint(services.runs.runs().project());
         Self {
             services,
             calls: Mutex::default(),
-            told: Mutex::new(told),
+            known_folder: Mutex::new(told),
         }
     }
 
-    fn service(&self) -> &RunService {
+    fn run_service(&self) -> &RunService {
         &self.services.runs
     }
 
     fn project(&self) -> &Project {
-        self.service().runs().project()
+        self.run_service().runs().project()
     }
 
     /// The folder, from what the client knows of it on.
-    fn watched(&self) -> Watched {
-        Watched {
+    fn watch_folder(&self) -> WatchedFolder {
+        WatchedFolder {
             project: self.project().clone(),
-            known: self.told.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            known: self.known_folder.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashMap<RequestId, Call>> {
+    fn lock_calls(&self) -> MutexGuard<'_, HashMap<RequestId, RunningCall>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn called(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> Reply {
+    async fn call_named_tool(&self, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> Reply {
         if let Some(state) = &request.request_state {
             return self
-                .repeated(state, request.input_responses.unwrap_or_default(), context)
+                .continue_repeated_call(state, request.input_responses.unwrap_or_default(), context)
                 .await;
         }
-        let mut arguments = Arguments::new(request.arguments);
+        let mut arguments = ToolArguments::new(request.arguments);
         let project = self.project();
         match &*request.name {
             "run_status" => {
-                let id = self.run(&arguments.required("run")?).await?;
-                arguments.end()?;
-                self.state(&id).await
+                let id = self.resolve_run(&arguments.require_text("run")?).await?;
+                arguments.require_empty()?;
+                self.run_state_reply(&id).await
             }
             "await_run" => {
-                let id = self.run(&arguments.required("run")?).await?;
-                let wait = self.wait(&mut arguments)?;
-                arguments.end()?;
-                let can_ask = Way::of(context) != Way::None;
-                let from = self.go_on(&id, can_ask).await?;
-                self.attend(&id, from, wait, context).await
+                let id = self.resolve_run(&arguments.require_text("run")?).await?;
+                let wait = self.parse_wait(&mut arguments)?;
+                arguments.require_empty()?;
+                let can_ask = AskingMethod::for_client(context) != AskingMethod::None;
+                let from = self.resume_if_stopped(&id, can_ask).await?;
+                self.await_run(&id, from, wait, context).await
             }
-            "answer_run" => self.answer(arguments, context).await,
+            "answer_run" => self.answer_run(arguments, context).await,
             "cancel_run" => {
-                let id = self.run(&arguments.required("run")?).await?;
-                arguments.end()?;
-                self.service().cancel(&id, CLIENT).await?;
-                self.service().ended(&id).await;
-                let told = told(self.service(), &id).await?;
-                Ok(document(told.document, false))
+                let id = self.resolve_run(&arguments.require_text("run")?).await?;
+                arguments.require_empty()?;
+                self.run_service().cancel_run(&id, CLIENT).await?;
+                self.run_service().wait_until_closed(&id).await;
+                let told = run_status(self.run_service(), &id).await?;
+                Ok(document_response(told.document, false))
             }
-            "resume_run" => self.resume(arguments, context).await,
+            "resume_run" => self.resume_run(arguments, context).await,
             "list_runs" => {
-                let limit = arguments.number("limit")?.unwrap_or(20.0).clamp(1.0, 200.0);
-                arguments.end()?;
+                let limit = arguments.take_number("limit")?.unwrap_or(20.0).clamp(1.0, 200.0);
+                arguments.require_empty()?;
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
                     reason = "it is from 1 to 200"
                 )]
-                self.list(limit as usize).await
+                self.list_runs(limit as usize).await
             }
-            "schema" => Ok(said(authoring::schema(arguments)?)),
-            "explain" => Ok(said(authoring::explain_code(arguments)?)),
-            "validate" => self.apart(|project, _| authoring::validate(arguments, project)).await,
-            "check" => self.apart(|project, _| authoring::check(arguments, project)).await,
+            "schema" => Ok(authoring_response(authoring::run_schema(arguments)?)),
+            "explain" => Ok(authoring_response(authoring::run_explain(arguments)?)),
+            "validate" => {
+                self.run_blocking(|project, _| authoring::run_validate(arguments, project))
+                    .await
+            }
+            "check" => {
+                self.run_blocking(|project, _| authoring::run_check(arguments, project))
+                    .await
+            }
             "graph" => {
-                self.apart(|project, draw| authoring::graph(arguments, project, draw))
+                self.run_blocking(|project, draw| authoring::run_graph(arguments, project, draw))
                     .await
             }
             "estimate" => {
-                let file = file_of(project, &arguments.required("ensemble")?)?;
-                let from = match arguments.text("run")? {
-                    Some(run) => self.run(&run).await?,
-                    None => self.latest_of(&file).await?,
+                let file = resolve_ensemble_file(project, &arguments.require_text("ensemble")?)?;
+                let from = match arguments.take_text("run")? {
+                    Some(run) => self.resolve_run(&run).await?,
+                    None => self.find_latest_run(&file).await?,
                 };
-                arguments.end()?;
+                arguments.require_empty()?;
                 let estimated = (self.services.estimate)(file.display().to_string(), from.to_string()).await?;
-                Ok(document(estimated, false))
+                Ok(document_response(estimated, false))
             }
-            name => match Catalog::of(project).take(name) {
-                Some(entry) => self.start(&entry, arguments, context).await,
-                None => Err(Refusal::Error(ErrorData::invalid_params(
+            name => match ToolCatalog::load(project).take_entry(name) {
+                Some(entry) => self.start_run(&entry, arguments, context).await,
+                None => Err(McpCallError::Error(ErrorData::invalid_params(
                     format!("there is no tool `{name}`"),
                     None,
                 ))),
@@ -196,29 +202,32 @@ impl Session {
     }
 
     /// Does something that takes time, and not on the thread that drives runs.
-    async fn apart(&self, work: impl FnOnce(&Project, Draw) -> Result<Said, String> + Send + 'static) -> Reply {
+    async fn run_blocking(
+        &self,
+        work: impl FnOnce(&Project, Draw) -> Result<AuthoringOutput, String> + Send + 'static,
+    ) -> Reply {
         let (project, draw) = (self.project().clone(), self.services.draw);
         let done = tokio::task::spawn_blocking(move || work(&project, draw)).await;
-        Ok(said(done.map_err(|error| error.to_string())??))
+        Ok(authoring_response(done.map_err(|error| error.to_string())??))
     }
 }
 
-fn said(said: Said) -> CallToolResponse {
+fn authoring_response(said: AuthoringOutput) -> CallToolResponse {
     match said {
-        Said::Text(text) => CallToolResult::success(vec![ContentBlock::text(text)]).into(),
-        Said::Document(value) => document(value, false),
+        AuthoringOutput::Text(text) => CallToolResult::success(vec![ContentBlock::text(text)]).into(),
+        AuthoringOutput::Document(value) => document_response(value, false),
     }
 }
 
 /// A document, also as text for clients that know only texts.
-fn document(value: Value, is_error: bool) -> CallToolResponse {
+fn document_response(value: Value, is_error: bool) -> CallToolResponse {
     let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
     result.structured_content = Some(value);
     result.is_error = Some(is_error);
     result.into()
 }
 
-impl ServerHandler for Session {
+impl ServerHandler for McpSession {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -238,9 +247,14 @@ impl ServerHandler for Session {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = fingerprint(self.project());
-        let ensembles = Catalog::of(self.project());
-        let all: Vec<Tool> = ensembles.entries.iter().map(Entry::tool).chain(tools::all()).collect();
+        *self.known_folder.lock().unwrap_or_else(PoisonError::into_inner) = folder_fingerprint(self.project());
+        let ensembles = ToolCatalog::load(self.project());
+        let all: Vec<Tool> = ensembles
+            .entries
+            .iter()
+            .map(CatalogEntry::to_tool)
+            .chain(tools::list_tools())
+            .collect();
         Ok(ListToolsResult::with_all_items(all))
     }
 
@@ -249,10 +263,10 @@ impl ServerHandler for Session {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        match self.called(request, &context).await {
+        match self.call_named_tool(request, &context).await {
             Ok(response) => Ok(response),
-            Err(Refusal::Told(why)) => Ok(CallToolResult::error(vec![ContentBlock::text(why)]).into()),
-            Err(Refusal::Error(error)) => Err(error),
+            Err(McpCallError::ToolError(why)) => Ok(CallToolResult::error(vec![ContentBlock::text(why)]).into()),
+            Err(McpCallError::Error(error)) => Err(error),
         }
     }
 
@@ -260,26 +274,26 @@ impl ServerHandler for Session {
     async fn on_cancelled(&self, notification: CancelledNotificationParam, _context: NotificationContext<RoleServer>) {
         let Some(request) = notification.request_id else { return };
         let run = {
-            let mut calls = self.calls();
+            let mut calls = self.lock_calls();
             match calls.remove(&request) {
-                Some(Call::Started(run)) => run,
-                Some(Call::Starting) => {
-                    calls.insert(request, Call::Cancelled);
+                Some(RunningCall::Started(run)) => run,
+                Some(RunningCall::Starting) => {
+                    calls.insert(request, RunningCall::Cancelled);
                     return;
                 }
-                Some(Call::Cancelled) | None => return,
+                Some(RunningCall::Cancelled) | None => return,
             }
         };
         // A run that has ended meanwhile stays as it is.
-        let _ended = self.service().cancel(&run, CLIENT).await;
+        let _ended = self.run_service().cancel_run(&run, CLIENT).await;
     }
 
     /// Tells the client when ensembles come, go or change.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let mut folder = self.watched();
+        let mut folder = self.watch_folder();
         tokio::spawn(async move {
             while !context.peer.is_transport_closed() {
-                if folder.has_changed().await && context.peer.notify_tool_list_changed().await.is_err() {
+                if folder.poll_for_change().await && context.peer.notify_tool_list_changed().await.is_err() {
                     return;
                 }
             }
@@ -292,11 +306,11 @@ impl ServerHandler for Session {
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut folder = self.watched();
+        let mut folder = self.watch_folder();
         loop {
             let has_changed = tokio::select! {
                 () = subscription.cancelled() => return Ok(()),
-                has_changed = folder.has_changed() => has_changed,
+                has_changed = folder.poll_for_change() => has_changed,
             };
             if has_changed && subscription.sink().notify_tool_list_changed().await.is_err() {
                 return Ok(());

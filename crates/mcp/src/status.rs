@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 /// The document as a JSON Schema, with the schema of the result.
 pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
-    let mut statuses: Vec<&str> = RunState::words().collect();
+    let mut statuses: Vec<&str> = RunState::state_names().collect();
     statuses.sort_unstable();
     let schema = json!({
         "type": "object",
@@ -47,7 +47,7 @@ pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
 }
 
 /// The state of a run, and whether it is the end of a run that has failed.
-pub(crate) struct Told {
+pub(crate) struct StatusDocument {
     pub(crate) document: Value,
     pub(crate) is_error: bool,
 }
@@ -56,15 +56,15 @@ pub(crate) struct Told {
 ///
 /// # Errors
 /// There is no such run, or it cannot be read.
-pub(crate) async fn told(service: &RunService, id: &RunId) -> Result<Told, RunError> {
+pub(crate) async fn run_status(service: &RunService, id: &RunId) -> Result<StatusDocument, RunError> {
     // Before the log is read: what is asked now is open in any case.
     let open = service.open_requests(id);
     let is_driven = service.is_driven_here(id);
-    let summary = service.summary(id).await?;
-    let mut document = brief(&summary);
+    let summary = service.load_summary(id).await?;
+    let mut document = summary_json(&summary);
     let requests: Vec<Value> = match is_driven {
-        true => open.iter().map(open_request).collect(),
-        false => summary.questions.iter().map(pending_request).collect(),
+        true => open.iter().map(open_request_json).collect(),
+        false => summary.questions.iter().map(pending_request_json).collect(),
     };
     // Asked or answered while the log was read.
     if service.is_driven_here(id) {
@@ -83,23 +83,23 @@ pub(crate) async fn told(service: &RunService, id: &RunId) -> Result<Told, RunEr
         let has_result = outcome == CompletionReason::Completed || outcome.is_limit();
         is_error = !has_result;
         if has_result || is_error {
-            let recorded = service.recorded(id).await?;
+            let recorded = service.load_recorded_run(id).await?;
             if has_result {
-                document["result"] = result(&recorded);
+                document["result"] = result_json(&recorded);
             }
-            if let Some(error) = error(&recorded).filter(|_| is_error) {
+            if let Some(error) = find_last_error(&recorded).filter(|_| is_error) {
                 document["error"] = json!(error);
             }
         }
     }
-    if let Some(next) = next(id, document["status"].as_str().unwrap_or_default()) {
+    if let Some(next) = next_step(id, document["status"].as_str().unwrap_or_default()) {
         document["next"] = json!(next);
     }
-    Ok(Told { document, is_error })
+    Ok(StatusDocument { document, is_error })
 }
 
 /// A run in a list.
-pub(crate) fn brief(summary: &RunSummary) -> Value {
+pub(crate) fn summary_json(summary: &RunSummary) -> Value {
     let mut document = json!({
         "run": summary.id,
         "ensemble": summary.ensemble,
@@ -117,7 +117,7 @@ pub(crate) fn brief(summary: &RunSummary) -> Value {
     document
 }
 
-fn result(recorded: &RecordedRun) -> Value {
+fn result_json(recorded: &RecordedRun) -> Value {
     match recorded.state.run_value() {
         Some(result) => Value::clone(&result.value),
         None => json!(**recorded.state.context()),
@@ -125,7 +125,7 @@ fn result(recorded: &RecordedRun) -> Value {
 }
 
 /// Returns the error of the last execution that failed.
-fn error(recorded: &RecordedRun) -> Option<String> {
+fn find_last_error(recorded: &RecordedRun) -> Option<String> {
     let mut records = recorded.journal.records.iter().rev();
     records.find_map(|record| match &record.event {
         Event::ExecutionFinished(finished) => {
@@ -137,8 +137,8 @@ fn error(recorded: &RecordedRun) -> Option<String> {
 }
 
 /// An open request of a run that this process drives.
-fn open_request(open: &OperatorRequest) -> Value {
-    let mut document = pending_request(open.request());
+fn open_request_json(open: &OperatorRequest) -> Value {
+    let mut document = pending_request_json(open.request());
     match open {
         OperatorRequest::Question(asked) => {
             if let Some(default) = &asked.default {
@@ -154,11 +154,11 @@ fn open_request(open: &OperatorRequest) -> Value {
 }
 
 /// A request, as every client gets it.
-fn pending_request(request: &PendingRequest) -> Value {
+fn pending_request_json(request: &PendingRequest) -> Value {
     json!(request)
 }
 
-fn next(id: &RunId, status: &str) -> Option<String> {
+fn next_step(id: &RunId, status: &str) -> Option<String> {
     let run = json!({"run": id});
     match status {
         "running" => Some(format!("call await_run with {run}")),

@@ -10,7 +10,7 @@ use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::session::{Services, Session};
+use crate::session::{McpServices, McpSession};
 
 /// The maximum size of a message of the client, in bytes: 64 MiB.
 const LONGEST_MESSAGE: usize = 64 << 20;
@@ -19,17 +19,17 @@ const LONGEST_MESSAGE: usize = 64 << 20;
 ///
 /// # Errors
 /// The client does not speak the protocol, or the server has failed.
-pub fn serve(
+pub fn serve_stdio(
     input: Box<dyn AsyncRead + Send + Unpin>,
     output: Box<dyn AsyncWrite + Send + Unpin>,
-    services: Arc<Services>,
+    services: Arc<McpServices>,
 ) -> BoxFuture<'static, Result<(), String>> {
     use rmcp::service::ServerInitializeError as Error;
     let input = LimitedLines::new(input, LONGEST_MESSAGE);
     // The SDK would pass over a message that is too long, and the client would wait for ever; here it ends the connection.
     let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(usize::MAX);
     Box::pin(async move {
-        match Session::new(services).serve(transport).await {
+        match McpSession::for_client(services).serve(transport).await {
             Ok(running) => running.waiting().await.map(|_| ()).map_err(|error| error.to_string()),
             // The client has gone before it said anything.
             Err(Error::ConnectionClosed(_)) => Ok(()),

@@ -27,7 +27,7 @@ pub(crate) const NAMES: [&str; 12] = [
 
 /// The effect of a tool on its environment.
 #[derive(Clone, Copy)]
-enum Effect {
+enum ToolEffect {
     /// It only reads.
     Reads,
     /// It changes a run.
@@ -37,12 +37,12 @@ enum Effect {
 }
 
 /// The tools, as a client sees them.
-pub(crate) fn all() -> Vec<Tool> {
-    NAMES.iter().map(|name| tool(name)).collect()
+pub(crate) fn list_tools() -> Vec<Tool> {
+    NAMES.iter().map(|name| define_tool(name)).collect()
 }
 
-fn tool(name: &'static str) -> Tool {
-    let (description, properties, required, effect) = defined(name);
+fn define_tool(name: &'static str) -> Tool {
+    let (description, properties, required, effect) = find_definition(name);
     let schema = json!({
         "type": "object",
         "properties": properties,
@@ -50,9 +50,9 @@ fn tool(name: &'static str) -> Tool {
         "additionalProperties": false,
     });
     let annotations = match effect {
-        Effect::Reads => ToolAnnotations::from_raw(None, Some(true), None, None, Some(false)),
-        Effect::Changes => ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), None),
-        Effect::Stops => ToolAnnotations::from_raw(None, Some(false), Some(true), Some(true), Some(false)),
+        ToolEffect::Reads => ToolAnnotations::from_raw(None, Some(true), None, None, Some(false)),
+        ToolEffect::Changes => ToolAnnotations::from_raw(None, Some(false), Some(false), Some(false), None),
+        ToolEffect::Stops => ToolAnnotations::from_raw(None, Some(false), Some(true), Some(true), Some(false)),
     };
     let tool = Tool::new(
         name,
@@ -68,7 +68,7 @@ fn tool(name: &'static str) -> Tool {
 }
 
 /// The description, the properties, the required ones, and the effect.
-fn defined(name: &str) -> (&'static str, Value, Value, Effect) {
+fn find_definition(name: &str) -> (&'static str, Value, Value, ToolEffect) {
     let run = json!({"type": "string", "description": "The id of the run, or the beginning of the id."});
     let seconds = json!({
         "type": "number",
@@ -80,14 +80,14 @@ fn defined(name: &str) -> (&'static str, Value, Value, Effect) {
             "Tells the state of a run: its status, what it asks, and its result. Does not wait.",
             json!({"run": run}),
             json!(["run"]),
-            Effect::Reads,
+            ToolEffect::Reads,
         ),
         "await_run" => (
             "Waits until a run has ended or asks something, or for a limited time, and tells its state. Goes on with a run \
              that was interrupted, for example by the end of the server.",
             json!({"run": run, "wait_seconds": seconds}),
             json!(["run"]),
-            Effect::Changes,
+            ToolEffect::Changes,
         ),
         "answer_run" => (
             "Answers what a run asks, and waits as await_run does. Give the answer of the user; do not invent one. For a \
@@ -100,13 +100,13 @@ fn defined(name: &str) -> (&'static str, Value, Value, Effect) {
                 "wait_seconds": seconds,
             }),
             json!(["run", "address", "digest", "answer"]),
-            Effect::Changes,
+            ToolEffect::Changes,
         ),
         "cancel_run" => (
             "Stops a run. What has finished is kept, and resume_run goes on with it.",
             json!({"run": run}),
             json!(["run"]),
-            Effect::Stops,
+            ToolEffect::Stops,
         ),
         "resume_run" => (
             "Goes on with a run that was cancelled, timed out or was interrupted, and waits as await_run does. With a \
@@ -117,26 +117,26 @@ fn defined(name: &str) -> (&'static str, Value, Value, Effect) {
                 "wait_seconds": seconds,
             }),
             json!(["run"]),
-            Effect::Changes,
+            ToolEffect::Changes,
         ),
         "list_runs" => (
             "Lists the latest runs of the folder, the latest first.",
             json!({"limit": {"type": "integer", "minimum": 1, "maximum": 200, "description": "How many at most; default 20."}}),
             json!([]),
-            Effect::Reads,
+            ToolEffect::Reads,
         ),
         "schema" => (
             "Tells how ensembles are written. Read the form `skill` before you write or change an ensemble; `json` is the \
              complete JSON Schema of ensemble files, `tests` that of test files.",
             json!({"form": {"type": "string", "enum": ["skill", "json", "tests", "config"], "default": "skill"}}),
             json!([]),
-            Effect::Reads,
+            ToolEffect::Reads,
         ),
-        _ => authoring(name),
+        _ => authoring_definition(name),
     }
 }
 
-fn authoring(name: &str) -> (&'static str, Value, Value, Effect) {
+fn authoring_definition(name: &str) -> (&'static str, Value, Value, ToolEffect) {
     let ensemble = json!({"type": "string", "description": "The name of an ensemble, or its path in the folder."});
     let text = json!({
         "type": "string",
@@ -149,19 +149,19 @@ fn authoring(name: &str) -> (&'static str, Value, Value, Effect) {
              and fix. Neither `ensemble` nor `text`: all ensembles of the folder that have errors and are therefore no tools.",
             of_one,
             json!([]),
-            Effect::Reads,
+            ToolEffect::Reads,
         ),
         "check" => (
             "Explores all conversations that an ensemble can hold, without running it, and tells how they can end.",
             of_one,
             json!([]),
-            Effect::Reads,
+            ToolEffect::Reads,
         ),
         "explain" => (
             "Explains the code of a finding such as E021, with a wrong and a right example.",
             json!({"code": {"type": "string"}}),
             json!(["code"]),
-            Effect::Reads,
+            ToolEffect::Reads,
         ),
         "estimate" => (
             "Estimates tokens, cost and time of a run from a recorded run of the ensemble.",
@@ -170,7 +170,7 @@ fn authoring(name: &str) -> (&'static str, Value, Value, Effect) {
                 "run": {"type": "string", "description": "The recorded run; default: the latest run of the ensemble."},
             }),
             json!(["ensemble"]),
-            Effect::Reads,
+            ToolEffect::Reads,
         ),
         _ => (
             "Draws the agents of an ensemble and their dependencies.",
@@ -180,15 +180,15 @@ fn authoring(name: &str) -> (&'static str, Value, Value, Effect) {
                 "format": {"type": "string", "enum": ["mermaid", "ascii", "dot", "svg"], "default": "mermaid"},
             }),
             json!([]),
-            Effect::Reads,
+            ToolEffect::Reads,
         ),
     }
 }
 
 /// The arguments of a call, of which each is read once and none may be left.
-pub(crate) struct Arguments(Map<String, Value>);
+pub(crate) struct ToolArguments(Map<String, Value>);
 
-impl Arguments {
+impl ToolArguments {
     pub(crate) fn new(given: Option<Map<String, Value>>) -> Self {
         Self(given.unwrap_or_default())
     }
@@ -197,7 +197,7 @@ impl Arguments {
     ///
     /// # Errors
     /// It is no text.
-    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, String> {
+    pub(crate) fn take_text(&mut self, name: &str) -> Result<Option<String>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -209,15 +209,15 @@ impl Arguments {
     ///
     /// # Errors
     /// It is missing, or no text.
-    pub(crate) fn required(&mut self, name: &str) -> Result<String, String> {
-        self.text(name)?.ok_or_else(|| format!("`{name}` is missing"))
+    pub(crate) fn require_text(&mut self, name: &str) -> Result<String, String> {
+        self.take_text(name)?.ok_or_else(|| format!("`{name}` is missing"))
     }
 
     /// The number with this name, which is not negative.
     ///
     /// # Errors
     /// It is no such number.
-    pub(crate) fn number(&mut self, name: &str) -> Result<Option<f64>, String> {
+    pub(crate) fn take_number(&mut self, name: &str) -> Result<Option<f64>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.as_f64() {
@@ -231,7 +231,7 @@ impl Arguments {
     ///
     /// # Errors
     /// It is no map.
-    pub(crate) fn map(&mut self, name: &str) -> Result<Map<String, Value>, String> {
+    pub(crate) fn take_map(&mut self, name: &str) -> Result<Map<String, Value>, String> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(Map::new()),
             Some(Value::Object(map)) => Ok(map),
@@ -240,7 +240,7 @@ impl Arguments {
     }
 
     /// All that is left.
-    pub(crate) fn rest(self) -> Map<String, Value> {
+    pub(crate) fn into_rest(self) -> Map<String, Value> {
         self.0
     }
 
@@ -248,7 +248,7 @@ impl Arguments {
     ///
     /// # Errors
     /// There is an argument that the tool does not know.
-    pub(crate) fn end(self) -> Result<(), String> {
+    pub(crate) fn require_empty(self) -> Result<(), String> {
         match self.0.keys().next() {
             None => Ok(()),
             Some(name) => Err(format!("there is no argument `{name}`")),

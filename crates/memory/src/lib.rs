@@ -1,3 +1,3 @@
-//! Counts the memory of a thread, and stops a thread that takes too much: [`share`].
+//! Counts the memory of a thread, and stops a thread that takes too much: [`thread_limit`].
 
-pub mod share;
+pub mod thread_limit;

@@ -23,11 +23,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use self::entry::{Entry, Problem, differences};
+use self::entry::{CacheEntry, CacheEntryError, list_differences};
 use super::request::tool_files;
-use super::{BoxFuture, Model, ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece, schema_in_words};
+use super::{
+    BoxFuture, Model, ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece, describe_schema,
+};
 use ensemble_core::secrets::Secrets;
-use ensemble_language::data::digest;
+use ensemble_language::data::digest_text;
 use ensemble_language::ensemble::SIMULATED;
 
 /// The number of characters of the digest of a request in the name of its entries; an entry contains the whole digest.
@@ -35,25 +37,25 @@ const NAME: usize = 16;
 
 /// A cache folder.
 #[derive(Debug, Clone)]
-pub struct Cache {
+pub struct ReplyCache {
     folder: PathBuf,
     /// Below this folder nothing is written through links.
     root: PathBuf,
-    only: bool,
+    is_read_only: bool,
 }
 
-impl Cache {
+impl ReplyCache {
     /// A folder to which replies are added; it is created with the first reply.
     ///
     /// # Errors
     /// The path exists and is not a readable folder.
-    pub fn filled(folder: PathBuf) -> io::Result<Self> {
+    pub fn read_write(folder: PathBuf) -> io::Result<Self> {
         match std::fs::read_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(Self {
                 root: folder.clone(),
                 folder,
-                only: false,
+                is_read_only: false,
             }),
         }
     }
@@ -62,22 +64,22 @@ impl Cache {
     ///
     /// # Errors
     /// The folder does not exist.
-    pub fn only(folder: PathBuf) -> io::Result<Self> {
+    pub fn read_only(folder: PathBuf) -> io::Result<Self> {
         std::fs::read_dir(&folder)?;
         Ok(Self {
             root: folder.clone(),
             folder,
-            only: true,
+            is_read_only: true,
         })
     }
 
     /// The cache for the agents of the inner ensemble of this agent.
     #[must_use]
-    pub fn within(&self, agent: &str) -> Self {
+    pub fn for_nested_ensemble(&self, agent: &str) -> Self {
         Self {
-            folder: self.folder.join(file_name(agent)),
+            folder: self.folder.join(agent_folder_name(agent)),
             root: self.root.clone(),
-            only: self.only,
+            is_read_only: self.is_read_only,
         }
     }
 }
@@ -85,48 +87,52 @@ impl Cache {
 impl Model {
     /// Adds a cache in front of the providers, except simulated ones, which have no cost.
     #[must_use]
-    pub fn cached(mut self, cache: &Cache) -> Self {
+    pub fn with_cache(mut self, cache: &ReplyCache) -> Self {
         let secrets = self.network().secrets().clone();
         let links = self.links.iter_mut();
         for (_, provider) in links.filter(|(link, _)| *link.profile.provider != *SIMULATED) {
-            *provider = Arc::new(Cached::new(Arc::clone(provider), cache.clone(), secrets.clone()));
+            *provider = Arc::new(CachingProvider::new(
+                Arc::clone(provider),
+                cache.clone(),
+                secrets.clone(),
+            ));
         }
         self
     }
 }
 
 /// A provider behind a cache, for one agent.
-struct Cached {
-    inner: Arc<dyn Provider>,
-    cache: Cache,
+struct CachingProvider {
+    inner: Arc<dyn ModelProvider>,
+    cache: ReplyCache,
     secrets: Secrets,
     /// The entries that were already used.
-    used: Mutex<HashSet<PathBuf>>,
+    used_entries: Mutex<HashSet<PathBuf>>,
 }
 
 /// The result of a search in the cache.
-enum Found {
+enum CacheLookup {
     Reply(PathBuf, Box<ModelReply>),
     /// There is no entry; a reply would be stored at this path.
-    Nothing(PathBuf),
+    Missing(PathBuf),
 }
 
-impl Cached {
-    fn new(inner: Arc<dyn Provider>, cache: Cache, secrets: Secrets) -> Self {
+impl CachingProvider {
+    fn new(inner: Arc<dyn ModelProvider>, cache: ReplyCache, secrets: Secrets) -> Self {
         Self {
             inner,
             cache,
             secrets,
-            used: Mutex::default(),
+            used_entries: Mutex::default(),
         }
     }
 
-    async fn answer(&self, request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
+    async fn answer_request(&self, request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
         let mut warnings = Vec::new();
-        let found = self.find(&request, &mut warnings);
-        let place = match (found, self.without_refused(&request)) {
-            (Found::Reply(path, reply), _) | (Found::Nothing(_), Some((path, reply))) => {
-                self.used().insert(path);
+        let found = self.look_up_reply(&request, &mut warnings);
+        let place = match (found, self.find_without_refused_parts(&request)) {
+            (CacheLookup::Reply(path, reply), _) | (CacheLookup::Missing(_), Some((path, reply))) => {
+                self.lock_used_entries().insert(path);
                 if let Some(reasoning) = &reply.reasoning {
                     on_piece(ReplyPiece::Reasoning(&reasoning.to_text()));
                 }
@@ -137,98 +143,101 @@ impl Cached {
                     ..*reply
                 });
             }
-            (Found::Nothing(_), None) if self.cache.only => {
-                warnings.push(self.missing(&request));
-                return Err(ModelError::fatal(warnings.join("; ")));
+            (CacheLookup::Missing(_), None) if self.cache.is_read_only => {
+                warnings.push(self.missing_reply_message(&request));
+                return Err(ModelError::new_fatal(warnings.join("; ")));
             }
-            (Found::Nothing(place), None) => place,
+            (CacheLookup::Missing(place), None) => place,
         };
-        let entry = (self.asked(&request), request.request_number);
-        let mut reply = self.inner.complete(request, on_piece).await?;
-        let entry = Entry::new(entry.0, entry.1, &reply);
-        match entry.write(&place, &self.cache.root) {
-            Ok(()) => drop(self.used().insert(place)),
+        let entry = (self.redacted_request(&request), request.request_number);
+        let mut reply = self.inner.complete_request(request, on_piece).await?;
+        let entry = CacheEntry::new(entry.0, entry.1, &reply);
+        match entry.save_atomically(&place, &self.cache.root) {
+            Ok(()) => drop(self.lock_used_entries().insert(place)),
             Err(error) => warnings.push(format!("{} cannot be written: {error}", place.display())),
         }
         reply.warnings.append(&mut warnings);
         Ok(reply)
     }
 
-    fn find(&self, request: &ModelRequest, warnings: &mut Vec<String>) -> Found {
-        let key = digest(&self.asked(request).to_string());
-        let used = self.used();
+    fn look_up_reply(&self, request: &ModelRequest, warnings: &mut Vec<String>) -> CacheLookup {
+        let key = digest_text(&self.redacted_request(request).to_string());
+        let used = self.lock_used_entries();
         let mut fallback = None;
         let mut vacant = None;
-        for path in (1..).map(|n| self.folder(request).join(format!("{}-{n}.json", &key[..NAME]))) {
-            match Entry::read(&path) {
+        for path in (1..).map(|n| self.agent_folder(request).join(format!("{}-{n}.json", &key[..NAME]))) {
+            match CacheEntry::load(&path) {
                 Ok(entry) if entry.key != key => continue,
                 Ok(_) if used.contains(&path) => continue,
                 Ok(entry) if entry.request_number == request.request_number => {
-                    return Found::Reply(path, Box::new(entry.reply));
+                    return CacheLookup::Reply(path, Box::new(entry.reply));
                 }
-                Ok(entry) => fallback = fallback.or_else(|| Some(Found::Reply(path, Box::new(entry.reply)))),
-                Err(Problem::Missing) => {
+                Ok(entry) => fallback = fallback.or_else(|| Some(CacheLookup::Reply(path, Box::new(entry.reply)))),
+                Err(CacheEntryError::Missing) => {
                     vacant = vacant.or(Some(path));
                     break;
                 }
-                Err(Problem::Damaged(error)) => {
+                Err(CacheEntryError::Damaged(error)) => {
                     warnings.push(format!("{} cannot be used: {error}", path.display()));
                     vacant = vacant.or(Some(path));
                 }
-                Err(Problem::Unreadable(error)) => {
+                Err(CacheEntryError::Unreadable(error)) => {
                     warnings.push(format!("{} cannot be read: {error}", path.display()));
                     vacant = vacant.or(Some(path));
                     break;
                 }
             }
         }
-        fallback.unwrap_or_else(|| Found::Nothing(vacant.unwrap_or_default()))
+        fallback.unwrap_or_else(|| CacheLookup::Missing(vacant.unwrap_or_default()))
     }
 
     /// A provider that does not take the schema, or files, is asked again without. That it does not, nobody can tell
     /// without asking, so the cache alone looks for both.
-    fn without_refused(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
-        if !self.cache.only {
+    fn find_without_refused_parts(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
+        if !self.cache.is_read_only {
             return None;
         }
-        self.without_schema(request).or_else(|| {
-            let has_files = tool_files::has_any(&request.messages);
-            let in_words = has_files.then(|| tool_files::in_words(request.clone()))?;
-            self.reply_to(&in_words).or_else(|| self.without_schema(&in_words))
+        self.find_without_schema(request).or_else(|| {
+            let has_files = tool_files::has_tool_files(&request.messages);
+            let in_words = has_files.then(|| tool_files::describe_tool_files(request.clone()))?;
+            self.find_stored_reply(&in_words)
+                .or_else(|| self.find_without_schema(&in_words))
         })
     }
 
-    fn without_schema(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
+    fn find_without_schema(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
         request.output_schema.as_ref()?;
-        let in_words = schema_in_words(request.clone());
+        let in_words = describe_schema(request.clone());
         // Earlier versions did not tell the model the schema in words.
         let untold = ModelRequest {
             output_schema: None,
             ..request.clone()
         };
-        [in_words, untold].iter().find_map(|request| self.reply_to(request))
+        [in_words, untold]
+            .iter()
+            .find_map(|request| self.find_stored_reply(request))
     }
 
-    fn reply_to(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
-        match self.find(request, &mut Vec::new()) {
-            Found::Reply(path, reply) => Some((path, reply)),
-            Found::Nothing(_) => None,
+    fn find_stored_reply(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
+        match self.look_up_reply(request, &mut Vec::new()) {
+            CacheLookup::Reply(path, reply) => Some((path, reply)),
+            CacheLookup::Missing(_) => None,
         }
     }
 
     /// The error message for a missing reply, with the most similar request.
-    fn missing(&self, request: &ModelRequest) -> String {
-        let folder = self.folder(request);
+    fn missing_reply_message(&self, request: &ModelRequest) -> String {
+        let folder = self.agent_folder(request);
         let told = format!(
             "the cache has no reply to request {} of `{}`",
             request.request_number, request.agent_name
         );
-        let asked = self.asked(request);
+        let asked = self.redacted_request(request);
         let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
         let compared = entries.filter_map(|file| {
-            let entry = Entry::read(&file.path()).ok()?;
+            let entry = CacheEntry::load(&file.path()).ok()?;
             let distance = entry.request_number.abs_diff(request.request_number);
-            Some((differences(&entry.request, &asked), distance, file.path()))
+            Some((list_differences(&entry.request, &asked), distance, file.path()))
         });
         let nearest = compared.min_by_key(|(differences, distance, path)| (differences.len(), *distance, path.clone()));
         match nearest {
@@ -256,28 +265,28 @@ impl Cached {
     }
 
     /// All of a request that its reply depends on, without secrets.
-    fn asked(&self, request: &ModelRequest) -> Value {
-        let mut asked = entry::asked(request);
-        self.secrets.strike_value(&mut asked);
+    fn redacted_request(&self, request: &ModelRequest) -> Value {
+        let mut asked = entry::request_to_json(request);
+        self.secrets.redact_value(&mut asked);
         asked
     }
 
-    fn folder(&self, request: &ModelRequest) -> PathBuf {
-        self.cache.folder.join(file_name(&request.agent_name))
+    fn agent_folder(&self, request: &ModelRequest) -> PathBuf {
+        self.cache.folder.join(agent_folder_name(&request.agent_name))
     }
 
-    fn used(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_used_entries(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.used_entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Provider for Cached {
-    fn complete<'a>(
+impl ModelProvider for CachingProvider {
+    fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
         on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.answer(request, on_piece))
+        Box::pin(self.answer_request(request, on_piece))
     }
 
     fn is_paced(&self) -> bool {
@@ -286,7 +295,7 @@ impl Provider for Cached {
 }
 
 /// The name of an agent as the name of a folder.
-fn file_name(agent: &str) -> String {
+fn agent_folder_name(agent: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name: String = agent.chars().map(|c| if plain(c) { c } else { '_' }).collect();
     if Path::new(&name).file_name().is_some() {

@@ -12,12 +12,12 @@ mod reply;
 mod request;
 mod transport;
 
-pub use crate::policy::chain::{Model, ModelAnswer, ModelQuery};
-pub use crate::providers::remote::{Remote, key_variable};
-pub use crate::providers::simulated::Simulator;
-pub use crate::providers::simulated_script::describe;
-pub use crate::transport::network::{Environment, Network, http_client};
-pub use cache::Cache;
+pub use crate::policy::chain::{Model, ModelQuery, ModelQueryResult};
+pub use crate::providers::remote::{RemoteProvider, key_variable};
+pub use crate::providers::simulated::SimulatedProvider;
+pub use crate::providers::simulated_script::describe_script_failure;
+pub use crate::transport::network::{Environment, ModelNetwork, build_http_client};
+pub use cache::ReplyCache;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use ensemble_core::thread::{Attachment, Message, Reasoning, Role, StopReason, ToolCall};
-use ensemble_language::ensemble::Profile;
+use ensemble_language::ensemble::ModelProfile;
 
 /// A future that can be stored.
 pub use ensemble_core::runner::BoxFuture;
@@ -43,10 +43,10 @@ pub enum ReplyPiece<'a> {
 pub type OnPiece<'a> = dyn Fn(ReplyPiece<'_>) + Send + Sync + 'a;
 
 /// A provider, which answers requests. There is one for each profile.
-pub trait Provider: Send + Sync {
+pub trait ModelProvider: Send + Sync {
     /// Answers one request. If the provider streams, `on_piece` receives each piece of the text and of the reasoning when
     /// it arrives; the reply still has the whole text. The caller enforces time limits by dropping the future.
-    fn complete<'a>(
+    fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
         on_piece: &'a OnPiece<'a>,
@@ -81,7 +81,7 @@ pub struct ModelRequest {
     /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
     /// The profile.
-    pub profile: Arc<Profile>,
+    pub profile: Arc<ModelProfile>,
 }
 
 /// The specification of a tool for a model.
@@ -105,7 +105,7 @@ pub struct ModelReply {
     /// What the model thought before the reply, if the provider tells.
     pub reasoning: Option<Reasoning>,
     /// The tokens that the provider counted, if it counts them.
-    pub tokens: Option<Tokens>,
+    pub tokens: Option<RequestTokens>,
     /// Why the model stopped there.
     pub stop_reason: StopReason,
     /// Why the model or a content filter refused, in the words of the provider.
@@ -118,7 +118,7 @@ pub struct ModelReply {
 
 /// Tokens of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tokens {
+pub struct RequestTokens {
     /// The tokens of the request.
     pub input: u64,
     /// The tokens of the request that the provider read from its own cache.
@@ -146,11 +146,11 @@ pub struct ModelError {
 pub enum ModelErrorKind {
     /// Any other cause.
     #[default]
-    Failed,
+    OtherFailure,
     /// The provider does not accept the output schema. Without it the request may succeed.
     RefusedSchema,
     /// The model refused to answer, or a content filter stopped it.
-    Refused,
+    ModelRefused,
     /// The model takes no images or documents. Without those of tool results the request may succeed.
     RefusedFiles,
     /// The request has more tokens than the context window of the model.
@@ -161,20 +161,20 @@ pub enum ModelErrorKind {
 
 impl ModelError {
     /// An error that another try cannot mend.
-    pub fn fatal(message: impl Into<String>) -> Self {
+    pub fn new_fatal(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             retryable: false,
             retry_after: None,
-            kind: ModelErrorKind::Failed,
+            kind: ModelErrorKind::OtherFailure,
         }
     }
 
     /// An error that another try may mend.
-    pub fn passing(message: impl Into<String>) -> Self {
+    pub fn new_retryable(message: impl Into<String>) -> Self {
         Self {
             retryable: true,
-            ..Self::fatal(message)
+            ..Self::new_fatal(message)
         }
     }
 }
@@ -191,7 +191,7 @@ impl ModelReply {
     }
 
     /// A reply of text alone, that nobody counted.
-    pub fn text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             tool_calls: Vec::new(),
@@ -206,13 +206,13 @@ impl ModelReply {
 }
 
 /// The model of a profile, as [`Reasoning::from`] names it.
-fn source_of_reasoning(profile: &Profile) -> String {
+fn reasoning_source(profile: &ModelProfile) -> String {
     format!("{}/{}", profile.provider, profile.model)
 }
 
 /// The request with the output schema in words, for a provider that cannot enforce it: in the system message, or else
 /// in the last message of the user.
-fn schema_in_words(mut request: ModelRequest) -> ModelRequest {
+fn describe_schema(mut request: ModelRequest) -> ModelRequest {
     let Some(schema) = request.output_schema.take() else {
         return request;
     };
@@ -242,7 +242,7 @@ pub fn estimate_tokens(text: &str) -> u64 {
 }
 
 /// The estimate of the tokens of an attachment: a text by its bytes, and a thousand for an image or a PDF.
-pub fn estimate_attachment(attachment: &Attachment) -> u64 {
+pub fn estimate_attachment_tokens(attachment: &Attachment) -> u64 {
     match attachment.is_text() {
         true => attachment.size.div_ceil(4),
         false => 1000,
@@ -250,8 +250,8 @@ pub fn estimate_attachment(attachment: &Attachment) -> u64 {
 }
 
 /// The estimate of the tokens of the files in the result of a call.
-pub fn estimate_files(call: &ToolCall) -> u64 {
-    call.attachments.iter().map(estimate_attachment).sum()
+pub fn estimate_file_tokens(call: &ToolCall) -> u64 {
+    call.attachments.iter().map(estimate_attachment_tokens).sum()
 }
 
 #[cfg(test)]

@@ -3,16 +3,16 @@
 //! The rules are applied by a helper: the program starts itself again, and the helper restricts itself and then becomes
 //! the command. So nothing has to run between `fork` and `exec`, and this process keeps its own rights.
 
-mod entering;
-mod folder;
 mod helper;
 #[cfg(target_os = "linux")]
 mod landlock_rules;
 mod refusal;
+mod sandbox_entry;
 #[cfg(target_os = "linux")]
 mod seccomp_rules;
 mod supervisor;
 mod support;
+mod temporary_folder;
 
 use std::ffi::OsString;
 use std::io;
@@ -20,21 +20,21 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::folder::TemporaryFolder;
 pub use self::helper::run_sandbox_helper;
-pub(super) use self::support::enforced;
-pub use self::support::missing;
-use super::Invocation;
+pub(super) use self::support::enforced_rules;
+pub use self::support::list_unenforced_rules;
+pub(super) use self::temporary_folder::TemporaryFolder;
+use super::ProgramInvocation;
 
 /// The files and system resources that a process can reach and use. All paths are absolute and contain no links.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Rules {
+pub struct SandboxRules {
     /// Files and folders that it may read.
     pub read: Vec<PathBuf>,
     /// Files and folders that it may read and change.
     pub write: Vec<PathBuf>,
     /// What it reaches over the network.
-    pub network: Network,
+    pub network: SandboxNetwork,
     /// Variables of the environment that it gets beside those that every program needs.
     pub env: Vec<String>,
     /// The highest number of bytes of memory.
@@ -50,7 +50,7 @@ pub struct Rules {
 /// The network addresses that a process can reach.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Network {
+pub enum SandboxNetwork {
     /// No sockets.
     None,
     /// Outgoing TCP connections to these ports.
@@ -61,11 +61,11 @@ pub enum Network {
 
 /// The sandbox of one command: rules, and the helper that applies them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Sandbox {
+pub struct ProcessSandbox {
     /// The command that calls [`run_sandbox_helper`].
-    pub helper: Invocation,
+    pub helper: ProgramInvocation,
     /// What the process may reach.
-    pub rules: Rules,
+    pub rules: SandboxRules,
     /// The folder in which the process runs.
     pub folder: PathBuf,
     /// The folder of the ensemble, from which its rules name paths.
@@ -74,22 +74,22 @@ pub struct Sandbox {
 
 /// The task of a helper.
 #[derive(Debug, Serialize, Deserialize)]
-struct Task {
-    rules: Rules,
+struct SandboxTask {
+    rules: SandboxRules,
     /// The process's own temporary folder.
     temporary: PathBuf,
 }
 
 /// A command in its sandbox.
-pub(super) struct Confined {
-    pub(super) invocation: Invocation,
+pub(super) struct SandboxedCommand {
+    pub(super) invocation: ProgramInvocation,
     /// Removed with it.
     pub(super) temporary: Option<TemporaryFolder>,
 }
 
-impl Sandbox {
+impl ProcessSandbox {
     /// With more variables that the process gets.
-    pub(super) fn with_env(&self, names: Vec<String>) -> Self {
+    pub(super) fn with_variables(&self, names: Vec<String>) -> Self {
         let mut sandbox = self.clone();
         sandbox.rules.env.extend(names);
         sandbox
@@ -99,32 +99,34 @@ impl Sandbox {
     ///
     /// # Errors
     /// Its temporary folder cannot be made.
-    pub(super) fn confine(&self, invocation: &Invocation) -> io::Result<Confined> {
+    pub(super) fn wrap_command(&self, invocation: &ProgramInvocation) -> io::Result<SandboxedCommand> {
         if !cfg!(target_os = "linux") {
             // `missing` has said so, and `best_effort` has allowed it.
-            return Ok(Confined {
+            return Ok(SandboxedCommand {
                 invocation: invocation.clone(),
                 temporary: None,
             });
         }
         let temporary = TemporaryFolder::new()?;
-        let mut task = Task {
+        let mut task = SandboxTask {
             rules: self.rules.clone(),
             temporary: temporary.path().to_owned(),
         };
         let first = invocation.arguments.first().map(PathBuf::from);
         let named = [Some(invocation.program.clone()), first].into_iter().flatten();
         // The program itself, or the script that an interpreter runs.
-        task.rules
-            .read
-            .extend(named.filter(|path| path.is_absolute()).filter_map(|path| file(&path)));
+        task.rules.read.extend(
+            named
+                .filter(|path| path.is_absolute())
+                .filter_map(|path| resolve_file(&path)),
+        );
         let mut arguments = self.helper.arguments.clone();
         arguments.push(helper::SUPERVISE.into());
         arguments.push(serde_json::to_string(&task)?.into());
         arguments.push(OsString::from(&invocation.program));
         arguments.extend(invocation.arguments.iter().cloned());
-        Ok(Confined {
-            invocation: Invocation {
+        Ok(SandboxedCommand {
+            invocation: ProgramInvocation {
                 program: self.helper.program.clone(),
                 arguments,
             },
@@ -133,7 +135,7 @@ impl Sandbox {
     }
 }
 
-fn file(path: &Path) -> Option<PathBuf> {
+fn resolve_file(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|path| path.is_file())
 }
 

@@ -22,21 +22,21 @@ const SMALL: [&str; 12] = [
 ];
 
 /// Returns whether a program that is not the author's own inherits the variable.
-pub fn is_small(variable: &str) -> bool {
+pub fn is_minimal_variable(variable: &str) -> bool {
     SMALL.contains(&variable) || variable.starts_with("LC_")
 }
 
 /// The environment of a child process. The default is that of this process.
 #[derive(Debug, Clone, Default)]
-pub struct Environment {
-    is_small: bool,
-    given: Vec<(String, String)>,
+pub struct ChildEnvironment {
+    is_minimal: bool,
+    added_variables: Vec<(String, String)>,
     secrets: Secrets,
 }
 
-impl Environment {
+impl ChildEnvironment {
     /// For a program of the ensemble's author: the environment of this process, without the variables that are withheld.
-    pub fn of_user(secrets: Secrets) -> Self {
+    pub fn for_user_program(secrets: Secrets) -> Self {
         Self {
             secrets,
             ..Self::default()
@@ -44,49 +44,49 @@ impl Environment {
     }
 
     /// For a program of somebody else: only what is needed to start it.
-    pub fn small(secrets: Secrets) -> Self {
+    pub fn for_foreign_program(secrets: Secrets) -> Self {
         Self {
-            is_small: true,
-            ..Self::of_user(secrets)
+            is_minimal: true,
+            ..Self::for_user_program(secrets)
         }
     }
 
     /// With these variables too.
     #[must_use]
-    pub fn with(mut self, given: impl IntoIterator<Item = (String, String)>) -> Self {
-        self.given.extend(given);
+    pub fn with_variables(mut self, given: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.added_variables.extend(given);
         self
     }
 
     /// The names of the variables that it was given beside those that are inherited.
-    pub fn names(&self) -> Vec<String> {
-        self.given.iter().map(|(name, _)| name.clone()).collect()
+    pub fn added_names(&self) -> Vec<String> {
+        self.added_variables.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// Gives the environment to the command, which has been given none yet.
-    pub fn apply(&self, command: &mut Command) {
-        if self.is_small {
+    pub fn apply_to_command(&self, command: &mut Command) {
+        if self.is_minimal {
             command.env_clear();
-            command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_small)));
+            command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_minimal_variable)));
         } else {
-            for variable in self.secrets.variables() {
+            for variable in self.secrets.withheld_variables() {
                 command.env_remove(variable);
             }
         }
-        command.envs(self.given.iter().map(|(name, value)| (name, value)));
+        command.envs(self.added_variables.iter().map(|(name, value)| (name, value)));
     }
 
     /// Redacts the secrets in an outcome.
-    pub fn struck(&self, observed: AttemptOutcome) -> AttemptOutcome {
+    pub fn redact_outcome(&self, observed: AttemptOutcome) -> AttemptOutcome {
         match observed {
             AttemptOutcome::Finished(observation) => AttemptOutcome::Finished(AttemptResult {
                 result: match observation.result {
                     Ok(mut output) => {
-                        self.secrets.strike_map(&mut output);
+                        self.secrets.redact_map(&mut output);
                         Ok(output)
                     }
                     Err(mut failure) => {
-                        failure.error = self.secrets.strike(failure.error).into_owned();
+                        failure.error = self.secrets.redact(failure.error).into_owned();
                         Err(failure)
                     }
                 },

@@ -15,12 +15,12 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use tokio::process::{Child, Command};
 
 use super::confine::TemporaryFolder;
-use super::fault;
-use super::grace::{self, Ending};
+use super::group_termination::{self, TerminatingGroup};
 use super::members::{GroupMembers, has_ended};
-use super::strays::{self, Mark};
-use super::watchdog::Watchdog;
-use crate::room;
+use super::process_failures;
+use super::strays::{self, ProcessMark};
+use super::watchdog::ProcessWatchdog;
+use crate::resource_room;
 use ensemble_core::runner::AttemptLedger;
 
 /// The number of retries, and the pause between them, if another process has the program file open for writing.
@@ -30,13 +30,16 @@ const BUSY: (u32, Duration) = (50, Duration::from_millis(5));
 const STOPPED_EVERY: Duration = Duration::from_millis(200);
 
 /// Makes the command the leader of a new process group.
-pub(super) fn lead(command: &mut Command) {
+pub(super) fn make_group_leader(command: &mut Command) {
     command.process_group(0).kill_on_drop(true);
 }
 
 /// Starts the watchdog if necessary, and then the command. If another process has the program file open for writing, or
 /// the system has no room for a process, the start is retried.
-pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) -> io::Result<Started> {
+pub(super) async fn spawn_with_retries(
+    command: &mut Command,
+    watchdog: Option<&ProcessWatchdog>,
+) -> io::Result<StartedChild> {
     if let Some(watchdog) = watchdog {
         watchdog.ensure_started();
     }
@@ -44,8 +47,12 @@ pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) ->
     let mut full = 0;
     loop {
         match spawn_once(command) {
-            Err(error) if fault::is_busy(&error) && tries > 0 => tries -= 1,
-            Err(error) if room::is_full(&error) && room::wait_for_room(&mut full).await => continue,
+            Err(error) if process_failures::is_busy(&error) && tries > 0 => tries -= 1,
+            Err(error)
+                if resource_room::is_out_of_resources(&error) && resource_room::wait_for_room(&mut full).await =>
+            {
+                continue;
+            }
             spawned => return spawned,
         }
         tokio::time::sleep(pause).await;
@@ -53,20 +60,20 @@ pub(super) async fn spawn(command: &mut Command, watchdog: Option<&Watchdog>) ->
 }
 
 /// Starts the command, with a mark that its children inherit.
-pub(super) fn spawn_once(command: &mut Command) -> io::Result<Started> {
-    let mut mark = Mark::new();
-    let (name, text) = mark.variable();
+pub(super) fn spawn_once(command: &mut Command) -> io::Result<StartedChild> {
+    let mut mark = ProcessMark::new();
+    let (name, text) = mark.mark_variable();
     command.env(name, text);
-    let _nobody_looks = strays::starting();
+    let _nobody_looks = strays::lock_for_start();
     let child = command.spawn()?;
-    mark.started(child.id());
-    Ok(Started { child, mark })
+    mark.set_pid(child.id());
+    Ok(StartedChild { child, mark })
 }
 
 /// A child process that no group owns yet.
-pub(super) struct Started {
+pub(super) struct StartedChild {
     pub(super) child: Child,
-    mark: Mark,
+    mark: ProcessMark,
 }
 
 /// A child process and its group. Dropping this ends the group: with SIGTERM and a moment later SIGKILL if a watchdog
@@ -74,24 +81,29 @@ pub(super) struct Started {
 ///
 /// It owns the child, so that the group is killed before the child is reaped: until then the number of the group cannot
 /// be reused.
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     // Dropped in this order.
     members: GroupMembers,
     child: Option<Child>,
     /// The agent that runs it, for the next process of the agent to wait.
     agent: String,
     /// What must be there until the group has ended.
-    held: Vec<Box<dyn Any + Send + Sync>>,
+    held_resources: Vec<Box<dyn Any + Send + Sync>>,
 }
 
-impl Group {
+impl ProcessGroup {
     /// The group that the child leads. The watchdog watches it from now on.
-    pub(super) fn of(started: Started, watchdog: Option<Arc<Watchdog>>, ledger: &AttemptLedger, agent: String) -> Self {
-        let Started { child, mark } = started;
+    pub(super) fn from_child(
+        started: StartedChild,
+        watchdog: Option<Arc<ProcessWatchdog>>,
+        ledger: &AttemptLedger,
+        agent: String,
+    ) -> Self {
+        let StartedChild { child, mark } = started;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         let leader = id.and_then(Pid::from_raw);
         if let (Some(leader), Some(watchdog)) = (leader, &watchdog)
-            && let Some(warning) = watchdog.watch(leader)
+            && let Some(warning) = watchdog.watch_group(leader)
         {
             ledger.warn(warning);
         }
@@ -103,24 +115,24 @@ impl Group {
             },
             child: Some(child),
             agent,
-            held: Vec::new(),
+            held_resources: Vec::new(),
         }
     }
 
     /// Keeps the folder until the group has ended.
-    pub(super) fn keep(&mut self, temporary: Option<TemporaryFolder>) {
+    pub(super) fn keep_folder(&mut self, temporary: Option<TemporaryFolder>) {
         if let Some(temporary) = temporary {
-            self.hold(temporary);
+            self.keep_until_end(temporary);
         }
     }
 
     /// Keeps something until the group has ended.
-    pub(super) fn hold(&mut self, held: impl Any + Send + Sync) {
-        self.held.push(Box::new(held));
+    pub(super) fn keep_until_end(&mut self, held: impl Any + Send + Sync) {
+        self.held_resources.push(Box::new(held));
     }
 
     /// Waits for the end of the child, and then kills the other processes of the group.
-    pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
+    pub(super) async fn wait_then_kill(&mut self) -> io::Result<ExitStatus> {
         let Self { members, child, .. } = self;
         let Some(child) = child else {
             return Err(io::Error::other("it has ended before"));
@@ -140,7 +152,7 @@ impl Group {
     ///
     /// The group of a script is in the background of the terminal, so the system stops it there until somebody puts it
     /// in the foreground, which nobody does.
-    pub(super) fn stopped_at_terminal(&self) -> impl Future<Output = ()> + use<> {
+    pub(super) fn wait_for_terminal_stop(&self) -> impl Future<Output = ()> + use<> {
         let leader = self.members.leader;
         async move {
             let Some(leader) = leader else { return pending().await };
@@ -158,12 +170,12 @@ impl Group {
     }
 
     /// Kills the group, once.
-    pub(super) fn kill(&mut self) {
+    pub(super) fn kill_once(&mut self) {
         self.members.kill();
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let is_watched = self.members.watchdog.is_some();
         let is_alive = self.members.leader.is_some_and(|leader| !has_ended(leader));
@@ -171,10 +183,10 @@ impl Drop for Group {
             && is_alive
             && let Some(child) = self.child.take()
         {
-            grace::end(Ending {
+            group_termination::terminate_group(TerminatingGroup {
                 members: std::mem::take(&mut self.members),
                 child,
-                held: Box::new(std::mem::take(&mut self.held)),
+                held_resources: Box::new(std::mem::take(&mut self.held_resources)),
                 agent: std::mem::take(&mut self.agent),
             });
         } else {

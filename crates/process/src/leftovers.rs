@@ -14,7 +14,7 @@ pub fn kill_leftovers(run_id: &str) {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::kill_where;
+pub(super) use linux::kill_matching;
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -31,15 +31,15 @@ mod linux {
 
     pub(super) fn kill_leftovers(run_id: &str) {
         let mark = format!("{RUN_ID}={run_id}");
-        kill_where(|entry| is_of(entry, mark.as_bytes()));
+        kill_matching(|entry| names_run(entry, mark.as_bytes()));
     }
 
     /// Kills every process with such an entry in its environment, except this process and its ancestors.
-    pub(in super::super) fn kill_where(is_meant: impl Fn(&[u8]) -> bool) {
-        let mut known = ancestry();
+    pub(in super::super) fn kill_matching(is_meant: impl Fn(&[u8]) -> bool) {
+        let mut known = list_ancestors();
         for _ in 0..PASSES {
-            let found: Vec<Pid> = processes()
-                .filter(|pid| !known.contains(pid) && carries(*pid, &is_meant))
+            let found: Vec<Pid> = list_processes()
+                .filter(|pid| !known.contains(pid) && has_matching_entry(*pid, &is_meant))
                 .collect();
             if found.is_empty() {
                 return;
@@ -52,42 +52,43 @@ mod linux {
         }
     }
 
-    fn processes() -> impl Iterator<Item = Pid> {
+    fn list_processes() -> impl Iterator<Item = Pid> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
     }
 
-    fn carries(pid: Pid, is_meant: impl Fn(&[u8]) -> bool) -> bool {
-        fs::read(place(pid).join("environ")).is_ok_and(|environment| environment.split(|byte| *byte == 0).any(is_meant))
+    fn has_matching_entry(pid: Pid, is_meant: impl Fn(&[u8]) -> bool) -> bool {
+        fs::read(process_folder(pid).join("environ"))
+            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(is_meant))
     }
 
     /// Does the entry name the run or a run inside it?
-    fn is_of(entry: &[u8], mark: &[u8]) -> bool {
+    fn names_run(entry: &[u8], mark: &[u8]) -> bool {
         entry
             .strip_prefix(mark)
             .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     }
 
     /// Returns this process, its parent, the parent of the parent, …
-    fn ancestry() -> HashSet<Pid> {
+    fn list_ancestors() -> HashSet<Pid> {
         let mut known = HashSet::new();
         let mut next = Some(getpid());
         while let Some(pid) = next
             && known.insert(pid)
         {
-            next = parent(pid);
+            next = find_parent(pid);
         }
         known
     }
 
-    fn parent(pid: Pid) -> Option<Pid> {
-        let stat = fs::read_to_string(place(pid).join("stat")).ok()?;
+    fn find_parent(pid: Pid) -> Option<Pid> {
+        let stat = fs::read_to_string(process_folder(pid).join("stat")).ok()?;
         // `pid (name) state ppid …`, and the name may hold anything.
         let after_name = stat.rsplit_once(')')?.1;
         Pid::from_raw(after_name.split_whitespace().nth(1)?.parse().ok()?)
     }
 
-    fn place(pid: Pid) -> std::path::PathBuf {
+    fn process_folder(pid: Pid) -> std::path::PathBuf {
         Path::new("/proc").join(pid.as_raw_nonzero().to_string())
     }
 }

@@ -15,7 +15,7 @@
 //!   gives up the right to send signals to the outside, so that one call kills all processes below it, faster than they can multiply.
 //! - `service` is a process that lives longer than an execution. `room` limits how many child processes and connections there are.
 //!
-//! Invariant: dropping the future of [`run`] leaves no process behind.
+//! Invariant: dropping the future of [`run_program`] leaves no process behind.
 
 #![expect(
     clippy::disallowed_methods,
@@ -24,16 +24,16 @@
 
 pub mod confine;
 mod environment;
-mod fault;
-mod grace;
 mod group;
+mod group_termination;
 mod leftovers;
 mod members;
 pub mod output;
 mod payload;
 mod pipe;
+mod process_failures;
 pub mod program;
-pub mod room;
+pub mod resource_room;
 pub mod service;
 mod strays;
 mod tail;
@@ -55,18 +55,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
-use self::confine::{Confined, Sandbox};
-pub use self::environment::{Environment, is_small};
-use self::group::{Group, Started};
+use self::confine::{ProcessSandbox, SandboxedCommand};
+pub use self::environment::{ChildEnvironment, is_minimal_variable};
+use self::group::{ProcessGroup, StartedChild};
 pub use self::leftovers::kill_leftovers;
 pub use self::strays::collect_orphans;
 pub use self::tail::KEPT as STDERR_KEPT;
-use self::tail::Tail;
-pub use self::watchdog::{Watchdog, run_watchdog};
-use crate::room::Place;
-use ensemble_core::runner::{AttemptLedger, AttemptOutcome, AttemptResult, Execution};
+use self::tail::StreamTail;
+pub use self::watchdog::{ProcessWatchdog, run_watchdog};
+use crate::resource_room::ResourcePermit;
+use ensemble_core::runner::{AttemptLedger, AttemptOutcome, AttemptResult, ExecutionInput};
 use ensemble_core::trace;
-use ensemble_language::data::{Failure, FailureKind, JsonMap};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
 
 #[cfg(not(unix))]
 compile_error!("scripts are run in process groups, which only Unix has");
@@ -79,7 +79,7 @@ pub const RUN_ID: &str = "ENSEMBLE_RUN_ID";
 
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Invocation {
+pub struct ProgramInvocation {
     /// A path, or a name that is searched on PATH.
     pub program: PathBuf,
     /// The arguments of the program.
@@ -88,152 +88,172 @@ pub struct Invocation {
 
 /// The limits of every child process of a run.
 #[derive(Debug, Clone)]
-pub struct Bounds {
+pub struct ProcessLimits {
     /// The limit for stdout, in bytes.
     pub output_cap: usize,
     /// The watchdog that kills the process if the run is killed; `None`: the process continues to run.
-    pub watchdog: Option<Arc<Watchdog>>,
+    pub watchdog: Option<Arc<ProcessWatchdog>>,
     /// The environment of the process.
-    pub environment: Environment,
+    pub environment: ChildEnvironment,
     /// What the process may reach; `None`: all that the user may.
-    pub sandbox: Option<Arc<Sandbox>>,
+    pub sandbox: Option<Arc<ProcessSandbox>>,
 }
 
 /// Runs the program in `folder`, within the bounds, and reads its output.
 ///
 /// Dropping the future kills the program and all of its process group at once.
-pub async fn run(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> AttemptOutcome {
+pub async fn run_program(
+    invocation: &ProgramInvocation,
+    folder: &Path,
+    bounds: &ProcessLimits,
+    execution: &ExecutionInput,
+) -> AttemptOutcome {
     let observed = AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
         answer: None,
-        result: perform(invocation, folder, bounds, execution).await,
+        result: run_to_output(invocation, folder, bounds, execution).await,
         usage: None,
         exchange: Vec::new(),
     });
-    bounds.environment.struck(observed)
+    bounds.environment.redact_outcome(observed)
 }
 
-async fn perform(
-    invocation: &Invocation,
+async fn run_to_output(
+    invocation: &ProgramInvocation,
     folder: &Path,
-    bounds: &Bounds,
-    execution: &Execution,
-) -> Result<JsonMap, Failure> {
-    let started = start(invocation, folder, bounds, execution).await;
-    let running = started.map_err(|error| fault::not_started(invocation, folder, &error))?;
-    let served = running.serve(execution, bounds.output_cap).await;
+    bounds: &ProcessLimits,
+    execution: &ExecutionInput,
+) -> Result<JsonMap, ExecutionFailure> {
+    let started = start_process(invocation, folder, bounds, execution).await;
+    let running = started.map_err(|error| process_failures::start_failure(invocation, folder, &error))?;
+    let served = running.serve_pipes(execution, bounds.output_cap).await;
     served.map_err(|unexplained| match &bounds.sandbox {
-        Some(sandbox) => sandbox.explained(unexplained.failure, &unexplained.stderr),
+        Some(sandbox) => sandbox.explain_failure(unexplained.failure, &unexplained.stderr),
         None => unexplained.failure,
     })
 }
 
 /// A process with its pipes.
-struct Running {
-    group: Group,
+struct RunningProcess {
+    group: ProcessGroup,
     stdin: Option<ChildStdin>,
     /// The output, until it has been read to its end.
     output: Option<(ChildStdout, ChildStderr)>,
     /// Its place among the processes that fit, until it has ended.
-    _place: Place,
+    _place: ResourcePermit,
 }
 
 /// The reason why the output is no longer read.
-enum End {
+enum OutputEnd {
     Exited(io::Result<ExitStatus>),
     TooLarge,
-    AtTerminal,
+    StoppedAtTerminal,
 }
 
-async fn start(invocation: &Invocation, folder: &Path, bounds: &Bounds, execution: &Execution) -> io::Result<Running> {
+async fn start_process(
+    invocation: &ProgramInvocation,
+    folder: &Path,
+    bounds: &ProcessLimits,
+    execution: &ExecutionInput,
+) -> io::Result<RunningProcess> {
     // A process of an earlier attempt may still have its last moment.
-    grace::settled(Some(&agent_of(execution))).await;
+    group_termination::wait_for_terminations(Some(&agent_key(execution))).await;
     let confined = match &bounds.sandbox {
-        Some(sandbox) => sandbox.with_env(bounds.environment.names()).confine(invocation)?,
-        None => Confined {
+        Some(sandbox) => sandbox
+            .with_variables(bounds.environment.added_names())
+            .wrap_command(invocation)?,
+        None => SandboxedCommand {
             invocation: invocation.clone(),
             temporary: None,
         },
     };
-    let place = room::place().await;
-    let mut command = command(&confined.invocation, folder, &bounds.environment, execution);
+    let place = resource_room::wait_for_permit().await;
+    let mut command = build_command(&confined.invocation, folder, &bounds.environment, execution);
     let mut running = match execution.part {
-        Some(_) => start_beside(command, bounds, execution, place).await?,
+        Some(_) => start_on_thread(command, bounds, execution, place).await?,
         None => {
-            let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
-            Running::new(child, bounds, execution, place)?
+            let child = group::spawn_with_retries(&mut command, bounds.watchdog.as_deref()).await?;
+            RunningProcess::new(child, bounds, execution, place)?
         }
     };
     if let Some(sandbox) = &bounds.sandbox {
-        execution.ledger.add_sandbox(confine::enforced(&sandbox.rules));
+        execution.ledger.add_sandbox(confine::enforced_rules(&sandbox.rules));
     }
-    running.group.keep(confined.temporary);
+    running.group.keep_folder(confined.temporary);
     Ok(running)
 }
 
 /// Starts a part on another thread: many parts start at the same time, and the start of a process takes long.
-async fn start_beside(
+async fn start_on_thread(
     mut command: Command,
-    bounds: &Bounds,
-    execution: &Execution,
-    place: Place,
-) -> io::Result<Running> {
+    bounds: &ProcessLimits,
+    execution: &ExecutionInput,
+    place: ResourcePermit,
+) -> io::Result<RunningProcess> {
     if let Some(watchdog) = &bounds.watchdog {
         watchdog.ensure_started();
     }
-    let starting = Starting::default();
+    let starting = StartingProcess::default();
     let (slot, of_thread) = (starting.0.clone(), bounds.clone());
-    let (ledger, agent) = (execution.ledger.clone(), agent_of(execution));
+    let (ledger, agent) = (execution.ledger.clone(), agent_key(execution));
     let busy = tokio::task::spawn_blocking(move || {
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_dropped {
             return None;
         }
         match group::spawn_once(&mut command) {
-            Err(error) if fault::is_busy(&error) || room::is_full(&error) => return Some((command, place)),
+            Err(error) if process_failures::is_busy(&error) || resource_room::is_out_of_resources(&error) => {
+                return Some((command, place));
+            }
             spawned => {
-                let running = spawned.and_then(|child| Running::of(child, &of_thread, &ledger, agent, place));
-                slot.started = Some(running);
+                let running =
+                    spawned.and_then(|child| RunningProcess::from_child(child, &of_thread, &ledger, agent, place));
+                slot.result = Some(running);
             }
         }
         None
     });
     if let Some((mut command, place)) = busy.await.map_err(io::Error::other)? {
-        let child = group::spawn(&mut command, bounds.watchdog.as_deref()).await?;
-        return Running::new(child, bounds, execution, place);
+        let child = group::spawn_with_retries(&mut command, bounds.watchdog.as_deref()).await?;
+        return RunningProcess::new(child, bounds, execution, place);
     }
-    let started = starting.slot().started.take();
+    let started = starting.lock_slot().result.take();
     started.unwrap_or_else(|| Err(io::Error::other("it was not started")))
 }
 
 /// A process that another thread starts. Dropping this waits for a start that is under way, and kills the process: later
 /// the runtime may be gone, and with it the way to know the process.
 #[derive(Default)]
-struct Starting(Arc<Mutex<Slot>>);
+struct StartingProcess(Arc<Mutex<StartSlot>>);
 
 #[derive(Default)]
-struct Slot {
+struct StartSlot {
     is_dropped: bool,
-    started: Option<io::Result<Running>>,
+    result: Option<io::Result<RunningProcess>>,
 }
 
-impl Starting {
-    fn slot(&self) -> MutexGuard<'_, Slot> {
+impl StartingProcess {
+    fn lock_slot(&self) -> MutexGuard<'_, StartSlot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Starting {
+impl Drop for StartingProcess {
     fn drop(&mut self) {
-        let mut slot = self.slot();
+        let mut slot = self.lock_slot();
         slot.is_dropped = true;
-        slot.started = None;
+        slot.result = None;
     }
 }
 
-fn command(invocation: &Invocation, folder: &Path, environment: &Environment, execution: &Execution) -> Command {
+fn build_command(
+    invocation: &ProgramInvocation,
+    folder: &Path,
+    environment: &ChildEnvironment,
+    execution: &ExecutionInput,
+) -> Command {
     let mut command = Command::new(&invocation.program);
-    environment.apply(&mut command);
+    environment.apply_to_command(&mut command);
     command
         .args(&invocation.arguments)
         .current_dir(folder)
@@ -243,37 +263,42 @@ fn command(invocation: &Invocation, folder: &Path, environment: &Environment, ex
         .env("ENSEMBLE_ATTEMPT", execution.attempt.to_string())
         .env("ENSEMBLE_TURN", (execution.turn_count + 1).to_string())
         .envs(execution.part.as_ref().map(|part| ("ENSEMBLE_PART", &*part.key)))
-        .envs(trace::current().map(|span| ("TRACEPARENT", span.to_string())))
+        .envs(trace::current_span().map(|span| ("TRACEPARENT", span.to_string())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    if let Some(span) = trace::current() {
+    if let Some(span) = trace::current_span() {
         match span.state.is_empty() {
             true => command.env_remove("TRACESTATE"),
             false => command.env("TRACESTATE", &*span.state),
         };
     }
-    group::lead(&mut command);
+    group::make_group_leader(&mut command);
     command
 }
 
-impl Running {
-    fn new(started: Started, bounds: &Bounds, execution: &Execution, place: Place) -> io::Result<Self> {
-        Self::of(started, bounds, &execution.ledger, agent_of(execution), place)
+impl RunningProcess {
+    fn new(
+        started: StartedChild,
+        bounds: &ProcessLimits,
+        execution: &ExecutionInput,
+        place: ResourcePermit,
+    ) -> io::Result<Self> {
+        Self::from_child(started, bounds, &execution.ledger, agent_key(execution), place)
     }
 
-    fn of(
-        mut started: Started,
-        bounds: &Bounds,
+    fn from_child(
+        mut started: StartedChild,
+        bounds: &ProcessLimits,
         ledger: &AttemptLedger,
         agent: String,
-        place: Place,
+        place: ResourcePermit,
     ) -> io::Result<Self> {
         let child = &mut started.child;
-        room::give_back_open_files(child.id());
+        resource_room::restore_open_files(child.id());
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
             (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
-                group: Group::of(started, bounds.watchdog.clone(), ledger, agent),
+                group: ProcessGroup::from_child(started, bounds.watchdog.clone(), ledger, agent),
                 stdin: Some(stdin),
                 output: Some((stdout, stderr)),
                 _place: place,
@@ -283,78 +308,85 @@ impl Running {
     }
 
     /// Serves the pipes until the child ends.
-    async fn serve(mut self, execution: &Execution, output_cap: usize) -> Result<JsonMap, Unexplained> {
+    async fn serve_pipes(
+        mut self,
+        execution: &ExecutionInput,
+        output_cap: usize,
+    ) -> Result<JsonMap, UnexplainedFailure> {
         let Self {
             group, stdin, output, ..
         } = &mut self;
         let (Some(stdin), Some((stdout, stderr))) = (stdin.take(), output) else {
-            return Err(Unexplained::from(fault::without_pipes()));
+            return Err(UnexplainedFailure::from(process_failures::pipe_failure()));
         };
         let mut stdout_buffer = StdoutBuffer::new(output_cap);
-        let mut stderr_tail = Tail::new(&execution.ledger);
+        let mut stderr_tail = StreamTail::new(&execution.ledger);
 
         let pipes = async {
-            tokio::join!(payload::write(stdin, execution), stderr_tail.follow(stderr));
+            tokio::join!(
+                payload::write_payload(stdin, execution),
+                stderr_tail.read_to_end(stderr)
+            );
             pending::<Infallible>().await
         };
-        let at_terminal = group.stopped_at_terminal();
+        let at_terminal = group.wait_for_terminal_stop();
         let end = tokio::select! {
-            status = group.end() => End::Exited(status),
-            () = stdout_buffer.read_until_too_large(stdout) => End::TooLarge,
-            () = at_terminal => End::AtTerminal,
+            status = group.wait_then_kill() => OutputEnd::Exited(status),
+            () = stdout_buffer.read_until_too_large(stdout) => OutputEnd::TooLarge,
+            () = at_terminal => OutputEnd::StoppedAtTerminal,
             never = pipes => match never {},
         };
         let status = match end {
-            End::Exited(status) => status,
-            End::AtTerminal => {
-                group.kill();
-                let _killed = group.end().await;
-                return Err(Unexplained::from(fault::stopped_at_terminal()));
+            OutputEnd::Exited(status) => status,
+            OutputEnd::StoppedAtTerminal => {
+                group.kill_once();
+                let _killed = group.wait_then_kill().await;
+                return Err(UnexplainedFailure::from(process_failures::terminal_stop_failure()));
             }
-            End::TooLarge => {
-                group.kill();
-                group.end().await
+            OutputEnd::TooLarge => {
+                group.kill_once();
+                group.wait_then_kill().await
             }
         };
-        pipe::drain(stdout, |bytes| stdout_buffer.extend(bytes));
-        pipe::drain(stderr, |bytes| stderr_tail.extend(bytes));
-        let stderr = stderr_tail.text();
-        result_of(status, &stdout_buffer, &stderr, execution).map_err(|failure| Unexplained {
+        pipe::drain_pipe(stdout, |bytes| stdout_buffer.extend(bytes));
+        pipe::drain_pipe(stderr, |bytes| stderr_tail.extend(bytes));
+        let stderr = stderr_tail.tail_text();
+        process_result(status, &stdout_buffer, &stderr, execution).map_err(|failure| UnexplainedFailure {
             failure,
             stderr: stderr.to_string(),
         })
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         // What a process says in its last moment must not end it.
         if let Some(output) = self.output.take() {
-            self.group.hold(output);
+            self.group.keep_until_end(output);
         }
     }
 }
 
 /// The agent of a run, for processes that follow each other.
-fn agent_of(execution: &Execution) -> String {
+fn agent_key(execution: &ExecutionInput) -> String {
     format!("{}/{}", execution.run_id, execution.agent_name)
 }
 
 /// Waits until every process has ended that was told to end, and kills what has left its group. Called at the end of a
 /// run, when nothing of it runs any more.
-pub async fn settle() {
-    grace::settled(None).await;
+pub async fn wait_for_processes() {
+    group_termination::wait_for_terminations(None).await;
     strays::kill_strays().await;
 }
 
 /// A failure, with what a sandbox may explain it by.
-struct Unexplained {
-    failure: Failure,
+struct UnexplainedFailure {
+    failure: ExecutionFailure,
     stderr: String,
 }
 
-impl From<Failure> for Unexplained {
-    fn from(failure: Failure) -> Self {
+impl From<ExecutionFailure> for UnexplainedFailure {
+    fn from(failure: ExecutionFailure) -> Self {
         Self {
             failure,
             stderr: String::new(),
@@ -362,17 +394,17 @@ impl From<Failure> for Unexplained {
     }
 }
 
-fn result_of(
+fn process_result(
     status: io::Result<ExitStatus>,
     stdout_buffer: &StdoutBuffer,
     stderr: &str,
-    execution: &Execution,
-) -> Result<JsonMap, Failure> {
+    execution: &ExecutionInput,
+) -> Result<JsonMap, ExecutionFailure> {
     match status {
-        _ if stdout_buffer.is_too_large() => Err(fault::too_large(stdout_buffer.cap)),
+        _ if stdout_buffer.is_too_large() => Err(process_failures::output_limit_failure(stdout_buffer.cap)),
         Ok(status) if status.success() => output::from_bytes(&stdout_buffer.bytes, &execution.ledger),
-        Ok(status) => Err(fault::ended(status, &stdout_buffer.bytes, stderr)),
-        Err(error) => Err(Failure::new(
+        Ok(status) => Err(process_failures::exit_failure(status, &stdout_buffer.bytes, stderr)),
+        Err(error) => Err(ExecutionFailure::new(
             FailureKind::Exit,
             format!("cannot learn how the script ended: {error}"),
         )),

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::strays::Mark;
+use super::strays::ProcessMark;
 use super::tree;
-use super::watchdog::Watchdog;
+use super::watchdog::ProcessWatchdog;
 
 /// The process group, until it is killed.
 #[derive(Default)]
 pub(super) struct GroupMembers {
     pub(super) leader: Option<Pid>,
-    pub(super) watchdog: Option<Arc<Watchdog>>,
-    pub(super) mark: Option<Mark>,
+    pub(super) watchdog: Option<Arc<ProcessWatchdog>>,
+    pub(super) mark: Option<ProcessMark>,
 }
 
 impl GroupMembers {
     /// Kills the group if its leader has ended but is not reaped yet, so that the number of the group is still valid.
     ///
-    /// `Child::wait` reaps the child only after the reactor has reported its end. If the reactor runs on this thread,
+    /// `ChildRun::wait` reaps the child only after the reactor has reported its end. If the reactor runs on this thread,
     /// the child has ended before this check, so the number cannot belong to another process. Otherwise the leader may
     /// end between this check and the reaping. Then the number is free for a moment, which does no harm because the
     /// kernel assigns numbers in sequence.
@@ -41,7 +41,7 @@ impl GroupMembers {
         if let Some(leader) = self.leader.take() {
             let _nobody_left = kill_process_group(leader, Signal::KILL);
             if let Some(watchdog) = self.watchdog.take() {
-                watchdog.forget(leader);
+                watchdog.forget_group(leader);
             }
         }
     }
@@ -56,7 +56,7 @@ impl GroupMembers {
             // An error means that nobody is left.
             let _nobody_left = kill_process_group(leader, Signal::KILL);
             if let Some(watchdog) = self.watchdog.take() {
-                watchdog.forget(leader);
+                watchdog.forget_group(leader);
             }
         }
     }

@@ -6,13 +6,13 @@
 use serde_json::Value;
 
 use ensemble_core::runner::AttemptLedger;
-use ensemble_language::data::{Failure, FailureKind, JsonMap, output_from_value, without_last_newline};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, strip_last_newline, value_to_output};
 
 /// The maximum number of lines at which a JSON object is looked for in a text.
 const MOST_CANDIDATES: usize = 20;
 
 /// Converts the bytes that a child process wrote; invalid UTF-8 is replaced, with a warning.
-pub fn from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, Failure> {
+pub fn from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
     let text = String::from_utf8_lossy(bytes);
     if matches!(text, std::borrow::Cow::Owned(_)) {
         ledger.warn("the output is not valid UTF-8; the invalid bytes were replaced by U+FFFD");
@@ -24,33 +24,33 @@ pub fn from_bytes(bytes: &[u8], ledger: &AttemptLedger) -> Result<JsonMap, Failu
 ///
 /// Text that contains a JSON object on lines of its own, or begins like one but is not valid, stays text. A warning says
 /// why, because a condition on a key of the object would be false without an explanation.
-pub fn from_text(text: &str, ledger: &AttemptLedger) -> Result<JsonMap, Failure> {
+pub fn from_text(text: &str, ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
     match serde_json::from_str(text) {
         Ok(value) => from_value(value),
         Err(error) => {
-            if let Some(note) = beside_an_object(text) {
+            if let Some(note) = surrounding_text_warning(text) {
                 ledger.warn(note);
-            } else if begins_an_object(text) {
+            } else if starts_with_object(text) {
                 ledger.warn(format!(
                     "the output begins like a JSON object but was kept as text: {error}"
                 ));
             }
-            Ok(output_from_value(without_last_newline(text).into()))
+            Ok(value_to_output(strip_last_newline(text).into()))
         }
     }
 }
 
 /// Converts a value: an object stays as it is, any other value is stored under `response`.
-pub fn from_value(value: Value) -> Result<JsonMap, Failure> {
-    let output = output_from_value(value);
-    match reported(&output) {
+pub fn from_value(value: Value) -> Result<JsonMap, ExecutionFailure> {
+    let output = value_to_output(value);
+    match find_reported_error(&output) {
         None => Ok(output),
-        Some(error) => Err(Failure::new(FailureKind::Reported, error)),
+        Some(error) => Err(ExecutionFailure::new(FailureKind::Reported, error)),
     }
 }
 
 /// The error text of an output that says `"success": false`.
-pub fn reported(output: &JsonMap) -> Option<String> {
+pub fn find_reported_error(output: &JsonMap) -> Option<String> {
     if output.get("success") != Some(&Value::Bool(false)) {
         return None;
     }
@@ -63,13 +63,13 @@ pub fn reported(output: &JsonMap) -> Option<String> {
     })
 }
 
-fn begins_an_object(text: &str) -> bool {
+fn starts_with_object(text: &str) -> bool {
     let inside = text.trim_start().strip_prefix('{').map(str::trim_start);
     inside.is_some_and(|rest| rest.starts_with('"'))
 }
 
 /// The warning about text before or after a JSON object that stands on lines of its own.
-fn beside_an_object(text: &str) -> Option<String> {
+fn surrounding_text_warning(text: &str) -> Option<String> {
     let mut start = 0;
     let mut candidates = Vec::new();
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    fn read(bytes: &[u8]) -> (Result<JsonMap, Failure>, Vec<String>) {
+    fn read(bytes: &[u8]) -> (Result<JsonMap, ExecutionFailure>, Vec<String>) {
         let ledger = AttemptLedger::default();
         let output = from_bytes(bytes, &ledger);
         (output, ledger.take_entries().warnings)
@@ -217,7 +217,7 @@ mod tests {
             "x\n[1, 2]\n",
             "x\n{a}\n",
         ] {
-            assert_eq!(quiet(text)["response"], without_last_newline(text));
+            assert_eq!(quiet(text)["response"], strip_last_newline(text));
         }
     }
 
@@ -257,7 +257,7 @@ mod tests {
         let says = |text: &str| read(text.as_bytes()).0.expect_err("a failure");
         assert_eq!(
             says(r#"{"success": false, "error": "no such city"}"#),
-            Failure::new(FailureKind::Reported, "no such city")
+            ExecutionFailure::new(FailureKind::Reported, "no such city")
         );
         for text in [
             r#"{"success": false}"#,

@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use ensemble_core::runner::Execution;
-use ensemble_language::condition::PartNames;
-use ensemble_language::past::Past;
+use ensemble_core::runner::ExecutionInput;
+use ensemble_language::condition::PartVariables;
+use ensemble_language::execution_history::ExecutionHistory;
 
 /// The number of bytes that are collected before they are written.
 const PIECE: usize = 64 * 1024;
@@ -21,56 +21,56 @@ const PIECE: usize = 64 * 1024;
 /// Writes the object and a newline, and drops the pipe, which closes it.
 ///
 /// An error means that the script has closed its stdin, which is permitted.
-pub(super) async fn write(pipe: impl AsyncWrite + Unpin, execution: &Execution) {
-    let mut stream = Stream {
+pub(super) async fn write_payload(pipe: impl AsyncWrite + Unpin, execution: &ExecutionInput) {
+    let mut stream = PayloadStream {
         pipe,
         buffer: Vec::new(),
         fields: 0,
     };
-    let _nobody_reads = stream.object(execution).await;
+    let _nobody_reads = stream.write_object(execution).await;
 }
 
-struct Stream<W> {
+struct PayloadStream<W> {
     pipe: W,
     buffer: Vec<u8>,
     fields: usize,
 }
 
-impl<W: AsyncWrite + Unpin> Stream<W> {
-    async fn object(&mut self, execution: &Execution) -> io::Result<()> {
+impl<W: AsyncWrite + Unpin> PayloadStream<W> {
+    async fn write_object(&mut self, execution: &ExecutionInput) -> io::Result<()> {
         self.buffer.push(b'{');
-        self.field("input", &execution.input).await?;
-        self.field("input_data", &execution.input).await?;
-        self.map("inputs", execution.inputs.iter()).await?;
-        self.map("context", execution.context.iter()).await?;
-        self.map("dependencies", dependencies(execution)).await?;
-        self.field("parameters", &execution.parameters).await?;
-        self.field("turn_count", &execution.turn_count).await?;
-        self.field("execution", &execution.execution).await?;
-        self.field("attempt", &execution.attempt).await?;
-        self.field("run_id", &execution.run_id).await?;
-        self.field("agent_name", &execution.agent_name).await?;
-        self.field("request", &execution.request).await?;
-        self.history(&execution.history).await?;
+        self.write_field("input", &execution.input).await?;
+        self.write_field("input_data", &execution.input).await?;
+        self.write_map("inputs", execution.inputs.iter()).await?;
+        self.write_map("context", execution.context.iter()).await?;
+        self.write_map("dependencies", dependency_outputs(execution)).await?;
+        self.write_field("parameters", &execution.parameters).await?;
+        self.write_field("turn_count", &execution.turn_count).await?;
+        self.write_field("execution", &execution.execution).await?;
+        self.write_field("attempt", &execution.attempt).await?;
+        self.write_field("run_id", &execution.run_id).await?;
+        self.write_field("agent_name", &execution.agent_name).await?;
+        self.write_field("request", &execution.request).await?;
+        self.write_history(&execution.history).await?;
         if let Some(part) = &execution.part {
-            self.field(&part.item_name, &part.item).await?;
-            self.field(PartNames::PART, &part.variable).await?;
+            self.write_field(&part.item_name, &part.item).await?;
+            self.write_field(PartVariables::PART, &part.variable).await?;
         }
         self.buffer.extend_from_slice(b"}\n");
-        self.flush().await
+        self.flush_buffer().await
     }
 
-    async fn field(&mut self, name: &str, value: &(impl Serialize + Sync)) -> io::Result<()> {
-        self.name(name)?;
-        self.value(value).await
+    async fn write_field(&mut self, name: &str, value: &(impl Serialize + Sync)) -> io::Result<()> {
+        self.write_name(name)?;
+        self.write_value(value).await
     }
 
-    async fn map<'a>(
+    async fn write_map<'a>(
         &mut self,
         name: &str,
         entries: impl Iterator<Item = (&'a Arc<str>, &'a Arc<Value>)> + Send,
     ) -> io::Result<()> {
-        self.name(name)?;
+        self.write_name(name)?;
         self.buffer.push(b'{');
         for (index, (key, value)) in entries.enumerate() {
             if index > 0 {
@@ -78,26 +78,26 @@ impl<W: AsyncWrite + Unpin> Stream<W> {
             }
             serde_json::to_writer(&mut self.buffer, key)?;
             self.buffer.push(b':');
-            self.value(value).await?;
+            self.write_value(value).await?;
         }
         self.buffer.push(b'}');
         Ok(())
     }
 
-    async fn history(&mut self, past: &Past) -> io::Result<()> {
-        self.name("history")?;
+    async fn write_history(&mut self, past: &ExecutionHistory) -> io::Result<()> {
+        self.write_name("history")?;
         self.buffer.push(b'[');
         for at in 0..past.len() {
             if at > 0 {
                 self.buffer.push(b',');
             }
-            self.value(&past.entry(at)).await?;
+            self.write_value(&past.serializable_entry(at)).await?;
         }
         self.buffer.push(b']');
         Ok(())
     }
 
-    fn name(&mut self, name: &str) -> io::Result<()> {
+    fn write_name(&mut self, name: &str) -> io::Result<()> {
         if self.fields > 0 {
             self.buffer.push(b',');
         }
@@ -107,15 +107,15 @@ impl<W: AsyncWrite + Unpin> Stream<W> {
         Ok(())
     }
 
-    async fn value(&mut self, value: &(impl Serialize + Sync)) -> io::Result<()> {
+    async fn write_value(&mut self, value: &(impl Serialize + Sync)) -> io::Result<()> {
         serde_json::to_writer(&mut self.buffer, value)?;
         if self.buffer.len() >= PIECE {
-            self.flush().await?;
+            self.flush_buffer().await?;
         }
         Ok(())
     }
 
-    async fn flush(&mut self) -> io::Result<()> {
+    async fn flush_buffer(&mut self) -> io::Result<()> {
         self.pipe.write_all(&self.buffer).await?;
         self.buffer.clear();
         Ok(())
@@ -123,7 +123,7 @@ impl<W: AsyncWrite + Unpin> Stream<W> {
 }
 
 /// The outputs of the dependencies, each agent once, even if several edges name it.
-fn dependencies(execution: &Execution) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
+fn dependency_outputs(execution: &ExecutionInput) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
     let mut seen = HashSet::new();
     let all = execution.dependencies.iter().map(|(name, output)| (name, output));
     all.filter(move |(name, _)| seen.insert(Arc::clone(name)))
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
     use crate::test_support::{an_execution, stdin_of};
-    use ensemble_language::data::{Context, Request};
+    use ensemble_language::data::{AgentRequest, RunContext};
 
     #[tokio::test]
     async fn it_has_one_shape_always() {
@@ -154,7 +154,7 @@ mod tests {
     async fn everything_is_in_it() {
         let mut execution = an_execution();
         let big = Arc::new(Value::String("x".repeat(3 * PIECE)));
-        execution.context = Arc::new(Context::from_iter([
+        execution.context = Arc::new(RunContext::from_iter([
             (Arc::from("a\"b"), Arc::clone(&big)),
             (Arc::from("c"), Arc::new(json!({"d": [1, null]}))),
         ]));
@@ -163,7 +163,7 @@ mod tests {
             (Arc::from("v"), Arc::new(json!({"n": 2}))),
         ];
         execution.parameters = Arc::new(json!({"k": "v"}).as_object().expect("an object").clone());
-        execution.request = Some(Arc::new(Request {
+        execution.request = Some(Arc::new(AgentRequest {
             from: Arc::from("boss"),
             parameters: json!([1]),
             priority: -1,
@@ -184,7 +184,7 @@ mod tests {
         let output = (Arc::from("w"), Arc::new(json!("its output")));
         execution.dependencies = vec![output.clone(), output];
         let mut bytes = Vec::new();
-        write(&mut bytes, &execution).await;
+        write_payload(&mut bytes, &execution).await;
         let text = String::from_utf8(bytes).expect("UTF-8");
         assert_eq!(text.matches("its output").count(), 1, "{text}");
     }
@@ -223,7 +223,7 @@ mod tests {
         let entry = |index: usize| (Arc::from(format!("k{index}")), Arc::new(json!("x".repeat(1000))));
         execution.context = Arc::new((0..2_000).map(entry).collect());
         let mut widest = Widest(0);
-        write(&mut widest, &execution).await;
+        write_payload(&mut widest, &execution).await;
         assert!((PIECE..PIECE + 2_000).contains(&widest.0), "{}", widest.0);
     }
 }

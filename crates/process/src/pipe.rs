@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 ///
 /// After the end of a child, the pipe contains all its remaining output. Other processes may still have the other end
 /// open and continue to write.
-pub(super) fn drain(pipe: &impl AsFd, mut take: impl FnMut(&[u8])) {
+pub(super) fn drain_pipe(pipe: &impl AsFd, mut take: impl FnMut(&[u8])) {
     let mut left = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
     let mut buffer = [0_u8; 8192];
     while left > 0 {
@@ -34,7 +34,7 @@ mod tests {
         let (reader, mut writer) = io::pipe().expect("a pipe");
         writer.write_all(b"first").expect("written");
         let mut read = Vec::new();
-        drain(&reader, |bytes| {
+        drain_pipe(&reader, |bytes| {
             read.extend_from_slice(bytes);
             assert!(read.len() < 100, "it goes on for ever");
             writer.write_all(b"more").expect("written");
@@ -45,6 +45,6 @@ mod tests {
     #[test]
     fn an_empty_pipe_is_not_waited_for() {
         let (reader, _writer) = io::pipe().expect("a pipe");
-        drain(&reader, |bytes| panic!("{bytes:?}"));
+        drain_pipe(&reader, |bytes| panic!("{bytes:?}"));
     }
 }

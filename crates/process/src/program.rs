@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::Invocation;
+use crate::ProgramInvocation;
 use ensemble_language::ensemble::AcpProgram;
 
 /// Characters that only a shell understands.
@@ -29,7 +29,7 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The folders in which scripts are searched and run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Places {
+pub struct ScriptFolders {
     /// The folder of the ensemble file.
     pub ensemble_dir: PathBuf,
     /// The project root, in which scripts run.
@@ -38,74 +38,74 @@ pub struct Places {
 
 /// The resolved form of a `script:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Resolved {
+pub enum ResolvedScript {
     /// A Rhai script, run inside the process.
     Rhai(PathBuf),
     /// A child process.
-    Process(Invocation),
+    Process(ProgramInvocation),
 }
 
 /// An error that prevents running a `script:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unavailable {
+pub struct ScriptLookupError {
     /// The reason.
     pub message: String,
     /// A suggestion for the user.
     pub help: String,
 }
 
-impl fmt::Display for Unavailable {
+impl fmt::Display for ScriptLookupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}; {}", self.message, self.help)
     }
 }
 
-impl std::error::Error for Unavailable {}
+impl std::error::Error for ScriptLookupError {}
 
 /// Lists the paths at which the Rhai script of this name is searched, each with its name in messages. Returns nothing if the name
 /// is not that of a Rhai script.
-pub fn list_rhai_files(script: &str, places: &Places) -> Vec<(PathBuf, String)> {
+pub fn list_rhai_files(script: &str, places: &ScriptFolders) -> Vec<(PathBuf, String)> {
     let name = script.trim();
-    if Kind::of(Path::new(name)) != Kind::Rhai {
+    if ScriptKind::from_extension(Path::new(name)) != ScriptKind::Rhai {
         return Vec::new();
     }
     let with_name = |path: PathBuf| {
-        let shown = places.shown(&path);
+        let shown = places.display_path(&path);
         (path, shown)
     };
-    places.candidates(name).into_iter().map(with_name).collect()
+    places.list_candidates(name).into_iter().map(with_name).collect()
 }
 
 /// Returns whether there is a file that `script` or its first word can mean.
-pub fn names_a_file(script: &str, places: &Places) -> bool {
+pub fn names_file(script: &str, places: &ScriptFolders) -> bool {
     let script = script.trim();
     let words = [
         Some(script),
         script.split_whitespace().next().filter(|word| *word != script),
     ];
     let quoted = script.contains(['"', '\'', '\\']);
-    quoted || words.into_iter().flatten().any(|name| places.find(name).is_some())
+    quoted || words.into_iter().flatten().any(|name| places.find_file(name).is_some())
 }
 
 /// Finds what `script` names: a file, or else a command line.
 ///
 /// A file is sought in the ensemble file's folder, the project root and its `scripts/`, in this order. A
 /// command line may begin with such a file; its other words are the program's own affair.
-pub fn resolve(script: &str, places: &Places) -> Result<Resolved, Unavailable> {
+pub fn resolve_script(script: &str, places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
     let script = script.trim();
     if script.is_empty() {
-        return Err(unavailable("`script` is blank", "name a file or write a command line"));
+        return Err(lookup_error("`script` is blank", "name a file or write a command line"));
     }
-    if let Some(found) = file(script, Vec::new(), places) {
+    if let Some(found) = resolve_file(script, Vec::new(), places) {
         return found;
     }
     if needs_shell(script, places) {
-        return interpreted("sh", vec!["-c".into(), script.into()], script, places);
+        return resolve_interpreted("sh", vec!["-c".into(), script.into()], script, places);
     }
     let mut words = shlex::split(script).unwrap_or_default().into_iter();
     match words.next() {
-        Some(program) => command(&program, words.map(OsString::from).collect(), places),
-        None => Err(unavailable(
+        Some(program) => resolve_command(&program, words.map(OsString::from).collect(), places),
+        None => Err(lookup_error(
             format!("`{script}` is no command line: a quote or a backslash is left open"),
             "close it",
         )),
@@ -114,9 +114,9 @@ pub fn resolve(script: &str, places: &Places) -> Result<Resolved, Unavailable> {
 
 /// Returns the script files that `script` names: the file that is run, and further words that are files with the extension
 /// of a script. A program on PATH is none of them.
-pub fn find_files(script: &str, places: &Places) -> Vec<PathBuf> {
+pub fn find_files(script: &str, places: &ScriptFolders) -> Vec<PathBuf> {
     let script = script.trim();
-    if let Some(file) = places.find(script) {
+    if let Some(file) = places.find_file(script) {
         return vec![file];
     }
     let words = shlex::split(script).filter(|_| !needs_shell(script, places));
@@ -124,16 +124,16 @@ pub fn find_files(script: &str, places: &Places) -> Vec<PathBuf> {
         let is_shell = |character: char| character.is_whitespace() || "|&;<>()\"'`".contains(character);
         script.split(is_shell).map(str::to_owned).collect()
     });
-    find_files_of_words(&words, places)
+    find_files_in_words(&words, places)
 }
 
 /// Returns the script files among the words of a command line, as [`find_files`] does.
-pub fn find_files_of_words(words: &[String], places: &Places) -> Vec<PathBuf> {
+pub fn find_files_in_words(words: &[String], places: &ScriptFolders) -> Vec<PathBuf> {
     let Some((program, arguments)) = words.split_first() else {
         return Vec::new();
     };
-    let is_script = |path: &PathBuf| Kind::of(path) != Kind::Program && path.is_file();
-    let program = places.find(program).into_iter();
+    let is_script = |path: &PathBuf| ScriptKind::from_extension(path) != ScriptKind::Program && path.is_file();
+    let program = places.find_file(program).into_iter();
     let arguments = arguments.iter().map(|word| places.project_root.join(word));
     let mut files: Vec<PathBuf> = Vec::new();
     for file in program.chain(arguments.filter(is_script)) {
@@ -147,16 +147,16 @@ pub fn find_files_of_words(words: &[String], places: &Places) -> Vec<PathBuf> {
 /// Returns whether `script` must be a file, and is no program on PATH.
 pub fn must_be_file(script: &str) -> bool {
     let first = script.split_whitespace().next().unwrap_or_default();
-    is_path(first) && !script.contains(|character| SHELL_SYNTAX.contains(character))
+    is_file_path(first) && !script.contains(|character| SHELL_SYNTAX.contains(character))
 }
 
 /// Finds the program of a command line that is already split into words.
-pub fn resolve_words(words: &[String], places: &Places) -> Result<Resolved, Unavailable> {
+pub fn resolve_words(words: &[String], places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
     match words {
         [program, arguments @ ..] if !program.trim().is_empty() => {
-            command(program, arguments.iter().map(OsString::from).collect(), places)
+            resolve_command(program, arguments.iter().map(OsString::from).collect(), places)
         }
-        _ => Err(unavailable(
+        _ => Err(lookup_error(
             "the command names no program",
             "write the program first, then its arguments",
         )),
@@ -167,7 +167,7 @@ pub fn resolve_words(words: &[String], places: &Places) -> Result<Resolved, Unav
 ///
 /// # Errors
 /// The program is not there, or cannot be an external agent.
-pub fn resolve_external(program: &AcpProgram, places: &Places) -> Result<Invocation, Unavailable> {
+pub fn resolve_external(program: &AcpProgram, places: &ScriptFolders) -> Result<ProgramInvocation, ScriptLookupError> {
     let words: Vec<String> = match program {
         AcpProgram::Known(known) => {
             let args = known.args.iter().map(|word| (*word).to_owned());
@@ -176,15 +176,15 @@ pub fn resolve_external(program: &AcpProgram, places: &Places) -> Result<Invocat
         AcpProgram::Command { command, args, .. } => std::iter::once(command.clone()).chain(args.clone()).collect(),
     };
     match (resolve_words(&words, places), program) {
-        (Ok(Resolved::Process(invocation)), _) => Ok(invocation),
-        (Ok(Resolved::Rhai(path)), _) => Err(Unavailable {
+        (Ok(ResolvedScript::Process(invocation)), _) => Ok(invocation),
+        (Ok(ResolvedScript::Rhai(path)), _) => Err(ScriptLookupError {
             message: format!(
                 "`{}` is a Rhai script, which cannot be an external agent",
                 path.display()
             ),
             help: "name a program that speaks the Agent Client Protocol".to_owned(),
         }),
-        (Err(_), AcpProgram::Known(known)) => Err(Unavailable {
+        (Err(_), AcpProgram::Known(known)) => Err(ScriptLookupError {
             message: format!(
                 "`{}` is not installed or not on PATH, and `acp: {}` needs it",
                 known.command, known.name
@@ -196,44 +196,56 @@ pub fn resolve_external(program: &AcpProgram, places: &Places) -> Result<Invocat
 }
 
 /// A command line whose first word is a file or a program on PATH.
-fn command(program: &str, arguments: Vec<OsString>, places: &Places) -> Result<Resolved, Unavailable> {
-    match file(program, arguments.clone(), places) {
+fn resolve_command(
+    program: &str,
+    arguments: Vec<OsString>,
+    places: &ScriptFolders,
+) -> Result<ResolvedScript, ScriptLookupError> {
+    match resolve_file(program, arguments.clone(), places) {
         Some(found) => found,
-        None if !is_path(program) && on_path(program, places) => Ok(process(program, arguments)),
-        None => Err(missing(program, places)),
+        None if !is_file_path(program) && find_on_path(program, places) => Ok(resolved_process(program, arguments)),
+        None => Err(missing_error(program, places)),
     }
 }
 
 /// The file of that name, if there is one that is meant: one that cannot be run does not hide a program on PATH.
-fn file(name: &str, arguments: Vec<OsString>, places: &Places) -> Option<Result<Resolved, Unavailable>> {
-    let launched = launch(&places.find(name)?, arguments, places);
-    let is_meant = launched.is_ok() || is_path(name) || !on_path(name, places);
+fn resolve_file(
+    name: &str,
+    arguments: Vec<OsString>,
+    places: &ScriptFolders,
+) -> Option<Result<ResolvedScript, ScriptLookupError>> {
+    let launched = resolve_launch(&places.find_file(name)?, arguments, places);
+    let is_meant = launched.is_ok() || is_file_path(name) || !find_on_path(name, places);
     is_meant.then_some(launched)
 }
 
 /// Does it name a file, and never a program on PATH?
-fn is_path(name: &str) -> bool {
-    name.contains('/') || Kind::of(Path::new(name)) != Kind::Program
+fn is_file_path(name: &str) -> bool {
+    name.contains('/') || ScriptKind::from_extension(Path::new(name)) != ScriptKind::Program
 }
 
 /// Resolves how to run a file, by its name and its run bit.
-fn launch(file: &Path, arguments: Vec<OsString>, places: &Places) -> Result<Resolved, Unavailable> {
-    let shown = places.shown(file);
+fn resolve_launch(
+    file: &Path,
+    arguments: Vec<OsString>,
+    places: &ScriptFolders,
+) -> Result<ResolvedScript, ScriptLookupError> {
+    let shown = places.display_path(file);
     let with_file = |interpreter| {
         let words = std::iter::once(file.as_os_str().to_owned()).chain(arguments.iter().cloned());
-        interpreted(interpreter, words.collect(), &shown, places)
+        resolve_interpreted(interpreter, words.collect(), &shown, places)
     };
-    match Kind::of(file) {
-        Kind::Rhai if arguments.is_empty() => Ok(Resolved::Rhai(file.to_owned())),
-        Kind::Rhai => Err(unavailable(
+    match ScriptKind::from_extension(file) {
+        ScriptKind::Rhai if arguments.is_empty() => Ok(ResolvedScript::Rhai(file.to_owned())),
+        ScriptKind::Rhai => Err(lookup_error(
             format!("the Rhai script `{shown}` is given arguments and can take none"),
             "hand them over in the agent's `config`; the script finds them in `parameters`",
         )),
-        Kind::Python => with_file("python3"),
-        Kind::Shell => with_file("sh"),
-        Kind::JavaScript => with_file("node"),
-        Kind::Program if is_executable(file) => Ok(process(file, arguments)),
-        Kind::Program => Err(unavailable(
+        ScriptKind::Python => with_file("python3"),
+        ScriptKind::Shell => with_file("sh"),
+        ScriptKind::JavaScript => with_file("node"),
+        ScriptKind::Program if is_executable(file) => Ok(resolved_process(file, arguments)),
+        ScriptKind::Program => Err(lookup_error(
             format!("`{shown}` is not executable"),
             format!(
                 "run `chmod +x {}`, or give it an extension that says how to run it (.rhai, .sh, .py, .js)",
@@ -243,42 +255,42 @@ fn launch(file: &Path, arguments: Vec<OsString>, places: &Places) -> Result<Reso
     }
 }
 
-fn interpreted(
+fn resolve_interpreted(
     interpreter: &str,
     arguments: Vec<OsString>,
     script: &str,
-    places: &Places,
-) -> Result<Resolved, Unavailable> {
-    if on_path(interpreter, places) {
-        return Ok(process(interpreter, arguments));
+    places: &ScriptFolders,
+) -> Result<ResolvedScript, ScriptLookupError> {
+    if find_on_path(interpreter, places) {
+        return Ok(resolved_process(interpreter, arguments));
     }
-    Err(unavailable(
+    Err(lookup_error(
         format!("{interpreter} is not installed or not on PATH, and `{script}` needs it"),
         format!("install {interpreter}, or write the script in Rhai, which needs nothing installed"),
     ))
 }
 
-fn process(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> Resolved {
-    Resolved::Process(Invocation {
+fn resolved_process(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> ResolvedScript {
+    ResolvedScript::Process(ProgramInvocation {
         program: program.into(),
         arguments,
     })
 }
 
-fn missing(program: &str, places: &Places) -> Unavailable {
-    let candidates = places.candidates(program);
+fn missing_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
+    let candidates = places.list_candidates(program);
     let mut looked: Vec<String> = candidates.iter().map(|path| format!("`{}`", path.display())).collect();
     if let Some(folder) = candidates.iter().find(|path| path.is_dir()) {
-        return unavailable(format!("`{}` is a folder", folder.display()), "name a file in it");
+        return lookup_error(format!("`{}` is a folder", folder.display()), "name a file in it");
     }
-    if is_path(program) {
-        return unavailable(
+    if is_file_path(program) {
+        return lookup_error(
             format!("there is no file `{program}`: looked for {}", looked.join(", ")),
             "create it at one of these places, or correct the path",
         );
     }
     looked.push("every folder of PATH".to_owned());
-    unavailable(
+    lookup_error(
         format!(
             "`{program}` is neither a file nor a command: looked for {}",
             looked.join(", ")
@@ -287,18 +299,18 @@ fn missing(program: &str, places: &Places) -> Unavailable {
     )
 }
 
-fn unavailable(message: impl Into<String>, help: impl Into<String>) -> Unavailable {
-    Unavailable {
+fn lookup_error(message: impl Into<String>, help: impl Into<String>) -> ScriptLookupError {
+    ScriptLookupError {
         message: message.into(),
         help: help.into(),
     }
 }
 
-fn needs_shell(script: &str, places: &Places) -> bool {
+fn needs_shell(script: &str, places: &ScriptFolders) -> bool {
     let first = script.split_whitespace().next().unwrap_or_default();
     script.contains(|character| SHELL_SYNTAX.contains(character))
         || assigns_a_variable(script)
-        || SHELL_WORDS.contains(&first) && places.find(first).is_none()
+        || SHELL_WORDS.contains(&first) && places.find_file(first).is_none()
 }
 
 /// Does it begin like `NAME=value`?
@@ -313,7 +325,7 @@ fn assigns_a_variable(script: &str) -> bool {
 
 /// The kind of a script, by the extension of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ScriptKind {
     Rhai,
     Python,
     Shell,
@@ -322,8 +334,8 @@ enum Kind {
     Program,
 }
 
-impl Kind {
-    fn of(file: &Path) -> Self {
+impl ScriptKind {
+    fn from_extension(file: &Path) -> Self {
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("rhai") => Self::Rhai,
             Some("py") => Self::Python,
@@ -334,14 +346,14 @@ impl Kind {
     }
 }
 
-impl Places {
+impl ScriptFolders {
     /// The first file of that name: in the folder of the ensemble file, the project root, or its `scripts` folder.
-    pub fn find(&self, name: &str) -> Option<PathBuf> {
-        self.candidates(name).into_iter().find(|path| path.is_file())
+    pub fn find_file(&self, name: &str) -> Option<PathBuf> {
+        self.list_candidates(name).into_iter().find(|path| path.is_file())
     }
 
     /// Every place where a file of that name may be, absolute, since scripts run elsewhere than we do.
-    fn candidates(&self, name: &str) -> Vec<PathBuf> {
+    fn list_candidates(&self, name: &str) -> Vec<PathBuf> {
         let scripts = self.project_root.join("scripts");
         let mut found: Vec<PathBuf> = Vec::new();
         for folder in [&self.ensemble_dir, &self.project_root, &scripts] {
@@ -360,18 +372,18 @@ impl Places {
     }
 
     /// Returns the file as messages call it: relative to the project root if the file is below it.
-    pub fn shown(&self, file: &Path) -> String {
+    pub fn display_path(&self, file: &Path) -> String {
         let root = std::path::absolute(&self.project_root).unwrap_or_default();
         file.strip_prefix(root).unwrap_or(file).display().to_string()
     }
 }
 
 /// Returns whether it is a program on PATH.
-pub fn is_on_path(program: &str, places: &Places) -> bool {
-    on_path(program, places)
+pub fn is_on_path(program: &str, places: &ScriptFolders) -> bool {
+    find_on_path(program, places)
 }
 
-fn on_path(program: &str, places: &Places) -> bool {
+fn find_on_path(program: &str, places: &ScriptFolders) -> bool {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     env::split_paths(&path).any(|folder| is_executable(&places.project_root.join(folder).join(program)))
 }

@@ -12,11 +12,11 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 
-use super::confine::{self, Sandbox};
-use super::fault;
-use super::group::{self, Group};
-use super::{Environment, Invocation, RUN_ID, STDERR_KEPT, Watchdog};
-use crate::room;
+use super::confine::{self, ProcessSandbox};
+use super::group::{self, ProcessGroup};
+use super::process_failures;
+use super::{ChildEnvironment, ProcessWatchdog, ProgramInvocation, RUN_ID, STDERR_KEPT};
+use crate::resource_room;
 use ensemble_core::runner::AttemptLedger;
 
 /// The time limit for a service to end after its stdin was closed.
@@ -26,29 +26,29 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A child process and its stderr.
-pub struct Service {
-    group: Group,
-    stderr: Stderr,
+pub struct ServiceProcess {
+    group: ProcessGroup,
+    stderr: ServiceStderr,
     /// Its sender exists as long as stderr is open.
     open: watch::Receiver<()>,
 }
 
 /// The end of the stderr that has not been taken yet; it grows while the service writes.
 #[derive(Clone, Default)]
-pub struct Stderr(Arc<Mutex<Vec<u8>>>);
+pub struct ServiceStderr(Arc<Mutex<Vec<u8>>>);
 
 /// The settings with which a service is started.
-pub struct ServiceSettings<'a> {
+pub struct ServiceOptions<'a> {
     /// The working folder.
     pub folder: &'a Path,
     /// The environment.
-    pub environment: &'a Environment,
+    pub environment: &'a ChildEnvironment,
     /// What the process may reach; `None`: all that the user may.
-    pub sandbox: Option<&'a Sandbox>,
+    pub sandbox: Option<&'a ProcessSandbox>,
     /// The id of the run. It marks the process so that `resume` can find it.
     pub run_id: &'a str,
     /// The watchdog that kills the process if this process is killed.
-    pub watchdog: Option<Arc<Watchdog>>,
+    pub watchdog: Option<Arc<ProcessWatchdog>>,
     /// Receives the warning if the watchdog does not work.
     pub ledger: &'a AttemptLedger,
 }
@@ -57,21 +57,21 @@ pub struct ServiceSettings<'a> {
 ///
 /// # Errors
 /// The program cannot be started; the text is the reason.
-pub async fn start(
-    invocation: &Invocation,
-    setting: ServiceSettings<'_>,
-) -> Result<(Service, ChildStdin, ChildStdout), String> {
-    let failed = |error: io::Error| fault::not_started(invocation, setting.folder, &error).error;
-    let names = setting.environment.names();
+pub async fn start_service(
+    invocation: &ProgramInvocation,
+    setting: ServiceOptions<'_>,
+) -> Result<(ServiceProcess, ChildStdin, ChildStdout), String> {
+    let failed = |error: io::Error| process_failures::start_failure(invocation, setting.folder, &error).error;
+    let names = setting.environment.added_names();
     let confined = setting
         .sandbox
-        .map(|sandbox| sandbox.with_env(names).confine(invocation));
+        .map(|sandbox| sandbox.with_variables(names).wrap_command(invocation));
     let (started, temporary) = match confined.transpose().map_err(failed)? {
         Some(confined) => (confined.invocation, confined.temporary),
         None => (invocation.clone(), None),
     };
     let mut command = Command::new(&started.program);
-    setting.environment.apply(&mut command);
+    setting.environment.apply_to_command(&mut command);
     command
         .args(&started.arguments)
         .current_dir(setting.folder)
@@ -79,33 +79,33 @@ pub async fn start(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    group::lead(&mut command);
-    let spawned = group::spawn(&mut command, setting.watchdog.as_deref()).await;
+    group::make_group_leader(&mut command);
+    let spawned = group::spawn_with_retries(&mut command, setting.watchdog.as_deref()).await;
     let mut started = spawned.map_err(failed)?;
     let child = &mut started.child;
-    room::give_back_open_files(child.id());
+    resource_room::restore_open_files(child.id());
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let mut group = Group::of(started, setting.watchdog, setting.ledger, String::new());
+    let mut group = ProcessGroup::from_child(started, setting.watchdog, setting.ledger, String::new());
     if let Some(sandbox) = setting.sandbox {
-        setting.ledger.add_sandbox(confine::enforced(&sandbox.rules));
+        setting.ledger.add_sandbox(confine::enforced_rules(&sandbox.rules));
     }
-    group.keep(temporary);
+    group.keep_folder(temporary);
     let (Some(stdin), Some(stdout), Some(said)) = pipes else {
         return Err("it has no pipes".to_owned());
     };
-    let stderr = Stderr::default();
+    let stderr = ServiceStderr::default();
     let (opened, open) = watch::channel(());
     let followed = stderr.clone();
     tokio::spawn(async move {
-        followed.follow(said).await;
+        followed.read_stream(said).await;
         drop(opened);
     });
-    Ok((Service { group, stderr, open }, stdin, stdout))
+    Ok((ServiceProcess { group, stderr, open }, stdin, stdout))
 }
 
-impl Service {
+impl ServiceProcess {
     /// The stderr of the service.
-    pub fn stderr(&self) -> &Stderr {
+    pub fn stderr(&self) -> &ServiceStderr {
         &self.stderr
     }
 
@@ -116,31 +116,31 @@ impl Service {
     }
 
     /// Waits a short time for the end of the service, and kills its process group. Its stdin must be closed before.
-    pub async fn end(self) {
-        self.end_within(END_TIMEOUT).await;
+    pub async fn wait_then_kill(self) {
+        self.wait_then_kill_after(END_TIMEOUT).await;
     }
 
     /// Waits this long for the end of the service, and kills its process group. Its stdin must be closed before.
-    pub async fn end_within(mut self, limit: Duration) {
-        let _killed_otherwise = tokio::time::timeout(limit, self.group.end()).await;
+    pub async fn wait_then_kill_after(mut self, limit: Duration) {
+        let _killed_otherwise = tokio::time::timeout(limit, self.group.wait_then_kill()).await;
     }
 }
 
-impl Stderr {
+impl ServiceStderr {
     /// The output since the last call, or the end of that output if it is long.
-    pub fn take(&self) -> String {
-        String::from_utf8_lossy(&std::mem::take(&mut *self.bytes())).into_owned()
+    pub fn take_output(&self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut *self.lock_bytes())).into_owned()
     }
 
     /// The last lines, to quote in an error.
     pub fn last_lines(&self) -> String {
-        fault::last_lines(&String::from_utf8_lossy(&self.bytes())).to_owned()
+        process_failures::last_complete_lines(&String::from_utf8_lossy(&self.lock_bytes())).to_owned()
     }
 
-    async fn follow(self, mut stream: ChildStderr) {
+    async fn read_stream(self, mut stream: ChildStderr) {
         let mut piece = vec![0; 8 * 1024];
         while let Ok(count @ 1..) = stream.read(&mut piece).await {
-            let mut bytes = self.bytes();
+            let mut bytes = self.lock_bytes();
             bytes.extend_from_slice(&piece[..count]);
             if bytes.len() > 2 * STDERR_KEPT {
                 let surplus = bytes.len() - STDERR_KEPT;
@@ -149,7 +149,7 @@ impl Stderr {
         }
     }
 
-    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+    fn lock_bytes(&self) -> MutexGuard<'_, Vec<u8>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,11 +7,15 @@
 #[cfg(target_os = "linux")]
 pub use linux::collect_orphans;
 #[cfg(target_os = "linux")]
-pub(super) use linux::{Mark, kill_marked, kill_strays, owner, starting, without_mark};
+pub(super) use linux::{
+    ProcessMark, kill_marked_processes, kill_strays, lock_for_start, owner_prefix, register_unmarked,
+};
 #[cfg(not(target_os = "linux"))]
 pub use others::collect_orphans;
 #[cfg(not(target_os = "linux"))]
-pub(super) use others::{Mark, kill_marked, kill_strays, owner, starting, without_mark};
+pub(super) use others::{
+    ProcessMark, kill_marked_processes, kill_strays, lock_for_start, owner_prefix, register_unmarked,
+};
 
 /// The variable with the mark of a process.
 pub(super) const MARK: &str = "ENSEMBLE_PROCESS";
@@ -45,7 +49,7 @@ mod linux {
     /// The number of looks at the end.
     const LOOKS: usize = 500;
 
-    static COLLECTOR: OnceLock<Collector> = OnceLock::new();
+    static COLLECTOR: OnceLock<StrayCollector> = OnceLock::new();
 
     /// What every mark of this process begins with.
     static OWN: OnceLock<String> = OnceLock::new();
@@ -53,26 +57,26 @@ mod linux {
     static NEXT: AtomicU64 = AtomicU64::new(1);
 
     #[derive(Default)]
-    struct Collector {
+    struct StrayCollector {
         /// Held for reading while a process starts: until then nobody knows its number.
-        starting: RwLock<()>,
-        known: Mutex<Known>,
+        start_lock: RwLock<()>,
+        processes: Mutex<KnownProcesses>,
     }
 
     #[derive(Default)]
-    struct Known {
+    struct KnownProcesses {
         /// The children that were started here; true: they have ended, or are about to.
-        own: HashMap<i32, bool>,
+        own_children: HashMap<i32, bool>,
         /// The marks of what runs.
-        live: HashSet<String>,
-        looked: Option<Instant>,
+        live_marks: HashSet<String>,
+        looked_at: Option<Instant>,
         /// Is a look already planned?
         is_planned: bool,
     }
 
     /// The mark of a process. When it is dropped, the process has ended, and what it has left behind is killed.
     #[derive(Debug)]
-    pub(in super::super) struct Mark {
+    pub(in super::super) struct ProcessMark {
         text: String,
         pid: Option<i32>,
     }
@@ -84,12 +88,12 @@ mod linux {
     /// The system refuses it.
     pub fn collect_orphans() -> io::Result<()> {
         set_child_subreaper(Some(getpid()))?;
-        COLLECTOR.get_or_init(Collector::default);
+        COLLECTOR.get_or_init(StrayCollector::default);
         Ok(())
     }
 
     /// Returns the prefix of the marks of this process, which only processes that it started can know.
-    pub(in super::super) fn owner() -> &'static str {
+    pub(in super::super) fn owner_prefix() -> &'static str {
         OWN.get_or_init(|| {
             let number = RandomState::new().build_hasher().finish();
             format!("{}-{number:016x}", getpid().as_raw_pid())
@@ -97,66 +101,66 @@ mod linux {
     }
 
     /// To be held while a process starts.
-    pub(in super::super) fn starting() -> Option<RwLockReadGuard<'static, ()>> {
+    pub(in super::super) fn lock_for_start() -> Option<RwLockReadGuard<'static, ()>> {
         let collector = COLLECTOR.get()?;
-        Some(collector.starting.read().unwrap_or_else(PoisonError::into_inner))
+        Some(collector.start_lock.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A process without a mark, which ends by itself.
-    pub(in super::super) fn without_mark(pid: u32) {
+    pub(in super::super) fn register_unmarked(pid: u32) {
         if let (Some(collector), Ok(pid)) = (COLLECTOR.get(), i32::try_from(pid)) {
-            collector.known().own.insert(pid, false);
+            collector.lock_known().own_children.insert(pid, false);
         }
     }
 
-    impl Mark {
+    impl ProcessMark {
         /// A new mark, for a process that is about to start.
         pub(in super::super) fn new() -> Self {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let text = format!("{}-{number}", owner());
+            let text = format!("{}-{number}", owner_prefix());
             if let Some(collector) = COLLECTOR.get() {
-                collector.known().live.insert(text.clone());
+                collector.lock_known().live_marks.insert(text.clone());
             }
             Self { text, pid: None }
         }
 
         /// The variable that carries it.
-        pub(in super::super) fn variable(&self) -> (&'static str, &str) {
+        pub(in super::super) fn mark_variable(&self) -> (&'static str, &str) {
             (MARK, &self.text)
         }
 
         /// The process has started.
-        pub(in super::super) fn started(&mut self, pid: Option<u32>) {
+        pub(in super::super) fn set_pid(&mut self, pid: Option<u32>) {
             self.pid = pid.and_then(|pid| i32::try_from(pid).ok());
             if let (Some(collector), Some(pid)) = (COLLECTOR.get(), self.pid) {
-                collector.known().own.insert(pid, false);
+                collector.lock_known().own_children.insert(pid, false);
             }
         }
     }
 
-    impl Drop for Mark {
+    impl Drop for ProcessMark {
         fn drop(&mut self) {
             let Some(collector) = COLLECTOR.get() else { return };
             let pause = {
-                let mut known = collector.known();
-                known.live.remove(&self.text);
-                if let Some(ended) = self.pid.and_then(|pid| known.own.get_mut(&pid)) {
+                let mut known = collector.lock_known();
+                known.live_marks.remove(&self.text);
+                if let Some(ended) = self.pid.and_then(|pid| known.own_children.get_mut(&pid)) {
                     *ended = true;
                 }
-                match known.looked {
-                    _ if known.live.is_empty() => None,
+                match known.looked_at {
+                    _ if known.live_marks.is_empty() => None,
                     Some(looked) if looked.elapsed() < PAUSE && known.is_planned => return,
                     Some(looked) if looked.elapsed() < PAUSE => Some(tokio::runtime::Handle::try_current()),
                     _ => None,
                 }
             };
             match pause {
-                None => drop(collector.look()),
+                None => drop(collector.kill_and_count_strays()),
                 Some(Ok(runtime)) => {
-                    collector.known().is_planned = true;
+                    collector.lock_known().is_planned = true;
                     runtime.spawn(async {
                         tokio::time::sleep(PAUSE).await;
-                        let _found = COLLECTOR.get().map(Collector::look);
+                        let _found = COLLECTOR.get().map(StrayCollector::kill_and_count_strays);
                     });
                 }
                 // The next end looks, or the end of the run.
@@ -169,7 +173,7 @@ mod linux {
     pub(in super::super) async fn kill_strays() {
         let Some(collector) = COLLECTOR.get() else { return };
         for _ in 0..LOOKS {
-            if collector.look() == 0 {
+            if collector.kill_and_count_strays() == 0 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -177,56 +181,58 @@ mod linux {
     }
 
     /// Kills every process with a mark of that owner: the watchdog of an owner that was killed.
-    pub(in super::super) fn kill_marked() {
+    pub(in super::super) fn kill_marked_processes() {
         if let Ok(owner) = std::env::var(OWNER) {
             let mark = format!("{MARK}={owner}-");
-            leftovers::kill_where(|entry| entry.starts_with(mark.as_bytes()));
+            leftovers::kill_matching(|entry| entry.starts_with(mark.as_bytes()));
         }
     }
 
-    impl Collector {
-        fn known(&self) -> MutexGuard<'_, Known> {
-            self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    impl StrayCollector {
+        fn lock_known(&self) -> MutexGuard<'_, KnownProcesses> {
+            self.processes.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
         /// Kills strays, and returns how many there are, those included that are about to end.
-        fn look(&self) -> usize {
-            let _none_starts = self.starting.write().unwrap_or_else(PoisonError::into_inner);
-            let mut known = self.known();
-            known.looked = Some(Instant::now());
+        fn kill_and_count_strays(&self) -> usize {
+            let _none_starts = self.start_lock.write().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.lock_known();
+            known.looked_at = Some(Instant::now());
             known.is_planned = false;
-            let children = tree::children_of_first_thread(getpid().as_raw_pid());
+            let children = tree::list_main_thread_children(getpid().as_raw_pid());
             // What another thread has started is not among them.
-            known.own.retain(|pid, has_ended| !*has_ended || children.contains(pid));
+            known
+                .own_children
+                .retain(|pid, has_ended| !*has_ended || children.contains(pid));
             let strays = children.into_iter().filter(|pid| known.is_stray(*pid));
-            strays.filter(|pid| !is_gone(*pid)).count()
+            strays.filter(|pid| !kill_and_reap(*pid)).count()
         }
     }
 
-    impl Known {
+    impl KnownProcesses {
         fn is_stray(&self, pid: i32) -> bool {
-            match self.own.get(&pid) {
+            match self.own_children.get(&pid) {
                 // Whoever started it waits for it.
                 Some(false) => return false,
-                Some(true) if tree::stat(pid).is_none_or(|stat| stat.is_zombie) => return false,
+                Some(true) if tree::read_stat(pid).is_none_or(|stat| stat.is_zombie) => return false,
                 Some(true) | None => {}
             }
-            match mark_of(pid) {
-                Some(mark) => !self.live.contains(&mark),
-                None => self.live.is_empty() || tree::stat(pid).is_some_and(|stat| stat.is_zombie),
+            match read_mark(pid) {
+                Some(mark) => !self.live_marks.contains(&mark),
+                None => self.live_marks.is_empty() || tree::read_stat(pid).is_some_and(|stat| stat.is_zombie),
             }
         }
     }
 
     /// Kills the stray with all below it, and waits for it if it has ended already.
-    fn is_gone(pid: i32) -> bool {
+    fn kill_and_reap(pid: i32) -> bool {
         tree::kill_descendants(pid);
-        tree::send(pid, Signal::KILL);
+        tree::send_signal(pid, Signal::KILL);
         let waited = Pid::from_raw(pid).map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
         !matches!(waited, Some(Ok(None)))
     }
 
-    fn mark_of(pid: i32) -> Option<String> {
+    fn read_mark(pid: i32) -> Option<String> {
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
         let mut entries = environment.split(|byte| *byte == 0);
         let mark = entries.find_map(|entry| entry.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="))?;
@@ -245,29 +251,29 @@ mod others {
     }
 
     #[derive(Debug)]
-    pub(in super::super) struct Mark;
+    pub(in super::super) struct ProcessMark;
 
-    impl Mark {
+    impl ProcessMark {
         pub(in super::super) fn new() -> Self {
             Self
         }
 
-        pub(in super::super) fn variable(&self) -> (&'static str, &str) {
+        pub(in super::super) fn mark_variable(&self) -> (&'static str, &str) {
             (super::MARK, "")
         }
 
-        pub(in super::super) fn started(&mut self, _: Option<u32>) {}
+        pub(in super::super) fn set_pid(&mut self, _: Option<u32>) {}
     }
 
-    pub(in super::super) fn owner() -> &'static str {
+    pub(in super::super) fn owner_prefix() -> &'static str {
         ""
     }
 
-    pub(in super::super) fn starting() {}
+    pub(in super::super) fn lock_for_start() {}
 
-    pub(in super::super) fn without_mark(_: u32) {}
+    pub(in super::super) fn register_unmarked(_: u32) {}
 
     pub(in super::super) async fn kill_strays() {}
 
-    pub(in super::super) fn kill_marked() {}
+    pub(in super::super) fn kill_marked_processes() {}
 }

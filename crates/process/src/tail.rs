@@ -13,44 +13,44 @@ pub use ensemble_core::runner::STDERR_KEPT as KEPT;
 const NEWS: usize = 32 * 1024;
 
 /// The end of a stream, published to the ledger of the execution: as it grows, and when this is dropped.
-pub(super) struct Tail<'a> {
+pub(super) struct StreamTail<'a> {
     ledger: &'a AttemptLedger,
     bytes: Vec<u8>,
-    cut: bool,
-    unpublished: usize,
+    is_truncated: bool,
+    unpublished_bytes: usize,
 }
 
-impl<'a> Tail<'a> {
+impl<'a> StreamTail<'a> {
     pub(super) fn new(ledger: &'a AttemptLedger) -> Self {
         Self {
             ledger,
             bytes: Vec::new(),
-            cut: false,
-            unpublished: 0,
+            is_truncated: false,
+            unpublished_bytes: 0,
         }
     }
 
     /// Reads until the end of the stream.
-    pub(super) async fn follow(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
+    pub(super) async fn read_to_end(&mut self, stream: &mut (impl AsyncRead + Unpin)) {
         loop {
             self.bytes.reserve(self.bytes.len().clamp(1024, KEPT));
             match stream.read_buf(&mut self.bytes).await {
                 Ok(0) | Err(_) => return,
-                Ok(count) => self.grown(count),
+                Ok(count) => self.count_growth(count),
             }
         }
     }
 
     pub(super) fn extend(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        self.grown(bytes.len());
+        self.count_growth(bytes.len());
     }
 
     /// The kept end.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn tail_text(&self) -> String {
         let skipped = self.bytes.len().saturating_sub(KEPT);
         let mut kept = &self.bytes[skipped..];
-        if self.cut || skipped > 0 {
+        if self.is_truncated || skipped > 0 {
             while let [0x80..=0xbf, rest @ ..] = kept {
                 kept = rest;
             }
@@ -58,27 +58,27 @@ impl<'a> Tail<'a> {
         String::from_utf8_lossy(kept).into_owned()
     }
 
-    fn grown(&mut self, count: usize) {
-        self.unpublished += count;
+    fn count_growth(&mut self, count: usize) {
+        self.unpublished_bytes += count;
         if self.bytes.len() > 2 * KEPT {
             self.bytes.drain(..self.bytes.len() - KEPT);
-            self.cut = true;
+            self.is_truncated = true;
         }
-        if self.bytes.len() < NEWS || self.unpublished >= NEWS {
-            self.publish();
+        if self.bytes.len() < NEWS || self.unpublished_bytes >= NEWS {
+            self.publish_tail();
         }
     }
 
-    fn publish(&mut self) {
-        self.unpublished = 0;
-        self.ledger.set_stderr(self.text());
+    fn publish_tail(&mut self) {
+        self.unpublished_bytes = 0;
+        self.ledger.set_stderr(self.tail_text());
     }
 }
 
-impl Drop for Tail<'_> {
+impl Drop for StreamTail<'_> {
     fn drop(&mut self) {
-        if self.unpublished > 0 {
-            self.publish();
+        if self.unpublished_bytes > 0 {
+            self.publish_tail();
         }
     }
 }
@@ -91,8 +91,8 @@ mod tests {
     async fn only_the_end_of_a_flood_is_kept() {
         let ledger = AttemptLedger::default();
         let flood = format!("{}the end", "noise\n".repeat(200_000));
-        let mut tail = Tail::new(&ledger);
-        tail.follow(&mut flood.as_bytes()).await;
+        let mut tail = StreamTail::new(&ledger);
+        tail.read_to_end(&mut flood.as_bytes()).await;
         assert!(tail.bytes.capacity() <= 8 * KEPT, "{}", tail.bytes.capacity());
         drop(tail);
         let kept = ledger.take_entries().stderr;
@@ -102,7 +102,7 @@ mod tests {
     #[tokio::test]
     async fn a_short_text_is_published_at_once() {
         let ledger = AttemptLedger::default();
-        let mut tail = Tail::new(&ledger);
+        let mut tail = StreamTail::new(&ledger);
         tail.extend(b"warn");
         assert_eq!(ledger.take_entries().stderr, "warn");
         tail.extend(b"ing");
@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn a_character_that_was_cut_leaves_no_half() {
         let ledger = AttemptLedger::default();
-        let mut tail = Tail::new(&ledger);
+        let mut tail = StreamTail::new(&ledger);
         tail.extend("é".repeat(KEPT).as_bytes());
         tail.extend(b"x");
-        assert_eq!(tail.text(), format!("{}x", "é".repeat(KEPT / 2 - 1)));
+        assert_eq!(tail.tail_text(), format!("{}x", "é".repeat(KEPT / 2 - 1)));
     }
 }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::{Bounds, Environment, payload};
+use crate::{ChildEnvironment, ProcessLimits, payload};
 use ensemble_core::request::RequestOrigin;
-use ensemble_core::runner::{AttemptLedger, Execution, ExecutionRecords};
+use ensemble_core::runner::{AttemptLedger, ExecutionInput, ExecutionRecords};
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_language::data::{Context, JsonMap, Remaining};
-use ensemble_language::past::Past;
+use ensemble_language::data::{JsonMap, RemainingBudget, RunContext};
+use ensemble_language::execution_history::ExecutionHistory;
 
 /// Returns an execution with a number of its own in each field.
-pub fn an_execution() -> Execution {
-    Execution {
+pub fn an_execution() -> ExecutionInput {
+    ExecutionInput {
         records: ExecutionRecords::default(),
         origin: RequestOrigin::default(),
         run_id: Arc::from("run-1"),
@@ -22,15 +22,15 @@ pub fn an_execution() -> Execution {
         attempt: 4,
         turn_count: 2,
         input: Arc::from("hi \"you\""),
-        inputs: Arc::new(Context::from_iter([("topic".into(), Arc::new(json!("sea")))])),
-        context: Arc::new(Context::default()),
+        inputs: Arc::new(RunContext::from_iter([("topic".into(), Arc::new(json!("sea")))])),
+        context: Arc::new(RunContext::default()),
         dependencies: Vec::new(),
         other_outputs: Vec::new(),
-        history: Past::default(),
+        history: ExecutionHistory::default(),
         parameters: Arc::new(JsonMap::new()),
         request: None,
         thread: Arc::default(),
-        remaining: Remaining::default(),
+        remaining: RemainingBudget::default(),
         requests_made: 0,
         lost_attempts: 0,
         last_failure: None,
@@ -42,19 +42,19 @@ pub fn an_execution() -> Execution {
 }
 
 /// Returns the object that a script finds on its stdin.
-pub async fn stdin_of(execution: &Execution) -> Value {
+pub async fn stdin_of(execution: &ExecutionInput) -> Value {
     let mut bytes = Vec::new();
-    payload::write(&mut bytes, execution).await;
+    payload::write_payload(&mut bytes, execution).await;
     assert_eq!(bytes.last(), Some(&b'\n'));
     serde_json::from_slice(&bytes).expect("JSON")
 }
 
 /// Returns bounds without a watchdog.
-pub fn unwatched(output_cap: usize) -> Bounds {
-    Bounds {
+pub fn unwatched(output_cap: usize) -> ProcessLimits {
+    ProcessLimits {
         output_cap,
         watchdog: None,
-        environment: Environment::default(),
+        environment: ChildEnvironment::default(),
         sandbox: None,
     }
 }

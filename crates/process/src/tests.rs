@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::test_support::{an_execution, unwatched};
 use super::*;
-use ensemble_language::data::Context;
+use ensemble_language::data::RunContext;
 
 /// Longer than anything here takes on a busy machine, and short enough to wait for when it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,16 +24,16 @@ fn own_run_id(name: &str) -> String {
 }
 
 /// A context of about five megabytes in one value.
-fn five_megabytes() -> Arc<Context> {
+fn five_megabytes() -> Arc<RunContext> {
     let value = Value::String("0123456789".repeat(500_000));
-    Arc::new(Context::from_iter([(Arc::from("big"), Arc::new(value))]))
+    Arc::new(RunContext::from_iter([(Arc::from("big"), Arc::new(value))]))
 }
 
 /// A folder to run in, and what a script said there.
 struct Stage {
     folder: TempDir,
-    execution: Execution,
-    bounds: Bounds,
+    execution: ExecutionInput,
+    bounds: ProcessLimits,
 }
 
 impl Stage {
@@ -56,8 +56,8 @@ impl Stage {
         path
     }
 
-    async fn perform(&self, invocation: &Invocation) -> Result<JsonMap, Failure> {
-        let running = run(invocation, self.folder.path(), &self.bounds, &self.execution);
+    async fn perform(&self, invocation: &ProgramInvocation) -> Result<JsonMap, ExecutionFailure> {
+        let running = run_program(invocation, self.folder.path(), &self.bounds, &self.execution);
         match tokio::time::timeout(PATIENCE, running).await.expect("it ends") {
             AttemptOutcome::Finished(observation) => observation.result,
             other => panic!("{other:?}"),
@@ -65,9 +65,9 @@ impl Stage {
     }
 
     /// Performs a program that is open for writing when it is started.
-    async fn perform_while_written(&self, program: PathBuf) -> Result<JsonMap, Failure> {
+    async fn perform_while_written(&self, program: PathBuf) -> Result<JsonMap, ExecutionFailure> {
         let writer = fs::OpenOptions::new().append(true).open(&program).expect("opened");
-        let invocation = Invocation {
+        let invocation = ProgramInvocation {
             program,
             arguments: Vec::new(),
         };
@@ -78,7 +78,7 @@ impl Stage {
         tokio::join!(self.perform(&invocation), closing).0
     }
 
-    async fn sh(&self, script: &str) -> Result<JsonMap, Failure> {
+    async fn sh(&self, script: &str) -> Result<JsonMap, ExecutionFailure> {
         self.perform(&sh(script)).await
     }
 
@@ -86,7 +86,7 @@ impl Stage {
         Value::Object(self.sh(script).await.expect("an output"))
     }
 
-    async fn failure(&self, script: &str) -> Failure {
+    async fn failure(&self, script: &str) -> ExecutionFailure {
         self.sh(script).await.expect_err("a failure")
     }
 
@@ -94,14 +94,14 @@ impl Stage {
     async fn drop_midway(&self, script: &str) -> Vec<i32> {
         let invocation = sh(script);
         tokio::select! {
-            observed = run(&invocation, self.folder.path(), &self.bounds, &self.execution) => panic!("{observed:?}"),
+            observed = run_program(&invocation, self.folder.path(), &self.bounds, &self.execution) => panic!("{observed:?}"),
             pids = pids(self.path("pids")) => pids,
         }
     }
 }
 
-fn sh(script: &str) -> Invocation {
-    Invocation {
+fn sh(script: &str) -> ProgramInvocation {
+    ProgramInvocation {
         program: "sh".into(),
         arguments: vec!["-c".into(), script.into()],
     }
@@ -224,7 +224,7 @@ async fn a_script_that_reports_its_failure_has_failed() {
     let failure = Stage::new()
         .failure(r#"echo '{"success": false, "error": "no luck"}'"#)
         .await;
-    assert_eq!(failure, Failure::new(FailureKind::Reported, "no luck"));
+    assert_eq!(failure, ExecutionFailure::new(FailureKind::Reported, "no luck"));
 }
 
 #[tokio::test]
@@ -306,7 +306,7 @@ async fn stderr_is_in_the_notes_while_the_script_runs() {
         }
     };
     tokio::select! {
-        observed = run(&invocation, stage.folder.path(), &stage.bounds, &stage.execution) => panic!("{observed:?}"),
+        observed = run_program(&invocation, stage.folder.path(), &stage.bounds, &stage.execution) => panic!("{observed:?}"),
         () = noted => {}
     }
 }
@@ -406,7 +406,7 @@ async fn one_pipe_does_not_hold_up_another() {
 #[tokio::test]
 async fn what_cannot_be_started_says_why() {
     let stage = Stage::new();
-    let whole = |program: &Path| Invocation {
+    let whole = |program: &Path| ProgramInvocation {
         program: program.to_owned(),
         arguments: Vec::new(),
     };
@@ -430,7 +430,8 @@ async fn what_cannot_be_started_says_why() {
 async fn a_missing_folder_is_told_from_a_missing_program() {
     let stage = Stage::new();
     let nowhere = stage.path("nowhere");
-    let AttemptOutcome::Finished(observation) = run(&sh("true"), &nowhere, &stage.bounds, &stage.execution).await
+    let AttemptOutcome::Finished(observation) =
+        run_program(&sh("true"), &nowhere, &stage.bounds, &stage.execution).await
     else {
         panic!("it asks nobody");
     };
@@ -448,10 +449,10 @@ async fn a_program_that_is_still_being_written_is_waited_for() {
 }
 
 /// A part of an execution, which is started on another thread.
-fn a_part(run_id: &str) -> Execution {
-    Execution {
+fn a_part(run_id: &str) -> ExecutionInput {
+    ExecutionInput {
         run_id: run_id.into(),
-        part: Some(Arc::new(ensemble_core::runner::Part {
+        part: Some(Arc::new(ensemble_core::runner::ExecutionPart {
             item_name: "item".into(),
             item: Arc::new(json!(1)),
             index: 0,
@@ -478,7 +479,7 @@ async fn a_part_waits_for_a_program_that_is_still_being_written_and_leaves_nothi
         .drop_midway("sleep 1000 & echo $! > pids; echo $$ >> pids; echo done >> pids; wait")
         .await;
     all_die(&pids).await;
-    let missing = Invocation {
+    let missing = ProgramInvocation {
         program: "no-such-program".into(),
         arguments: Vec::new(),
     };
@@ -497,7 +498,7 @@ fn a_part_that_is_dropped_while_it_starts_leaves_nothing_running() {
     runtime.block_on(async {
         for _ in 0..20 {
             let (invocation, execution) = (sh("exec sleep 1000"), a_part(&run_id));
-            let running = run(&invocation, stage.folder.path(), &stage.bounds, &execution);
+            let running = run_program(&invocation, stage.folder.path(), &stage.bounds, &execution);
             tokio::pin!(running);
             assert!(futures_util::poll!(running.as_mut()).is_pending());
         }

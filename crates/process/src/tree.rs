@@ -15,7 +15,7 @@ const MOST: usize = 10_000;
 
 /// The parent, the state and the resources of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stat {
+pub(super) struct ProcessStat {
     pub(super) parent: i32,
     /// Has it ended, and was not waited for?
     pub(super) is_zombie: bool,
@@ -29,16 +29,16 @@ pub(super) struct Stat {
 }
 
 /// Reads the state of the process. Returns `None` if there is no such process.
-pub(super) fn stat(pid: i32) -> Option<Stat> {
-    of_text(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+pub(super) fn read_stat(pid: i32) -> Option<ProcessStat> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-fn of_text(text: &str) -> Option<Stat> {
+fn parse_stat(text: &str) -> Option<ProcessStat> {
     // `pid (name) state ppid …`, and the name may hold anything.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     let of_children = number(13)? + number(14)?;
-    Some(Stat {
+    Some(ProcessStat {
         parent: fields.get(1)?.parse().ok()?,
         is_zombie: matches!(*fields.first()?, "Z" | "X"),
         ticks: number(11)? + number(12)? + of_children,
@@ -49,7 +49,7 @@ fn of_text(text: &str) -> Option<Stat> {
 }
 
 /// The children of the process, also those that have ended.
-pub(super) fn children(pid: i32) -> Vec<i32> {
+pub(super) fn list_children(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return found;
@@ -58,7 +58,7 @@ pub(super) fn children(pid: i32) -> Vec<i32> {
         match fs::read_to_string(thread.path().join("children")) {
             Ok(text) => found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
             // Not every kernel has these files.
-            Err(_) if stat(pid).is_some() => return children_among_all(pid),
+            Err(_) if read_stat(pid).is_some() => return find_children(pid),
             Err(_) => {}
         }
     }
@@ -66,37 +66,37 @@ pub(super) fn children(pid: i32) -> Vec<i32> {
 }
 
 /// The children of the first thread of the process, to which the system gives orphans.
-pub(super) fn children_of_first_thread(pid: i32) -> Vec<i32> {
+pub(super) fn list_main_thread_children(pid: i32) -> Vec<i32> {
     match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
         Ok(text) => text
             .split_ascii_whitespace()
             .filter_map(|pid| pid.parse().ok())
             .collect(),
-        Err(_) => children_among_all(pid),
+        Err(_) => find_children(pid),
     }
 }
 
-fn children_among_all(of: i32) -> Vec<i32> {
-    let is_child = |pid: &i32| stat(*pid).is_some_and(|stat| stat.parent == of);
-    all().filter(is_child).collect()
+fn find_children(of: i32) -> Vec<i32> {
+    let is_child = |pid: &i32| read_stat(*pid).is_some_and(|stat| stat.parent == of);
+    list_process_ids().filter(is_child).collect()
 }
 
 /// All processes.
-pub(super) fn all() -> impl Iterator<Item = i32> {
+pub(super) fn list_process_ids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// The processes below the process, parents first, until there are `most`.
-pub(super) fn descendants(pid: i32, most: usize) -> Vec<i32> {
-    let mut found = children(pid);
+pub(super) fn list_descendants(pid: i32, most: usize) -> Vec<i32> {
+    let mut found = list_children(pid);
     let mut seen: HashSet<i32> = found.iter().copied().collect();
     let mut next = 0;
     while found.len() < most
         && let Some(parent) = found.get(next).copied()
     {
         next += 1;
-        let more = children(parent).into_iter();
+        let more = list_children(parent).into_iter();
         found.extend(more.filter(|child| seen.insert(*child)));
     }
     found
@@ -106,7 +106,7 @@ pub(super) fn descendants(pid: i32, most: usize) -> Vec<i32> {
 pub(super) fn kill_descendants(of: i32) {
     let mut sent = HashSet::new();
     for _ in 0..PASSES {
-        let new: Vec<i32> = descendants(of, MOST)
+        let new: Vec<i32> = list_descendants(of, MOST)
             .into_iter()
             .filter(|pid| sent.insert(*pid))
             .collect();
@@ -114,13 +114,13 @@ pub(super) fn kill_descendants(of: i32) {
             return;
         }
         for pid in new {
-            send(pid, Signal::KILL);
+            send_signal(pid, Signal::KILL);
         }
     }
 }
 
 /// Sends the signal; a process that is not there any more is none of our business.
-pub(super) fn send(pid: i32, signal: Signal) {
+pub(super) fn send_signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid)
         && !pid.is_init()
     {
@@ -137,10 +137,10 @@ mod tests {
     #[test]
     fn a_name_cannot_hide_a_parent() {
         let text = "7 (a) Z 1 (b) S 42 7 7 0 -1 4194560 0 0 0 0 10 20 3 4 20 0 5 0 100 1000 99 0";
-        let stat = of_text(text).expect("it is read");
+        let stat = parse_stat(text).expect("it is read");
         assert_eq!(
             stat,
-            Stat {
+            ProcessStat {
                 parent: 42,
                 is_zombie: false,
                 ticks: 37,
@@ -149,7 +149,7 @@ mod tests {
                 pages: 99
             }
         );
-        assert_eq!(of_text("7 (a"), None);
+        assert_eq!(parse_stat("7 (a"), None);
     }
 
     #[test]
@@ -160,14 +160,16 @@ mod tests {
             .spawn()
             .expect("it starts");
         let pid = i32::try_from(top.id()).expect("a number");
-        while descendants(pid, MOST).is_empty() {
+        while list_descendants(pid, MOST).is_empty() {
             std::thread::yield_now();
         }
-        let below = descendants(pid, MOST);
+        let below = list_descendants(pid, MOST);
         kill_descendants(pid);
         top.wait().expect("it ends, since what it waits for has ended");
         assert!(
-            below.iter().all(|pid| stat(*pid).is_none_or(|stat| stat.is_zombie)),
+            below
+                .iter()
+                .all(|pid| read_stat(*pid).is_none_or(|stat| stat.is_zombie)),
             "{below:?}"
         );
     }

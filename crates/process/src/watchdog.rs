@@ -25,8 +25,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::pipe::drain;
-use super::{Invocation, strays, tree};
+use super::pipe::drain_pipe;
+use super::{ProgramInvocation, strays, tree};
 
 /// The maximum number of starts of the watchdog: the first start and one restart.
 const STARTS: u8 = 2;
@@ -39,11 +39,11 @@ const MESSAGE_SIZE: usize = size_of::<i32>();
 
 /// The watchdog of a run. It is started with the first group, and dropping this ends it.
 #[derive(Debug)]
-pub struct Watchdog(Mutex<WatchdogState>);
+pub struct ProcessWatchdog(Mutex<WatchdogState>);
 
 #[derive(Debug)]
 struct WatchdogState {
-    command: Invocation,
+    command: ProgramInvocation,
     starts_left: u8,
     process: Option<WatchdogProcess>,
     groups: Vec<Pid>,
@@ -51,9 +51,9 @@ struct WatchdogState {
     warning: Option<String>,
 }
 
-impl Watchdog {
+impl ProcessWatchdog {
     /// A watchdog that `command` starts; the command must call [`run_watchdog`] with its stdin.
-    pub fn new(command: Invocation) -> Self {
+    pub fn new(command: ProgramInvocation) -> Self {
         Self(Mutex::new(WatchdogState {
             command,
             starts_left: STARTS,
@@ -66,7 +66,7 @@ impl Watchdog {
 
     /// Starts the watchdog if it is not running. This is called before a child is started.
     pub(super) fn ensure_started(&self) {
-        self.with(|state| {
+        self.with_state(|state| {
             if state.process.is_none() {
                 state.start_if_allowed();
             }
@@ -74,34 +74,34 @@ impl Watchdog {
     }
 
     /// Watches the group from now on. The first call without a working watchdog returns a warning.
-    pub(super) fn watch(&self, group: Pid) -> Option<String> {
-        self.with(|state| {
+    pub(super) fn watch_group(&self, group: Pid) -> Option<String> {
+        self.with_state(|state| {
             state.groups.push(group);
-            state.send(group.as_raw_pid());
+            state.send_message(group.as_raw_pid());
             state.warning.take()
         })
     }
 
     /// Ends watching the group. This must be called before the leader is reaped: later its number may be reused.
-    pub(super) fn forget(&self, group: Pid) {
-        self.with(|state| {
+    pub(super) fn forget_group(&self, group: Pid) {
+        self.with_state(|state| {
             state.groups.retain(|known| *known != group);
-            state.send(-group.as_raw_pid());
+            state.send_message(-group.as_raw_pid());
         });
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut WatchdogState) -> T) -> T {
+    fn with_state<T>(&self, act: impl FnOnce(&mut WatchdogState) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl WatchdogState {
     /// Sends the message. If that fails, the watchdog is restarted as soon as there is a group to watch.
-    fn send(&mut self, message: i32) {
+    fn send_message(&mut self, message: i32) {
         if self
             .process
             .as_mut()
-            .is_some_and(|process| process.send(message).is_ok())
+            .is_some_and(|process| process.send_message(message).is_ok())
         {
             return;
         }
@@ -119,17 +119,17 @@ impl WatchdogState {
         let started = match self.starts_left.checked_sub(1) {
             Some(left) => {
                 self.starts_left = left;
-                self.start()
+                self.start_process()
             }
             None => Err(io::Error::other("it was lost again and again")),
         };
         started.unwrap_or_else(|error| self.give_up(&error));
     }
 
-    fn start(&mut self) -> io::Result<()> {
-        let mut process = WatchdogProcess::start(&self.command)?;
+    fn start_process(&mut self) -> io::Result<()> {
+        let mut process = WatchdogProcess::spawn_process(&self.command)?;
         for group in &self.groups {
-            process.send(group.as_raw_pid())?;
+            process.send_message(group.as_raw_pid())?;
         }
         self.process = Some(process);
         Ok(())
@@ -153,19 +153,19 @@ struct WatchdogProcess {
 
 impl WatchdogProcess {
     /// Starts the process in its own process group, with an empty environment, the folder `/` and no output streams.
-    fn start(command: &Invocation) -> io::Result<Self> {
-        let _nobody_looks = strays::starting();
+    fn spawn_process(command: &ProgramInvocation) -> io::Result<Self> {
+        let _nobody_looks = strays::lock_for_start();
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
             .env_clear()
-            .env(strays::OWNER, strays::owner())
+            .env(strays::OWNER, strays::owner_prefix())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        strays::without_mark(child.id());
+        strays::register_unmarked(child.id());
         let messages = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let process = Self { child, messages };
         // A stopped watchdog must not block this process.
@@ -173,7 +173,7 @@ impl WatchdogProcess {
         Ok(process)
     }
 
-    fn send(&mut self, message: i32) -> io::Result<()> {
+    fn send_message(&mut self, message: i32) -> io::Result<()> {
         // A pipe takes so few bytes completely or not at all.
         self.messages.write_all(&message.to_ne_bytes())
     }
@@ -195,14 +195,14 @@ pub fn run_watchdog(messages: impl AsFd) {
     let mut groups = Vec::new();
     let mut is_over = false;
     while !is_over {
-        is_over = await_end(&messages);
+        is_over = wait_for_close(&messages);
         let mut bytes = Vec::new();
-        drain(&messages, |piece| bytes.extend_from_slice(piece));
+        drain_pipe(&messages, |piece| bytes.extend_from_slice(piece));
         bytes
             .as_chunks()
             .0
             .iter()
-            .for_each(|message| apply(&mut groups, *message));
+            .for_each(|message| apply_message(&mut groups, *message));
     }
     for group in groups {
         // For `kill`, the group of process 1 means all processes.
@@ -213,10 +213,10 @@ pub fn run_watchdog(messages: impl AsFd) {
             let _nobody_left = kill_process_group(group, Signal::KILL);
         }
     }
-    strays::kill_marked();
+    strays::kill_marked_processes();
 }
 
-fn apply(groups: &mut Vec<i32>, message: [u8; MESSAGE_SIZE]) {
+fn apply_message(groups: &mut Vec<i32>, message: [u8; MESSAGE_SIZE]) {
     let number = i32::from_ne_bytes(message);
     groups.retain(|known| *known != number.saturating_abs());
     if number > 0 {
@@ -226,7 +226,7 @@ fn apply(groups: &mut Vec<i32>, message: [u8; MESSAGE_SIZE]) {
 
 /// Waits at most [`POLL_INTERVAL`] for the other end to close and returns whether it is closed. Data does not end the
 /// wait.
-fn await_end(messages: &impl AsFd) -> bool {
+fn wait_for_close(messages: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(messages, PollFlags::empty())];
     match poll(&mut polled, Some(&POLL_INTERVAL)) {
         Ok(count) => count > 0,
@@ -255,15 +255,15 @@ mod tests {
         run_watchdog(reader);
     }
 
-    fn watchdog_of(program: &str, arguments: &[&str]) -> Watchdog {
-        Watchdog::new(Invocation {
+    fn watchdog_of(program: &str, arguments: &[&str]) -> ProcessWatchdog {
+        ProcessWatchdog::new(ProgramInvocation {
             program: PathBuf::from(program),
             arguments: arguments.iter().map(Into::into).collect(),
         })
     }
 
-    fn pid_of(watchdog: &Watchdog) -> Option<Pid> {
-        watchdog.with(|state| state.process.as_ref().map(|process| Pid::from_child(&process.child)))
+    fn pid_of(watchdog: &ProcessWatchdog) -> Option<Pid> {
+        watchdog.with_state(|state| state.process.as_ref().map(|process| Pid::from_child(&process.child)))
     }
 
     #[test]
@@ -288,9 +288,9 @@ mod tests {
         let watchdog = watchdog_of("cat", &[]);
         assert_eq!(pid_of(&watchdog), None);
         let (mut child, group) = sleeper();
-        assert_eq!(watchdog.watch(group), None);
+        assert_eq!(watchdog.watch_group(group), None);
         let process = pid_of(&watchdog).expect("it was started");
-        watchdog.forget(group);
+        watchdog.forget_group(group);
         drop(watchdog);
         assert!(
             rustix::process::test_kill_process(process).is_err(),
@@ -308,7 +308,7 @@ mod tests {
         let process = pid_of(&watchdog).expect("it was started");
         watchdog.ensure_started();
         let (mut child, group) = sleeper();
-        assert_eq!(watchdog.watch(group), None);
+        assert_eq!(watchdog.watch_group(group), None);
         assert_eq!(pid_of(&watchdog), Some(process), "one is enough");
         child.kill().expect("killed");
         child.wait().expect("it ends");
@@ -319,25 +319,25 @@ mod tests {
         let watchdog = watchdog_of("cat", &[]);
         let (mut child, group) = sleeper();
         let lose = || {
-            watchdog.with(|state| {
+            watchdog.with_state(|state| {
                 let process = state.process.as_mut().expect("it was started");
                 process.child.kill().expect("killed");
                 process.child.wait().expect("it ends");
                 // A child that another test is just starting holds the other end of the pipe until it runs its program.
-                while !await_end(&process.messages) {}
+                while !wait_for_close(&process.messages) {}
             });
         };
-        assert_eq!(watchdog.watch(group), None);
+        assert_eq!(watchdog.watch_group(group), None);
         let first = pid_of(&watchdog).expect("it was started");
         lose();
-        watchdog.forget(group);
+        watchdog.forget_group(group);
         assert_eq!(pid_of(&watchdog), None, "there is nothing to watch");
-        assert_eq!(watchdog.watch(group), None);
+        assert_eq!(watchdog.watch_group(group), None);
         let second = pid_of(&watchdog).expect("it was started again");
         assert_ne!(first, second);
         lose();
-        watchdog.forget(group);
-        assert!(watchdog.watch(group).is_some(), "it was lost twice");
+        watchdog.forget_group(group);
+        assert!(watchdog.watch_group(group).is_some(), "it was lost twice");
         assert_eq!(pid_of(&watchdog), None);
         child.kill().expect("killed");
         child.wait().expect("it ends");
@@ -348,8 +348,8 @@ mod tests {
         let watchdog = watchdog_of("sleep", &["1000"]);
         let (mut child, group) = sleeper();
         let warnings = (0..100_000).filter_map(|_| {
-            watchdog.with(|state| state.groups.clear());
-            watchdog.watch(group)
+            watchdog.with_state(|state| state.groups.clear());
+            watchdog.watch_group(group)
         });
         assert_eq!(warnings.count(), 1);
         child.kill().expect("killed");
@@ -360,9 +360,9 @@ mod tests {
     fn one_that_cannot_be_started_is_told_of_once() {
         let watchdog = watchdog_of("/no/such/program", &[]);
         let (mut child, group) = sleeper();
-        let warning = watchdog.watch(group).expect("a warning");
+        let warning = watchdog.watch_group(group).expect("a warning");
         assert!(warning.contains("/no/such/program"), "{warning}");
-        assert_eq!(watchdog.watch(group), None);
+        assert_eq!(watchdog.watch_group(group), None);
         child.kill().expect("killed");
         child.wait().expect("it ends");
     }

@@ -33,13 +33,13 @@ impl From<std::io::Error> for ReplaceError {
 
 /// A file, its text, and its new text.
 #[derive(Debug, Clone, Copy)]
-pub struct Replacement<'t> {
+pub struct FileReplacement<'t> {
     /// The file.
     pub path: &'t Path,
     /// The text that the caller has read.
-    pub before: &'t str,
+    pub old_text: &'t str,
     /// The new text.
-    pub after: &'t str,
+    pub new_text: &'t str,
 }
 
 /// Why none of several files has been replaced.
@@ -48,17 +48,22 @@ pub struct ReplaceAllError {
     /// The number of the file that is in the way.
     pub at: usize,
     /// Why.
-    pub why: ReplaceError,
+    pub error: ReplaceError,
     /// The numbers of files that have their new texts all the same, because their old ones could not be put back.
-    pub left: Vec<usize>,
+    pub replaced_files: Vec<usize>,
 }
 
 /// Replaces the text of a file whose text is `before`.
 ///
 /// # Errors
 /// The file cannot be written, or its text is another one.
-pub fn replace(path: &Path, before: &str, after: &str) -> Result<(), ReplaceError> {
-    replace_all(&[Replacement { path, before, after }]).map_err(|none| none.why)
+pub fn replace_file(path: &Path, before: &str, after: &str) -> Result<(), ReplaceError> {
+    replace_files(&[FileReplacement {
+        path,
+        old_text: before,
+        new_text: after,
+    }])
+    .map_err(|none| none.error)
 }
 
 /// Replaces the texts of several files, or none of them.
@@ -68,46 +73,53 @@ pub fn replace(path: &Path, before: &str, after: &str) -> Result<(), ReplaceErro
 ///
 /// # Errors
 /// A file cannot be written, or its text is another one.
-pub fn replace_all(files: &[Replacement<'_>]) -> Result<(), ReplaceAllError> {
-    place_all(files, &mut |from, to| std::fs::rename(from, to))
+pub fn replace_files(files: &[FileReplacement<'_>]) -> Result<(), ReplaceAllError> {
+    rename_all(files, &mut |from, to| std::fs::rename(from, to))
 }
 
 /// What renames a file.
 type Rename<'r> = &'r mut dyn FnMut(&Path, &Path) -> std::io::Result<()>;
 
-fn place_all(files: &[Replacement<'_>], rename: Rename<'_>) -> Result<(), ReplaceAllError> {
+fn rename_all(files: &[FileReplacement<'_>], rename: Rename<'_>) -> Result<(), ReplaceAllError> {
     let none = |(at, why)| ReplaceAllError {
         at,
-        why,
-        left: Vec::new(),
+        error: why,
+        replaced_files: Vec::new(),
     };
     let numbered = || files.iter().enumerate();
-    let written = numbered().map(|(at, file)| Written::of(file, files.len() > 1).map_err(|why| (at, why)));
+    let written =
+        numbered().map(|(at, file)| StagedFile::stage_replacement(file, files.len() > 1).map_err(|why| (at, why)));
     let written = written.collect::<Result<Vec<_>, _>>().map_err(none)?;
     for (at, file) in numbered() {
-        written[at].check(file).map_err(|why| none((at, why)))?;
+        written[at].check_unchanged(file).map_err(|why| none((at, why)))?;
     }
     for (at, file) in numbered() {
         let one = &written[at];
-        let placed = one.check(file).and_then(|()| Ok(rename(&one.new, &one.target)?));
+        let placed = one
+            .check_unchanged(file)
+            .and_then(|()| Ok(rename(&one.new, &one.target)?));
         if let Err(why) = placed {
-            let left = (0..at).filter(|before| !written[*before].put_back(&files[*before], rename));
+            let left = (0..at).filter(|before| !written[*before].restore_old_text(&files[*before], rename));
             let left = left.collect();
-            return Err(ReplaceAllError { at, why, left });
+            return Err(ReplaceAllError {
+                at,
+                error: why,
+                replaced_files: left,
+            });
         }
     }
     Ok(())
 }
 
 /// The new text of a file beside it, and its old text. What is not renamed is removed.
-struct Written {
+struct StagedFile {
     target: PathBuf,
     new: PathBuf,
     old: Option<PathBuf>,
 }
 
-impl Written {
-    fn of(file: &Replacement<'_>, keeps_old: bool) -> Result<Self, ReplaceError> {
+impl StagedFile {
+    fn stage_replacement(file: &FileReplacement<'_>, keeps_old: bool) -> Result<Self, ReplaceError> {
         let target = file.path.canonicalize()?;
         let data = std::fs::metadata(&target)?;
         if data.permissions().readonly() {
@@ -118,32 +130,34 @@ impl Written {
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         let beside = |end: &str| folder.join(format!(".{name}.{}.{end}", std::process::id()));
         let (new, old) = (beside("fix"), keeps_old.then(|| beside("old")));
-        write_new(&new, file.after, data.permissions()).inspect_err(|error| forget(&new, error))?;
+        write_new_file(&new, file.new_text, data.permissions())
+            .inspect_err(|error| remove_partial_file(&new, error))?;
         let mut written = Self { target, new, old: None };
         if let Some(old) = old {
-            write_new(&old, file.before, data.permissions()).inspect_err(|error| forget(&old, error))?;
+            write_new_file(&old, file.old_text, data.permissions())
+                .inspect_err(|error| remove_partial_file(&old, error))?;
             written.old = Some(old);
         }
         Ok(written)
     }
 
     /// Checks that the text of the file is still the one that was read.
-    fn check(&self, file: &Replacement<'_>) -> Result<(), ReplaceError> {
-        match std::fs::read(&self.target)? == file.before.as_bytes() {
+    fn check_unchanged(&self, file: &FileReplacement<'_>) -> Result<(), ReplaceError> {
+        match std::fs::read(&self.target)? == file.old_text.as_bytes() {
             true => Ok(()),
             false => Err(ReplaceError::Changed),
         }
     }
 
     /// Puts the old text back. `false`: the file still has the new one.
-    fn put_back(&self, file: &Replacement<'_>, rename: Rename<'_>) -> bool {
-        let is_new = std::fs::read(&self.target).is_ok_and(|text| text == file.after.as_bytes());
+    fn restore_old_text(&self, file: &FileReplacement<'_>, rename: Rename<'_>) -> bool {
+        let is_new = std::fs::read(&self.target).is_ok_and(|text| text == file.new_text.as_bytes());
         let old = self.old.as_ref().filter(|_| is_new);
         old.is_none_or(|old| rename(old, &self.target).is_ok())
     }
 }
 
-impl Drop for Written {
+impl Drop for StagedFile {
     fn drop(&mut self) {
         for path in self.old.iter().chain([&self.new]) {
             // Whatever was renamed is not there any more.
@@ -153,7 +167,7 @@ impl Drop for Written {
 }
 
 /// Removes what could be written only in part. A file that was there before is not of this program's making.
-fn forget(path: &Path, error: &std::io::Error) {
+fn remove_partial_file(path: &Path, error: &std::io::Error) {
     if error.kind() != std::io::ErrorKind::AlreadyExists {
         let _ = std::fs::remove_file(path);
     }
@@ -163,22 +177,22 @@ fn forget(path: &Path, error: &std::io::Error) {
 ///
 /// # Errors
 /// Something of this name is there, or the system refuses it. Nothing is left of the file then.
-pub fn create(path: &Path, text: &str) -> std::io::Result<()> {
+pub fn create_file(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let written = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
     let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.inspect_err(|error| forget(path, error))
+    written.inspect_err(|error| remove_partial_file(path, error))
 }
 
 /// Writes files that must not be there, in this order, or none of them.
 ///
 /// # Errors
-/// As [`create`], with the number of the file that is in the way. Folders that were made for them stay.
-pub fn create_all(files: &[(PathBuf, &str)]) -> Result<(), (usize, std::io::Error)> {
+/// As [`create_file`], with the number of the file that is in the way. Folders that were made for them stay.
+pub fn create_files(files: &[(PathBuf, &str)]) -> Result<(), (usize, std::io::Error)> {
     for (at, (path, text)) in files.iter().enumerate() {
-        if let Err(error) = create(path, text) {
+        if let Err(error) = create_file(path, text) {
             for (made, _) in &files[..at] {
                 let _ = std::fs::remove_file(made);
             }
@@ -188,7 +202,7 @@ pub fn create_all(files: &[(PathBuf, &str)]) -> Result<(), (usize, std::io::Erro
     Ok(())
 }
 
-fn write_new(path: &Path, text: &str, permissions: std::fs::Permissions) -> std::io::Result<()> {
+fn write_new_file(path: &Path, text: &str, permissions: std::fs::Permissions) -> std::io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(text.as_bytes())?;
     file.set_permissions(permissions)?;
@@ -204,9 +218,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.yaml");
         std::fs::write(&path, "theirs").expect("written");
-        assert_eq!(replace(&path, "old", "new"), Err(ReplaceError::Changed));
+        assert_eq!(replace_file(&path, "old", "new"), Err(ReplaceError::Changed));
         assert_eq!(std::fs::read_to_string(&path).expect("text"), "theirs");
-        replace(&path, "theirs", "new").expect("written");
+        replace_file(&path, "theirs", "new").expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("text"), "new");
         let left = std::fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 1, "nothing is left beside it");
@@ -218,7 +232,7 @@ mod tests {
         let [one, two, three] = ["in/1", "in/2", "3"].map(|name| folder.path().join(name));
         std::fs::write(&three, "theirs").expect("written");
         let all = [(one.clone(), "one"), (two.clone(), "two"), (three.clone(), "three")];
-        let (at, error) = create_all(&all).expect_err("one is there");
+        let (at, error) = create_files(&all).expect_err("one is there");
         assert_eq!((at, error.kind()), (2, std::io::ErrorKind::AlreadyExists));
         assert!(!one.exists() && !two.exists());
         assert_eq!(std::fs::read_to_string(&three).expect("text"), "theirs");
@@ -227,11 +241,11 @@ mod tests {
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink("nowhere", &three).expect("a link");
-            assert_eq!(create_all(&all).expect_err("one is there").0, 2);
+            assert_eq!(create_files(&all).expect_err("one is there").0, 2);
             assert!(!folder.path().join("nowhere").exists());
             std::fs::remove_file(&three).expect("removed");
         }
-        create_all(&all).expect("written");
+        create_files(&all).expect("written");
         assert_eq!(std::fs::read_to_string(&two).expect("text"), "two");
     }
 
@@ -252,12 +266,16 @@ mod tests {
             (path.clone(), before.clone(), after.clone())
         };
         let owned: Vec<_> = paths.iter().zip(&texts).map(of).collect();
-        let all: Vec<Replacement<'_>> = owned
+        let all: Vec<FileReplacement<'_>> = owned
             .iter()
-            .map(|(path, before, after)| Replacement { path, before, after })
+            .map(|(path, before, after)| FileReplacement {
+                path,
+                old_text: before,
+                new_text: after,
+            })
             .collect();
         let mut count = 0;
-        let result = place_all(&all, &mut |from, to| {
+        let result = rename_all(&all, &mut |from, to| {
             count += 1;
             match failing.contains(&count) {
                 true => Err(std::io::Error::other("no")),
@@ -276,8 +294,8 @@ mod tests {
             let why = ReplaceError::Refused("no".to_owned());
             Err(ReplaceAllError {
                 at,
-                why,
-                left: left.to_vec(),
+                error: why,
+                replaced_files: left.to_vec(),
             })
         };
         let none = |_: &Path| {};
@@ -301,7 +319,7 @@ mod tests {
     fn what_is_in_the_way_of_the_last_file_is_seen_before_the_first_one_is_replaced() {
         let changed = |folder: &Path| std::fs::write(folder.join("3.yaml"), "theirs").expect("written");
         let (result, texts) = placed(3, &[1], changed);
-        assert_eq!(result.expect_err("it was changed").why, ReplaceError::Changed);
+        assert_eq!(result.expect_err("it was changed").error, ReplaceError::Changed);
         assert_eq!(texts, ["1", "2", "theirs"]);
         let folder = |folder: &Path| {
             std::fs::remove_file(folder.join("3.yaml")).expect("removed");
@@ -313,7 +331,7 @@ mod tests {
                 result,
                 Err(ReplaceAllError {
                     at: 2,
-                    why: ReplaceError::Refused(_),
+                    error: ReplaceError::Refused(_),
                     ..
                 })
             ),

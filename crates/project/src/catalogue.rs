@@ -4,11 +4,11 @@
 
 use std::path::PathBuf;
 
-use ensemble_language::diagnostic::{Diagnostic, Severity};
-use ensemble_language::loader::{Loaded, load};
+use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
+use ensemble_language::loader::{LoadedEnsemble, load_ensemble};
 
-use crate::check::Folder;
-use crate::prepare::examine;
+use crate::check::EnsembleFolder;
+use crate::prepare::check_loaded_ensemble;
 use crate::project::Project;
 
 /// An ensemble that can be named without a path.
@@ -19,20 +19,20 @@ pub struct NamedEnsemble {
     /// The file, as a person in the caller's folder would write it.
     pub file: PathBuf,
     /// The content of the file.
-    pub loaded: Loaded,
+    pub loaded: LoadedEnsemble,
     /// The errors of the ensemble and of the files around it.
     pub errors: Vec<Diagnostic>,
 }
 
 /// Lists the ensembles that can be named, sorted by name. A file that cannot be read is left out.
 pub fn list_ensembles(project: &Project) -> impl Iterator<Item = NamedEnsemble> + '_ {
-    project.named_files().into_iter().filter_map(|(name, file)| {
-        let loaded = load(&project.read(&file).ok()?);
+    project.list_named_files().into_iter().filter_map(|(name, file)| {
+        let loaded = load_ensemble(&project.read_file(&file).ok()?);
         if !loaded.is_ensemble() {
             return None;
         }
-        let mut errors = examine(&loaded, &Folder::around(&file, project).without_fixes());
-        errors.retain(|finding| finding.severity == Severity::Error);
+        let mut errors = check_loaded_ensemble(&loaded, &EnsembleFolder::for_file(&file, project).without_fixes());
+        errors.retain(|finding| finding.severity == FindingSeverity::Error);
         Some(NamedEnsemble {
             name,
             file,
@@ -54,7 +54,7 @@ mod tests {
         write("outer.yml", "name: outer\nagents:\n- {name: a, ensemble: inner.yaml}\n");
         write("sound.yaml", "name: sound\nagents:\n- {name: a, script: echo x}\n");
         write("other.yaml", "jobs: {build: {}}\n");
-        let project = Project::at(folder.path());
+        let project = Project::from_folder(folder.path());
         let listed: Vec<NamedEnsemble> = list_ensembles(&project).collect();
         let found: Vec<(&str, usize)> = listed.iter().map(|one| (one.name.as_str(), one.errors.len())).collect();
         let expected = listed[0].errors.len();
@@ -66,7 +66,7 @@ mod tests {
                 .flat_map(|one| &one.errors)
                 .all(|error| error.fix.is_none())
         );
-        let shown = examine(&listed[0].loaded, &Folder::around(&listed[0].file, &project));
+        let shown = check_loaded_ensemble(&listed[0].loaded, &EnsembleFolder::for_file(&listed[0].file, &project));
         assert!(shown.iter().any(|finding| finding.fix.is_some()));
     }
 }

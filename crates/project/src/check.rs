@@ -21,68 +21,72 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::command::can_be_started;
-use self::inner::Nesting;
-use self::scripts::Known;
-use crate::config::written_profiles;
+use self::command::check_startable;
+use self::inner::EnsembleNesting;
+use self::scripts::ScriptFacts;
+use crate::config::load_all_profiles;
 use crate::error::ProjectError;
-use crate::prepare::folder_of;
+use crate::prepare::ensemble_folder;
 use crate::project::Project;
 use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
-use ensemble_language::condition::Type;
+use ensemble_language::condition::ValueType;
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, Llm, McpServer, Profile, Tool, ToolKind};
+use ensemble_language::ensemble::{
+    Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, ToolDefinition, ToolKind,
+};
 use ensemble_language::loader::{Fixes, codes};
-use ensemble_language::source::{At, Route};
-use ensemble_process::program::{Places, Resolved, Unavailable, resolve, resolve_external, resolve_words};
+use ensemble_language::source::{Route, RouteLocation};
+use ensemble_process::program::{
+    ResolvedScript, ScriptFolders, ScriptLookupError, resolve_external, resolve_script, resolve_words,
+};
 use ensemble_scripts::{self, WrittenOutput};
 
-pub use self::checkers::Checkers;
-pub use self::inner::Inner;
-pub use self::scripts::Scripts;
+pub use self::checkers::SyntaxChecks;
+pub use self::inner::NestedEnsembleCheck;
+pub use self::scripts::ScriptFactsCache;
 
 /// Most scripts that are remembered.
 const MOST: usize = 2000;
 
 /// A folder with ensembles in it.
-pub struct Folder<'s> {
+pub struct EnsembleFolder<'s> {
     project: &'s Project,
     /// As it was given, which tells one folder from another before any file is asked.
-    given: PathBuf,
-    places: Places,
+    given_path: PathBuf,
+    places: ScriptFolders,
     /// `None` where the configuration cannot be read.
-    configured: Option<Vec<(Arc<str>, Profile)>>,
+    configured_profiles: Option<Vec<(Arc<str>, ModelProfile)>>,
     /// Why it cannot, until somebody has said so.
-    fault: Option<ProjectError>,
-    scripts: RefCell<HashMap<String, Result<Resolved, Unavailable>>>,
-    texts: Arc<Scripts>,
-    nesting: Nesting,
-    checkers: Option<Arc<Checkers>>,
+    config_error: Option<ProjectError>,
+    scripts: RefCell<HashMap<String, Result<ResolvedScript, ScriptLookupError>>>,
+    texts: Arc<ScriptFactsCache>,
+    nesting: EnsembleNesting,
+    checkers: Option<Arc<SyntaxChecks>>,
     is_ci: bool,
     fixes: Fixes,
 }
 
-impl<'s> Folder<'s> {
+impl<'s> EnsembleFolder<'s> {
     /// The folder in which the file stands.
-    pub fn around(file: &Path, project: &'s Project) -> Self {
-        let folder = folder_of(file, project);
-        let (configured, fault) = match written_profiles(&folder, project) {
+    pub fn for_file(file: &Path, project: &'s Project) -> Self {
+        let folder = ensemble_folder(file, project);
+        let (configured_profiles, config_error) = match load_all_profiles(&folder, project) {
             Ok(profiles) => (Some(profiles), None),
             Err(fault) => (None, Some(fault)),
         };
         let project_root = project.project_root(&folder);
         Self {
             project,
-            given: given(file),
-            places: Places {
+            given_path: given_folder(file),
+            places: ScriptFolders {
                 ensemble_dir: folder,
                 project_root,
             },
-            configured,
-            fault,
+            configured_profiles,
+            config_error,
             scripts: RefCell::default(),
             texts: Arc::default(),
-            nesting: Nesting::default(),
+            nesting: EnsembleNesting::default(),
             checkers: None,
             is_ci: false,
             fixes: Fixes::Resolved,
@@ -91,7 +95,7 @@ impl<'s> Folder<'s> {
 
     /// Likewise, for runs without a person: whether nobody answers questions.
     #[must_use]
-    pub fn in_ci(mut self, is_ci: bool) -> Self {
+    pub fn with_ci(mut self, is_ci: bool) -> Self {
         self.is_ci = is_ci;
         self
     }
@@ -105,33 +109,33 @@ impl<'s> Folder<'s> {
 
     /// Likewise, knowing of scripts what other folders know of them.
     #[must_use]
-    pub fn sharing(mut self, scripts: &Arc<Scripts>) -> Self {
+    pub fn with_shared_scripts(mut self, scripts: &Arc<ScriptFactsCache>) -> Self {
         self.texts = Arc::clone(scripts);
         self
     }
 
     /// Likewise, letting interpreters parse the scripts that are named.
     #[must_use]
-    pub fn checking(mut self, checkers: Option<Arc<Checkers>>) -> Self {
+    pub fn with_syntax_checks(mut self, checkers: Option<Arc<SyntaxChecks>>) -> Self {
         self.checkers = checkers;
         self
     }
 
     /// Does the file stand here too?
-    pub fn holds(&self, file: &Path) -> bool {
-        file.parent() == Some(self.given.as_path())
+    pub fn contains_file(&self, file: &Path) -> bool {
+        file.parent() == Some(self.given_path.as_path())
     }
 
     /// Takes the error in the configuration, for people; it is returned once.
-    pub fn take_fault(&mut self) -> Option<ProjectError> {
-        self.fault.take()
+    pub fn take_config_error(&mut self) -> Option<ProjectError> {
+        self.config_error.take()
     }
 
-    fn resolved(&self, script: &str) -> Result<Resolved, Unavailable> {
+    fn resolve_script(&self, script: &str) -> Result<ResolvedScript, ScriptLookupError> {
         if let Some(known) = self.scripts.borrow().get(script) {
             return known.clone();
         }
-        let resolved = resolve(script, &self.places).and_then(|found| can_be_started(found, &self.places));
+        let resolved = resolve_script(script, &self.places).and_then(|found| check_startable(found, &self.places));
         let mut scripts = self.scripts.borrow_mut();
         if scripts.len() >= MOST {
             scripts.clear();
@@ -141,36 +145,40 @@ impl<'s> Folder<'s> {
     }
 
     /// Returns the facts about the Rhai script in this file.
-    fn known<T>(&self, path: &Path, of: impl FnOnce(&Known) -> T) -> Option<T> {
-        let name = || self.project.relative(path).display().to_string();
-        self.texts.known(path, name).get().map(of)
+    fn script_facts<T>(&self, path: &Path, of: impl FnOnce(&ScriptFacts) -> T) -> Option<T> {
+        let name = || self.project.relative_path(path).display().to_string();
+        self.texts.facts_for_file(path, name).get().map(of)
     }
 
     /// The possible outputs of the agent, if they are known.
-    fn written(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
+    fn find_outputs(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
         match &agent.kind {
-            AgentKind::Script { script, .. } => match self.resolved(script).ok()? {
-                Resolved::Rhai(path) => self.known(&path, |known| known.examined.outputs.clone())?,
-                Resolved::Process(_) => None,
+            AgentKind::Script { script, .. } => match self.resolve_script(script).ok()? {
+                ResolvedScript::Rhai(path) => self.script_facts(&path, |known| known.analysis.outputs.clone())?,
+                ResolvedScript::Process(_) => None,
             },
-            _ => written_outputs::written(ensemble, self.configured.as_deref().unwrap_or_default(), agent),
+            _ => written_outputs::find_possible_outputs(
+                ensemble,
+                self.configured_profiles.as_deref().unwrap_or_default(),
+                agent,
+            ),
         }
     }
 
-    fn script(&self, script: &str, at: At) -> Option<Finding> {
-        match self.resolved(script) {
-            Ok(Resolved::Rhai(path)) => self.broken(&path, at),
-            Ok(Resolved::Process(_)) => None,
-            Err(why) => unavailable(why, at),
+    fn check_script(&self, script: &str, at: RouteLocation) -> Option<Finding> {
+        match self.resolve_script(script) {
+            Ok(ResolvedScript::Rhai(path)) => self.check_rhai_file(&path, at),
+            Ok(ResolvedScript::Process(_)) => None,
+            Err(why) => unavailable_finding(why, at),
         }
     }
 
     /// The inputs that agents give their ensembles, and that do not fit.
-    fn unfit_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
+    fn check_inner_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let agents = ensemble.agents.iter().enumerate();
         let found = agents.flat_map(|(at, agent)| match &agent.kind {
-            AgentKind::Ensemble { ensemble, .. } => match self.inner_ensemble(ensemble) {
-                Some(inner) => given::unfit(agent, &Agent::route(at), &inner),
+            AgentKind::Ensemble { ensemble, .. } => match self.find_valid_ensemble(ensemble) {
+                Some(inner) => given::check_inputs(agent, &Agent::route_at(at), &inner),
                 None => Vec::new(),
             },
             _ => Vec::new(),
@@ -179,47 +187,51 @@ impl<'s> Folder<'s> {
     }
 
     /// The attachments that are no templates and no files.
-    fn missing_attachments<'e>(&'e self, ensemble: &'e Ensemble) -> impl Iterator<Item = Finding> + 'e {
+    fn check_attachments<'e>(&'e self, ensemble: &'e Ensemble) -> impl Iterator<Item = Finding> + 'e {
         let agents = ensemble.agents.iter().enumerate();
         let attached = agents.flat_map(|(at, agent)| {
             let paths: &[String] = match &agent.kind {
                 AgentKind::Llm(llm) => &llm.attachments,
                 _ => &[],
             };
-            let route = Agent::route(at).key("attachments");
+            let route = Agent::route_at(at).with_key("attachments");
             paths
                 .iter()
                 .enumerate()
-                .map(move |(index, path)| (path, route.index(index).value()))
+                .map(move |(index, path)| (path, route.with_index(index).into_value_location()))
         });
         attached.filter_map(|(path, at)| {
             let is_there = path.contains('{') || self.places.attachment(path).is_file();
             let message = format!("there is no file `{path}`");
-            let finding = || Finding::error(codes::NO_ATTACHMENT, at, message);
-            (!is_there).then(|| finding().help("paths of attachments begin at the folder of the ensemble file"))
+            let finding = || Finding::new_error(codes::NO_ATTACHMENT, at, message);
+            (!is_there).then(|| finding().with_help("paths of attachments begin at the folder of the ensemble file"))
         })
     }
 
     /// The program of an external agent.
-    fn program(&self, llm: &Llm, route: &Route) -> Option<Finding> {
-        let acp = llm.acp().filter(|acp| !acp.is_simulated())?;
+    fn check_program(&self, llm: &LlmSpec, route: &Route) -> Option<Finding> {
+        let acp = llm.acp_agent().filter(|acp| !acp.is_simulated())?;
         let missing = resolve_external(&acp.program, &self.places).err()?;
-        unavailable(missing, route.key("acp").value())
+        unavailable_finding(missing, route.with_key("acp").into_value_location())
     }
 
     /// The program or script of a tool.
-    fn tool(&self, tool: &Tool, route: &Route) -> Option<Finding> {
+    fn check_tool(&self, tool: &ToolDefinition, route: &Route) -> Option<Finding> {
         match &tool.kind {
-            ToolKind::Script { script, .. } => self.script(script, route.key("script").value()),
-            ToolKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
+            ToolKind::Script { script, .. } => {
+                self.check_script(script, route.with_key("script").into_value_location())
+            }
+            ToolKind::Ensemble { ensemble, .. } => {
+                self.check_nested_ensemble(ensemble, route.with_key("ensemble").into_value_location())
+            }
             ToolKind::Mcp(McpServer::Command { command, .. }) => {
-                let at = route.key("mcp").key("command").value();
+                let at = route.with_key("mcp").with_key("command").into_value_location();
                 match command {
-                    CommandLine::Text(text) => self.script(text, at),
+                    CommandLine::Text(text) => self.check_script(text, at),
                     CommandLine::Words(words) => {
                         let resolved = resolve_words(words, &self.places);
-                        let started = resolved.and_then(|found| can_be_started(found, &self.places));
-                        unavailable(started.err()?, at)
+                        let started = resolved.and_then(|found| check_startable(found, &self.places));
+                        unavailable_finding(started.err()?, at)
                     }
                 }
             }
@@ -228,42 +240,42 @@ impl<'s> Folder<'s> {
     }
 }
 
-impl CheckContext for Folder<'_> {
-    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
-        self.configured.as_deref()
+impl CheckContext for EnsembleFolder<'_> {
+    fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]> {
+        self.configured_profiles.as_deref()
     }
 
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
-            return self.result_keys(named);
+            return self.find_result_keys(named);
         }
-        Some(ensemble_scripts::keys_of(&self.written(ensemble, agent)?))
+        Some(ensemble_scripts::collect_keys(&self.find_outputs(ensemble, agent)?))
     }
 
-    fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Type> {
+    fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<ValueType> {
         if let AgentKind::Ensemble { ensemble: named, .. } = &agent.kind {
-            return self.result_of(named);
+            return self.find_result_type(named);
         }
-        Some(ensemble_scripts::type_of(&self.written(ensemble, agent)?))
+        Some(ensemble_scripts::unify_types(&self.find_outputs(ensemble, agent)?))
     }
 
     fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
-        let written = self.written(ensemble, agent).unwrap_or_default();
+        let written = self.find_outputs(ensemble, agent).unwrap_or_default();
         ensemble_scripts::latched_keys(&written)
     }
 
-    fn script(&self, script: &str) -> Option<Arc<ScriptText>> {
-        let Resolved::Rhai(path) = self.resolved(script).ok()? else {
+    fn find_script(&self, script: &str) -> Option<Arc<ScriptText>> {
+        let ResolvedScript::Rhai(path) = self.resolve_script(script).ok()? else {
             return None;
         };
-        self.known(&path, |known| known.examined.names.clone())?
+        self.script_facts(&path, |known| known.analysis.names.clone())?
     }
 
-    fn inner(&self, named: &str) -> Option<Arc<Ensemble>> {
-        self.inner_ensemble(named)
+    fn find_nested_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
+        self.find_valid_ensemble(named)
     }
 
-    fn nobody_answers(&self) -> bool {
+    fn has_no_operator(&self) -> bool {
         self.is_ci
     }
 
@@ -272,31 +284,36 @@ impl CheckContext for Folder<'_> {
     }
 
     /// Scripts, ensembles and programs that agents and tools name and that are not there, or not usable.
-    fn files(&self, ensemble: &Ensemble) -> Vec<Finding> {
+    fn check_files(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let of_agent = |(at, agent): (usize, &Agent)| {
-            let route = Agent::route(at);
+            let route = Agent::route_at(at);
             match &agent.kind {
-                AgentKind::Script { script, .. } => self.script(script, route.key("script").value()),
-                AgentKind::Ensemble { ensemble, .. } => self.ensemble(ensemble, route.key("ensemble").value()),
-                AgentKind::Llm(llm) => self.program(llm, &route),
+                AgentKind::Script { script, .. } => {
+                    self.check_script(script, route.with_key("script").into_value_location())
+                }
+                AgentKind::Ensemble { ensemble, .. } => {
+                    self.check_nested_ensemble(ensemble, route.with_key("ensemble").into_value_location())
+                }
+                AgentKind::Llm(llm) => self.check_program(llm, &route),
                 AgentKind::Input(_) | AgentKind::Tool { .. } => None,
             }
         };
-        let of_tool = |(name, tool): &(Arc<str>, Tool)| self.tool(tool, &Tool::route(name));
+        let of_tool =
+            |(name, tool): &(Arc<str>, ToolDefinition)| self.check_tool(tool, &ToolDefinition::route_for(name));
         let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
         let named = agents.chain(ensemble.tools.iter().filter_map(of_tool));
-        let named = named.chain(self.missing_attachments(ensemble));
-        let named = named.chain(paths::missing(ensemble, &self.places.ensemble_dir));
-        let named = named.chain(self.unfit_inputs(ensemble));
-        let named = named.chain(self.syntax_errors(ensemble));
-        named.chain(self.scripts_in_place_of_others(ensemble)).collect()
+        let named = named.chain(self.check_attachments(ensemble));
+        let named = named.chain(paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir));
+        let named = named.chain(self.check_inner_inputs(ensemble));
+        let named = named.chain(self.check_syntax(ensemble));
+        named.chain(self.check_replacement_scripts(ensemble)).collect()
     }
 }
 
-fn unavailable(unavailable: Unavailable, at: At) -> Option<Finding> {
-    Some(Finding::warning(codes::NO_SCRIPT, at, unavailable.message).help(unavailable.help))
+fn unavailable_finding(unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
+    Some(Finding::new_warning(codes::NO_SCRIPT, at, unavailable.message).with_help(unavailable.help))
 }
 
-fn given(file: &Path) -> PathBuf {
+fn given_folder(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).to_owned()
 }

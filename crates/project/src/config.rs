@@ -5,26 +5,26 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_core::operator::visible;
-use ensemble_language::data::digest;
-use ensemble_language::ensemble::Profile;
+use ensemble_core::operator::escape_hidden;
+use ensemble_language::data::digest_text;
+use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::loader;
-use ensemble_language::profiles::Profiles;
+use ensemble_language::profiles::ModelProfiles;
 
 use crate::error::ProjectError;
-use crate::owner::is_private;
+use crate::owner::is_private_file;
 use crate::project::Project;
-use crate::trust::{LeftAlone, of_profile};
+use crate::trust::{IgnoredContent, list_profile_variables};
 
 /// A configuration file and the profiles in it.
 #[derive(Debug)]
-pub struct Config {
+pub struct ProfileConfig {
     /// The file, absolute.
     pub path: PathBuf,
     /// The profiles.
-    pub profiles: Vec<(Arc<str>, Profile)>,
+    pub profiles: Vec<(Arc<str>, ModelProfile)>,
     /// The names of the profiles that count only if the file is trusted, each with what it would do.
-    pub untrusted: Vec<(Arc<str>, Vec<String>)>,
+    pub untrusted_profiles: Vec<(Arc<str>, Vec<String>)>,
     /// The digest of the file.
     pub(crate) digest: String,
 }
@@ -34,24 +34,31 @@ pub struct Config {
 ///
 /// # Errors
 /// A configuration cannot be read, or has errors.
-pub fn config_profiles(folder: &Path, project: &Project) -> Result<Vec<Config>, ProjectError> {
+pub fn load_configs(folder: &Path, project: &Project) -> Result<Vec<ProfileConfig>, ProjectError> {
     let mut found = Vec::new();
-    let user = of_user(project)?;
-    if let Some(path) = of_project(folder, project) {
-        found.push(Config::read(&path, user.as_ref(), project)?.counted(project));
+    let user = load_user_config(project)?;
+    if let Some(path) = find_project_config(folder, project) {
+        found.push(ProfileConfig::load(&path, user.as_ref(), project)?.keep_trusted(project));
     }
     if let Some(user) = user {
-        let is_own = is_private(&user.path);
-        found.push(if is_own { user.whole() } else { user.counted(project) });
+        let is_own = is_private_file(&user.path);
+        found.push(if is_own {
+            user.trust_all()
+        } else {
+            user.keep_trusted(project)
+        });
     }
     Ok(found)
 }
 
 /// All profiles of the configurations, trusted or not, for checks that send nothing.
-pub(crate) fn written_profiles(folder: &Path, project: &Project) -> Result<Vec<(Arc<str>, Profile)>, ProjectError> {
-    let user = of_user(project)?;
-    let path = of_project(folder, project);
-    let of_project = path.map(|path| Config::read(&path, None, project)).transpose()?;
+pub(crate) fn load_all_profiles(
+    folder: &Path,
+    project: &Project,
+) -> Result<Vec<(Arc<str>, ModelProfile)>, ProjectError> {
+    let user = load_user_config(project)?;
+    let path = find_project_config(folder, project);
+    let of_project = path.map(|path| ProfileConfig::load(&path, None, project)).transpose()?;
     Ok(of_project
         .into_iter()
         .chain(user)
@@ -60,9 +67,9 @@ pub(crate) fn written_profiles(folder: &Path, project: &Project) -> Result<Vec<(
 }
 
 /// The configuration at that path, with what it would do.
-pub(crate) fn config_of(path: &Path, project: &Project) -> Result<Config, ProjectError> {
-    let user = of_user(project)?.filter(|user| user.path != path);
-    Config::read(path, user.as_ref(), project)
+pub(crate) fn load_config(path: &Path, project: &Project) -> Result<ProfileConfig, ProjectError> {
+    let user = load_user_config(project)?.filter(|user| user.path != path);
+    ProfileConfig::load(path, user.as_ref(), project)
 }
 
 /// The configurations that files in `folder` have.
@@ -75,42 +82,42 @@ pub struct ConfigFiles {
 }
 
 /// The paths of the configurations that files in `folder` have, absolute.
-pub fn config_files(folder: &Path, project: &Project) -> ConfigFiles {
+pub fn find_config_files(folder: &Path, project: &Project) -> ConfigFiles {
     ConfigFiles {
-        project: of_project(folder, project),
-        user: users(project).filter(|path| !project.trust.is_strange(path)),
+        project: find_project_config(folder, project),
+        user: find_user_config(project).filter(|path| !project.trust.is_foreign(path)),
     }
 }
 
-fn of_project(folder: &Path, project: &Project) -> Option<PathBuf> {
-    let of_user = users(project);
+fn find_project_config(folder: &Path, project: &Project) -> Option<PathBuf> {
+    let of_user = find_user_config(project);
     project
         .project_config(folder)
         .filter(|path| Some(path) != of_user.as_ref())
 }
 
-fn of_user(project: &Project) -> Result<Option<Config>, ProjectError> {
-    let path = users(project).filter(|path| !project.trust.is_strange(path));
-    path.map(|path| Config::read(&path, None, project)).transpose()
+fn load_user_config(project: &Project) -> Result<Option<ProfileConfig>, ProjectError> {
+    let path = find_user_config(project).filter(|path| !project.trust.is_foreign(path));
+    path.map(|path| ProfileConfig::load(&path, None, project)).transpose()
 }
 
 /// The user's own configuration, if there is one.
-pub(crate) fn users(project: &Project) -> Option<PathBuf> {
+pub(crate) fn find_user_config(project: &Project) -> Option<PathBuf> {
     let path = project.user_config.as_ref().filter(|path| path.is_file())?;
     Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
 }
 
-impl Config {
+impl ProfileConfig {
     /// Reads it. A profile that the user's configuration has too counts only with trust.
-    fn read(path: &Path, user: Option<&Self>, project: &Project) -> Result<Self, ProjectError> {
-        let source = project.read(&project.relative(path))?;
-        let profiles = loader::profiles(&source).map_err(ProjectError::Invalid)?;
+    fn load(path: &Path, user: Option<&Self>, project: &Project) -> Result<Self, ProjectError> {
+        let source = project.read_file(&project.relative_path(path))?;
+        let profiles = loader::load_profiles(&source).map_err(ProjectError::Invalid)?;
         let replaces = |name: &str| user.is_some_and(|user| user.profiles.iter().any(|(own, _)| &**own == name));
         let mut untrusted = Vec::new();
         for (name, profile) in &profiles {
-            let mut lines = of_profile(name, profile);
+            let mut lines = list_profile_variables(name, profile);
             if replaces(name) {
-                let name = visible(name);
+                let name = escape_hidden(name);
                 lines.push(format!(
                     "model profile `{name}` replaces the profile of that name in your own configuration"
                 ));
@@ -122,34 +129,39 @@ impl Config {
         Ok(Self {
             path: path.to_owned(),
             profiles,
-            untrusted,
-            digest: digest(source.text()),
+            untrusted_profiles: untrusted,
+            digest: digest_text(source.text()),
         })
     }
 
     /// All that the profiles would do.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        self.untrusted.iter().flat_map(|(_, lines)| lines.clone()).collect()
+    pub(crate) fn effect_lines(&self) -> Vec<String> {
+        self.untrusted_profiles
+            .iter()
+            .flat_map(|(_, lines)| lines.clone())
+            .collect()
     }
 
     /// All of it.
-    fn whole(self) -> Self {
+    fn trust_all(self) -> Self {
         Self {
-            untrusted: Vec::new(),
+            untrusted_profiles: Vec::new(),
             ..self
         }
     }
 
     /// As far as it is trusted.
-    fn counted(mut self, project: &Project) -> Self {
-        if self.untrusted.is_empty() || project.trust.allows(&self.path, &self.digest) {
-            return self.whole();
+    fn keep_trusted(mut self, project: &Project) -> Self {
+        if self.untrusted_profiles.is_empty() || project.trust.is_trusted(&self.path, &self.digest) {
+            return self.trust_all();
         }
-        project.trust.tell(&self.path, || LeftAlone::Parts {
-            path: project.relative(&self.path),
-            lines: self.lines(),
-        });
-        let untrusted = &self.untrusted;
+        project
+            .trust
+            .report_ignored(&self.path, || IgnoredContent::IgnoredParts {
+                path: project.relative_path(&self.path),
+                lines: self.effect_lines(),
+            });
+        let untrusted = &self.untrusted_profiles;
         self.profiles
             .retain(|(name, _)| untrusted.iter().all(|(untrusted, _)| untrusted != name));
         self
@@ -157,11 +169,11 @@ impl Config {
 
     /// Adds the profiles that count, and says which do not.
     #[must_use]
-    pub fn add_to(self, profiles: Profiles, project: &Project) -> Profiles {
-        let place = project.relative(&self.path).display().to_string();
-        let untrusted = self.untrusted.into_iter().map(|(name, _)| name);
+    pub fn add_to_profiles(self, profiles: ModelProfiles, project: &Project) -> ModelProfiles {
+        let place = project.relative_path(&self.path).display().to_string();
+        let untrusted = self.untrusted_profiles.into_iter().map(|(name, _)| name);
         profiles
-            .with_untrusted(&place, untrusted)
-            .with_place(place, self.profiles)
+            .with_untrusted_profiles(&place, untrusted)
+            .with_source(place, self.profiles)
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use ensemble_language::diagnostic::Diagnostic;
 
-use crate::owner::Stranger;
+use crate::owner::ForeignFile;
 
 /// An error of the files of a project.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum ProjectError {
     },
     /// A file or a folder belongs to somebody else.
     #[error("{} belongs to {}, not to you", .0.path.display(), .0.owner)]
-    Stranger(Stranger),
+    Stranger(ForeignFile),
 }
 
 impl ProjectError {
@@ -68,7 +68,7 @@ impl ProjectError {
 fn listed(diagnostics: &[Diagnostic]) -> String {
     let mut text = String::new();
     for (at, diagnostic) in diagnostics.iter().enumerate() {
-        let place = diagnostic.source.place(diagnostic.span.start);
+        let place = diagnostic.source.line_column(diagnostic.span.start);
         let separator = if at == 0 { "" } else { "\n" };
         let _ = write!(
             text,

@@ -23,7 +23,7 @@ pub mod review;
 pub mod trust;
 
 pub use error::ProjectError;
-pub use owner::Stranger;
-pub use prepare::Prepared;
+pub use owner::ForeignFile;
+pub use prepare::PreparedEnsemble;
 pub use project::Project;
-pub use trust::{LeftAlone, Trust};
+pub use trust::{IgnoredContent, Trust};

@@ -5,24 +5,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind};
-use ensemble_language::loader::load;
+use ensemble_language::loader::load_ensemble;
 
-use crate::check::Folder;
+use crate::check::EnsembleFolder;
 use crate::error::ProjectError;
-use crate::prepare::{Prepared, examine, folder_of, prepare};
+use crate::prepare::{PreparedEnsemble, check_loaded_ensemble, ensemble_folder, prepare_file};
 use crate::project::Project;
 
 /// An ensemble that is named, or the one that names the others.
 #[derive(Debug)]
-pub struct Named {
+pub struct NestedEnsemble {
     /// Its file, as it is shown.
     pub path: PathBuf,
     /// Its plan.
-    pub prepared: Prepared,
+    pub prepared: PreparedEnsemble,
     /// The agents that are ensembles, and the absolute files of these.
-    pub inside: Vec<(Arc<str>, PathBuf)>,
+    pub inner_files: Vec<(Arc<str>, PathBuf)>,
 }
 
 /// The ensemble, those that it names, and the warnings with the code `wanted`. Each file is there once; one that is missing
@@ -30,26 +30,26 @@ pub struct Named {
 ///
 /// # Errors
 /// One of the files cannot be read, or has errors; all errors of all files are told.
-pub fn nested(
+pub fn load_nested(
     path: &Path,
     project: &Project,
     in_ci: bool,
-    wanted: Code,
-) -> Result<(Named, Vec<Named>, Vec<Diagnostic>), ProjectError> {
+    wanted: FindingCode,
+) -> Result<(NestedEnsemble, Vec<NestedEnsemble>, Vec<Diagnostic>), ProjectError> {
     let mut files = vec![path.to_owned()];
-    let mut seen = vec![absolute(path, project)];
+    let mut seen = vec![absolute_path(path, project)];
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     let mut next = 0;
     while let Some(path) = files.get(next).cloned() {
         next += 1;
-        let loaded = load(&project.read(&path)?);
-        let mut folder = Folder::around(&path, project).in_ci(in_ci);
-        if let Some(fault) = folder.take_fault() {
+        let loaded = load_ensemble(&project.read_file(&path)?);
+        let mut folder = EnsembleFolder::for_file(&path, project).with_ci(in_ci);
+        if let Some(fault) = folder.take_config_error() {
             return Err(fault);
         }
-        for finding in examine(&loaded, &folder) {
+        for finding in check_loaded_ensemble(&loaded, &folder) {
             match finding.severity {
-                Severity::Error => errors.push(finding),
+                FindingSeverity::Error => errors.push(finding),
                 _ if finding.code == wanted => warnings.push(finding),
                 _ => {}
             }
@@ -57,9 +57,9 @@ pub fn nested(
         for inner in loaded
             .ensemble
             .iter()
-            .flat_map(|ensemble| inside(ensemble, &path, project))
+            .flat_map(|ensemble| list_nested_files(ensemble, &path, project))
         {
-            let own = absolute(&inner, project);
+            let own = absolute_path(&inner, project);
             if !seen.contains(&own) {
                 seen.push(own);
                 files.push(inner);
@@ -70,9 +70,13 @@ pub fn nested(
         return Err(ProjectError::Invalid(errors));
     }
     let named = |path: PathBuf| {
-        let prepared = prepare(&path, project)?;
-        let inside = agents_inside(prepared.plan.ensemble(), &path, project);
-        Ok(Named { path, prepared, inside })
+        let prepared = prepare_file(&path, project)?;
+        let inside = list_ensemble_agents(prepared.plan.ensemble(), &path, project);
+        Ok(NestedEnsemble {
+            path,
+            prepared,
+            inner_files: inside,
+        })
     };
     let inner = files.split_off(1).into_iter().map(named);
     let inner = inner.collect::<Result<_, ProjectError>>()?;
@@ -80,19 +84,22 @@ pub fn nested(
 }
 
 /// Returns the absolute path by which a nested ensemble is known.
-pub fn absolute(path: &Path, project: &Project) -> PathBuf {
+pub fn absolute_path(path: &Path, project: &Project) -> PathBuf {
     let absolute = project.folder.join(path);
-    folder_of(path, project).join(absolute.file_name().unwrap_or_default())
+    ensemble_folder(path, project).join(absolute.file_name().unwrap_or_default())
 }
 
 /// The agents that are ensembles, and the absolute files of these as far as they are there.
-fn agents_inside(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(Arc<str>, PathBuf)> {
-    let folder = folder_of(path, project);
+fn list_ensemble_agents(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(Arc<str>, PathBuf)> {
+    let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);
     let file = |agent: &Agent| match &agent.kind {
         AgentKind::Ensemble { ensemble, .. } => {
-            let found = project.ensemble_file_from(ensemble, &folder, &root).ok()?;
-            Some((agent.name.clone(), absolute(&project.relative(&found), project)))
+            let found = project.resolve_ensemble_file_from(ensemble, &folder, &root).ok()?;
+            Some((
+                agent.name.clone(),
+                absolute_path(&project.relative_path(&found), project),
+            ))
         }
         _ => None,
     };
@@ -100,8 +107,8 @@ fn agents_inside(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(Ar
 }
 
 /// The files of the ensembles that agents and tools name.
-fn inside(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<PathBuf> {
-    let folder = folder_of(path, project);
+fn list_nested_files(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<PathBuf> {
+    let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);
     let agents = ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Ensemble { ensemble, .. } => Some(ensemble),
@@ -113,9 +120,9 @@ fn inside(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<PathBuf> {
     });
     let found = agents
         .chain(tools)
-        .map(|named| project.ensemble_file_from(named, &folder, &root));
+        .map(|named| project.resolve_ensemble_file_from(named, &folder, &root));
     found
         .filter_map(Result::ok)
-        .map(|path| project.relative(&path))
+        .map(|path| project.relative_path(&path))
         .collect()
 }

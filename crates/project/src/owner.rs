@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The owner of a file who is neither the user nor the system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stranger {
+pub struct ForeignFile {
     /// The file or folder.
     pub path: PathBuf,
     /// The owner, as a name where the system has one, with the number.
@@ -18,34 +18,37 @@ pub struct Stranger {
 }
 
 /// The user of this process.
-fn user() -> u32 {
+fn current_user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
 /// Returns whether the user or the system owns it.
-fn is_own(metadata: &Metadata) -> bool {
-    metadata.uid() == user() || metadata.uid() == 0
+fn is_trusted_owner(metadata: &Metadata) -> bool {
+    metadata.uid() == current_user_id() || metadata.uid() == 0
 }
 
 /// The owner of the file or folder, if it is there and belongs to somebody else.
-pub(crate) fn stranger(path: &Path) -> Option<Stranger> {
-    let metadata = std::fs::metadata(path).ok().filter(|metadata| !is_own(metadata))?;
-    Some(Stranger {
+pub(crate) fn find_foreign_owner(path: &Path) -> Option<ForeignFile> {
+    let metadata = std::fs::metadata(path)
+        .ok()
+        .filter(|metadata| !is_trusted_owner(metadata))?;
+    Some(ForeignFile {
         path: path.to_owned(),
-        owner: name_of(metadata.uid()),
+        owner: user_name(metadata.uid()),
     })
 }
 
 /// Does the file belong to the user or the system, in a folder that does too, and can nobody else write to them?
-pub(crate) fn is_private(path: &Path) -> bool {
-    let is_private =
-        |path: &Path| std::fs::metadata(path).is_ok_and(|metadata| is_own(&metadata) && metadata.mode() & 0o002 == 0);
+pub(crate) fn is_private_file(path: &Path) -> bool {
+    let is_private = |path: &Path| {
+        std::fs::metadata(path).is_ok_and(|metadata| is_trusted_owner(&metadata) && metadata.mode() & 0o002 == 0)
+    };
     is_private(path) && path.parent().is_none_or(is_private)
 }
 
 /// The folder and those above it in which a search may look: up to the root of the repository, to `home`, to the border
 /// of the file system, or to a folder of somebody else.
-pub(crate) fn upward(folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+pub(crate) fn list_search_folders(folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     let mut here = folder;
     while let Some(parent) = here.parent() {
@@ -55,7 +58,7 @@ pub(crate) fn upward(folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
         let (Ok(below), Ok(above)) = (std::fs::metadata(here), std::fs::metadata(parent)) else {
             break;
         };
-        if below.dev() != above.dev() || !is_own(&above) {
+        if below.dev() != above.dev() || !is_trusted_owner(&above) {
             break;
         }
         folders.push(parent.to_owned());
@@ -64,7 +67,7 @@ pub(crate) fn upward(folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     folders
 }
 
-fn name_of(uid: u32) -> String {
+fn user_name(uid: u32) -> String {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = users.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -88,7 +91,7 @@ mod tests {
         let inner = root.join("home/repository/part/deep");
         std::fs::create_dir_all(&inner).expect("folders can be made");
         let home = root.join("home");
-        let last = |home: Option<&Path>| upward(&inner, home).pop().expect("the folder itself");
+        let last = |home: Option<&Path>| list_search_folders(&inner, home).pop().expect("the folder itself");
         assert_eq!(last(Some(&home)), home);
         assert_ne!(last(None), home);
         std::fs::create_dir(root.join("home/repository/.git")).expect("a folder");
@@ -96,7 +99,7 @@ mod tests {
         // A worktree and a submodule have a file in its place.
         std::fs::write(root.join("home/repository/part/.git"), "gitdir: x").expect("a file");
         assert_eq!(last(Some(&home)), root.join("home/repository/part"));
-        assert_eq!(upward(&inner, None)[0], inner);
+        assert_eq!(list_search_folders(&inner, None)[0], inner);
     }
 
     #[test]
@@ -111,7 +114,7 @@ mod tests {
         for (of_folder, of_file, expected) in [(0o755, 0o644, true), (0o755, 0o646, false), (0o777, 0o644, false)] {
             mode(root.path(), of_folder);
             mode(&file, of_file);
-            assert_eq!(is_private(&file), expected, "{of_folder:o} {of_file:o}");
+            assert_eq!(is_private_file(&file), expected, "{of_folder:o} {of_file:o}");
         }
     }
 }

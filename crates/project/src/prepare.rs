@@ -1,33 +1,33 @@
 //! From a file to a plan: read, load, check, compile; every problem in one go.
 //!
-//! Invariant: a `Prepared` has no error.
+//! Invariant: a `PreparedEnsemble` has no error.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::config_profiles;
+use crate::config::load_configs;
 use crate::error::ProjectError;
 use crate::project::Project;
 use ensemble_core::conversation::RunEnded;
 use ensemble_language::check::{self, CheckContext};
-use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
+use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
 use ensemble_language::ensemble::{Agent, Ensemble};
 use ensemble_language::loader::codes::{ALLOWANCE, CONDITION_FAILED};
-use ensemble_language::loader::{self, Fixes, Loaded};
+use ensemble_language::loader::{self, Fixes, LoadedEnsemble};
 use ensemble_language::plan::Plan;
-use ensemble_language::profiles::{Override, Profiles};
-use ensemble_language::source::{Route, Source, Span};
+use ensemble_language::profiles::{ModelOverride, ModelProfiles};
+use ensemble_language::source::{Route, SourceText, Span};
 
 /// How deep ensembles may contain ensembles.
 pub const DEEPEST: usize = 8;
 
 /// An ensemble that can be run.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedEnsemble {
     /// Its text.
-    pub source: Source,
+    pub source: SourceText,
     /// Its places.
-    pub loaded: Loaded,
+    pub loaded: LoadedEnsemble,
     /// Its plan.
     pub plan: Arc<Plan>,
     /// Its file, absolute; a text without a file has a path at which there is none.
@@ -41,41 +41,50 @@ pub struct Prepared {
 }
 
 /// Returns all findings about a text and about what it names. Conditions are parsed and not compiled, since nothing runs.
-pub fn examine(loaded: &Loaded, around: &dyn CheckContext) -> Vec<Diagnostic> {
+pub fn check_loaded_ensemble(loaded: &LoadedEnsemble, around: &dyn CheckContext) -> Vec<Diagnostic> {
     let ensemble = loaded.ensemble.as_ref();
-    let findings = ensemble.map(|ensemble| check::check_around(ensemble, around));
-    conclude(loaded, findings, around.fixes())
+    let findings = ensemble.map(|ensemble| check::check_with_context(ensemble, around));
+    build_diagnostics(loaded, findings, around.fixes())
 }
 
 /// The findings at their places: with those of the text itself, without what is allowed, and with secrets hidden.
-fn conclude(loaded: &Loaded, findings: Option<Vec<Finding>>, fixes: Fixes) -> Vec<Diagnostic> {
+fn build_diagnostics(loaded: &LoadedEnsemble, findings: Option<Vec<Finding>>, fixes: Fixes) -> Vec<Diagnostic> {
     let is_complete = findings.is_some();
-    let text = check::Text::look(loaded.source(), loaded.document.as_ref());
+    let text = check::TextSecrets::find_in(loaded.source(), loaded.document.as_ref());
     let mut findings = findings.unwrap_or_default();
     findings.extend(text.findings());
     let mut diagnostics = loaded.list_diagnostics(&findings, fixes);
     if let Some(document) = &loaded.document {
         diagnostics = check::apply_allowances(document, diagnostics, is_complete);
     }
-    text.conceal(&mut diagnostics);
+    text.redact(&mut diagnostics);
     diagnostics
 }
 
 /// Makes the ensemble in `path` ready to run.
-pub fn prepare(path: &Path, project: &Project) -> Result<Prepared, ProjectError> {
-    let source = project.read(path)?;
-    let folder = folder_of(path, project);
+pub fn prepare_file(path: &Path, project: &Project) -> Result<PreparedEnsemble, ProjectError> {
+    let source = project.read_file(path)?;
+    let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);
     let absolute = project.folder.join(path);
     prepare_text(source, absolute.canonicalize().unwrap_or(absolute), folder, root)
 }
 
 /// Makes a text ready to run as if it were that file, and stood in `folder`.
-pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBuf) -> Result<Prepared, ProjectError> {
-    let mut loaded = loader::load(&source);
+pub fn prepare_text(
+    source: SourceText,
+    file: PathBuf,
+    folder: PathBuf,
+    root: PathBuf,
+) -> Result<PreparedEnsemble, ProjectError> {
+    let mut loaded = loader::load_ensemble(&source);
     let ensemble = loaded.ensemble.take().map(Arc::new);
-    let mut findings = ensemble.as_deref().map(check::check);
-    let is_sound = |findings: &[Finding]| findings.iter().all(|finding| finding.severity != Severity::Error);
+    let mut findings = ensemble.as_deref().map(check::check_ensemble);
+    let is_sound = |findings: &[Finding]| {
+        findings
+            .iter()
+            .all(|finding| finding.severity != FindingSeverity::Error)
+    };
     let mut plan = None;
     if let (Some(ensemble), Some(found)) = (ensemble, &mut findings)
         && is_sound(found)
@@ -85,16 +94,16 @@ pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBu
             Err(errors) => found.extend(errors),
         }
     }
-    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = conclude(&loaded, findings, Fixes::Resolved)
+    let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = build_diagnostics(&loaded, findings, Fixes::Resolved)
         .into_iter()
-        .partition(|diagnostic| diagnostic.severity == Severity::Error);
+        .partition(|diagnostic| diagnostic.severity == FindingSeverity::Error);
     // A run does not look for profiles and files beforehand, so it cannot judge what allows their absence.
     let warnings = warnings
         .into_iter()
         .filter(|warning| warning.code != ALLOWANCE)
         .collect();
     match plan {
-        Some(plan) if errors.is_empty() => Ok(Prepared {
+        Some(plan) if errors.is_empty() => Ok(PreparedEnsemble {
             source,
             loaded,
             plan,
@@ -108,27 +117,27 @@ pub fn prepare_text(source: Source, file: PathBuf, folder: PathBuf, root: PathBu
 }
 
 /// The folder that the file stands in, absolute.
-pub fn folder_of(path: &Path, project: &Project) -> PathBuf {
+pub fn ensemble_folder(path: &Path, project: &Project) -> PathBuf {
     let absolute = project.folder.join(path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
     absolute.parent().unwrap_or(&project.folder).to_owned()
 }
 
 /// All profiles that an ensemble in `folder` can use, in the order in which they are sought.
-pub fn profiles(
+pub fn collect_profiles(
     ensemble: &Ensemble,
     folder: &Path,
-    overrides: Vec<Override>,
+    overrides: Vec<ModelOverride>,
     project: &Project,
-) -> Result<Profiles, ProjectError> {
-    let mut profiles = Profiles::new(overrides).with_place("the ensemble file", ensemble.model_profiles.clone());
-    for config in config_profiles(folder, project)? {
-        profiles = config.add_to(profiles, project);
+) -> Result<ModelProfiles, ProjectError> {
+    let mut profiles = ModelProfiles::new(overrides).with_source("the ensemble file", ensemble.model_profiles.clone());
+    for config in load_configs(folder, project)? {
+        profiles = config.add_to_profiles(profiles, project);
     }
     Ok(profiles)
 }
 
-impl Prepared {
+impl PreparedEnsemble {
     /// The same file with another plan, which is made from its ensemble.
     #[must_use]
     pub fn with_plan(&self, plan: Arc<Plan>) -> Self {
@@ -147,20 +156,23 @@ impl Prepared {
     pub fn condition_diagnostic(&self, ended: &RunEnded) -> Option<Diagnostic> {
         let failure = ended.condition.as_ref()?;
         let (what, route) = match &failure.result {
-            Some(key) => ("expression has no value", Route::root().key("result").key(key.clone())),
+            Some(key) => (
+                "expression has no value",
+                Route::root().with_key("result").with_key(key.clone()),
+            ),
             None => {
-                let at = self.plan.id(&failure.agent)?.index();
+                let at = self.plan.find_agent_id(&failure.agent)?.index();
                 let dependency = self.plan.ensemble().agents[at].dependencies.get(failure.position)?;
                 (
                     "condition has no answer",
-                    dependency.route(&Agent::route(at)).key("condition"),
+                    dependency.route_in(&Agent::route_at(at)).with_key("condition"),
                 )
             }
         };
         let message = format!("the {what}: {}", failure.message);
-        let mut finding = Finding::error(
+        let mut finding = Finding::new_error(
             CONDITION_FAILED,
-            route.text(Span::new(failure.start, failure.end)),
+            route.into_text_location(Span::new(failure.start, failure.end)),
             message,
         );
         if !failure.values.is_empty() {
@@ -171,6 +183,6 @@ impl Prepared {
                 .collect();
             finding.help = Some(format!("it read {}", values.join(", ")));
         }
-        loader::diagnostics(&self.source, self.loaded.document.as_ref(), &[finding]).pop()
+        loader::locate_findings(&self.source, self.loaded.document.as_ref(), &[finding]).pop()
     }
 }

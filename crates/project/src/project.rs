@@ -8,11 +8,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::error::ProjectError;
-use crate::owner::upward;
+use crate::owner::list_search_folders;
 use crate::trust::Trust;
-use ensemble_language::diagnostic::did_you_mean;
+use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::loader::MAX_BYTES;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 
 /// The folder from which a caller sees a project, and the user's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,26 +28,26 @@ pub struct Project {
 }
 
 impl Project {
-    /// As seen from `folder`, without a configuration of the user. No file is trusted: see [`Self::trusting`].
-    pub fn at(folder: impl Into<PathBuf>) -> Self {
+    /// As seen from `folder`, without a configuration of the user. No file is trusted: see [`Self::with_trust`].
+    pub fn from_folder(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
             user_config: None,
             home: None,
-            trust: Trust::nothing(),
+            trust: Trust::trust_nothing(),
         }
     }
 
     /// With this trust in the files of the project.
     #[must_use]
-    pub fn trusting(self, trust: Trust) -> Self {
+    pub fn with_trust(self, trust: Trust) -> Self {
         Self { trust, ..self }
     }
 
     /// As the process sees it: from its folder, with the configuration that its environment names
     /// (`$XDG_CONFIG_HOME/ensemble/config.yaml`, else `~/.config/ensemble/config.yaml`), and with what the user has trusted
     /// (`trust.json` beside it).
-    pub fn of_process() -> Self {
+    pub fn from_process() -> Self {
         let home = std::env::var_os("HOME")
             .filter(|home| !home.is_empty())
             .map(PathBuf::from);
@@ -60,17 +60,19 @@ impl Project {
             folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
             user_config: config.as_ref().map(|config| config.join("config.yaml")),
             home: home.map(|home| home.canonicalize().unwrap_or(home)),
-            trust: config.map_or_else(Trust::nothing, |config| Trust::kept_in(config.join("trust.json"))),
+            trust: config.map_or_else(Trust::trust_nothing, |config| {
+                Trust::load_from(config.join("trust.json"))
+            }),
         }
     }
 
     /// The file of an ensemble that was given as a file or by name.
-    pub fn ensemble_file(&self, given: &str) -> Result<PathBuf, ProjectError> {
-        self.ensemble_file_from(given, &self.folder, &self.project_root(&self.folder))
+    pub fn resolve_ensemble_file(&self, given: &str) -> Result<PathBuf, ProjectError> {
+        self.resolve_ensemble_file_from(given, &self.folder, &self.project_root(&self.folder))
     }
 
     /// Likewise, as seen from a folder of a project.
-    pub fn ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, ProjectError> {
+    pub fn resolve_ensemble_file_from(&self, given: &str, folder: &Path, root: &Path) -> Result<PathBuf, ProjectError> {
         let direct = folder.join(given);
         if direct.is_file() {
             return Ok(if folder == self.folder {
@@ -86,7 +88,7 @@ impl Project {
         let places: Vec<PathBuf> = if is_path {
             vec![root.join(given)]
         } else {
-            let folders = folders_of_names(folder, root);
+            let folders = name_search_folders(folder, root);
             let names = [format!("{given}.yaml"), format!("{given}.yml")];
             folders
                 .iter()
@@ -94,12 +96,12 @@ impl Project {
                 .collect()
         };
         if let Some(found) = places.iter().find(|place| place.is_file()) {
-            return Ok(self.relative(found));
+            return Ok(self.relative_path(found));
         }
-        let nearby = files_beside(std::iter::once(&direct).chain(&places));
+        let nearby = list_ensemble_names(std::iter::once(&direct).chain(&places));
         let mut looked: Vec<String> = Vec::new();
         for place in std::iter::once(&direct).chain(&places) {
-            let place = self.relative(place).display().to_string();
+            let place = self.relative_path(place).display().to_string();
             if !looked.contains(&place) {
                 looked.push(place);
             }
@@ -107,16 +109,16 @@ impl Project {
         Err(ProjectError::NotFound {
             given: given.to_owned(),
             is_path,
-            similar: did_you_mean(given, nearby.iter().map(String::as_str)).map(str::to_owned),
+            similar: find_similar_word(given, nearby.iter().map(String::as_str)).map(str::to_owned),
             looked,
         })
     }
 
     /// The files that can be named without a path and an ending, each with its name, sorted by name. Not all of them need
     /// be ensembles.
-    pub fn named_files(&self) -> Vec<(String, PathBuf)> {
+    pub fn list_named_files(&self) -> Vec<(String, PathBuf)> {
         let mut found: Vec<(String, PathBuf)> = Vec::new();
-        for folder in folders_of_names(&self.folder, &self.project_root(&self.folder)) {
+        for folder in name_search_folders(&self.folder, &self.project_root(&self.folder)) {
             let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
             let mut files: Vec<PathBuf> = entries
                 .map(|entry| entry.path())
@@ -132,7 +134,7 @@ impl Project {
                     .to_owned();
                 let is_known = found.iter().any(|(known, _)| *known == name);
                 if is_yaml(&path) && !name.is_empty() && !is_known {
-                    found.push((name, self.relative(&path)));
+                    found.push((name, self.relative_path(&path)));
                 }
             }
         }
@@ -144,7 +146,7 @@ impl Project {
     ///
     /// # Errors
     /// As [`read_source`].
-    pub fn read(&self, path: &Path) -> Result<Source, ProjectError> {
+    pub fn read_file(&self, path: &Path) -> Result<SourceText, ProjectError> {
         let renamed = |error| match error {
             ProjectError::Unreadable { reason, .. } => ProjectError::Unreadable {
                 path: path.to_owned(),
@@ -153,11 +155,11 @@ impl Project {
             other => other,
         };
         let source = read_source(&self.folder.join(path)).map_err(renamed)?;
-        Ok(Source::new(path.display().to_string(), source.text().clone()))
+        Ok(SourceText::new(path.display().to_string(), source.text().clone()))
     }
 
     /// Does the file stand inside the folder, wherever links lead? A file that is gone stood where its folder is.
-    pub fn holds(&self, file: &Path) -> bool {
+    pub fn contains_file(&self, file: &Path) -> bool {
         let file = self.folder.join(file);
         let gone = || file.parent().unwrap_or(&file).canonicalize();
         let is_below = |file: PathBuf| self.folder.canonicalize().map(|folder| file.starts_with(folder));
@@ -168,7 +170,7 @@ impl Project {
     }
 
     /// The path as a person in this folder would write it.
-    pub fn relative(&self, path: &Path) -> PathBuf {
+    pub fn relative_path(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.folder)
             .map_or_else(|_| path.to_owned(), Path::to_owned)
     }
@@ -177,9 +179,9 @@ impl Project {
     pub fn project_root(&self, folder: &Path) -> PathBuf {
         let is_root = |folder: &PathBuf| {
             let own = folder.join(".ensemble");
-            own.is_dir() && !self.trust.is_strange(&own)
+            own.is_dir() && !self.trust.is_foreign(&own)
         };
-        let found = self.upward(folder).into_iter().find(is_root);
+        let found = self.project_ancestors(folder).into_iter().find(is_root);
         found.unwrap_or_else(|| self.folder.clone())
     }
 
@@ -187,23 +189,23 @@ impl Project {
     pub fn project_config(&self, folder: &Path) -> Option<PathBuf> {
         let is_usable = |place: &PathBuf| {
             let folder = place.parent().unwrap_or(place);
-            place.is_file() && !self.trust.is_strange(folder) && !self.trust.is_strange(place)
+            place.is_file() && !self.trust.is_foreign(folder) && !self.trust.is_foreign(place)
         };
-        let folders = self.upward(folder).into_iter();
+        let folders = self.project_ancestors(folder).into_iter();
         let mut places = folders.map(|folder| folder.join(".ensemble").join("config.yaml"));
         places.find(is_usable)
     }
 
     /// The folder and those above it that belong to the project, or may; the nearest first.
-    pub fn upward(&self, folder: &Path) -> Vec<PathBuf> {
+    pub fn project_ancestors(&self, folder: &Path) -> Vec<PathBuf> {
         let absolute = self.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
-        upward(&absolute, self.home.as_deref())
+        list_search_folders(&absolute, self.home.as_deref())
     }
 }
 
 /// The folders in which an ensemble is looked for by name, in this order.
-fn folders_of_names(folder: &Path, root: &Path) -> [PathBuf; 4] {
+fn name_search_folders(folder: &Path, root: &Path) -> [PathBuf; 4] {
     [
         folder.to_owned(),
         folder.join("ensembles"),
@@ -217,7 +219,7 @@ fn is_yaml(path: &Path) -> bool {
 }
 
 /// Lists the names of ensembles in these folders: their files, and their names.
-fn files_beside<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
+fn list_ensemble_names<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
     let mut names = Vec::new();
     for folder in places.filter_map(|place| place.parent()) {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -231,14 +233,14 @@ fn files_beside<'p>(places: impl Iterator<Item = &'p PathBuf>) -> Vec<String> {
 }
 
 /// Reads a text file that a person wrote: not larger than any such file is, and in UTF-8.
-pub fn read_source(path: &Path) -> Result<Source, ProjectError> {
+pub fn read_source(path: &Path) -> Result<SourceText, ProjectError> {
     let unreadable = |reason: String| ProjectError::Unreadable {
         path: path.to_owned(),
         reason,
     };
     let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
     let text = read_text(file).map_err(|error| unreadable(error.to_string()))?;
-    Ok(Source::new(path.display().to_string(), text))
+    Ok(SourceText::new(path.display().to_string(), text))
 }
 
 /// Reads a text from a stream, such as standard input, as [`read_source`] reads a file.

@@ -4,20 +4,20 @@
 
 use std::path::{Path, PathBuf};
 
-use ensemble_language::data::digest;
+use ensemble_language::data::digest_text;
 use ensemble_language::loader::codes::UNANSWERED;
-use ensemble_language::profiles::Override;
+use ensemble_language::profiles::ModelOverride;
 
-use crate::config::{config_of, users};
+use crate::config::{find_user_config, load_config};
 use crate::error::ProjectError;
-use crate::nested::nested;
-use crate::prepare::Prepared;
+use crate::nested::load_nested;
+use crate::prepare::PreparedEnsemble;
 use crate::project::Project;
-use crate::trust::of_ensemble;
+use crate::trust::list_ensemble_variables;
 
 /// A file, and what it would do with keys and values of the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Review {
+pub struct TrustReview {
     /// The file, absolute and without links.
     pub path: PathBuf,
     /// A line for each thing. None: the file needs no trust.
@@ -28,12 +28,12 @@ pub struct Review {
     pub is_trusted: bool,
 }
 
-impl Review {
+impl TrustReview {
     /// The digest of an ensemble is that of its lines: to edit a prompt changes nothing.
-    fn of_lines(path: PathBuf, lines: Vec<String>, project: &Project) -> Self {
-        let digest = digest(&lines.join("\n"));
+    fn from_lines(path: PathBuf, lines: Vec<String>, project: &Project) -> Self {
+        let digest = digest_text(&lines.join("\n"));
         Self {
-            is_trusted: project.trust.allows(&path, &digest),
+            is_trusted: project.trust.is_trusted(&path, &digest),
             path,
             lines,
             digest,
@@ -46,36 +46,36 @@ impl Review {
 ///
 /// # Errors
 /// A file cannot be read, has errors, or belongs to somebody else.
-pub fn review(path: &Path, project: &Project) -> Result<Vec<Review>, ProjectError> {
+pub fn review_files(path: &Path, project: &Project) -> Result<Vec<TrustReview>, ProjectError> {
     let absolute = project.folder.join(path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
-    refuse_strangers(&[&absolute], project)?;
+    refuse_foreign_files(&[&absolute], project)?;
     let mut reviews = Vec::new();
-    if is_config(&absolute, project) {
-        let config = config_of(&absolute, project)?;
-        reviews.push(Review {
-            is_trusted: project.trust.allows(&absolute, &config.digest),
+    if is_config_file(&absolute, project) {
+        let config = load_config(&absolute, project)?;
+        reviews.push(TrustReview {
+            is_trusted: project.trust.is_trusted(&absolute, &config.digest),
             path: absolute,
-            lines: config.lines(),
+            lines: config.effect_lines(),
             digest: config.digest,
         });
     } else {
-        let (outer, inner, _) = nested(path, project, false, UNANSWERED)?;
+        let (outer, inner, _) = load_nested(path, project, false, UNANSWERED)?;
         for named in std::iter::once(&outer).chain(&inner) {
-            reviews.push(of_prepared(&named.prepared, project));
+            reviews.push(review_ensemble(&named.prepared, project));
         }
     }
     reviews.retain(|review| !review.lines.is_empty());
     Ok(reviews)
 }
 
-fn is_config(path: &Path, project: &Project) -> bool {
-    path.ends_with(".ensemble/config.yaml") || users(project).as_deref() == Some(path)
+fn is_config_file(path: &Path, project: &Project) -> bool {
+    path.ends_with(".ensemble/config.yaml") || find_user_config(project).as_deref() == Some(path)
 }
 
-fn of_prepared(prepared: &Prepared, project: &Project) -> Review {
-    let lines = of_ensemble(prepared.plan.ensemble(), &[], &prepared.root);
-    Review::of_lines(prepared.file.clone(), lines, project)
+fn review_ensemble(prepared: &PreparedEnsemble, project: &Project) -> TrustReview {
+    let lines = list_ensemble_variables(prepared.plan.ensemble(), &[], &prepared.root);
+    TrustReview::from_lines(prepared.file.clone(), lines, project)
 }
 
 /// Refuses an ensemble of somebody else, and one that would use keys or values of the environment without trust. What an
@@ -83,25 +83,29 @@ fn of_prepared(prepared: &Prepared, project: &Project) -> Review {
 ///
 /// # Errors
 /// The ensemble must not run.
-pub fn check_trust(prepared: &Prepared, overrides: &[Override], project: &Project) -> Result<(), ProjectError> {
+pub fn check_trust(
+    prepared: &PreparedEnsemble,
+    overrides: &[ModelOverride],
+    project: &Project,
+) -> Result<(), ProjectError> {
     let runs = prepared.root.join(".ensemble");
     let folder = prepared.file.parent().unwrap_or(&prepared.folder);
-    refuse_strangers(&[&prepared.file, folder, &runs], project)?;
-    if of_prepared(prepared, project).is_trusted {
+    refuse_foreign_files(&[&prepared.file, folder, &runs], project)?;
+    if review_ensemble(prepared, project).is_trusted {
         return Ok(());
     }
-    let lines = of_ensemble(prepared.plan.ensemble(), overrides, &prepared.root);
+    let lines = list_ensemble_variables(prepared.plan.ensemble(), overrides, &prepared.root);
     if lines.is_empty() {
         return Ok(());
     }
     Err(ProjectError::Untrusted {
-        path: project.relative(&prepared.file),
+        path: project.relative_path(&prepared.file),
         lines,
     })
 }
 
-fn refuse_strangers(paths: &[&Path], project: &Project) -> Result<(), ProjectError> {
-    match paths.iter().find_map(|path| project.trust.stranger(path)) {
+fn refuse_foreign_files(paths: &[&Path], project: &Project) -> Result<(), ProjectError> {
+    match paths.iter().find_map(|path| project.trust.find_foreign_owner(path)) {
         Some(stranger) => Err(ProjectError::Stranger(stranger)),
         None => Ok(()),
     }

@@ -13,15 +13,17 @@ use ensemble_core::records::LineError;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Durability, LogEnd, ReadError, RunId, RunStore, StoreError, StoredRun};
 use ensemble_history::RunState;
-use ensemble_runs::batch::{Engine, GivenToRun};
-use ensemble_runs::{Ready, RunError};
+use ensemble_runs::batch::{EngineRunOptions, RunEngine};
+use ensemble_runs::{ReadyRun, RunError};
 use futures_util::stream::{self, StreamExt};
 use reqwest::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::protocol::{Answer, Brief, DAYS, INDEX, InnerLines, RUNS, Records, StartRun, records};
+use crate::protocol::{
+    DAYS, INDEX, InnerRunLines, QuestionAnswer, RUNS, RecordsReply, RunBrief, RunStartRequest, parse_records,
+};
 
 /// How long the engine may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,7 +39,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)
 
 /// A durable execution engine, by the address of its ingress. Clones share whether it was reached.
 #[derive(Debug, Clone)]
-pub struct Remote {
+pub struct EngineClient {
     url: String,
     http: reqwest::Client,
     /// It has answered: from then on it is waited for if it does not.
@@ -46,7 +48,7 @@ pub struct Remote {
 
 /// An error of the durable execution engine.
 #[derive(Debug, thiserror::Error)]
-pub enum RemoteError {
+pub enum EngineClientError {
     /// The address is none, or there is no HTTP client.
     #[error("`{url}` is no address of an engine: {reason}")]
     Address {
@@ -68,7 +70,7 @@ pub enum RemoteError {
     NoWorkers(String),
     /// The engine refuses.
     #[error("{url} refuses: {status}: {message}")]
-    Refused {
+    RequestRefused {
         /// The address.
         url: String,
         /// The status.
@@ -102,7 +104,7 @@ pub enum RemoteError {
     },
     /// The copy of a run went on by itself.
     #[error("run {0} is here already, and it went on here")]
-    WentOnElsewhere(RunId),
+    CopyDiverged(RunId),
     /// The records cannot be kept.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -114,24 +116,24 @@ pub enum RemoteError {
     Commit(#[from] CommitError),
 }
 
-impl RemoteError {
+impl EngineClientError {
     /// Returns whether the error can pass when a lost node of the engine is replaced.
-    fn may_pass(&self) -> bool {
+    fn is_temporary(&self) -> bool {
         match self {
             // A node that has just started knows no workers yet.
             Self::Unreachable { .. } | Self::NoWorkers(_) => true,
-            Self::Refused { status, .. } => matches!(status, 502..=504),
+            Self::RequestRefused { status, .. } => matches!(status, 502..=504),
             _ => false,
         }
     }
 
     /// Returns the advice for the error.
-    pub fn advice(&self) -> Option<String> {
+    pub fn advice_text(&self) -> Option<String> {
         match self {
             Self::NoWorkers(_) => {
                 Some("start a worker with `ensemble-restate serve`, and register it: see docs/scale.md".to_owned())
             }
-            Self::WentOnElsewhere(id) => Some(format!("to replace it, delete it first: ensemble runs rm {id}")),
+            Self::CopyDiverged(id) => Some(format!("to replace it, delete it first: ensemble runs rm {id}")),
             Self::Unreachable { .. } => {
                 Some("the address is that of the engine's ingress, such as http://127.0.0.1:8080".to_owned())
             }
@@ -140,13 +142,13 @@ impl RemoteError {
     }
 }
 
-impl Remote {
+impl EngineClient {
     /// The engine at this address.
     ///
     /// # Errors
     /// The text is no address, or there is no HTTP client.
-    pub fn at(url: &str) -> Result<Self, RemoteError> {
-        let wrong = |reason: String| RemoteError::Address {
+    pub fn from_url(url: &str) -> Result<Self, EngineClientError> {
+        let wrong = |reason: String| EngineClientError::Address {
             url: url.to_owned(),
             reason,
         };
@@ -154,7 +156,7 @@ impl Remote {
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(wrong("it begins with http:// or https://".to_owned()));
         }
-        let http = ensemble_models::http_client().map_err(wrong)?;
+        let http = ensemble_models::build_http_client().map_err(wrong)?;
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
             http,
@@ -164,7 +166,7 @@ impl Remote {
 
     /// Waits for the engine from the first request on, as if it had answered before.
     #[must_use]
-    pub fn patient(self) -> Self {
+    pub fn with_patience(self) -> Self {
         self.was_reached.store(true, Ordering::Relaxed);
         self
     }
@@ -178,9 +180,9 @@ impl Remote {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn start(&self, start: &StartRun) -> Result<(), RemoteError> {
+    pub async fn start_run(&self, start: &RunStartRequest) -> Result<(), EngineClientError> {
         let _sent: Value = self
-            .call(&format!("{RUNS}/{}/run/send", start.started.run_id), start)
+            .call_handler(&format!("{RUNS}/{}/run/send", start.started.run_id), start)
             .await?;
         Ok(())
     }
@@ -189,26 +191,26 @@ impl Remote {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn records(&self, id: &str, from: u64) -> Result<Records, RemoteError> {
+    pub async fn fetch_records(&self, id: &str, from: u64) -> Result<RecordsReply, EngineClientError> {
         // A run inside a run has its place in its id.
         let id = id.replace('/', "%2F");
-        self.call(&format!("{RUNS}/{id}/records"), &from).await
+        self.call_handler(&format!("{RUNS}/{id}/records"), &from).await
     }
 
     /// Answers a question.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn answer(&self, id: &str, answer: &Answer) -> Result<(), RemoteError> {
-        self.call(&format!("{RUNS}/{id}/answer"), answer).await
+    pub async fn send_answer(&self, id: &str, answer: &QuestionAnswer) -> Result<(), EngineClientError> {
+        self.call_handler(&format!("{RUNS}/{id}/answer"), answer).await
     }
 
     /// Cancels a run.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn cancel(&self, id: &str, by: &str) -> Result<(), RemoteError> {
-        self.call(&format!("{RUNS}/{id}/cancel"), &by).await
+    pub async fn cancel_run(&self, id: &str, by: &str) -> Result<(), EngineClientError> {
+        self.call_handler(&format!("{RUNS}/{id}/cancel"), &by).await
     }
 
     /// Lets a run go on that was cancelled or timed out. It does so a few seconds after it was cut short, when the workers have stopped
@@ -216,16 +218,16 @@ impl Remote {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses, as it does if the run has waited for this for too long.
-    pub async fn resume(&self, id: &str, at: DateTime<Utc>) -> Result<(), RemoteError> {
-        let resumed = self.call(&format!("{RUNS}/{id}/resume"), &at).await;
+    pub async fn request_resume(&self, id: &str, at: DateTime<Utc>) -> Result<(), EngineClientError> {
+        let resumed = self.call_handler(&format!("{RUNS}/{id}/resume"), &at).await;
         resumed.map_err(|error| match error {
-            RemoteError::Refused { status: 404, .. } => self.no_run(id),
+            EngineClientError::RequestRefused { status: 404, .. } => self.no_run_error(id),
             error => error,
         })
     }
 
-    fn no_run(&self, id: &str) -> RemoteError {
-        RemoteError::NoRun {
+    fn no_run_error(&self, id: &str) -> EngineClientError {
+        EngineClientError::NoRun {
             id: id.to_owned(),
             url: self.url.clone(),
         }
@@ -233,16 +235,16 @@ impl Remote {
 
     /// Lets a run go on that was cut short after so many records, and waits until it does. One that goes on already, or waits for an
     /// answer, is left as it is.
-    async fn go_on_after(&self, id: &RunId, known: u64, at: DateTime<Utc>) -> Result<(), RemoteError> {
-        let brief = self.brief(id.as_str()).await?;
-        let brief = brief.ok_or_else(|| self.no_run(id.as_str()))?;
-        if !brief.is_over() {
+    async fn resume_after(&self, id: &RunId, known: u64, at: DateTime<Utc>) -> Result<(), EngineClientError> {
+        let brief = self.fetch_brief(id.as_str()).await?;
+        let brief = brief.ok_or_else(|| self.no_run_error(id.as_str()))?;
+        if !brief.has_ended() {
             return Ok(());
         }
-        if self.records(id.as_str(), known).await?.lines.is_empty() {
-            self.resume(id.as_str(), at).await?;
+        if self.fetch_records(id.as_str(), known).await?.lines.is_empty() {
+            self.request_resume(id.as_str(), at).await?;
         }
-        while self.records(id.as_str(), known).await?.lines.is_empty() {
+        while self.fetch_records(id.as_str(), known).await?.lines.is_empty() {
             tokio::time::sleep(LOOKED_AT_EVERY / 4).await;
         }
         Ok(())
@@ -252,7 +254,7 @@ impl Remote {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn ended(&self, id: &str) -> Result<(), RemoteError> {
+    pub async fn wait_until_ended(&self, id: &str) -> Result<(), EngineClientError> {
         loop {
             let attached = self
                 .http
@@ -262,7 +264,7 @@ impl Remote {
             if attached.is_ok_and(|attached| attached.status().is_success()) {
                 return Ok(());
             }
-            let brief = self.brief(id).await?;
+            let brief = self.fetch_brief(id).await?;
             if brief.is_some_and(|brief| brief.state != RunState::Running) {
                 return Ok(());
             }
@@ -273,26 +275,26 @@ impl Remote {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn is_over(&self, id: &str) -> Result<bool, RemoteError> {
-        Ok(self.brief(id).await?.is_some_and(|brief| brief.is_over()))
+    pub async fn has_run_ended(&self, id: &str) -> Result<bool, EngineClientError> {
+        Ok(self.fetch_brief(id).await?.is_some_and(|brief| brief.has_ended()))
     }
 
-    async fn brief(&self, id: &str) -> Result<Option<Brief>, RemoteError> {
+    async fn fetch_brief(&self, id: &str) -> Result<Option<RunBrief>, EngineClientError> {
         // A run inside a run has its place in its id.
         let id = id.replace('/', "%2F");
-        self.call(&format!("{RUNS}/{id}/brief"), &()).await
+        self.call_handler(&format!("{RUNS}/{id}/brief"), &()).await
     }
 
     /// The ids of the latest runs, the latest last, at most `limit`.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn ids(&self, limit: usize) -> Result<Vec<RunId>, RemoteError> {
-        let mut days: Vec<String> = self.call(&format!("{INDEX}/{DAYS}/ids"), &()).await?;
+    pub async fn list_run_ids(&self, limit: usize) -> Result<Vec<RunId>, EngineClientError> {
+        let mut days: Vec<String> = self.call_handler(&format!("{INDEX}/{DAYS}/ids"), &()).await?;
         days.sort_unstable();
         let mut found = Vec::new();
         for day in days.iter().rev() {
-            let ids: Vec<String> = self.call(&format!("{INDEX}/{day}/ids"), &()).await?;
+            let ids: Vec<String> = self.call_handler(&format!("{INDEX}/{day}/ids"), &()).await?;
             found.extend(ids.into_iter().map(RunId::new));
             if found.len() >= limit {
                 break;
@@ -306,10 +308,10 @@ impl Remote {
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
-    pub async fn list(&self, limit: usize) -> Result<Vec<(RunId, Brief)>, RemoteError> {
-        let briefs = stream::iter(self.ids(limit).await?).map(|id| async move {
-            let brief = self.brief(id.as_str()).await?;
-            Ok::<_, RemoteError>(brief.map(|brief| (id, brief)))
+    pub async fn list_runs(&self, limit: usize) -> Result<Vec<(RunId, RunBrief)>, EngineClientError> {
+        let briefs = stream::iter(self.list_run_ids(limit).await?).map(|id| async move {
+            let brief = self.fetch_brief(id.as_str()).await?;
+            Ok::<_, EngineClientError>(brief.map(|brief| (id, brief)))
         });
         let briefs: Vec<_> = briefs.buffered(SIDE_BY_SIDE).collect().await;
         briefs.into_iter().filter_map(Result::transpose).collect()
@@ -319,16 +321,16 @@ impl Remote {
     ///
     /// # Errors
     /// There is no such run, or several.
-    pub async fn find(&self, given: Option<&str>) -> Result<RunId, RemoteError> {
-        let mut ids = self.ids(10_000).await?;
+    pub async fn resolve_run_id(&self, given: Option<&str>) -> Result<RunId, EngineClientError> {
+        let mut ids = self.list_run_ids(10_000).await?;
         let Some(given) = given else {
-            return ids.pop().ok_or_else(|| self.no_run("the latest"));
+            return ids.pop().ok_or_else(|| self.no_run_error("the latest"));
         };
-        let found: Vec<&RunId> = ids.iter().filter(|id| id.begins_with(given)).collect();
+        let found: Vec<&RunId> = ids.iter().filter(|id| id.matches_prefix(given)).collect();
         match found.as_slice() {
-            [] => Err(self.no_run(given)),
+            [] => Err(self.no_run_error(given)),
             [one] => Ok((*one).clone()),
-            several => Err(RemoteError::Ambiguous {
+            several => Err(EngineClientError::Ambiguous {
                 id: given.to_owned(),
                 candidates: several.iter().map(ToString::to_string).collect(),
             }),
@@ -339,18 +341,18 @@ impl Remote {
     ///
     /// # Errors
     /// The run cannot be read, or the store has it or cannot be written.
-    pub async fn fetch(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, RemoteError> {
-        let sent = self.records(id.as_str(), 0).await?;
+    pub async fn copy_run(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
+        let sent = self.fetch_records(id.as_str(), 0).await?;
         let Some(start) = &sent.start else {
-            return Err(self.no_run(id.as_str()));
+            return Err(self.no_run_error(id.as_str()));
         };
         // Before anything is written.
-        let records = self.decoded(&sent.lines)?;
-        let run = store.create(id, &start.ensemble).await?;
-        let lease = run.lease().await?;
-        self.write(&*run, &records).await?;
+        let records = self.decode_records(&sent.lines)?;
+        let run = store.create_run(id, &start.ensemble).await?;
+        let lease = run.acquire_lease().await?;
+        self.write_records(&*run, &records).await?;
         for inner in &sent.inside {
-            self.write_inside(&*run, inner).await?;
+            self.write_inner_runs(&*run, inner).await?;
         }
         drop(lease);
         Ok(run)
@@ -359,53 +361,53 @@ impl Remote {
     /// Copies a run as it is now into a store that may have a copy of it, which is replaced.
     ///
     /// # Errors
-    /// As for [`Self::fetch`], and [`RemoteError::WentOnElsewhere`] if the copy is no beginning of what the engine has.
-    pub async fn update(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, RemoteError> {
-        match self.fetch(id, store).await {
-            Err(RemoteError::Store(StoreError::Exists(_))) => {}
+    /// As for [`Self::copy_run`], and [`EngineClientError::CopyDiverged`] if the copy is no beginning of what the engine has.
+    pub async fn update_copy(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
+        match self.copy_run(id, store).await {
+            Err(EngineClientError::Store(StoreError::Exists(_))) => {}
             fetched => return fetched,
         }
-        let sent = self.records(id.as_str(), 0).await?;
-        let theirs = self.decoded(&sent.lines)?;
-        let before = store.find(id.as_str()).await?;
-        let lease = before.lease().await?;
-        if !theirs.starts_with(&before.read_all().await?.records) {
-            return Err(RemoteError::WentOnElsewhere(id.clone()));
+        let sent = self.fetch_records(id.as_str(), 0).await?;
+        let theirs = self.decode_records(&sent.lines)?;
+        let before = store.find_run(id.as_str()).await?;
+        let lease = before.acquire_lease().await?;
+        if !theirs.starts_with(&before.read_journal().await?.records) {
+            return Err(EngineClientError::CopyDiverged(id.clone()));
         }
-        before.remove().await?;
+        before.remove_run().await?;
         drop(lease);
-        self.fetch(id, store).await
+        self.copy_run(id, store).await
     }
 
-    fn write_inside<'a>(
+    fn write_inner_runs<'a>(
         &'a self,
         run: &'a dyn StoredRun,
-        inner: &'a InnerLines,
-    ) -> BoxFuture<'a, Result<(), RemoteError>> {
+        inner: &'a InnerRunLines,
+    ) -> BoxFuture<'a, Result<(), EngineClientError>> {
         Box::pin(async move {
             let sent = match &inner.run {
-                Some(id) => self.records(id, 0).await?,
-                None => Records {
+                Some(id) => self.fetch_records(id, 0).await?,
+                None => RecordsReply {
                     lines: inner.lines.clone(),
                     inside: inner.inside.clone(),
-                    ..Records::default()
+                    ..RecordsReply::default()
                 },
             };
             if sent.lines.is_empty() {
                 // It was called, and has not begun.
                 return Ok(());
             }
-            let inside = run.create_inside(&inner.name, &inner.ensemble).await?;
-            self.write(&*inside, &self.decoded(&sent.lines)?).await?;
+            let inside = run.create_nested(&inner.name, &inner.ensemble).await?;
+            self.write_records(&*inside, &self.decode_records(&sent.lines)?).await?;
             for inner in &sent.inside {
-                self.write_inside(&*inside, inner).await?;
+                self.write_inner_runs(&*inside, inner).await?;
             }
             Ok(())
         })
     }
 
-    async fn write(&self, run: &dyn StoredRun, records: &[Record]) -> Result<(), RemoteError> {
-        let mut log = run.log(LogEnd::NEW, Durability::Commit).await?;
+    async fn write_records(&self, run: &dyn StoredRun, records: &[Record]) -> Result<(), EngineClientError> {
+        let mut log = run.open_log(LogEnd::NEW, Durability::Commit).await?;
         for record in records {
             log.append(record).await?;
         }
@@ -417,33 +419,37 @@ impl Remote {
     ///
     /// # Errors
     /// A line is no record.
-    pub fn decoded(&self, lines: &str) -> Result<Vec<Record>, RemoteError> {
-        records(lines).map_err(|error: LineError| self.content(error.to_string()))
+    pub fn decode_records(&self, lines: &str) -> Result<Vec<Record>, EngineClientError> {
+        parse_records(lines).map_err(|error: LineError| self.content_error(error.to_string()))
     }
 
-    fn content(&self, reason: String) -> RemoteError {
-        RemoteError::Content {
+    fn content_error(&self, reason: String) -> EngineClientError {
+        EngineClientError::Content {
             url: self.url.clone(),
             reason,
         }
     }
 
     /// Calls a handler, and returns its answer. All calls can be repeated.
-    async fn call<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, RemoteError> {
-        let body = serde_json::to_string(body).map_err(|error| self.content(error.to_string()))?;
+    async fn call_handler<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, EngineClientError> {
+        let body = serde_json::to_string(body).map_err(|error| self.content_error(error.to_string()))?;
         let [mut pause, longest] = PAUSES;
         let mut waited = Duration::ZERO;
         loop {
-            let error = match self.called(path, &body).await {
+            let error = match self.post_request(path, &body).await {
                 Ok(text) => {
                     self.was_reached.store(true, Ordering::Relaxed);
                     let text = if text.is_empty() { "null" } else { &text };
-                    return serde_json::from_str(text).map_err(|error| self.content(error.to_string()));
+                    return serde_json::from_str(text).map_err(|error| self.content_error(error.to_string()));
                 }
                 Err(error) => error,
             };
             let is_waited_for = self.was_reached.load(Ordering::Relaxed) && waited < LOST_FOR;
-            if !error.may_pass() || !is_waited_for {
+            if !error.is_temporary() || !is_waited_for {
                 return Err(error);
             }
             tokio::time::sleep(pause).await;
@@ -452,16 +458,16 @@ impl Remote {
         }
     }
 
-    async fn called(&self, path: &str, body: &str) -> Result<String, RemoteError> {
+    async fn post_request(&self, path: &str, body: &str) -> Result<String, EngineClientError> {
         let request = self.http.post(format!("{}/{path}", self.url)).timeout(PATIENCE);
         // A handler without a parameter takes no body.
         let request = match body {
             "null" => request,
             _ => request.header("content-type", "application/json").body(body.to_owned()),
         };
-        let unreachable = |error: &reqwest::Error| RemoteError::Unreachable {
+        let unreachable = |error: &reqwest::Error| EngineClientError::Unreachable {
             url: self.url.clone(),
-            reason: innermost(error),
+            reason: innermost_cause(error),
         };
         let response = request.send().await.map_err(|error| unreachable(&error))?;
         let status = response.status();
@@ -474,8 +480,8 @@ impl Remote {
         let message = message.unwrap_or(text);
         let is_unknown = status == StatusCode::NOT_FOUND && message.contains("service");
         Err(match is_unknown {
-            true => RemoteError::NoWorkers(self.url.clone()),
-            false => RemoteError::Refused {
+            true => EngineClientError::NoWorkers(self.url.clone()),
+            false => EngineClientError::RequestRefused {
                 url: self.url.clone(),
                 status: status.as_u16(),
                 message,
@@ -485,7 +491,7 @@ impl Remote {
 }
 
 /// Returns the innermost cause of an error whose own text only states that a request failed.
-fn innermost(error: &reqwest::Error) -> String {
+fn innermost_cause(error: &reqwest::Error) -> String {
     let mut error: &dyn std::error::Error = error;
     while let Some(source) = error.source() {
         error = source;
@@ -493,26 +499,27 @@ fn innermost(error: &reqwest::Error) -> String {
     error.to_string()
 }
 
-impl Engine for Remote {
-    fn drive<'a>(
+impl RunEngine for EngineClient {
+    fn drive_run<'a>(
         &'a self,
-        ready: Ready,
+        ready: ReadyRun,
         id: RunId,
-        given: GivenToRun,
+        given: EngineRunOptions,
         store: &'a dyn RunStore,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>> {
         Box::pin(async move {
-            let start = StartRun::of(&ready, &id, ready.now(), &given).map_err(RunError::Engine)?;
+            let start =
+                RunStartRequest::from_ready_run(&ready, &id, ready.current_time(), &given).map_err(RunError::Engine)?;
             let held = async {
-                self.start(&start).await?;
-                self.ended(id.as_str()).await?;
-                self.fetch(&id, store).await
+                self.start_run(&start).await?;
+                self.wait_until_ended(id.as_str()).await?;
+                self.copy_run(&id, store).await
             };
             held.await.map_err(|error| RunError::Engine(error.to_string()))
         })
     }
 
-    fn go_on<'a>(
+    fn resume_run<'a>(
         &'a self,
         id: RunId,
         at: DateTime<Utc>,
@@ -520,10 +527,10 @@ impl Engine for Remote {
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>> {
         Box::pin(async move {
             let held = async {
-                let known = store.find(id.as_str()).await?.read_all().await?.records.len();
-                self.go_on_after(&id, known as u64, at).await?;
-                self.ended(id.as_str()).await?;
-                self.update(&id, store).await
+                let known = store.find_run(id.as_str()).await?.read_journal().await?.records.len();
+                self.resume_after(&id, known as u64, at).await?;
+                self.wait_until_ended(id.as_str()).await?;
+                self.update_copy(&id, store).await
             };
             held.await.map_err(|error| RunError::Engine(error.to_string()))
         })

@@ -1,11 +1,11 @@
 //! Runs of ensembles on a durable execution engine, [Restate](https://restate.dev).
 //!
 //! - [`protocol`] is what is sent between the program, the engine's workers, and the workers among each other.
-//! - [`Remote`] is the client: it starts, follows, answers, cancels, lists and downloads runs.
+//! - [`EngineClient`] is the client: it starts, follows, answers, cancels, lists and downloads runs.
 //!
 //! The other side is the crate `ensemble-restate`.
 
 mod client;
 pub mod protocol;
 
-pub use client::{Remote, RemoteError};
+pub use client::{EngineClient, EngineClientError};

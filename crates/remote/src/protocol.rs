@@ -8,14 +8,14 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
-use ensemble_core::records::{LineError, decode, encode};
-use ensemble_core::request::{Answerer, RequestDigest};
+use ensemble_core::records::{LineError, decode_record, encode_record};
+use ensemble_core::request::{AnswerAuthor, RequestDigest};
 use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunSummary};
-use ensemble_language::data::Usage;
-use ensemble_runs::Answers;
-use ensemble_runs::Ready;
-use ensemble_runs::batch::GivenToRun;
+use ensemble_language::data::ModelUsage;
+use ensemble_runs::ReadyRun;
+use ensemble_runs::RunAnswers;
+use ensemble_runs::batch::EngineRunOptions;
 use ensemble_runs::steps::InnerRun;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -31,7 +31,7 @@ pub const DAYS: &str = "days";
 
 /// A run to be started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StartRun {
+pub struct RunStartRequest {
     /// When it is started.
     pub at: DateTime<Utc>,
     /// What it is started with, with its id.
@@ -42,7 +42,7 @@ pub struct StartRun {
     pub file: String,
     /// Answers that were given with the run.
     #[serde(default)]
-    pub answers: Answers,
+    pub answers: RunAnswers,
     /// Tools that may be called without asking.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
@@ -57,12 +57,12 @@ pub struct StartRun {
     pub goes_on_after: Option<Arc<str>>,
     /// The answer to the question that the run waited for until now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answered: Option<Answer>,
+    pub answered: Option<QuestionAnswer>,
 }
 
 /// An execution to be performed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Work {
+pub struct ExecutionWork {
     /// The id of the run.
     pub run: Arc<str>,
     /// The agent.
@@ -74,13 +74,13 @@ pub struct Work {
     pub answer: Option<Value>,
     /// Who gave the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answered_by: Option<Answerer>,
+    pub answered_by: Option<AnswerAuthor>,
     /// The decision about the call that the agent waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided: Option<Decided>,
+    pub decided: Option<DecidedCall>,
     /// The runs of its inner ensemble that have ended, or wait for an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inner: Vec<InnerEnded>,
+    pub inner: Vec<EndedInnerRun>,
     /// The names of the runs of its inner ensemble that were begun, if an attempt of the execution did not end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub begun: Vec<String>,
@@ -91,7 +91,7 @@ pub struct Work {
 
 /// A decision about a call of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Decided {
+pub struct DecidedCall {
     /// The tool: its name, or `SERVER.TOOL`.
     pub tool: Arc<str>,
     /// All arguments of the call.
@@ -102,12 +102,12 @@ pub struct Decided {
     pub digest: RequestDigest,
     /// Who decided, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Answerer>,
+    pub by: Option<AnswerAuthor>,
 }
 
 /// A run of an inner ensemble that has ended, or waits for an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InnerEnded {
+pub struct EndedInnerRun {
     /// Its name in the run that it is inside.
     pub name: String,
     /// Its id.
@@ -119,11 +119,11 @@ pub struct InnerEnded {
 
 /// A run of an inner ensemble that is wanted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InnerWanted {
+pub struct WantedInnerRun {
     /// Its name in the run that it is inside.
     pub name: String,
     /// How it starts.
-    pub start: StartRun,
+    pub start: RunStartRequest,
     /// The time limit of the attempt that it is performed in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Duration>,
@@ -131,15 +131,15 @@ pub struct InnerWanted {
 
 /// The result of an execution.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Done {
+pub struct WorkResult {
     /// Its records, as lines of a journal.
     pub lines: String,
     /// The runs of its inner ensembles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<InnerLines>,
+    pub inside: Vec<InnerRunLines>,
     /// It needs these runs before it can end; it is performed again when one of them has ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub wants: Vec<InnerWanted>,
+    pub wants: Vec<WantedInnerRun>,
     /// It asks what this run of its inner ensemble asks: its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
@@ -150,7 +150,7 @@ pub struct Done {
 
 /// A run inside a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InnerLines {
+pub struct InnerRunLines {
     /// Its name.
     pub name: String,
     /// The text of its ensemble.
@@ -165,27 +165,27 @@ pub struct InnerLines {
     pub asks: bool,
     /// The runs inside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<InnerLines>,
+    pub inside: Vec<InnerRunLines>,
 }
 
 /// Records of a run, from one on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Records {
+pub struct RecordsReply {
     /// What the run was started with; only with its first record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start: Option<StartRun>,
+    pub start: Option<RunStartRequest>,
     /// The records, as lines of a journal.
     pub lines: String,
     /// The runs inside the run; only with its first record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inside: Vec<InnerLines>,
+    pub inside: Vec<InnerRunLines>,
     /// Whether the run is over: no more records come.
     pub is_over: bool,
 }
 
 /// An answer to a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct QuestionAnswer {
     /// The agent.
     pub agent: String,
     /// The number of its execution.
@@ -203,14 +203,14 @@ pub struct Answer {
     pub digest: RequestDigest,
     /// Who gave the answer, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Answerer>,
+    pub by: Option<AnswerAuthor>,
     /// When it was given.
     pub at: DateTime<Utc>,
 }
 
 /// The summary of a run until now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Brief {
+pub struct RunBrief {
     /// The name of its ensemble.
     pub ensemble: Arc<str>,
     /// When it began.
@@ -226,17 +226,17 @@ pub struct Brief {
     /// The number of executions that failed.
     pub failed: usize,
     /// Requests, tokens and cost of all attempts.
-    pub usage: Usage,
+    pub usage: ModelUsage,
 }
 
-impl Brief {
+impl RunBrief {
     /// Returns whether the run is over. A run that waits for an answer is not over.
-    pub fn is_over(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.state.is_ended()
     }
 }
 
-impl From<RunSummary> for Brief {
+impl From<RunSummary> for RunBrief {
     fn from(summary: RunSummary) -> Self {
         Self {
             ensemble: summary.ensemble,
@@ -251,22 +251,27 @@ impl From<RunSummary> for Brief {
     }
 }
 
-impl StartRun {
+impl RunStartRequest {
     /// A new run that was made ready, with this id.
     ///
     /// # Errors
     /// The run is not new, or its ensemble is not in the project that workers serve: the text says which.
-    pub fn of(ready: &Ready, id: &RunId, at: DateTime<Utc>, given: &GivenToRun) -> Result<Self, String> {
-        let mut started = ready.started().cloned().ok_or("only a new run can be started")?;
-        started.run_id = id.shared();
-        let file = served_file(&started);
+    pub fn from_ready_run(
+        ready: &ReadyRun,
+        id: &RunId,
+        at: DateTime<Utc>,
+        given: &EngineRunOptions,
+    ) -> Result<Self, String> {
+        let mut started = ready.start_event().cloned().ok_or("only a new run can be started")?;
+        started.run_id = id.shared_text();
+        let file = served_file_path(&started);
         let file = file.ok_or_else(|| {
             let (file, root) = (&started.ensemble_file, &started.project_root);
             format!("{file} is not in the project {root}, whose root workers serve")
         })?;
         Ok(Self {
             at,
-            ensemble: ready.prepared().source.text().clone(),
+            ensemble: ready.prepared_ensemble().source.text().clone(),
             file,
             started,
             answers: given.answers.clone(),
@@ -280,17 +285,17 @@ impl StartRun {
 }
 
 /// The file of the ensemble as workers find it: relative to the project's root.
-fn served_file(started: &RunStarted) -> Option<String> {
+fn served_file_path(started: &RunStarted) -> Option<String> {
     let file = std::fs::canonicalize(&started.ensemble_file).ok()?;
     let root = std::fs::canonicalize(&started.project_root).ok()?;
     Some(file.strip_prefix(root).ok()?.to_str()?.to_owned())
 }
 
 /// Records as lines of a journal.
-pub fn lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
+pub fn format_lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
     let mut buffer = Vec::new();
     for record in records {
-        encode(record, &mut buffer);
+        encode_record(record, &mut buffer);
     }
     String::from_utf8(buffer).expect("a journal is UTF-8")
 }
@@ -299,25 +304,25 @@ pub fn lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
 ///
 /// # Errors
 /// A line is no record.
-pub fn records(lines: &str) -> Result<Vec<Record>, LineError> {
-    lines.lines().map(|line| decode(line.as_bytes())).collect()
+pub fn parse_records(lines: &str) -> Result<Vec<Record>, LineError> {
+    lines.lines().map(|line| decode_record(line.as_bytes())).collect()
 }
 
-impl InnerLines {
+impl InnerRunLines {
     /// The run as it is sent.
-    pub fn of(run: &InnerRun) -> Self {
+    pub fn from_run(run: &InnerRun) -> Self {
         Self {
             name: run.name.clone(),
             ensemble: run.ensemble.clone(),
-            lines: lines(&run.records),
+            lines: format_lines(&run.records),
             run: None,
             asks: false,
-            inside: run.inside.iter().map(Self::of).collect(),
+            inside: run.inner_runs.iter().map(Self::from_run).collect(),
         }
     }
 
     /// Returns whether this is the run of this execution of an agent, or of a part of it.
-    pub fn is_of(&self, agent: &str, execution: u32) -> bool {
+    pub fn belongs_to(&self, agent: &str, execution: u32) -> bool {
         let rest = self.name.strip_prefix(agent);
         let rest = rest.and_then(|rest| rest.strip_prefix(&format!("-{execution}")));
         let Some((part, attempt)) = rest.and_then(|rest| rest.split_once('-')) else {
@@ -348,7 +353,7 @@ mod tests {
             ("ab-1-1", "a", 1, false),
         ];
         for (name, agent, execution, is_of) in rows {
-            let inner = InnerLines {
+            let inner = InnerRunLines {
                 name: name.to_owned(),
                 ensemble: String::new(),
                 lines: String::new(),
@@ -356,7 +361,11 @@ mod tests {
                 asks: false,
                 inside: Vec::new(),
             };
-            assert_eq!(inner.is_of(agent, execution), is_of, "{name} of {agent}, {execution}");
+            assert_eq!(
+                inner.belongs_to(agent, execution),
+                is_of,
+                "{name} of {agent}, {execution}"
+            );
         }
     }
 }

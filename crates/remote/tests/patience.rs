@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ensemble_remote::{Remote, RemoteError};
+use ensemble_remote::{EngineClient, EngineClientError};
 
 /// What is answered to a request: a status and a body, or nothing.
 type Reply = Option<(u16, &'static str)>;
@@ -41,8 +41,8 @@ fn server(replies: &'static [Reply]) -> (SocketAddr, Arc<AtomicUsize>) {
     (address, requests)
 }
 
-fn remote(address: SocketAddr) -> Remote {
-    Remote::at(&format!("http://{address}")).expect("an address")
+fn remote(address: SocketAddr) -> EngineClient {
+    EngineClient::from_url(&format!("http://{address}")).expect("an address")
 }
 
 #[tokio::test]
@@ -55,38 +55,59 @@ async fn an_engine_that_has_answered_is_waited_for() {
         Some((200, "null")),
     ]);
     let remote = remote(address);
-    assert!(!remote.is_over("a").await.expect("the first answer"));
-    assert!(!remote.is_over("a").await.expect("the answer after three that are none"));
+    assert!(!remote.has_run_ended("a").await.expect("the first answer"));
+    assert!(
+        !remote
+            .has_run_ended("a")
+            .await
+            .expect("the answer after three that are none")
+    );
     assert_eq!(requests.load(Ordering::SeqCst), 5);
 }
 
 #[tokio::test]
 async fn a_worker_waits_from_the_first_request_on() {
     let (address, requests) = server(&[None, Some((200, "null"))]);
-    assert!(!remote(address).patient().is_over("a").await.expect("the second answer"));
+    assert!(
+        !remote(address)
+            .with_patience()
+            .has_run_ended("a")
+            .await
+            .expect("the second answer")
+    );
     assert_eq!(requests.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
 async fn an_address_at_which_nobody_ever_answered_is_told_at_once() {
     let (address, requests) = server(&[None, Some((200, "null"))]);
-    let error = remote(address).is_over("a").await.expect_err("nobody answers");
-    assert!(matches!(error, RemoteError::Unreachable { .. }), "{error}");
+    let error = remote(address).has_run_ended("a").await.expect_err("nobody answers");
+    assert!(matches!(error, EngineClientError::Unreachable { .. }), "{error}");
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn an_engine_without_workers_is_told_at_once() {
     let (address, requests) = server(&[Some((404, NO_WORKERS))]);
-    let error = remote(address).is_over("a").await.expect_err("there are no workers");
-    assert!(matches!(error, RemoteError::NoWorkers(_)), "{error}");
+    let error = remote(address)
+        .has_run_ended("a")
+        .await
+        .expect_err("there are no workers");
+    assert!(matches!(error, EngineClientError::NoWorkers(_)), "{error}");
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn what_the_engine_refuses_is_not_sent_again() {
     let (address, requests) = server(&[Some((500, "{\"message\": \"no\"}"))]);
-    let error = remote(address).patient().is_over("a").await.expect_err("it refuses");
-    assert!(matches!(error, RemoteError::Refused { status: 500, .. }), "{error}");
+    let error = remote(address)
+        .with_patience()
+        .has_run_ended("a")
+        .await
+        .expect_err("it refuses");
+    assert!(
+        matches!(error, EngineClientError::RequestRefused { status: 500, .. }),
+        "{error}"
+    );
     assert_eq!(requests.load(Ordering::SeqCst), 1);
 }

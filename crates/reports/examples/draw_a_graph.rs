@@ -1,9 +1,11 @@
 //! Draws a small graph of agents as Mermaid and as SVG.
 
-use ensemble_reports::report::graph::{Arrow, CountedIn, Ending, Node, Picture, Shape, mermaid, svg};
+use ensemble_reports::report::graph::{
+    CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode, render_mermaid, render_svg,
+};
 
-fn agent(name: &str, shape: Shape) -> Node {
-    Node {
+fn agent(name: &str, shape: NodeShape) -> PictureNode {
+    PictureNode {
         name: name.to_owned(),
         shape,
         is_stack: false,
@@ -12,30 +14,30 @@ fn agent(name: &str, shape: Shape) -> Node {
     }
 }
 
-fn arrow(from: usize, to: usize, condition: Option<&str>) -> Arrow {
-    Arrow {
+fn arrow(from: usize, to: usize, condition: Option<&str>) -> DependencyArrow {
+    DependencyArrow {
         from,
         to,
-        ending: Ending::Success,
+        ending: DependencyTrigger::Success,
         condition: condition.map(str::to_owned),
         most: None,
         feedback: condition.is_some(),
         any_of: false,
-        started: None,
+        start_count: None,
     }
 }
 
 #[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() {
-    let picture = Picture {
+    let picture = GraphPicture {
         title: "review".to_owned(),
         subtitle: None,
-        counted_in: CountedIn::Run,
-        nodes: vec![agent("writer", Shape::Llm), agent("reviewer", Shape::Input)],
+        count_unit: CountUnit::Run,
+        nodes: vec![agent("writer", NodeShape::Llm), agent("reviewer", NodeShape::Input)],
         arrows: vec![arrow(0, 1, None), arrow(1, 0, Some("not output.approved"))],
     };
-    let drawn = mermaid(&picture);
-    println!("{drawn}\n{}", svg(&picture));
+    let drawn = render_mermaid(&picture);
+    println!("{drawn}\n{}", render_svg(&picture));
     let expected = r#"---
 title: "review"
 ---
@@ -46,5 +48,5 @@ flowchart TD
     n1 -.->|"if not output.approved"| n0
 "#;
     assert_eq!(drawn, expected);
-    assert!(svg(&picture).contains("not output.approved"));
+    assert!(render_svg(&picture).contains("not output.approved"));
 }

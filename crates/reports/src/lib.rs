@@ -1,10 +1,10 @@
 //! Reports of findings, runs and graphs: for people, as JSON, for CI, as pictures and as pages.
 //!
-//! - [`report::Human`] and [`report::Events`] report a run while it happens.
-//! - [`report::diagnostics`], [`report::Github`], [`report::Sarif`] and [`report::Junit`] report findings.
-//! - [`report::graph::Picture`] is a graph of agents; [`report::graph::mermaid`], [`report::graph::dot`], [`report::graph::svg`] and
-//!   [`report::graph::ascii`] draw it.
-//! - [`report::story`] writes the [`Story`](ensemble_history::story::Story) of a recorded run as text, JSON, Markdown and HTML.
+//! - [`report::HumanReporter`] and [`report::EventPrinter`] report a run while it happens.
+//! - [`report::diagnostics`], [`report::GithubForm`], [`report::SarifForm`] and [`report::JunitForm`] report findings.
+//! - [`report::graph::GraphPicture`] is a graph of agents; [`report::graph::render_mermaid`], [`report::graph::render_dot`], [`report::graph::render_svg`] and
+//!   [`report::graph::render_ascii`] draw it.
+//! - [`report::story`] writes the [`Story`](ensemble_history::story::RunStory) of a recorded run as text, JSON, Markdown and HTML.
 //!
 //! # Example
 //!

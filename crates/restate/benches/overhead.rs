@@ -46,14 +46,17 @@ async fn measure() {
 
     let begun = Instant::now();
     for _ in 0..STEPS {
-        let none = remote().is_over("none-20261123-080000000").await;
+        let none = remote().has_run_ended("none-20261123-080000000").await;
         assert!(matches!(none, Ok(false)));
     }
     let empty = begun.elapsed() / STEPS;
 
     let begun = Instant::now();
     start(&engine, "long.yaml", "long-20261123-080000000").await;
-    remote().ended("long-20261123-080000000").await.expect("it ends");
+    remote()
+        .wait_until_ended("long-20261123-080000000")
+        .await
+        .expect("it ends");
     let one = begun.elapsed() / STEPS;
 
     let id = |at: usize| format!("s{at:03}-20261123-080000000");
@@ -62,7 +65,7 @@ async fn measure() {
         start(&engine, "short.yaml", &id(at)).await;
     }
     for at in 0..RUNS {
-        remote().ended(&id(at)).await.expect("it ends");
+        remote().wait_until_ended(&id(at)).await.expect("it ends");
     }
     let executions = STEPS_OF_EACH * u32::try_from(RUNS).expect("a few");
     let many = begun.elapsed() / executions;

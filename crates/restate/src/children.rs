@@ -9,21 +9,21 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::runner::BoxFuture;
-use ensemble_runs::options::nested_driver::{Driven, Elsewhere, InnerStart};
+use ensemble_runs::options::nested_driver::{InnerRunDriver, InnerRunResult, InnerRunStart};
 use tokio::sync::mpsc;
 
 /// The runs that have ended or wait for an answer, by name; one that has not is wanted.
-pub struct Children {
+pub struct ChildRuns {
     agent: Arc<str>,
-    ended: HashMap<String, Ended>,
-    begun: Vec<String>,
+    ended_runs: HashMap<String, EndedChildRun>,
+    begun_names: Vec<String>,
     /// The runs whose end was heard here, in this order.
-    heard: Mutex<Vec<Heard>>,
-    wanted: mpsc::UnboundedSender<InnerStart>,
+    observed_ends: Mutex<Vec<ObservedChildEnd>>,
+    wanted_runs: mpsc::UnboundedSender<InnerRunStart>,
 }
 
 /// A run that has ended, or waits for an answer.
-pub struct Ended {
+pub struct EndedChildRun {
     /// Its records. One that was stopped may have more.
     pub records: Arc<Vec<Record>>,
     /// It had not ended within the time limit of its attempt, and was stopped.
@@ -31,10 +31,10 @@ pub struct Ended {
 }
 
 /// A run whose end was heard.
-struct Heard {
+struct ObservedChildEnd {
     name: String,
-    of_attempt: String,
-    waits: bool,
+    attempt_name: String,
+    is_waiting: bool,
     /// The time limit that it did not keep.
     late: Option<Duration>,
 }
@@ -46,45 +46,45 @@ fn part_index(name: &str) -> u32 {
     part.and_then(|(_, index)| index.parse().ok()).unwrap_or(0)
 }
 
-impl Children {
+impl ChildRuns {
     /// The runs of this agent's execution that have ended, and those that are wanted. `begun`: the names of those that an attempt has
     /// begun which did not end.
-    pub fn of(
+    pub fn for_execution(
         agent: &Arc<str>,
-        ended: Vec<(String, Ended)>,
+        ended: Vec<(String, EndedChildRun)>,
         begun: &[String],
-    ) -> (Self, mpsc::UnboundedReceiver<InnerStart>) {
+    ) -> (Self, mpsc::UnboundedReceiver<InnerRunStart>) {
         let (wanted, received) = mpsc::unbounded_channel();
         let children = Self {
             agent: agent.clone(),
-            ended: ended.into_iter().collect(),
-            begun: begun.to_vec(),
-            heard: Mutex::default(),
-            wanted,
+            ended_runs: ended.into_iter().collect(),
+            begun_names: begun.to_vec(),
+            observed_ends: Mutex::default(),
+            wanted_runs: wanted,
         };
         (children, received)
     }
 
     /// The run whose question the execution asks, after it has asked.
-    pub fn asking(&self) -> Option<String> {
-        let heard = self.heard();
+    pub fn asking_run(&self) -> Option<String> {
+        let heard = self.lock_observed_ends();
         // The first request of the execution is that of its first part.
         let first = heard
             .iter()
-            .filter(|heard| heard.waits)
+            .filter(|heard| heard.is_waiting)
             .min_by_key(|heard| part_index(&heard.name));
         first.map(|heard| heard.name.clone())
     }
 
-    fn heard(&self) -> MutexGuard<'_, Vec<Heard>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_observed_ends(&self) -> MutexGuard<'_, Vec<ObservedChildEnd>> {
+        self.observed_ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns when the run of this attempt began, and the seconds that it took.
-    fn of_attempt(&self, attempt: &str) -> Option<(DateTime<Utc>, f64)> {
-        let heard = self.heard();
-        let heard = heard.iter().find(|heard| heard.of_attempt == attempt)?;
-        let (began, took) = times(&[&self.ended.get(&heard.name)?.records])?;
+    fn attempt_times(&self, attempt: &str) -> Option<(DateTime<Utc>, f64)> {
+        let heard = self.lock_observed_ends();
+        let heard = heard.iter().find(|heard| heard.attempt_name == attempt)?;
+        let (began, took) = run_times(&[&self.ended_runs.get(&heard.name)?.records])?;
         Some((began, heard.late.map_or(took, |limit| limit.as_secs_f64())))
     }
 
@@ -93,18 +93,18 @@ impl Children {
         for record in records {
             match &mut record.event {
                 Event::ExecutionStarted(started) => {
-                    let times = self.of_execution(&started.agent, started.execution, started.attempt);
+                    let times = self.execution_times(&started.agent, started.execution, started.attempt);
                     if let Some((first, _)) = times {
                         record.at = first;
                     }
                 }
                 Event::ExecutionFinished(end) => {
-                    let times = self.of_execution(&end.agent, end.execution, end.attempt);
+                    let times = self.execution_times(&end.agent, end.execution, end.attempt);
                     end.execution_time += times.map_or(0.0, |(_, took)| took);
                 }
                 Event::PartEnded(part) => {
                     let name = format!("{}-{}.{}-{}", part.agent, part.execution, part.part, part.attempt);
-                    if let Some((_, took)) = self.of_attempt(&name) {
+                    if let Some((_, took)) = self.attempt_times(&name) {
                         part.execution_time += took;
                     }
                 }
@@ -114,20 +114,20 @@ impl Children {
     }
 
     /// Returns when the runs of an execution began, and how long they took concurrently.
-    fn of_execution(&self, agent: &str, execution: u32, attempt: u32) -> Option<(DateTime<Utc>, f64)> {
-        if let Some(whole) = self.of_attempt(&format!("{agent}-{execution}-{attempt}")) {
+    fn execution_times(&self, agent: &str, execution: u32, attempt: u32) -> Option<(DateTime<Utc>, f64)> {
+        if let Some(whole) = self.attempt_times(&format!("{agent}-{execution}-{attempt}")) {
             return Some(whole);
         }
         let of_parts = format!("{agent}-{execution}.");
-        let parts = self.ended.iter().filter(|(name, _)| name.starts_with(&of_parts));
-        times(&parts.map(|(_, ended)| &**ended.records).collect::<Vec<_>>())
+        let parts = self.ended_runs.iter().filter(|(name, _)| name.starts_with(&of_parts));
+        run_times(&parts.map(|(_, ended)| &**ended.records).collect::<Vec<_>>())
     }
 }
 
 /// Returns when the first of these runs began, and the seconds until the last one had ended, since they last waited for
 /// an answer.
-fn times(runs: &[&[Record]]) -> Option<(DateTime<Utc>, f64)> {
-    let runs: Vec<&[Record]> = runs.iter().map(|records| since_answer(records)).collect();
+fn run_times(runs: &[&[Record]]) -> Option<(DateTime<Utc>, f64)> {
+    let runs: Vec<&[Record]> = runs.iter().map(|records| records_since_answer(records)).collect();
     let began = runs
         .iter()
         .filter_map(|records| records.first())
@@ -135,55 +135,55 @@ fn times(runs: &[&[Record]]) -> Option<(DateTime<Utc>, f64)> {
         .min()?;
     let ended = runs
         .iter()
-        .filter_map(|records| Some(records.last()?.at - pauses(records)))
+        .filter_map(|records| Some(records.last()?.at - total_pause(records)))
         .max()?;
     Some((began, (ended - began).to_std().unwrap_or_default().as_secs_f64()))
 }
 
 /// Returns the records since the run got the answer that it waited for.
-fn since_answer(records: &[Record]) -> &[Record] {
+fn records_since_answer(records: &[Record]) -> &[Record] {
     let before_last = records.split_last().map_or(records, |(_, before)| before);
-    let waited = before_last.iter().rposition(waits);
+    let waited = before_last.iter().rposition(is_waiting_end);
     &records[waited.map_or(0, |waited| waited + 1)..]
 }
 
 /// Returns whether this is the end of a run that waits for an answer.
-fn waits(record: &Record) -> bool {
+fn is_waiting_end(record: &Record) -> bool {
     matches!(&record.event, Event::RunEnded(ended) if ended.completion_reason == CompletionReason::WaitingForInput)
 }
 
 /// Returns how long a run was interrupted in all.
-fn pauses(records: &[Record]) -> TimeDelta {
+fn total_pause(records: &[Record]) -> TimeDelta {
     let steps = records.windows(2);
     let pauses = steps.filter(|step| matches!(step[1].event, Event::RunResumed(_)));
     pauses.map(|step| step[1].at - step[0].at).sum()
 }
 
-impl Elsewhere for Children {
-    fn takes(&self, agent: &str) -> bool {
+impl InnerRunDriver for ChildRuns {
+    fn drives_agent(&self, agent: &str) -> bool {
         *self.agent == *agent
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.begun.iter().any(|begun| begun == name)
+    fn has_unfinished_run(&self, name: &str) -> bool {
+        self.begun_names.iter().any(|begun| begun == name)
     }
 
-    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Driven> {
+    fn drive_inner_run(&self, start: InnerRunStart) -> BoxFuture<'_, InnerRunResult> {
         Box::pin(async move {
-            if let Some(Ended { records, is_late }) = self.ended.get(&start.name) {
-                self.heard().push(Heard {
+            if let Some(EndedChildRun { records, is_late }) = self.ended_runs.get(&start.name) {
+                self.lock_observed_ends().push(ObservedChildEnd {
                     name: start.name,
-                    of_attempt: start.of_attempt,
-                    waits: !is_late && records.last().is_some_and(waits),
+                    attempt_name: start.attempt_name,
+                    is_waiting: !is_late && records.last().is_some_and(is_waiting_end),
                     late: start.limit.filter(|_| *is_late),
                 });
                 return match is_late {
-                    true => Driven::TimeIsUp,
-                    false => Driven::Ended(records.clone()),
+                    true => InnerRunResult::TimedOut,
+                    false => InnerRunResult::Ended(records.clone()),
                 };
             }
             // Nobody hears the end: the execution is performed again when there is one.
-            let _ = self.wanted.send(start);
+            let _ = self.wanted_runs.send(start);
             std::future::pending().await
         })
     }

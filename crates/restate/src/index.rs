@@ -5,10 +5,10 @@
 use restate_sdk::prelude::*;
 
 /// The ids of the runs of a day, or the days that have runs.
-pub struct Index;
+pub struct RunIndex;
 
 #[restate_sdk::object(name = "EnsembleIndex", lazy_state, client_visibility = "pub(crate)")]
-impl Index {
+impl RunIndex {
     /// Adds an id.
     #[handler]
     async fn add(&self, ctx: ObjectContext<'_>, id: String) -> HandlerResult<()> {

@@ -6,23 +6,23 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use ensemble_remote::Remote;
-use ensemble_restate::peers::Peers;
-use ensemble_restate::serve::serve;
-use ensemble_restate::worker::Worker;
+use ensemble_remote::EngineClient;
+use ensemble_restate::peers::PeerWorkers;
+use ensemble_restate::serve::serve_connections;
+use ensemble_restate::worker::RestateWorker;
 use ensemble_runs::{Host, Project, Runs};
 use tokio::net::TcpListener;
 
 /// Run ensembles on Restate, a durable execution engine.
 #[derive(Debug, Parser)]
 #[command(name = "ensemble-restate", version, propagate_version = true)]
-struct Cli {
+struct RestateCli {
     #[command(subcommand)]
-    command: Command,
+    command: RestateCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum RestateCommand {
     /// Serve as a worker, until Ctrl-C
     Serve(ServeArgs),
 }
@@ -51,33 +51,35 @@ struct ServeArgs {
 }
 
 fn main() -> ExitCode {
-    let Command::Serve(args) = Cli::parse().command;
-    match run(&args) {
+    let RestateCommand::Serve(args) = RestateCli::parse().command;
+    match run_server(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("error: {error}"));
+            print_line(&format!("error: {error}"));
             ExitCode::from(2)
         }
     }
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     // Without a reader there is nobody to tell.
     let _ = writeln!(anstream::stderr(), "{line}");
 }
 
-fn run(args: &ServeArgs) -> Result<(), String> {
+fn run_server(args: &ServeArgs) -> Result<(), String> {
     let folder = args.folder.canonicalize();
     let folder = folder.map_err(|error| format!("cannot serve {}: {error}", args.folder.display()))?;
     // Scripts run in the served folder, as they do where `ensemble run` is started there.
     std::env::set_current_dir(&folder).map_err(|error| format!("cannot change to {}: {error}", folder.display()))?;
-    let project = Project::of_process();
-    let trust = project.trust.clone().or_everything(args.trust);
-    let engine = Remote::at(&args.ingress).map_err(|error| error.to_string())?.patient();
+    let project = Project::from_process();
+    let trust = project.trust.clone().or_trust_everything(args.trust);
+    let engine = EngineClient::from_url(&args.ingress)
+        .map_err(|error| error.to_string())?
+        .with_patience();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     runtime.block_on(async {
-        let host = Host::system().unattended().sharing_models();
+        let host = Host::from_system().without_operator().with_shared_models();
         let listener = TcpListener::bind(args.listen).await;
         let listener = listener.map_err(|error| format!("cannot listen at {}: {error}", args.listen))?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
@@ -88,16 +90,20 @@ fn run(args: &ServeArgs) -> Result<(), String> {
             None => Some(format!("http://{address}")),
         };
         // No two workers have the same id, also one after the other at the same address.
-        let id = format!("{:016x}{:016x}", host.random().to_bits(), host.random().to_bits());
-        let peers = Peers::new(&id, advertised.as_deref())?;
-        let worker = Worker::new(Runs::open(project.trusting(trust), host), engine, peers);
-        say(&format!("serving {} at http://{address}", folder.display()));
-        serve(listener, worker, &args.identity_keys, interrupted()).await
+        let id = format!(
+            "{:016x}{:016x}",
+            host.random_number().to_bits(),
+            host.random_number().to_bits()
+        );
+        let peers = PeerWorkers::new(&id, advertised.as_deref())?;
+        let worker = RestateWorker::new(Runs::open(project.with_trust(trust), host), engine, peers);
+        print_line(&format!("serving {} at http://{address}", folder.display()));
+        serve_connections(listener, worker, &args.identity_keys, wait_for_interrupt()).await
     })
 }
 
 /// Ends with Ctrl-C, or SIGTERM.
-async fn interrupted() {
+async fn wait_for_interrupt() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

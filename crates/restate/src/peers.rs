@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_remote::protocol::Done;
+use ensemble_remote::protocol::WorkResult;
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A worker that performs an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct WorkerClaim {
     /// The worker, from its start to its end.
     worker: Arc<str>,
     /// Where other workers find it.
@@ -30,9 +30,9 @@ pub struct Claim {
 
 /// The reply of a worker that is asked for an execution.
 #[derive(Debug)]
-pub enum Asked {
+pub enum PeerReply {
     /// It has ended.
-    Done(Box<Done>),
+    Done(Box<WorkResult>),
     /// It has not ended yet.
     GoesOn,
     /// It has not begun here, and will not.
@@ -40,42 +40,42 @@ pub enum Asked {
 }
 
 /// The other workers, as one of them sees them.
-pub struct Peers {
-    own: Claim,
+pub struct PeerWorkers {
+    own_claim: WorkerClaim,
     http: reqwest::Client,
 }
 
-impl Peers {
+impl PeerWorkers {
     /// The worker with this id, which others find at this address.
     ///
     /// # Errors
     /// There is no HTTP client.
     pub fn new(worker: &str, address: Option<&str>) -> Result<Self, String> {
-        let own = Claim {
+        let own = WorkerClaim {
             worker: worker.into(),
             address: address.map(|address| address.trim_end_matches('/').into()),
         };
-        let http = ensemble_models::http_client()?;
-        Ok(Self { own, http })
+        let http = ensemble_models::build_http_client()?;
+        Ok(Self { own_claim: own, http })
     }
 
     /// Returns the claim of this worker to an execution.
-    pub fn own(&self) -> &Claim {
-        &self.own
+    pub fn own_claim(&self) -> &WorkerClaim {
+        &self.own_claim
     }
 
     /// Does this worker perform the execution?
-    pub fn is_own(&self, claim: &Claim) -> bool {
-        self.is_named(&claim.worker)
+    pub fn is_own_claim(&self, claim: &WorkerClaim) -> bool {
+        self.is_own_id(&claim.worker)
     }
 
     /// Returns whether this is the id of the worker.
-    pub fn is_named(&self, worker: &str) -> bool {
-        *self.own.worker == *worker
+    pub fn is_own_id(&self, worker: &str) -> bool {
+        *self.own_claim.worker == *worker
     }
 
     /// The end of an execution at another worker; nothing if that worker is lost, or does not know it.
-    pub async fn ask(&self, claim: &Claim, call: &str) -> Option<Done> {
+    pub async fn fetch_result(&self, claim: &WorkerClaim, call: &str) -> Option<WorkResult> {
         let url = format!("{}{PATH}{}/{call}", claim.address.as_deref()?, claim.worker);
         let mut tries = 0;
         while tries < TRIES {

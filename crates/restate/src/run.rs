@@ -6,10 +6,10 @@
 //!
 //! Invariant: it awaits only what the engine's journal can answer, and reads no clock.
 
-mod inside;
+mod inner_runs;
 mod log;
 mod turn;
-mod waiting;
+mod waits;
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -18,28 +18,31 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
-    CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Interruption,
+    CompletionReason, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, RunInterruption,
 };
-use ensemble_core::executor::queue;
-use ensemble_core::request::Answerer;
-use ensemble_core::resolver::{Decision, decide};
-use ensemble_core::runner::turn_is_up;
-use ensemble_language::data::{Failure, FailureKind};
+use ensemble_core::executor::queue_executions;
+use ensemble_core::request::AnswerAuthor;
+use ensemble_core::resolver::{NextDecision, decide_next_step};
+use ensemble_core::runner::turn_timeout_failure;
+use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::plan::Plan;
-use ensemble_project::Prepared;
-use ensemble_remote::protocol::{Answer, Brief, DAYS, Decided, Done, InnerEnded, InnerLines, Records, StartRun, Work};
+use ensemble_project::PreparedEnsemble;
+use ensemble_remote::protocol::{
+    DAYS, DecidedCall, EndedInnerRun, ExecutionWork, InnerRunLines, QuestionAnswer, RecordsReply, RunBrief,
+    RunStartRequest, WorkResult,
+};
 use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
 use restate_sdk::prelude::*;
 
-use self::inside::{Child, cut_short};
-use self::log::{BRIEF, Log, START, chunk_of};
-use self::turn::Measured;
-use crate::execution::ExecutionClient;
-use crate::index::IndexClient;
-use crate::worker::Worker;
+use self::inner_runs::{ChildRun, wait_for_child_records};
+use self::log::{BRIEF, START, WorkflowLog, parse_chunk_key};
+use self::turn::MeasuredTurn;
+use crate::execution::ExecutionServiceClient;
+use crate::index::RunIndexClient;
+use crate::worker::RestateWorker;
 
 /// Drives runs.
-pub struct Run(pub Worker);
+pub struct RunWorkflow(pub RestateWorker);
 
 /// The state entry with the id of the workflow's invocation.
 const INVOCATION: &str = "invocation";
@@ -48,20 +51,20 @@ const FINAL: &str = "final";
 /// The state entry with the number of the leg: how often the run began or went on.
 const LEG: &str = "leg";
 /// The reason why the workflow continues.
-enum Woken {
+enum WakeReason {
     /// An execution has ended, or its call has.
-    Done(Arc<str>, Result<Done, TerminalError>),
+    ExecutionDone(Arc<str>, Result<WorkResult, TerminalError>),
     /// The run of an inner ensemble has ended: the agent, its name, its id.
-    Inner(Arc<str>, InnerEnded, Result<Brief, TerminalError>),
+    InnerRunEnded(Arc<str>, EndedInnerRun, Result<RunBrief, TerminalError>),
     /// The time limit of an attempt is reached whose run of an inner ensemble this is: the agent, the run's id.
-    InnerIsLate(Arc<str>, Arc<str>),
+    InnerTimedOut(Arc<str>, Arc<str>),
     /// The time limit of a turn is reached.
-    TurnIsUp(Measured),
+    TurnTimedOut(MeasuredTurn),
     /// The time limit of this leg of the run is reached.
-    TimeIsUp(u32),
+    RunTimedOut(u32),
 }
 
-type Awaited<'a> = Pin<Box<dyn DurableFuture<Output = Woken> + Send + 'a>>;
+type WakeFuture<'a> = Pin<Box<dyn DurableFuture<Output = WakeReason> + Send + 'a>>;
 
 #[restate_sdk::workflow(
     name = "EnsembleRun",
@@ -72,71 +75,76 @@ type Awaited<'a> = Pin<Box<dyn DurableFuture<Output = Woken> + Send + 'a>>;
     workflow_completion_retention = "30 days",
     invocation_retry_policy(initial_interval = "50ms", factor = 2.0, max_interval = "5s")
 )]
-impl Run {
+impl RunWorkflow {
     /// Drives the run from its start to its end.
     #[handler]
-    async fn run(&self, ctx: WorkflowContext<'_>, start: Json<StartRun>) -> HandlerResult<Json<Brief>> {
+    async fn run(&self, ctx: WorkflowContext<'_>, start: Json<RunStartRequest>) -> HandlerResult<Json<RunBrief>> {
         let start = start.into_inner();
-        let prepared = self.0.prepare(&start).map_err(TerminalError::new)?;
+        let prepared = self.0.prepare_ensemble(&start).map_err(TerminalError::new)?;
         ctx.set(INVOCATION, ctx.invocation_id().to_owned());
         ctx.set(START, Json(start.clone()));
         let is_inside = start.inside.is_some();
         if !is_inside {
             let day = start.at.format("%Y%m%d").to_string();
-            ctx.object_client::<IndexClient>(DAYS).add(day.clone()).send();
-            ctx.object_client::<IndexClient>(day).add(ctx.key().to_owned()).send();
+            ctx.object_client::<RunIndexClient>(DAYS).add(day.clone()).send();
+            ctx.object_client::<RunIndexClient>(day)
+                .add(ctx.key().to_owned())
+                .send();
         }
-        let mut run = Drive {
+        let mut run = RunDrive {
             ctx: &ctx,
             prepared: prepared.clone(),
             plan: prepared.plan.clone(),
-            is_inside,
+            is_inner_run: is_inside,
             own_cancels: 0,
-            log: Log::new(&ctx, &prepared.plan, &start),
-            awaited: DurableFuturesUnordered::new(),
+            log: WorkflowLog::new(&ctx, &prepared.plan, &start),
+            wake_futures: DurableFuturesUnordered::new(),
             under_way: Vec::new(),
             answers: Vec::new(),
-            decided: HashMap::new(),
+            decided_calls: HashMap::new(),
             inner: HashMap::new(),
             children: Vec::new(),
-            known: HashMap::new(),
-            answered: HashMap::new(),
-            measured: None,
-            turn_is_up: false,
-            leg: 0,
+            inner_runs: HashMap::new(),
+            inner_answers: HashMap::new(),
+            measured_turn: None,
+            turn_timed_out: false,
+            segment: 0,
         };
         let before = match &start.goes_on_after {
-            Some(before) => cut_short(&ctx, before).await?,
+            Some(before) => wait_for_child_records(&ctx, before).await?,
             None => None,
         };
         let goes_on = match before {
-            Some(before) => run.take_over(before, start.at, start.answered)?,
+            Some(before) => run.take_over_run(before, start.at, start.answered)?,
             None => {
-                run.log.commit([Event::RunStarted(Box::new(start.started))]);
+                run.log.commit_events([Event::RunStarted(Box::new(start.started))]);
                 true
             }
         };
         if goes_on {
-            run.drive().await?;
+            run.drive_run().await?;
         }
         ctx.set(FINAL, true);
-        let brief = run.log.brief();
+        let brief = run.log.run_brief();
         Ok(Json(brief.ok_or_else(|| TerminalError::new("the run has no records"))?))
     }
 
     /// The records from this one on.
     #[handler]
-    async fn records(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<Records>> {
+    async fn records(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<RecordsReply>> {
         // Read before the records: of a run that is over, all records are there.
-        let is_over = is_over(&ctx).await?;
-        let mut records = Records {
+        let is_over = has_run_ended(&ctx).await?;
+        let mut records = RecordsReply {
             is_over,
-            ..Records::default()
+            ..RecordsReply::default()
         };
         let mut keys = ctx.get_keys().await?;
         keys.sort_unstable();
         // An entry begins with the record in its key; the one before the next key may hold `from`.
-        let chunks: Vec<(u64, &String)> = keys.iter().filter_map(|key| Some((chunk_of(key)?, key))).collect();
+        let chunks: Vec<(u64, &String)> = keys
+            .iter()
+            .filter_map(|key| Some((parse_chunk_key(key)?, key)))
+            .collect();
         let first = chunks.partition_point(|(begin, _)| *begin <= from).saturating_sub(1);
         for (begin, key) in &chunks[first.min(chunks.len())..] {
             let lines: String = ctx.get::<String>(key).await?.unwrap_or_default();
@@ -144,9 +152,9 @@ impl Run {
             records.lines.extend(lines.split_inclusive('\n').skip(surplus));
         }
         if from == 0 {
-            records.start = ctx.get::<Json<StartRun>>(START).await?.map(Json::into_inner);
+            records.start = ctx.get::<Json<RunStartRequest>>(START).await?.map(Json::into_inner);
             for key in keys.iter().filter(|key| key.starts_with(log::INSIDE)) {
-                let inside = ctx.get::<Json<Vec<InnerLines>>>(key).await?;
+                let inside = ctx.get::<Json<Vec<InnerRunLines>>>(key).await?;
                 records.inside.extend(inside.map(Json::into_inner).unwrap_or_default());
             }
         }
@@ -155,14 +163,14 @@ impl Run {
 
     /// Returns the summary of the run until now.
     #[handler]
-    async fn brief(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<Option<Brief>>> {
-        Ok(Json(ctx.get::<Json<Brief>>(BRIEF).await?.map(Json::into_inner)))
+    async fn brief(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<Option<RunBrief>>> {
+        Ok(Json(ctx.get::<Json<RunBrief>>(BRIEF).await?.map(Json::into_inner)))
     }
 
     /// Answers a question. The first answer counts.
     #[handler]
-    async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<Answer>) -> HandlerResult<()> {
-        let key = promise_of(answer.0.asked);
+    async fn answer(&self, ctx: SharedWorkflowContext<'_>, answer: Json<QuestionAnswer>) -> HandlerResult<()> {
+        let key = answer_promise_name(answer.0.asked);
         ctx.resolve_promise(&key, answer);
         Ok(())
     }
@@ -174,9 +182,9 @@ impl Run {
             return Err(TerminalError::new_with_code(404, "there is no such run").into());
         };
         // A run that was cut short already waits for somebody who resumes it.
-        if !is_over(&ctx).await? {
+        if !has_run_ended(&ctx).await? {
             let leg = ctx.get::<u32>(LEG).await?.unwrap_or_default();
-            ctx.resolve_promise(&cancelled_in(leg), by);
+            ctx.resolve_promise(&cancel_promise_name(leg), by);
             ctx.invocation_handle(invocation).cancel();
         }
         Ok(())
@@ -189,100 +197,100 @@ impl Run {
         if ctx.get::<String>(INVOCATION).await?.is_none() {
             return refused(404, "there is no such run");
         }
-        if !is_over(&ctx).await? {
+        if !has_run_ended(&ctx).await? {
             return Ok(());
         }
         if ctx.get::<bool>(FINAL).await?.unwrap_or_default() {
             return refused(409, "the run has ended for good");
         }
         let leg = ctx.get::<u32>(LEG).await?.unwrap_or_default();
-        ctx.resolve_promise(&resumed_after(leg), at);
+        ctx.resolve_promise(&resume_promise_name(leg), at);
         Ok(())
     }
 }
 
-async fn is_over(ctx: &SharedWorkflowContext<'_>) -> Result<bool, TerminalError> {
+async fn has_run_ended(ctx: &SharedWorkflowContext<'_>) -> Result<bool, TerminalError> {
     // One that has ended and waits for an answer is inside another, which goes on with it.
     if ctx.get::<bool>(FINAL).await?.unwrap_or_default() {
         return Ok(true);
     }
-    let brief = ctx.get::<Json<Brief>>(BRIEF).await?;
-    Ok(brief.is_some_and(|brief| brief.0.is_over()))
+    let brief = ctx.get::<Json<RunBrief>>(BRIEF).await?;
+    Ok(brief.is_some_and(|brief| brief.0.has_ended()))
 }
 
 /// The promise with who cancelled this leg of the run.
-fn cancelled_in(leg: u32) -> String {
+fn cancel_promise_name(leg: u32) -> String {
     format!("cancelled:{leg}")
 }
 
 /// The promise with the time at which somebody resumed the run after this leg.
-fn resumed_after(leg: u32) -> String {
+fn resume_promise_name(leg: u32) -> String {
     format!("resumed:{leg}")
 }
 
 /// Returns the promise with the answer for which the run waits since it has so many records: the answer to one question is never that
 /// to the next.
-fn promise_of(asked: u64) -> String {
+fn answer_promise_name(asked: u64) -> String {
     format!("answer:{asked}")
 }
 
 /// An execution that was called and has not ended.
-struct UnderWay {
+struct CalledExecution {
     agent: Arc<str>,
     /// Its call has not returned: one that waits for runs of its inner ensemble has none.
     is_performed: bool,
 }
 
 /// A run under way.
-struct Drive<'a> {
+struct RunDrive<'a> {
     ctx: &'a WorkflowContext<'a>,
-    prepared: Arc<Prepared>,
+    prepared: Arc<PreparedEnsemble>,
     plan: Arc<Plan>,
     /// The run is inside another, which resumes it by a run of its own.
-    is_inside: bool,
+    is_inner_run: bool,
     /// The cancellations by the run itself that it has not heard of.
     own_cancels: u32,
-    log: Log<'a>,
-    awaited: DurableFuturesUnordered<Awaited<'a>>,
+    log: WorkflowLog<'a>,
+    wake_futures: DurableFuturesUnordered<WakeFuture<'a>>,
     /// The executions that were called and have not ended.
-    under_way: Vec<UnderWay>,
+    under_way: Vec<CalledExecution>,
     /// The answers to questions of the open turn.
-    answers: Vec<(Arc<str>, serde_json::Value, Option<Answerer>)>,
+    answers: Vec<(Arc<str>, serde_json::Value, Option<AnswerAuthor>)>,
     /// By agent: the decision about the call that it waits for, until its execution has ended or asks again.
-    decided: HashMap<Arc<str>, Decided>,
+    decided_calls: HashMap<Arc<str>, DecidedCall>,
     /// By agent that is under way or asks: the runs of its inner ensemble that have ended, or wait for an answer.
-    inner: HashMap<Arc<str>, Vec<InnerEnded>>,
+    inner: HashMap<Arc<str>, Vec<EndedInnerRun>>,
     /// The runs of inner ensembles that are under way.
-    children: Vec<Child>,
+    children: Vec<ChildRun>,
     /// The workflows of all inner ensembles that were begun, by the names of their runs.
-    known: HashMap<String, InnerLines>,
+    inner_runs: HashMap<String, InnerRunLines>,
     /// The answers to questions of runs of inner ensembles that have not gone on yet, by the names of the runs.
-    answered: HashMap<String, Answer>,
+    inner_answers: HashMap<String, QuestionAnswer>,
     /// The turn whose time is measured, and whether it is up.
-    measured: Option<Measured>,
-    turn_is_up: bool,
+    measured_turn: Option<MeasuredTurn>,
+    turn_timed_out: bool,
     /// Counts the times that the run began or went on; each has the whole time limit.
-    leg: u32,
+    segment: u32,
 }
 
-impl<'a> Drive<'a> {
-    async fn drive(&mut self) -> HandlerResult<()> {
-        self.begin_leg();
+impl<'a> RunDrive<'a> {
+    async fn drive_run(&mut self) -> HandlerResult<()> {
+        self.start_segment();
         loop {
             self.log.check_records()?;
-            match decide(&self.plan, self.log.state()) {
-                Decision::StartTurn(turn) => {
+            match decide_next_step(&self.plan, self.log.run_state()) {
+                NextDecision::StartTurn(turn) => {
                     self.answers.clear();
-                    self.log.commit([Event::TurnStarted(turn)]);
+                    self.log.commit_events([Event::TurnStarted(turn)]);
                 }
-                Decision::Perform => self.perform().await?,
-                Decision::FinishTurn(turn) => self.log.commit([Event::TurnFinished(turn)]),
-                Decision::End(ended) => {
+                NextDecision::Perform => self.call_pending().await?,
+                NextDecision::FinishTurn(turn) => self.log.commit_events([Event::TurnFinished(turn)]),
+                NextDecision::End(ended) => {
                     let reason = ended.completion_reason;
-                    self.log.commit([Event::RunEnded(ended)]);
+                    self.log.commit_events([Event::RunEnded(ended)]);
                     let goes_on = match reason {
                         // The run around it asks, and goes on with it by a run of its own.
-                        _ if self.is_inside => false,
+                        _ if self.is_inner_run => false,
                         CompletionReason::WaitingForInput => self.wait_for_answer().await?,
                         reason if reason.is_resumable() => self.wait_for_resume().await,
                         _ => false,
@@ -295,50 +303,57 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn begin_leg(&mut self) {
-        self.leg += 1;
-        let leg = self.leg;
+    fn start_segment(&mut self) {
+        self.segment += 1;
+        let leg = self.segment;
         self.ctx.set(LEG, leg);
         let limit: Duration = self.plan.ensemble().limits.timeout;
-        let timer = self.ctx.sleep(limit).map(move |_| Woken::TimeIsUp(leg));
-        self.awaited.push(Box::pin(timer));
+        let timer = self.ctx.sleep(limit).map(move |_| WakeReason::RunTimedOut(leg));
+        self.wake_futures.push(Box::pin(timer));
     }
 
     /// Calls the executions that are pending and not under way, and takes the next end.
-    async fn perform(&mut self) -> HandlerResult<()> {
+    async fn call_pending(&mut self) -> HandlerResult<()> {
         self.measure_turn();
         let limit = self.plan.ensemble().limits.parallel_agents;
         let side_by_side = limit.map_or(usize::MAX, |limit| limit.get() as usize);
-        for agent in queue(self.log.state()) {
-            let agent = self.plan.name(agent).clone();
+        for agent in queue_executions(self.log.run_state()) {
+            let agent = self.plan.agent_name(agent).clone();
             if self.under_way.len() >= side_by_side {
                 break;
             }
             if !self.is_under_way(&agent) {
-                self.under_way.push(UnderWay {
+                self.under_way.push(CalledExecution {
                     agent: agent.clone(),
                     is_performed: false,
                 });
-                self.call(agent);
+                self.call_execution(agent);
             }
         }
-        match self.awaited.next().await {
-            Ok(Some((_, Woken::Done(agent, Ok(done))))) if !done.wants.is_empty() => self.wants(&agent, done.wants),
-            Ok(Some((_, Woken::Done(agent, done)))) => self.ended(&agent, done),
-            Ok(Some((_, Woken::Inner(agent, ended, brief)))) => self.inner_ended(agent, ended, brief),
-            Ok(Some((_, Woken::TurnIsUp(measured)))) => self.time_of_turn_is_up(measured),
-            Ok(Some((_, Woken::InnerIsLate(agent, run)))) => self.inner_is_late(agent, &run),
-            Ok(Some((_, Woken::TimeIsUp(leg)))) if leg == self.leg => self.interrupt(Interruption::Timeout),
+        match self.wake_futures.next().await {
+            Ok(Some((_, WakeReason::ExecutionDone(agent, Ok(done))))) if !done.wants.is_empty() => {
+                self.start_wanted_runs(&agent, done.wants)
+            }
+            Ok(Some((_, WakeReason::ExecutionDone(agent, done)))) => self.commit_result(&agent, done),
+            Ok(Some((_, WakeReason::InnerRunEnded(agent, ended, brief)))) => self.handle_inner_end(agent, ended, brief),
+            Ok(Some((_, WakeReason::TurnTimedOut(measured)))) => self.handle_turn_timeout(measured),
+            Ok(Some((_, WakeReason::InnerTimedOut(agent, run)))) => self.handle_inner_timeout(agent, &run),
+            Ok(Some((_, WakeReason::RunTimedOut(leg)))) if leg == self.segment => {
+                self.commit_interruption(RunInterruption::Timeout)
+            }
             // The time of an earlier leg.
-            Ok(Some((_, Woken::TimeIsUp(_)))) => {}
+            Ok(Some((_, WakeReason::RunTimedOut(_)))) => {}
             Ok(None) => return Err(TerminalError::new("no execution is under way").into()),
             Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
             // The engine cancelled the run, and its calls with it.
             Err(_cancelled) => {
-                let by = self.ctx.peek_promise::<String>(&cancelled_in(self.leg)).await?;
+                let by = self
+                    .ctx
+                    .peek_promise::<String>(&cancel_promise_name(self.segment))
+                    .await?;
                 let by = by.unwrap_or_else(|| "Restate".to_owned());
-                self.interrupt(Interruption::Cancelled {
-                    by: ensemble_core::conversation::Canceller::Client(by.into()),
+                self.commit_interruption(RunInterruption::Cancelled {
+                    by: ensemble_core::conversation::RunCanceller::Client(by.into()),
                 });
             }
         }
@@ -355,81 +370,90 @@ impl<'a> Drive<'a> {
         under_way.any(|under_way| under_way.agent == *agent && under_way.is_performed)
     }
 
-    fn mark(&mut self, agent: &Arc<str>, is_performed: bool) {
+    fn set_performed(&mut self, agent: &Arc<str>, is_performed: bool) {
         let under_way = self.under_way.iter_mut().find(|under_way| under_way.agent == *agent);
         if let Some(under_way) = under_way {
             under_way.is_performed = is_performed;
         }
     }
 
-    fn call(&mut self, agent: Arc<str>) {
-        self.mark(&agent, true);
+    fn call_execution(&mut self, agent: Arc<str>) {
+        self.set_performed(&agent, true);
         let answer = self.answers.iter().rev().find(|(of, ..)| *of == agent);
-        let work = Work {
-            run: self.log.run().clone(),
+        let work = ExecutionWork {
+            run: self.log.workflow_id().clone(),
             agent: agent.clone(),
-            records: self.log.state().next_seq(),
+            records: self.log.run_state().next_seq(),
             answer: answer.map(|(_, answer, _)| answer.clone()),
             answered_by: answer.and_then(|(_, _, by)| by.clone()),
-            decided: self.decided.get(&agent).cloned(),
+            decided: self.decided_calls.get(&agent).cloned(),
             inner: self.inner.get(&agent).cloned().unwrap_or_default(),
-            begun: self.lost_with(&agent),
-            turn_is_up: self.turn_is_up,
+            begun: self.lost_inner_runs(&agent),
+            turn_is_up: self.turn_timed_out,
         };
-        let call = self.ctx.service_client::<ExecutionClient>().perform(Json(work)).call();
-        let done = call.map(move |done| Woken::Done(agent, done.map(Json::into_inner)));
-        self.awaited.push(Box::pin(done));
+        let call = self
+            .ctx
+            .service_client::<ExecutionServiceClient>()
+            .perform(Json(work))
+            .call();
+        let done = call.map(move |done| WakeReason::ExecutionDone(agent, done.map(Json::into_inner)));
+        self.wake_futures.push(Box::pin(done));
     }
 
     /// The runs of its inner ensemble that the agent has begun in an attempt that did not end.
-    fn lost_with(&self, agent: &str) -> Vec<String> {
-        let slots = self.log.state().open_turn().into_iter().flat_map(|turn| &turn.slots);
+    fn lost_inner_runs(&self, agent: &str) -> Vec<String> {
+        let slots = self
+            .log
+            .run_state()
+            .open_turn()
+            .into_iter()
+            .flat_map(|turn| &turn.slots);
         let slot = slots.into_iter().find(|slot| *slot.start.agent == *agent);
         let lost = slot.filter(|slot| slot.attempt > slot.last_ended);
-        lost.map_or_else(Vec::new, |slot| self.begun(agent, slot.start.execution))
+        lost.map_or_else(Vec::new, |slot| self.list_begun_runs(agent, slot.start.execution))
     }
 
-    fn interrupt(&mut self, cause: Interruption) {
-        if matches!(cause, Interruption::Timeout) {
+    fn commit_interruption(&mut self, cause: RunInterruption) {
+        if matches!(cause, RunInterruption::Timeout) {
             // The calls under way end with the run: the engine cancels what a cancelled workflow called.
             self.ctx.invocation_handle(self.ctx.invocation_id().to_owned()).cancel();
             self.own_cancels += 1;
             // This run ends before it hears of that, so it tells the runs inside itself.
             self.cancel_children(|_| true);
         }
-        self.log.commit([Event::Interrupted(cause)]);
+        self.log.commit_events([Event::Interrupted(cause)]);
     }
 
     /// Commits what an execution did.
-    fn ended(&mut self, agent: &Arc<str>, done: Result<Done, TerminalError>) {
+    fn commit_result(&mut self, agent: &Arc<str>, done: Result<WorkResult, TerminalError>) {
         // Parts whose results do not matter any more.
         self.cancel_children(|child| child.agent == *agent);
         self.under_way.retain(|under_way| under_way.agent != *agent);
-        self.decided.remove(agent);
+        self.decided_calls.remove(agent);
         match done.as_ref().ok().and_then(|done| done.asks.as_deref()) {
-            Some(child) => self.asks(child),
+            Some(child) => self.mark_asking_run(child),
             None => drop(self.inner.remove(agent)),
         }
         let failed = |reason: String| (Vec::new(), Some(reason), Vec::new());
         let (records, error, inside) = match done {
             Err(error) => failed(error.message().to_owned()),
-            Ok(Done { error: Some(error), .. }) => failed(error),
-            Ok(done) => match ensemble_remote::protocol::records(&done.lines) {
+            Ok(WorkResult { error: Some(error), .. }) => failed(error),
+            Ok(done) => match ensemble_remote::protocol::parse_records(&done.lines) {
                 Ok(records) => (records, None, done.inside),
                 Err(error) => failed(error.to_string()),
             },
         };
         if let Some(error) = error {
-            return self.failed(agent, error);
+            return self.commit_failure(agent, error);
         }
-        self.log.keep_inside(agent, &inside);
+        self.log.store_inner_runs(agent, &inside);
         self.log.commit_records(records);
     }
 
     /// No worker could perform the execution.
-    fn failed(&mut self, agent: &Arc<str>, error: String) {
-        let failure = Failure::new(FailureKind::Unavailable, error);
-        if let Some(finished) = self.failure_of(agent, 1, failure) {
+    fn commit_failure(&mut self, agent: &Arc<str>, error: String) {
+        let failure = ExecutionFailure::new(FailureKind::Unavailable, error);
+        if let Some(finished) = self.failed_execution(agent, 1, failure) {
             let started = ExecutionStarted {
                 turn: finished.turn,
                 agent: agent.clone(),
@@ -437,21 +461,26 @@ impl<'a> Drive<'a> {
                 attempt: finished.attempt,
             };
             self.log
-                .commit([Event::ExecutionStarted(started), Event::ExecutionFinished(finished)]);
+                .commit_events([Event::ExecutionStarted(started), Event::ExecutionFinished(finished)]);
         }
     }
 
     /// The execution was not begun before the time of its turn was up.
-    fn not_begun_in_time(&mut self, agent: &Arc<str>) {
-        if let Some(finished) = self.failure_of(agent, 0, turn_is_up()) {
-            self.log.commit([Event::ExecutionFinished(finished)]);
+    fn commit_start_timeout(&mut self, agent: &Arc<str>) {
+        if let Some(finished) = self.failed_execution(agent, 0, turn_timeout_failure()) {
+            self.log.commit_events([Event::ExecutionFinished(finished)]);
         }
     }
 
     /// The end of an execution of the open turn so many attempts after the last one that was begun.
-    fn failure_of(&self, agent: &Arc<str>, later: u32, failure: Failure) -> Option<ExecutionFinished> {
-        let turn = self.log.state().turn_count() + 1;
-        let slots = self.log.state().open_turn().into_iter().flat_map(|turn| &turn.slots);
+    fn failed_execution(&self, agent: &Arc<str>, later: u32, failure: ExecutionFailure) -> Option<ExecutionFinished> {
+        let turn = self.log.run_state().turn_count() + 1;
+        let slots = self
+            .log
+            .run_state()
+            .open_turn()
+            .into_iter()
+            .flat_map(|turn| &turn.slots);
         let slot = slots.into_iter().find(|slot| *slot.start.agent == **agent)?;
         Some(ExecutionFinished {
             turn,

@@ -18,11 +18,11 @@ use restate_sdk::hyper::HyperEndpoint;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::execution::Execution;
-use crate::index::Index;
-use crate::peers::{self, Asked};
-use crate::run::Run;
-use crate::worker::Worker;
+use crate::execution::ExecutionService;
+use crate::index::RunIndex;
+use crate::peers::{self, PeerReply};
+use crate::run::RunWorkflow;
+use crate::worker::RestateWorker;
 
 /// How much may be under way on a connection and on a stream before it is read. With the usual window of 64 KiB a
 /// connection with thousands of calls side by side is lost.
@@ -34,16 +34,16 @@ const STREAMS: u32 = 100_000;
 ///
 /// # Errors
 /// A key cannot be read.
-pub async fn serve(
+pub async fn serve_connections(
     listener: TcpListener,
-    worker: Worker,
+    worker: RestateWorker,
     identity_keys: &[String],
     stop: impl Future<Output = ()>,
 ) -> Result<(), String> {
     let mut endpoint = Endpoint::builder()
-        .bind(Run(worker.clone()))
-        .bind(Execution(worker.clone()))
-        .bind(Index);
+        .bind(RunWorkflow(worker.clone()))
+        .bind(ExecutionService(worker.clone()))
+        .bind(RunIndex);
     for key in identity_keys {
         endpoint = endpoint
             .identity_key(key)
@@ -62,7 +62,7 @@ pub async fn serve(
                 let Ok((stream, _)) = accepted else { continue };
                 let _ = stream.set_nodelay(true);
                 let (worker, endpoint) = (worker.clone(), endpoint.clone());
-                let service = service_fn(move |request| respond(worker.clone(), endpoint.clone(), request));
+                let service = service_fn(move |request| respond_to_request(worker.clone(), endpoint.clone(), request));
                 connections.spawn(async move {
                     let mut server = auto::Builder::new(TokioExecutor::new());
                     // The engine speaks HTTP/2, and other workers HTTP/1.
@@ -83,8 +83,8 @@ type Body = UnsyncBoxBody<Bytes, BoxError>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Answers another worker, or lets the endpoint answer the engine.
-async fn respond(
-    worker: Worker,
+async fn respond_to_request(
+    worker: RestateWorker,
     endpoint: HyperEndpoint,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
@@ -95,10 +95,10 @@ async fn respond(
         let response = endpoint.call(request).await?;
         return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
     };
-    let (status, body) = match worker.asked(of, call).await {
-        Asked::Done(done) => (StatusCode::OK, serde_json::to_vec(&*done).unwrap_or_default()),
-        Asked::GoesOn => (StatusCode::ACCEPTED, Vec::new()),
-        Asked::Unknown => (StatusCode::NOT_FOUND, Vec::new()),
+    let (status, body) = match worker.reply_to_peer(of, call).await {
+        PeerReply::Done(done) => (StatusCode::OK, serde_json::to_vec(&*done).unwrap_or_default()),
+        PeerReply::GoesOn => (StatusCode::ACCEPTED, Vec::new()),
+        PeerReply::Unknown => (StatusCode::NOT_FOUND, Vec::new()),
     };
     let mut response = Response::new(Full::from(body).map_err(|never| match never {}).boxed_unsync());
     *response.status_mut() = status;

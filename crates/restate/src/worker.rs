@@ -8,22 +8,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ensemble_core::conversation::{ConversationState, Event, IllegalRecord, Record};
-use ensemble_core::executor::Clock;
+use ensemble_core::executor::WallClock;
 use ensemble_core::request::{AnswerRecord, AnswerSource};
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 use ensemble_project::prepare::prepare_text;
-use ensemble_remote::Remote;
-use ensemble_remote::protocol::{Done, InnerEnded, InnerLines, InnerWanted, Records, StartRun, Work, lines};
-use ensemble_runs::options::nested_driver::{Elsewhere, InnerStart};
-use ensemble_runs::steps::records_for;
-use ensemble_runs::{Prepared, RunOptions, Runs};
+use ensemble_remote::EngineClient;
+use ensemble_remote::protocol::{
+    EndedInnerRun, ExecutionWork, InnerRunLines, RecordsReply, RunStartRequest, WantedInnerRun, WorkResult,
+    format_lines,
+};
+use ensemble_runs::options::nested_driver::{InnerRunDriver, InnerRunStart};
+use ensemble_runs::steps::records_for_agent;
+use ensemble_runs::{PreparedEnsemble, RunOptions, Runs};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::children::{Children, Ended};
-use crate::deciding::Deciding;
-use crate::fault;
-use crate::peers::{Asked, Claim, Peers};
+use crate::children::{ChildRuns, EndedChildRun};
+use crate::decided_operator::DecidedCallOperator;
+use crate::fault_injection;
+use crate::peers::{PeerReply, PeerWorkers, WorkerClaim};
 
 /// The most runs whose states are kept between two executions.
 const KEPT: usize = 256;
@@ -48,43 +51,43 @@ const GIVEN_UP: usize = 100_000;
 
 /// A worker. Clones share what it keeps.
 #[derive(Clone)]
-pub struct Worker(Arc<Inner>);
+pub struct RestateWorker(Arc<WorkerState>);
 
-struct Inner {
+struct WorkerState {
     /// The folder with ensembles and scripts.
     runs: Runs,
     /// The engine, from which a worker reads the records of a run.
-    engine: Remote,
+    engine: EngineClient,
     /// Executions that go on, by the ids of the calls. A call that the engine repeats because its connection was lost
     /// takes up the execution and does not begin it again.
-    under_way: Mutex<HashMap<String, UnderWay>>,
+    running_executions: Mutex<HashMap<String, RunningExecution>>,
     /// Calls that others asked for, and that had not begun here: others begin them.
-    given_up: Mutex<HashSet<String>>,
-    peers: Peers,
-    known: Mutex<HashMap<Arc<str>, Known>>,
+    refused_calls: Mutex<HashSet<String>>,
+    peers: PeerWorkers,
+    folded_runs: Mutex<HashMap<Arc<str>, FoldedRun>>,
     /// The records of runs inside runs that have ended: an execution with parts reads them each time that a part ends.
-    ended: Mutex<HashMap<Arc<str>, Arc<Vec<Record>>>>,
+    ended_inner_runs: Mutex<HashMap<Arc<str>, Arc<Vec<Record>>>>,
 }
 
-struct UnderWay {
+struct RunningExecution {
     run: Arc<str>,
-    done: watch::Receiver<Option<Arc<Done>>>,
+    done: watch::Receiver<Option<Arc<WorkResult>>>,
     task: AbortHandle,
 }
 
 /// A run, folded up to its open turn.
 #[derive(Clone)]
-struct Known {
-    start: Arc<StartRun>,
-    prepared: Arc<Prepared>,
+struct FoldedRun {
+    start: Arc<RunStartRequest>,
+    prepared: Arc<PreparedEnsemble>,
     state: ConversationState,
     /// The answers of the records so far.
     used_answers: Vec<AnswerRecord>,
 }
 
-impl Known {
-    fn apply(&mut self, record: &Record) -> Result<(), IllegalRecord> {
-        self.state.apply(record)?;
+impl FoldedRun {
+    fn apply_record(&mut self, record: &Record) -> Result<(), IllegalRecord> {
+        self.state.apply_record(record)?;
         if let Event::ExecutionFinished(finished) = &record.event {
             self.used_answers.extend(finished.answer.as_deref().cloned());
         }
@@ -93,37 +96,37 @@ impl Known {
 }
 
 /// The end of an execution.
-async fn ended(mut done: watch::Receiver<Option<Arc<Done>>>) -> Done {
+async fn wait_for_result(mut done: watch::Receiver<Option<Arc<WorkResult>>>) -> WorkResult {
     let ended = done.wait_for(Option::is_some).await;
     match ended.as_deref() {
-        Ok(Some(done)) => Done::clone(done),
-        Ok(None) | Err(_) => failed("the execution was stopped".to_owned()),
+        Ok(Some(done)) => WorkResult::clone(done),
+        Ok(None) | Err(_) => failed_result("the execution was stopped".to_owned()),
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the result of an execution that could not be performed.
-fn failed(error: String) -> Done {
-    Done {
+fn failed_result(error: String) -> WorkResult {
+    WorkResult {
         error: Some(error),
-        ..Done::default()
+        ..WorkResult::default()
     }
 }
 
-impl Worker {
+impl RestateWorker {
     /// A worker with the ensembles and scripts of a folder, which others find there.
-    pub fn new(runs: Runs, engine: Remote, peers: Peers) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(runs: Runs, engine: EngineClient, peers: PeerWorkers) -> Self {
+        Self(Arc::new(WorkerState {
             runs,
             engine,
-            under_way: Mutex::default(),
-            given_up: Mutex::default(),
+            running_executions: Mutex::default(),
+            refused_calls: Mutex::default(),
             peers,
-            known: Mutex::default(),
-            ended: Mutex::default(),
+            folded_runs: Mutex::default(),
+            ended_inner_runs: Mutex::default(),
         }))
     }
 
@@ -131,79 +134,79 @@ impl Worker {
     ///
     /// # Errors
     /// The ensemble has errors here: the text says which.
-    pub fn prepare(&self, start: &StartRun) -> Result<Arc<Prepared>, String> {
+    pub fn prepare_ensemble(&self, start: &RunStartRequest) -> Result<Arc<PreparedEnsemble>, String> {
         let project = self.0.runs.project();
         let root = project.folder.clone();
         let file: PathBuf = root.join(&start.file);
         let folder = file.parent().unwrap_or(&root).to_owned();
-        let source = Source::new(&*start.file, &*start.ensemble);
+        let source = SourceText::new(&*start.file, &*start.ensemble);
         let prepared = prepare_text(source, file, folder, root);
         prepared.map(Arc::new).map_err(|error| error.to_string())
     }
 
     /// Returns the claim of this worker to an execution.
-    pub fn claim(&self) -> Claim {
-        self.0.peers.own().clone()
+    pub fn own_claim(&self) -> WorkerClaim {
+        self.0.peers.own_claim().clone()
     }
 
     /// Performs an execution, or waits for its end if it goes on, here or at the worker that has claimed it. Nothing: that
     /// worker is lost, and somebody else may claim it. `call`: the id of the engine's call.
-    pub async fn claimed(&self, claim: &Claim, call: &str, work: Work) -> Option<Done> {
-        if !self.0.peers.is_own(claim) {
-            return self.0.peers.ask(claim, call).await;
+    pub async fn perform_claimed(&self, claim: &WorkerClaim, call: &str, work: ExecutionWork) -> Option<WorkResult> {
+        if !self.0.peers.is_own_claim(claim) {
+            return self.0.peers.fetch_result(claim, call).await;
         }
-        Some(ended(self.begun(call, work)?).await)
+        Some(wait_for_result(self.start_or_join(call, work)?).await)
     }
 
     /// What another worker is told that waits for an execution of this worker. `worker`: the id of who has claimed it, which
     /// may be one that was at this address before.
-    pub async fn asked(&self, worker: &str, call: &str) -> Asked {
-        if !self.0.peers.is_named(worker) {
-            return Asked::Unknown;
+    pub async fn reply_to_peer(&self, worker: &str, call: &str) -> PeerReply {
+        if !self.0.peers.is_own_id(worker) {
+            return PeerReply::Unknown;
         }
-        let under_way = lock(&self.0.under_way)
+        let under_way = lock_mutex(&self.0.running_executions)
             .get(call)
             .map(|under_way| under_way.done.clone());
         let Some(done) = under_way else {
-            let mut given_up = lock(&self.0.given_up);
+            let mut given_up = lock_mutex(&self.0.refused_calls);
             if given_up.len() >= GIVEN_UP {
                 given_up.clear();
             }
             given_up.insert(call.to_owned());
-            return Asked::Unknown;
+            return PeerReply::Unknown;
         };
-        match tokio::time::timeout(ASKED_FOR, ended(done)).await {
-            Ok(done) => Asked::Done(Box::new(done)),
-            Err(_) => Asked::GoesOn,
+        match tokio::time::timeout(ASKED_FOR, wait_for_result(done)).await {
+            Ok(done) => PeerReply::Done(Box::new(done)),
+            Err(_) => PeerReply::GoesOn,
         }
     }
 
     /// Stops an execution if it goes on, and forgets it.
-    pub fn forget(&self, call: &str) {
-        if let Some(under_way) = lock(&self.0.under_way).remove(call) {
+    pub fn abort_execution(&self, call: &str) {
+        if let Some(under_way) = lock_mutex(&self.0.running_executions).remove(call) {
             under_way.task.abort();
         }
     }
 
-    fn begun(&self, call: &str, work: Work) -> Option<watch::Receiver<Option<Arc<Done>>>> {
-        let mut all = lock(&self.0.under_way);
+    fn start_or_join(&self, call: &str, work: ExecutionWork) -> Option<watch::Receiver<Option<Arc<WorkResult>>>> {
+        let mut all = lock_mutex(&self.0.running_executions);
         if let Some(under_way) = all.get(call) {
             return Some(under_way.done.clone());
         }
         // Once: whoever claims it anew begins it.
-        if lock(&self.0.given_up).remove(call) {
+        if lock_mutex(&self.0.refused_calls).remove(call) {
             return None;
         }
         if !all.values().any(|other| other.run == work.run) {
-            tokio::spawn(self.clone().stop_with(work.run.clone()));
+            tokio::spawn(self.clone().stop_when_run_ends(work.run.clone()));
         }
         let (sender, done) = watch::channel(None);
         let (worker, run) = (self.clone(), work.run.clone());
         let task = tokio::spawn(async move {
-            let ended = worker.performed(&work).await.unwrap_or_else(failed);
+            let ended = worker.perform_work(&work).await.unwrap_or_else(failed_result);
             sender.send_replace(Some(Arc::new(ended)));
         });
-        let under_way = UnderWay {
+        let under_way = RunningExecution {
             run,
             done: done.clone(),
             task: task.abort_handle(),
@@ -214,14 +217,17 @@ impl Worker {
 
     /// Stops the executions of a run when the run is over, which was cancelled then, or reached its time limit. The engine
     /// tells nobody who performs an action, so a worker asks.
-    async fn stop_with(self, run: Arc<str>) {
+    async fn stop_when_run_ends(self, run: Arc<str>) {
         loop {
             tokio::time::sleep(LOOKED_AT_EVERY).await;
-            if !lock(&self.0.under_way).values().any(|under_way| under_way.run == run) {
+            if !lock_mutex(&self.0.running_executions)
+                .values()
+                .any(|under_way| under_way.run == run)
+            {
                 return;
             }
-            if self.0.engine.is_over(&run).await.unwrap_or(false) {
-                lock(&self.0.under_way).retain(|_, under_way| {
+            if self.0.engine.has_run_ended(&run).await.unwrap_or(false) {
+                lock_mutex(&self.0.running_executions).retain(|_, under_way| {
                     let goes_on = under_way.run != run;
                     if !goes_on {
                         under_way.task.abort();
@@ -233,8 +239,8 @@ impl Worker {
         }
     }
 
-    async fn performed(&self, work: &Work) -> Result<Done, String> {
-        let (known, state) = self.state_for(work).await?;
+    async fn perform_work(&self, work: &ExecutionWork) -> Result<WorkResult, String> {
+        let (known, state) = self.load_state(work).await?;
         let start = known.start.clone();
         let models = start.inside.as_ref().unwrap_or(&start.started.models);
         let mut options = RunOptions {
@@ -257,30 +263,36 @@ impl Worker {
             );
         }
         let runs = match &work.decided {
-            Some(decided) => self.0.runs.clone().asking(Arc::new(Deciding::new(decided.clone()))),
+            Some(decided) => self
+                .0
+                .runs
+                .clone()
+                .with_operator(Arc::new(DecidedCallOperator::new(decided.clone()))),
             None => self.0.runs.clone(),
         };
-        let (children, mut wanted) = Children::of(&work.agent, self.ended_inside(work).await?, &work.begun);
+        let (children, mut wanted) =
+            ChildRuns::for_execution(&work.agent, self.list_ended_inner_runs(work).await?, &work.begun);
         let children = Arc::new(children);
-        let driven: Arc<dyn Elsewhere> = children.clone();
+        let driven: Arc<dyn InnerRunDriver> = children.clone();
         let turn_ends_in = work.turn_is_up.then_some(TAKEN_WITHIN);
-        let mut performed = std::pin::pin!(runs.perform(known.prepared, state, options, Some(driven), turn_ends_in));
-        let mut wants: Vec<InnerWanted> = Vec::new();
+        let mut performed =
+            std::pin::pin!(runs.perform_pending(known.prepared, state, options, Some(driven), turn_ends_in));
+        let mut wants: Vec<WantedInnerRun> = Vec::new();
         let mut are_more = true;
         let performed = loop {
             tokio::select! {
                 performed = &mut performed => break performed,
                 Some(wanted) = wanted.recv(), if !work.turn_is_up => {
                     are_more = wanted.is_part;
-                    wants.push(self.wanted(wanted, &start)?);
+                    wants.push(self.build_wanted_run(wanted, &start)?);
                 }
                 () = tokio::time::sleep(SAID_WITHIN), if are_more && !wants.is_empty() => are_more = false,
             }
             if !are_more {
-                fault::held().await;
-                return Ok(Done {
+                fault_injection::wait_while_held().await;
+                return Ok(WorkResult {
                     wants,
-                    ..Done::default()
+                    ..WorkResult::default()
                 });
             }
         };
@@ -290,26 +302,26 @@ impl Worker {
             performed.records.last().map(|last| &last.event),
             Some(Event::InputRequested(_))
         );
-        Ok(Done {
-            asks: children.asking().filter(|_| asks),
-            lines: lines(&performed.records),
-            inside: performed.inside.iter().map(InnerLines::of).collect(),
-            ..Done::default()
+        Ok(WorkResult {
+            asks: children.asking_run().filter(|_| asks),
+            lines: format_lines(&performed.records),
+            inside: performed.inner_runs.iter().map(InnerRunLines::from_run).collect(),
+            ..WorkResult::default()
         })
     }
 
     /// The runs of the execution's inner ensemble that have ended.
-    async fn ended_inside(&self, work: &Work) -> Result<Vec<(String, Ended)>, String> {
+    async fn list_ended_inner_runs(&self, work: &ExecutionWork) -> Result<Vec<(String, EndedChildRun)>, String> {
         let mut ended = Vec::new();
-        for InnerEnded { name, run, is_late } in &work.inner {
-            let known = lock(&self.0.ended).get(run).cloned();
+        for EndedInnerRun { name, run, is_late } in &work.inner {
+            let known = lock_mutex(&self.0.ended_inner_runs).get(run).cloned();
             let records = match known {
                 Some(known) => known,
                 None => {
-                    let sent = self.0.engine.records(run, 0).await;
-                    let sent = sent.and_then(|sent| self.0.engine.decoded(&sent.lines));
+                    let sent = self.0.engine.fetch_records(run, 0).await;
+                    let sent = sent.and_then(|sent| self.0.engine.decode_records(&sent.lines));
                     let records = Arc::new(sent.map_err(|error| error.to_string())?);
-                    let mut all = lock(&self.0.ended);
+                    let mut all = lock_mutex(&self.0.ended_inner_runs);
                     if all.len() >= ENDED_KEPT {
                         all.clear();
                     }
@@ -318,13 +330,13 @@ impl Worker {
                 }
             };
             let is_late = *is_late;
-            ended.push((name.clone(), Ended { records, is_late }));
+            ended.push((name.clone(), EndedChildRun { records, is_late }));
         }
         Ok(ended)
     }
 
     /// The run of an inner ensemble, as a workflow is given it.
-    fn wanted(&self, wanted: InnerStart, outer: &StartRun) -> Result<InnerWanted, String> {
+    fn build_wanted_run(&self, wanted: InnerRunStart, outer: &RunStartRequest) -> Result<WantedInnerRun, String> {
         let root = self.0.runs.project().folder.clone();
         let (file, root) = (
             wanted.file.canonicalize().unwrap_or(wanted.file),
@@ -336,14 +348,14 @@ impl Worker {
             .ok()
             .and_then(|file| file.to_str())
             .ok_or_else(outside)?;
-        Ok(InnerWanted {
+        Ok(WantedInnerRun {
             name: wanted.name,
             limit: wanted.limit,
-            start: StartRun {
+            start: RunStartRequest {
                 at: self.0.runs.host().now(),
                 ensemble: wanted.ensemble,
                 file: file.to_owned(),
-                started: wanted.started,
+                started: wanted.start_event,
                 inside: Some(outer.inside.as_ref().unwrap_or(&outer.started.models).clone()),
                 goes_on_after: None,
                 answered: None,
@@ -353,19 +365,23 @@ impl Worker {
     }
 
     /// The run, and its state in which the execution is pending.
-    async fn state_for(&self, work: &Work) -> Result<(Known, ConversationState), String> {
-        let before = lock(&self.0.known).get(&work.run).cloned();
+    async fn load_state(&self, work: &ExecutionWork) -> Result<(FoldedRun, ConversationState), String> {
+        let before = lock_mutex(&self.0.folded_runs).get(&work.run).cloned();
         let next = before.as_ref().map_or(0, |known| known.state.next_seq());
-        let sent = self.0.engine.records(&work.run, next).await;
-        let Records { start, lines, .. } = sent.map_err(|error| error.to_string())?;
-        let mut records = self.0.engine.decoded(&lines).map_err(|error| error.to_string())?;
+        let sent = self.0.engine.fetch_records(&work.run, next).await;
+        let RecordsReply { start, lines, .. } = sent.map_err(|error| error.to_string())?;
+        let mut records = self
+            .0
+            .engine
+            .decode_records(&lines)
+            .map_err(|error| error.to_string())?;
         // What was recorded since the execution was called belongs to others.
         records.retain(|record| record.seq < work.records);
         let mut known = match (before, start) {
             (Some(known), _) => known,
             (None, Some(start)) => {
-                let prepared = self.prepare(&start)?;
-                Known {
+                let prepared = self.prepare_ensemble(&start)?;
+                FoldedRun {
                     state: ConversationState::new(prepared.plan.clone()),
                     used_answers: Vec::new(),
                     start: Arc::new(start),
@@ -377,18 +393,18 @@ impl Worker {
         let is_begin = |event: &Event| matches!(event, Event::TurnStarted(_));
         let open = records.iter().rposition(|record| is_begin(&record.event));
         for record in records.drain(..open.unwrap_or(0)) {
-            known.apply(&record).map_err(|error| error.to_string())?;
+            known.apply_record(&record).map_err(|error| error.to_string())?;
         }
-        self.keep(&work.run, &known);
+        self.cache_run(&work.run, &known);
         let mut state = known.state.clone();
-        for record in records_for(&records, &work.agent) {
-            state.apply(&record).map_err(|error| error.to_string())?;
+        for record in records_for_agent(&records, &work.agent) {
+            state.apply_record(&record).map_err(|error| error.to_string())?;
         }
         Ok((known, state))
     }
 
-    fn keep(&self, run: &Arc<str>, known: &Known) {
-        let mut all = lock(&self.0.known);
+    fn cache_run(&self, run: &Arc<str>, known: &FoldedRun) {
+        let mut all = lock_mutex(&self.0.folded_runs);
         if all.len() >= KEPT && !all.contains_key(run) {
             // The records of whichever run is dropped are read again.
             let other = all.keys().next().cloned();
@@ -405,14 +421,14 @@ mod tests {
     use super::*;
 
     /// A worker whose engine is not there, so that each execution that begins ends at once with an error.
-    fn worker() -> Worker {
-        let runs = Runs::open(Project::at("."), Host::system().unattended());
-        let engine = Remote::at("http://127.0.0.1:9").expect("an address");
-        Worker::new(runs, engine, Peers::new("here", None).expect("a client"))
+    fn worker() -> RestateWorker {
+        let runs = Runs::open(Project::from_folder("."), Host::from_system().without_operator());
+        let engine = EngineClient::from_url("http://127.0.0.1:9").expect("an address");
+        RestateWorker::new(runs, engine, PeerWorkers::new("here", None).expect("a client"))
     }
 
-    fn work() -> Work {
-        Work {
+    fn work() -> ExecutionWork {
+        ExecutionWork {
             answered_by: None,
             run: "r".into(),
             agent: "a".into(),
@@ -428,26 +444,32 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_was_given_up_is_left_to_others_once() {
         let worker = worker();
-        let own = worker.claim();
-        assert!(matches!(worker.asked("here", "call").await, Asked::Unknown));
-        assert_eq!(worker.claimed(&own, "call", work()).await, None);
+        let own = worker.own_claim();
+        assert!(matches!(worker.reply_to_peer("here", "call").await, PeerReply::Unknown));
+        assert_eq!(worker.perform_claimed(&own, "call", work()).await, None);
         // Whoever claims it anew begins it, and may be this worker.
-        let begun = worker.claimed(&own, "call", work()).await.expect("it is begun");
+        let begun = worker.perform_claimed(&own, "call", work()).await.expect("it is begun");
         assert!(begun.error.is_some(), "{begun:?}");
-        assert!(matches!(worker.asked("here", "call").await, Asked::Done(_)));
+        assert!(matches!(worker.reply_to_peer("here", "call").await, PeerReply::Done(_)));
     }
 
     #[tokio::test]
     async fn a_call_is_given_up_only_for_who_asked_this_worker_for_it() {
         let worker = worker();
-        let own = worker.claim();
-        assert!(matches!(worker.asked("here", "call").await, Asked::Unknown));
-        assert!(worker.claimed(&own, "another", work()).await.is_some());
+        let own = worker.own_claim();
+        assert!(matches!(worker.reply_to_peer("here", "call").await, PeerReply::Unknown));
+        assert!(worker.perform_claimed(&own, "another", work()).await.is_some());
         // One that was at this address before.
-        assert!(matches!(worker.asked("before", "third").await, Asked::Unknown));
-        assert!(worker.claimed(&own, "third", work()).await.is_some());
+        assert!(matches!(
+            worker.reply_to_peer("before", "third").await,
+            PeerReply::Unknown
+        ));
+        assert!(worker.perform_claimed(&own, "third", work()).await.is_some());
         // It goes on or has ended here: nothing is given up.
-        assert!(matches!(worker.asked("here", "third").await, Asked::Done(_)));
-        assert!(worker.claimed(&own, "third", work()).await.is_some());
+        assert!(matches!(
+            worker.reply_to_peer("here", "third").await,
+            PeerReply::Done(_)
+        ));
+        assert!(worker.perform_claimed(&own, "third", work()).await.is_some());
     }
 }

@@ -111,11 +111,11 @@ async fn one(
     let (file, id) = (FILES[at % FILES.len()], id(at));
     let plan = start(runs, file, &id).await;
     let remote = patient();
-    tokio::time::timeout(LONGEST, remote.ended(&id))
+    tokio::time::timeout(LONGEST, remote.wait_until_ended(&id))
         .await
         .unwrap_or_else(|_| panic!("run {id} does not end"))
         .unwrap_or_else(|error| panic!("{id}: {error}"));
-    let sent = remote.records(&id, 0).await.expect("its records");
+    let sent = remote.fetch_records(&id, 0).await.expect("its records");
     assert!(sent.is_over, "run {id} is over");
     let mut file = OpenOptions::new()
         .append(true)
@@ -125,7 +125,7 @@ async fn one(
     file.write_all(format!("over {id}\n").as_bytes())
         .expect("it can be written");
     count.over.fetch_add(1, Ordering::Relaxed);
-    (plan, remote.decoded(&sent.lines).expect("they are records"))
+    (plan, remote.decode_records(&sent.lines).expect("they are records"))
 }
 
 /// Kills workers and nodes until all runs are over, each time when something was begun since. How many of each were killed.
@@ -186,7 +186,7 @@ async fn moved() {
     cluster.balancer.move_to(1);
     until("the second worker is called", || given(1) > before).await;
     std::fs::write(folder.join("go"), "").expect("a file");
-    remote.ended(&id(0)).await.expect("it ends");
+    remote.wait_until_ended(&id(0)).await.expect("it ends");
     assert_eq!(ledger(&folder), ["begin", "end"]);
 
     // The worker is lost too: the second one begins.
@@ -201,8 +201,8 @@ async fn moved() {
     cluster.kill_worker(0, Duration::ZERO).await;
     until("the second worker begins", || ledger(&folder).len() == 2).await;
     std::fs::write(folder.join("go"), "").expect("a file");
-    remote.ended(&id(1)).await.expect("it ends");
-    let sent = remote.records(&id(1), 0).await.expect("its records");
+    remote.wait_until_ended(&id(1)).await.expect("it ends");
+    let sent = remote.fetch_records(&id(1), 0).await.expect("its records");
     assert!(sent.lines.contains("\"completed\""), "{}", sent.lines);
 }
 

@@ -14,7 +14,7 @@ use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_language::plan::Plan;
-use ensemble_remote::protocol::Answer;
+use ensemble_remote::protocol::QuestionAnswer;
 use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use serde_json::{Value, json};
 
@@ -105,11 +105,13 @@ agents:
 
 /// The records of the run here.
 async fn here(runs: &Runs, file: &str) -> Vec<Record> {
-    let run = runs.start(EnsembleRef::file(file), RunOptions::default()).await;
+    let run = runs
+        .start_run(EnsembleRef::from_file(file), RunOptions::default())
+        .await;
     let run = run.expect("it starts");
-    let stored = run.stored().clone();
-    run.finish().await.expect("it ends");
-    stored.read_all().await.expect("its log").records
+    let stored = run.stored_run().clone();
+    run.wait_and_close().await.expect("it ends");
+    stored.read_journal().await.expect("its log").records
 }
 
 fn same(plan: &Arc<Plan>, there: &[Record], here: &[Record]) {
@@ -169,10 +171,13 @@ async fn late() {
         "the time of the attempt that ended: {there:?}"
     );
     let copy = remote()
-        .fetch(&RunId::new(id), &MemoryStore::new())
+        .copy_run(&RunId::new(id), &MemoryStore::new())
         .await
         .expect("a copy");
-    assert_eq!(copy.names_inside().await.expect("names"), ["inner-1-1", "inner-1-2"]);
+    assert_eq!(
+        copy.list_nested_names().await.expect("names"),
+        ["inner-1-1", "inner-1-2"]
+    );
 
     // The failure is handled as here, and took as long as the limit.
     let id = "bbbb-20261123-080000000";
@@ -201,7 +206,7 @@ async fn late() {
     let ends = |record: &Record| matches!(record.event, Event::RunEnded(_));
     let waits = records_when(id, |records, _| records.last().is_some_and(ends)).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let answer = Answer {
+    let answer = QuestionAnswer {
         agent: "gate".to_owned(),
         execution: 1,
         asked: waits.len() as u64,
@@ -211,13 +216,13 @@ async fn late() {
         by: None,
         at: Utc::now(),
     };
-    remote().answer(id, &answer).await.expect("it is taken");
+    remote().send_answer(id, &answer).await.expect("it is taken");
     let there = all_records(id).await;
-    let reason = folded(&plan, &there).ended().map(|ended| ended.completion_reason);
+    let reason = folded(&plan, &there).run_end().map(|ended| ended.completion_reason);
     assert_eq!(reason, Some(CompletionReason::Completed));
     assert!(
         !remote()
-            .records(&format!("{id}/sub/gate-1-1~2"), 0)
+            .fetch_records(&format!("{id}/sub/gate-1-1~2"), 0)
             .await
             .expect("records")
             .lines
@@ -254,7 +259,7 @@ async fn turn_is_up() {
             "{file}"
         );
         same(&plan, &there, &here(&runs, file).await);
-        let reason = folded(&plan, &there).ended().map(|ended| ended.completion_reason);
+        let reason = folded(&plan, &there).run_end().map(|ended| ended.completion_reason);
         assert_eq!(reason, Some(CompletionReason::Completed), "{file}");
     }
 
@@ -271,6 +276,6 @@ async fn turn_is_up() {
     std::fs::remove_file(&held).expect("it is there");
     let there = tokio::time::timeout(Duration::from_secs(20), all_records(id)).await;
     same(&plan, &there.expect("the turn ends"), &here(&runs, "held.yaml").await);
-    let none = remote().records(&format!("{id}/sub/inner-1-1"), 0).await;
+    let none = remote().fetch_records(&format!("{id}/sub/inner-1-1"), 0).await;
     assert!(none.expect("no records").lines.is_empty());
 }

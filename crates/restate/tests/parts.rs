@@ -58,12 +58,16 @@ fn parts_of(records: &[Record]) -> Vec<(u32, u32, String)> {
 
 /// The runs inside a run: name, id inside, inputs and outcome.
 async fn inside(run: &Arc<dyn StoredRun>) -> Vec<Value> {
-    let mut names = run.names_inside().await.expect("names");
+    let mut names = run.list_nested_names().await.expect("names");
     names.sort_unstable();
     let mut all = Vec::new();
     for name in names {
-        let inner = run.inside(&name).await.expect("it can be read").expect("it is there");
-        let records = inner.read_all().await.expect("it can be read").records;
+        let inner = run
+            .find_nested(&name)
+            .await
+            .expect("it can be read")
+            .expect("it is there");
+        let records = inner.read_journal().await.expect("it can be read").records;
         let (Event::RunStarted(first), Event::RunEnded(last)) = (&records[0].event, &records[records.len() - 1].event)
         else {
             panic!("{name} does not begin or end: {records:?}");
@@ -137,19 +141,19 @@ async fn parts() {
         let there = all_records(&id).await;
         let run = engine
             .runs()
-            .start(EnsembleRef::file(file), RunOptions::default())
+            .start_run(EnsembleRef::from_file(file), RunOptions::default())
             .await;
         let run = run.expect("it starts");
-        let stored = run.stored().clone();
-        run.finish().await.expect("it ends");
-        let here = stored.read_all().await.expect("its log").records;
+        let stored = run.stored_run().clone();
+        run.wait_and_close().await.expect("it ends");
+        let here = stored.read_journal().await.expect("its log").records;
         assert_eq!(
             told(&folded(&plan, &there), &there),
             told(&folded(&plan, &here), &here),
             "{file}"
         );
         let copy = remote()
-            .fetch(&RunId::new(&*id), &MemoryStore::new())
+            .copy_run(&RunId::new(&*id), &MemoryStore::new())
             .await
             .expect("a copy");
         if file == "collect.yaml" {
@@ -174,10 +178,10 @@ async fn parts() {
     assert_eq!(ledger(&engine, "end"), ["each-1.1-1"]);
 
     // Cut short and resumed: a part that had ended is not repeated, nor is what had ended in one that had not.
-    remote().cancel(id, "a test").await.expect("it is cancelled");
+    remote().cancel_run(id, "a test").await.expect("it is cancelled");
     let cut = all_records(id).await;
     assert_eq!(
-        folded(&plan, &cut).ended().map(|ended| ended.completion_reason),
+        folded(&plan, &cut).run_end().map(|ended| ended.completion_reason),
         Some(CompletionReason::Cancelled)
     );
     processes.remove(1);
@@ -187,12 +191,12 @@ async fn parts() {
     for n in 1..=5 {
         std::fs::write(engine.path().join(format!("go.{n}")), "").expect("a file");
     }
-    remote().resume(id, Utc::now()).await.expect("it can go on");
+    remote().request_resume(id, Utc::now()).await.expect("it can go on");
     records_when(id, |records, _| records.len() > cut.len()).await;
     let records = all_records(id).await;
     let state = folded(&plan, &records);
     assert_eq!(
-        state.ended().map(|ended| ended.completion_reason),
+        state.run_end().map(|ended| ended.completion_reason),
         Some(CompletionReason::Completed)
     );
     let all: Vec<String> = (0..5).map(|part| format!("each-1.{part}-1")).collect();
@@ -211,7 +215,7 @@ async fn parts() {
     let records = all_records(id).await;
     let state = folded(&plan, &records);
     assert_eq!(
-        state.ended().map(|ended| ended.completion_reason),
+        state.run_end().map(|ended| ended.completion_reason),
         Some(CompletionReason::Completed)
     );
     second.ended().await;
@@ -222,15 +226,15 @@ async fn parts() {
         _ => None,
     });
     let copy = remote()
-        .fetch(&RunId::new(id), &MemoryStore::new())
+        .copy_run(&RunId::new(id), &MemoryStore::new())
         .await
         .expect("a copy");
     let first = copy
-        .inside("each-1.0-1")
+        .find_nested("each-1.0-1")
         .await
         .expect("it can be read")
         .expect("it is there");
-    let run = first.read_all().await.expect("its records").records;
+    let run = first.read_journal().await.expect("its records").records;
     let needed = (run[run.len() - 1].at - run[0].at).as_seconds_f64();
     assert!(took.is_some_and(|took| took >= needed), "{took:?} of {needed}");
 }
@@ -283,7 +287,7 @@ async fn ends_meanwhile() {
     let records = tokio::time::timeout(Duration::from_secs(20), all_records(id)).await;
     let state = folded(&plan, &records.expect("the run goes on"));
     assert_eq!(
-        state.ended().map(|ended| ended.completion_reason),
+        state.run_end().map(|ended| ended.completion_reason),
         Some(CompletionReason::Completed)
     );
 }
@@ -300,16 +304,16 @@ async fn ended_for_good() {
     std::fs::write(engine.path().join("go.1"), "").expect("a file");
     let ended = all_records(&parts[0]).await;
     // The run around the parts is cut short, and driven by another workflow when it goes on, which knows no ends.
-    remote().cancel(id, "a test").await.expect("it is cancelled");
+    remote().cancel_run(id, "a test").await.expect("it is cancelled");
     let cut = all_records(id).await;
     second.ended().await;
     std::fs::write(engine.path().join("go.2"), "").expect("a file");
-    remote().resume(id, Utc::now()).await.expect("it can go on");
+    remote().request_resume(id, Utc::now()).await.expect("it can go on");
     records_when(id, |records, _| records.len() > cut.len()).await;
     let records = all_records(id).await;
     let state = folded(&plan, &records);
     assert_eq!(
-        state.ended().map(|ended| ended.completion_reason),
+        state.run_end().map(|ended| ended.completion_reason),
         Some(CompletionReason::Completed)
     );
     // Another workflow has taken over the part that had ended, and added nothing.

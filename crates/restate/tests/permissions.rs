@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex};
 use chrono::Utc;
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::conversation::{CompletionReason, Event, Record};
-use ensemble_core::operator::{Answer as Said, Operator, PermissionAnswer, PermissionRequest, QuestionRequest};
+use ensemble_core::operator::{Operator, OperatorAnswer as Said, PermissionAnswer, PermissionRequest, QuestionRequest};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::BoxFuture;
-use ensemble_remote::protocol::Answer;
+use ensemble_remote::protocol::QuestionAnswer;
 use serde_json::{Value, json};
 
 use support::compare::{folded, here, told, without_attempts};
@@ -70,13 +70,13 @@ fn written(engine: &Engine) -> Vec<u64> {
 struct Scripted(Mutex<Vec<PermissionDecision>>);
 
 impl Operator for Scripted {
-    fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Said> {
+    fn ask_question(&self, _asked: QuestionRequest) -> BoxFuture<'_, Said> {
         Box::pin(async { Said::Nobody })
     }
 
-    fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+    fn request_permission(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         let decision = self.0.lock().expect("nobody panics").remove(0);
-        Box::pin(async move { PermissionAnswer::decided(decision, AnswerSource::Terminal) })
+        Box::pin(async move { PermissionAnswer::from_decision(decision, AnswerSource::Terminal) })
     }
 }
 
@@ -103,7 +103,7 @@ async fn decisions() {
         let state = folded(&plan, records);
         let request = state.pending_requests().next().expect("a question");
         let asked = records.len() as u64;
-        let answer = Answer {
+        let answer = QuestionAnswer {
             digest: request.digest.clone(),
             agent: "a".to_owned(),
             execution: 1,
@@ -113,7 +113,7 @@ async fn decisions() {
             by: None,
             at: Utc::now(),
         };
-        remote().answer(id, &answer).await.expect("it is taken");
+        remote().send_answer(id, &answer).await.expect("it is taken");
     };
 
     let first = stopped(0).await;
@@ -142,7 +142,7 @@ async fn decisions() {
     let records = stopped(third.len()).await;
     let state = folded(&plan, &records);
     assert_eq!(
-        state.ended().map(|ended| ended.completion_reason),
+        state.run_end().map(|ended| ended.completion_reason),
         Some(CompletionReason::Completed)
     );
     assert_eq!(written(&engine), [1, 2, 3]);
@@ -152,7 +152,7 @@ async fn decisions() {
         PermissionDecision::Denied,
         PermissionDecision::Always,
     ];
-    let runs = engine.runs().asking(Arc::new(Scripted(Mutex::new(decisions))));
+    let runs = engine.runs().with_operator(Arc::new(Scripted(Mutex::new(decisions))));
     assert_eq!(
         without_attempts(told(&state, &records)),
         without_attempts(here(&runs, "writes.yaml").await)

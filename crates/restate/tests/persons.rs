@@ -18,7 +18,7 @@ use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::{MemoryStore, RunId, StoredRun};
 use ensemble_language::plan::Plan;
-use ensemble_remote::protocol::Answer;
+use ensemble_remote::protocol::QuestionAnswer;
 use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use serde_json::{Value, json};
 
@@ -128,7 +128,7 @@ async fn stopped(id: &str, after: usize) -> Vec<Record> {
 }
 
 fn reason(plan: &Arc<Plan>, records: &[Record]) -> Option<CompletionReason> {
-    folded(plan, records).ended().map(|ended| ended.completion_reason)
+    folded(plan, records).run_end().map(|ended| ended.completion_reason)
 }
 
 /// The first pending request of a run.
@@ -145,7 +145,7 @@ async fn answer(id: &str, agent: &str, records: &[Record], answer: Value, decisi
         Event::InputRequested(requested) if *requested.agent == *agent => Some(requested.digest.clone()),
         _ => None,
     });
-    let answer = Answer {
+    let answer = QuestionAnswer {
         agent: agent.to_owned(),
         execution: 1,
         asked: records.len() as u64,
@@ -155,7 +155,7 @@ async fn answer(id: &str, agent: &str, records: &[Record], answer: Value, decisi
         by: None,
         at: Utc::now(),
     };
-    remote().answer(id, &answer).await.expect("it is taken");
+    remote().send_answer(id, &answer).await.expect("it is taken");
 }
 
 fn ledger(engine: &Engine, run: &str) -> Vec<String> {
@@ -167,19 +167,21 @@ fn ledger(engine: &Engine, run: &str) -> Vec<String> {
 
 /// The run here, until it waits.
 async fn here(runs: &Runs, file: &str) -> Arc<dyn StoredRun> {
-    let run = runs.start(EnsembleRef::file(file), RunOptions::default()).await;
+    let run = runs
+        .start_run(EnsembleRef::from_file(file), RunOptions::default())
+        .await;
     let run = run.expect("it starts");
-    let stored = run.stored().clone();
-    run.finish().await.expect("it waits");
+    let stored = run.stored_run().clone();
+    run.wait_and_close().await.expect("it waits");
     stored
 }
 
 /// Goes on here with this answer.
 async fn resumed(runs: &Runs, run: &Arc<dyn StoredRun>, text: &str) {
     let mut options = RunOptions::default();
-    options.answers.insert("person", json!(text));
-    let run = runs.resume(run.id().as_str(), options).await.expect("it goes on");
-    run.finish().await.expect("it ends");
+    options.answers.insert_file_entry("person", json!(text));
+    let run = runs.resume_run(run.id().as_str(), options).await.expect("it goes on");
+    run.wait_and_close().await.expect("it ends");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,7 +195,7 @@ async fn asked_inside() {
     assert_eq!(reason(&plan, &waits), Some(CompletionReason::WaitingForInput));
     // As on one machine, also in the runs inside.
     let local = here(&runs, "outer.yaml").await;
-    let of_local = async || local.read_all().await.expect("its log").records;
+    let of_local = async || local.read_journal().await.expect("its log").records;
     let records = of_local().await;
     assert_eq!(
         told(&folded(&plan, &waits), &waits),
@@ -201,7 +203,7 @@ async fn asked_inside() {
     );
     let fetched = async || {
         let run = RunId::new(id);
-        let copy = remote().fetch(&run, &MemoryStore::new()).await.expect("a copy");
+        let copy = remote().copy_run(&run, &MemoryStore::new()).await.expect("a copy");
         nested(copy, &runs).await
     };
     assert_eq!(fetched().await, nested(local.clone(), &runs).await);
@@ -212,7 +214,14 @@ async fn asked_inside() {
     assert_eq!(request.address.to_string(), "gate.inner.person");
     assert_eq!(request.question.prompt, "How many?");
     // It is a workflow, which no worker keeps.
-    assert!(!remote().records(&place, 0).await.expect("its records").lines.is_empty());
+    assert!(
+        !remote()
+            .fetch_records(&place, 0)
+            .await
+            .expect("its records")
+            .lines
+            .is_empty()
+    );
     engine.kill_worker();
     engine.start_worker();
 
@@ -240,13 +249,13 @@ async fn asked_inside() {
     let there = stopped(id, waits.len()).await;
     let local = here(&runs, "outer.yaml").await;
     resumed(&runs, &local, "21").await;
-    let records = local.read_all().await.expect("its log").records;
+    let records = local.read_journal().await.expect("its log").records;
     assert_eq!(
         told(&folded(&plan, &there), &there),
         told(&folded(&plan, &records), &records)
     );
     let copy = remote()
-        .fetch(&RunId::new(id), &MemoryStore::new())
+        .copy_run(&RunId::new(id), &MemoryStore::new())
         .await
         .expect("a copy");
     assert_eq!(nested(copy, &runs).await, nested(local, &runs).await);
@@ -276,13 +285,17 @@ async fn asked_inside() {
     assert_eq!(ledger(&engine, id), ["first"; 4]);
     // A part goes on when it has its answer, and not with the answers of others.
     let copy = remote()
-        .fetch(&RunId::new(id), &MemoryStore::new())
+        .copy_run(&RunId::new(id), &MemoryStore::new())
         .await
         .expect("a copy");
     let mut went_on = Vec::new();
-    for name in copy.names_inside().await.expect("names") {
-        let part = copy.inside(&name).await.expect("it can be read").expect("it is there");
-        let records = part.read_all().await.expect("its log").records;
+    for name in copy.list_nested_names().await.expect("names") {
+        let part = copy
+            .find_nested(&name)
+            .await
+            .expect("it can be read")
+            .expect("it is there");
+        let records = part.read_journal().await.expect("its log").records;
         let resumed = records
             .iter()
             .filter(|record| matches!(record.event, Event::RunResumed(_)));
@@ -292,14 +305,14 @@ async fn asked_inside() {
     assert_eq!(went_on, [0, 1, 1, 1]);
     let local = here(&runs, "each.yaml").await;
     let mut options = RunOptions::default();
-    options.answers.insert("person", json!("10"));
-    runs.resume(local.id().as_str(), options)
+    options.answers.insert_file_entry("person", json!("10"));
+    runs.resume_run(local.id().as_str(), options)
         .await
         .expect("it goes on")
-        .finish()
+        .wait_and_close()
         .await
         .expect("it ends");
-    let here = local.read_all().await.expect("its log").records;
+    let here = local.read_journal().await.expect("its log").records;
     let (there, here) = (told(&state, &records), told(&folded(&plan, &here), &here));
     assert_eq!((&there["turns"], &there["ended"]), (&here["turns"], &here["ended"]));
 
@@ -343,12 +356,12 @@ async fn cut_short_inside() {
             .any(|record| matches!(record.event, Event::InputRequested(_)))
     };
     records_when(id, asks).await;
-    remote().cancel(id, "a test").await.expect("it is cancelled");
+    remote().cancel_run(id, "a test").await.expect("it is cancelled");
     let cut = stopped(id, 0).await;
     assert_eq!(reason(&plan, &cut), Some(CompletionReason::Cancelled));
     process.ended().await;
     std::fs::write(engine.path().join("go"), "").expect("a file");
-    remote().resume(id, Utc::now()).await.expect("it goes on");
+    remote().request_resume(id, Utc::now()).await.expect("it goes on");
     // It asks again.
     let waits = stopped(id, cut.len()).await;
     assert_eq!(reason(&plan, &waits), Some(CompletionReason::WaitingForInput));
@@ -359,10 +372,10 @@ async fn cut_short_inside() {
     assert_eq!(json!(**folded(&plan, &end).context())["gate"]["twice"]["n"], json!(8));
     // One run inside, with all that it did.
     let copy = remote()
-        .fetch(&RunId::new(id), &MemoryStore::new())
+        .copy_run(&RunId::new(id), &MemoryStore::new())
         .await
         .expect("a copy");
-    assert_eq!(copy.names_inside().await.expect("names"), ["gate-1-1"]);
+    assert_eq!(copy.list_nested_names().await.expect("names"), ["gate-1-1"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -412,7 +425,7 @@ async fn program_answers() {
     // A copy of a run that waits inside goes on here.
     let (code, text) = run(&["run", "outer.yaml", "--on", INGRESS]);
     assert_eq!(code, Some(3), "{text}");
-    let latest = remote().ids(1).await.expect("a list").remove(0);
+    let latest = remote().list_run_ids(1).await.expect("a list").remove(0);
     let (code, text) = run(&["runs", "fetch", latest.as_str(), "--on", INGRESS]);
     assert_eq!(code, Some(0), "{text}");
     let (code, text) = run(&["resume", "--last", "--answer", "person=4", "--output", "json"]);

@@ -15,7 +15,7 @@ use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record};
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_language::random_ensembles::conversation;
-use ensemble_remote::protocol::Answer;
+use ensemble_remote::protocol::QuestionAnswer;
 use ensemble_runs::{EnsembleRef, RunOptions};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -67,7 +67,7 @@ async fn same() {
         // What the loader refuses is nothing to compare.
         if engine
             .runs()
-            .ready(EnsembleRef::file(&file), RunOptions::default())
+            .prepare_run(EnsembleRef::from_file(&file), RunOptions::default())
             .is_ok()
         {
             texts.push((file, text));
@@ -111,9 +111,9 @@ async fn questions() {
     let waits = |records: &[Record], _| matches!(records.last().map(|last| &last.event), Some(Event::RunEnded(_)));
     let records = records_when("aaaa-20261123-080000000", waits).await;
     let state = folded(&plan, &records);
-    let reason = |state: &ConversationState| state.ended().map(|ended| ended.completion_reason);
+    let reason = |state: &ConversationState| state.run_end().map(|ended| ended.completion_reason);
     assert_eq!(reason(&state), Some(CompletionReason::WaitingForInput));
-    let answer = Answer {
+    let answer = QuestionAnswer {
         agent: "person".to_owned(),
         execution: 1,
         asked: records.len() as u64,
@@ -124,7 +124,7 @@ async fn questions() {
         at: Utc::now(),
     };
     remote()
-        .answer("aaaa-20261123-080000000", &answer)
+        .send_answer("aaaa-20261123-080000000", &answer)
         .await
         .expect("it is taken");
     let state = folded(&plan, &all_records("aaaa-20261123-080000000").await);
@@ -140,13 +140,13 @@ async fn questions() {
     let pid = engine.path().join("pid");
     let process = process_in(&pid).await;
     remote()
-        .cancel("bbbb-20261123-080000000", "a test")
+        .cancel_run("bbbb-20261123-080000000", "a test")
         .await
         .expect("it is cancelled");
     let records = all_records("bbbb-20261123-080000000").await;
     let state = folded(&plan, &records);
     assert_eq!(reason(&state), Some(CompletionReason::Cancelled));
-    let detail = state.ended().and_then(|ended| ended.detail.clone());
+    let detail = state.run_end().and_then(|ended| ended.detail.clone());
     assert!(
         detail.as_ref().is_some_and(|detail| detail.contains("a test")),
         "{detail:?}"
@@ -161,22 +161,22 @@ async fn questions() {
     all_records("dddd-20261123-080000000").await;
     let store = MemoryStore::new();
     let run = remote()
-        .fetch(&RunId::new("dddd-20261123-080000000"), &store)
+        .copy_run(&RunId::new("dddd-20261123-080000000"), &store)
         .await
         .expect("it can be read");
     let inside = run
-        .inside("inner-1-1")
+        .find_nested("inner-1-1")
         .await
         .expect("it can be read")
         .expect("the inner run");
-    let records = inside.read_all().await.expect("it can be read").records;
+    let records = inside.read_journal().await.expect("it can be read").records;
     assert!(
         matches!(records.last().map(|last| &last.event), Some(Event::RunEnded(_))),
         "{records:?}"
     );
 
     let listed: Vec<RunId> = remote()
-        .list(10)
+        .list_runs(10)
         .await
         .expect("a list")
         .into_iter()
@@ -184,12 +184,12 @@ async fn questions() {
         .collect();
     let ids = ["aaaa", "bbbb", "cccc", "dddd"].map(|id| RunId::new(format!("{id}-20261123-080000000")));
     assert_eq!(listed, ids);
-    assert_eq!(remote().list(2).await.expect("a list").len(), 2);
+    assert_eq!(remote().list_runs(2).await.expect("a list").len(), 2);
     assert_eq!(
-        remote().find(Some("bbbb")).await.expect("one").as_str(),
+        remote().resolve_run_id(Some("bbbb")).await.expect("one").as_str(),
         "bbbb-20261123-080000000"
     );
-    let none = remote().find(Some("zzzz")).await.expect_err("none");
+    let none = remote().resolve_run_id(Some("zzzz")).await.expect_err("none");
     assert_eq!(none.to_string(), format!("there is no run `zzzz` on {INGRESS}"));
 }
 
@@ -213,13 +213,15 @@ async fn inner() {
     let plan = start(&engine, "outer.yaml", id.as_str()).await;
     let records = all_records(id.as_str()).await;
     let store = MemoryStore::new();
-    let there = remote().fetch(&id, &store).await.expect("it can be read");
+    let there = remote().copy_run(&id, &store).await.expect("it can be read");
     let runs = engine.runs();
-    let run = runs.start(EnsembleRef::file("outer.yaml"), RunOptions::default()).await;
+    let run = runs
+        .start_run(EnsembleRef::from_file("outer.yaml"), RunOptions::default())
+        .await;
     let run = run.expect("it starts");
-    let here = run.stored().clone();
-    run.finish().await.expect("it ends");
-    let records_here = here.read_all().await.expect("it can be read").records;
+    let here = run.stored_run().clone();
+    run.wait_and_close().await.expect("it ends");
+    let records_here = here.read_journal().await.expect("it can be read").records;
     assert_eq!(
         told(&folded(&plan, &records), &records),
         told(&folded(&plan, &records_here), &records_here)
@@ -234,8 +236,11 @@ async fn inner() {
 
     // A run inside a run is a workflow, which no list has.
     let inside = format!("{id}/sub/middle-1-1/sub/inner-1-1");
-    assert!(remote().records(&inside, 0).await.expect("its records").is_over);
-    assert_eq!(remote().ids(10).await.expect("a list"), std::slice::from_ref(&id));
+    assert!(remote().fetch_records(&inside, 0).await.expect("its records").is_over);
+    assert_eq!(
+        remote().list_run_ids(10).await.expect("a list"),
+        std::slice::from_ref(&id)
+    );
 
     let ends = |records: &[Record]| records.iter().any(|record| matches!(record.event, Event::RunEnded(_)));
 
@@ -246,7 +251,7 @@ async fn inner() {
         start(&engine, file, &id).await;
         let process = process_in(&pid).await;
         if is_cancelled {
-            remote().cancel(&id, "a test").await.expect("it is cancelled");
+            remote().cancel_run(&id, "a test").await.expect("it is cancelled");
         }
         all_records(&id).await;
         // The run inside it ends too, and with it the script.
@@ -256,8 +261,11 @@ async fn inner() {
         };
         assert_eq!(ended.completion_reason, CompletionReason::Cancelled);
         process.ended().await;
-        let cut = remote().fetch(&RunId::new(&*id), &store).await.expect("it can be read");
-        assert_eq!(cut.names_inside().await.expect("names"), ["slow-1-1"]);
+        let cut = remote()
+            .copy_run(&RunId::new(&*id), &store)
+            .await
+            .expect("it can be read");
+        assert_eq!(cut.list_nested_names().await.expect("names"), ["slow-1-1"]);
     }
 }
 
@@ -297,7 +305,7 @@ async fn kills() {
     let plan = plan.expect("there are runs");
     for at in 0..count {
         let state = folded(&plan, &all_records(&id(at)).await);
-        let reason = state.ended().map(|ended| ended.completion_reason);
+        let reason = state.run_end().map(|ended| ended.completion_reason);
         assert_eq!(reason, Some(CompletionReason::Completed), "run {at}");
     }
     let ledger = std::fs::read_to_string(engine.path().join("ledger")).expect("a ledger");

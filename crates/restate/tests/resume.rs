@@ -17,8 +17,8 @@ use chrono::Utc;
 use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record};
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_language::plan::Plan;
-use ensemble_remote::RemoteError;
-use ensemble_remote::protocol::Answer;
+use ensemble_remote::EngineClientError;
+use ensemble_remote::protocol::QuestionAnswer;
 use serde_json::json;
 
 use support::compare::folded;
@@ -80,7 +80,7 @@ fn ledger(engine: &Engine, run: &str) -> Vec<String> {
 }
 
 fn reason(state: &ConversationState) -> Option<CompletionReason> {
-    state.ended().map(|ended| ended.completion_reason)
+    state.run_end().map(|ended| ended.completion_reason)
 }
 
 /// How often a run went on.
@@ -95,11 +95,11 @@ fn resumed(records: &[Record]) -> usize {
 async fn cut(engine: &Engine, id: &str, plan: &Arc<Plan>, begun: usize) -> usize {
     begins(engine, id, begun).await;
     let by = format!("canceller {begun}");
-    remote().cancel(id, &by).await.expect("it is cancelled");
+    remote().cancel_run(id, &by).await.expect("it is cancelled");
     let records = all_records(id).await;
     let state = folded(plan, &records);
     assert_eq!(reason(&state), Some(CompletionReason::Cancelled));
-    let detail = state.ended().and_then(|ended| ended.detail.clone());
+    let detail = state.run_end().and_then(|ended| ended.detail.clone());
     assert!(detail.as_ref().is_some_and(|detail| detail.contains(&by)), "{detail:?}");
     records.len()
 }
@@ -116,7 +116,7 @@ async fn begins(engine: &Engine, id: &str, times: usize) {
 /// Lets a run go on, and waits until it does, which is not before it was asked for.
 async fn go_on(id: &str, after: usize) {
     let asked = Utc::now();
-    remote().resume(id, asked).await.expect("it can go on");
+    remote().request_resume(id, asked).await.expect("it can go on");
     let records = records_when(id, |records, _| records.len() > after).await;
     assert!(matches!(records[after].event, Event::RunResumed(_)), "{records:?}");
     // Records have microseconds.
@@ -128,9 +128,9 @@ async fn go_on(id: &str, after: usize) {
     );
 }
 
-fn refused(error: &RemoteError) -> Option<(u16, &str)> {
+fn refused(error: &EngineClientError) -> Option<(u16, &str)> {
     match error {
-        RemoteError::Refused { status, message, .. } => Some((*status, message)),
+        EngineClientError::RequestRefused { status, message, .. } => Some((*status, message)),
         _ => None,
     }
 }
@@ -153,9 +153,12 @@ async fn goes_on() {
     for times in 1..=2 {
         let records = cut(&engine, id, &plan, times).await;
         // Whoever cancels a run that is over changes nothing.
-        remote().cancel(id, "somebody else").await.expect("it is over");
+        remote().cancel_run(id, "somebody else").await.expect("it is over");
         go_on(id, records).await;
-        remote().resume(id, Utc::now()).await.expect("it goes on already");
+        remote()
+            .request_resume(id, Utc::now())
+            .await
+            .expect("it goes on already");
     }
     begins(&engine, id, 3).await;
     std::fs::write(engine.path().join("go"), "").expect("a file");
@@ -164,10 +167,10 @@ async fn goes_on() {
     assert_eq!(reason(&state), Some(CompletionReason::Completed));
     assert_eq!((resumed(&records), state.turn_count()), (2, 3));
     assert_eq!(ledger(&engine, id), ["a", "b", "b", "b", "c"]);
-    let again = remote().resume(id, Utc::now()).await.expect_err("it has ended");
+    let again = remote().request_resume(id, Utc::now()).await.expect_err("it has ended");
     assert_eq!(refused(&again), Some((409, "the run has ended for good")));
-    let none = remote().resume("none-20261123-080000000", Utc::now()).await;
-    assert!(matches!(none, Err(RemoteError::NoRun { .. })), "{none:?}");
+    let none = remote().request_resume("none-20261123-080000000", Utc::now()).await;
+    assert!(matches!(none, Err(EngineClientError::NoRun { .. })), "{none:?}");
     std::fs::remove_file(engine.path().join("go")).expect("it is there");
 
     // The time limit begins again with the whole time, and may end the run again.
@@ -202,7 +205,7 @@ async fn goes_on() {
         matches!(last, Some(Event::RunEnded(ended)) if ended.completion_reason == CompletionReason::WaitingForInput)
     };
     let records = records_when(id, waits).await;
-    let answer = Answer {
+    let answer = QuestionAnswer {
         agent: "person".to_owned(),
         execution: 1,
         asked: records.len() as u64,
@@ -212,7 +215,7 @@ async fn goes_on() {
         by: None,
         at: Utc::now(),
     };
-    remote().answer(id, &answer).await.expect("it is taken");
+    remote().send_answer(id, &answer).await.expect("it is taken");
     let state = folded(&plan, &all_records(id).await);
     assert_eq!(reason(&state), Some(CompletionReason::Completed));
     let mut begun = ledger(&engine, id);
@@ -234,12 +237,12 @@ async fn goes_on_inside() {
     let plan = start(&engine, "outer.yaml", id).await;
     for _ in 0..2 {
         let process = process_in(&pid).await;
-        remote().cancel(id, "a test").await.expect("it is cancelled");
+        remote().cancel_run(id, "a test").await.expect("it is cancelled");
         let records = all_records(id).await;
         process.ended().await;
         std::fs::remove_file(&pid).expect("the process wrote it");
         // It goes on with the run around it, and not alone.
-        let alone = remote().resume(&middle.replace('/', "%2F"), Utc::now()).await;
+        let alone = remote().request_resume(&middle.replace('/', "%2F"), Utc::now()).await;
         assert_eq!(
             refused(&alone.expect_err("it has ended")).map(|(status, _)| status),
             Some(409)
@@ -264,12 +267,19 @@ async fn goes_on_inside() {
 
     // One copy of each run inside, as after a resume on one machine, with all that it did.
     let store = MemoryStore::new();
-    let run = remote().fetch(&RunId::new(id), &store).await.expect("it can be read");
+    let run = remote()
+        .copy_run(&RunId::new(id), &store)
+        .await
+        .expect("it can be read");
     let mut run = run;
     for name in ["middle-1-1", "inner-1-1"] {
-        assert_eq!(run.names_inside().await.expect("names"), [name]);
-        run = run.inside(name).await.expect("it can be read").expect("it is there");
-        let records = run.read_all().await.expect("it can be read").records;
+        assert_eq!(run.list_nested_names().await.expect("names"), [name]);
+        run = run
+            .find_nested(name)
+            .await
+            .expect("it can be read")
+            .expect("it is there");
+        let records = run.read_journal().await.expect("it can be read").records;
         assert_eq!(resumed(&records), 2, "{name}");
         let Some(Event::RunEnded(ended)) = records.last().map(|last| &last.event) else {
             panic!("{name} has no end");
@@ -307,7 +317,7 @@ async fn program_resumes() {
     let pid = engine.path().join(format!("{id}.pid"));
     process_in(&pid).await;
     remote()
-        .cancel(&id, "a test")
+        .cancel_run(&id, "a test")
         .await
         .unwrap_or_else(|error| panic!("{error}: {err}"));
     let cut = all_records(&id).await.len();
@@ -364,7 +374,7 @@ async fn program_resumes() {
     ];
     let under_way = command(&batch).spawn().expect("the program starts");
     let row = loop {
-        let ids = remote().ids(10).await.expect("a list");
+        let ids = remote().list_run_ids(10).await.expect("a list");
         if let Some(row) = ids.into_iter().find(|other| other.as_str() != id) {
             break row.to_string();
         }
@@ -372,7 +382,7 @@ async fn program_resumes() {
     };
     let pid = engine.path().join(format!("{row}.pid"));
     process_in(&pid).await;
-    remote().cancel(&row, "a test").await.expect("it is cancelled");
+    remote().cancel_run(&row, "a test").await.expect("it is cancelled");
     let (code, out, err) = told(under_way.wait_with_output().expect("it ends"));
     assert_eq!(code, Some(130), "{out}{err}");
     std::fs::write(engine.path().join("go"), "").expect("a file");

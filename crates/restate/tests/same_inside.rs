@@ -10,10 +10,10 @@ mod support;
 use std::sync::Arc;
 
 use chrono::Utc;
-use ensemble_core::conversation::{CompletionReason, ConversationState, Event, OpenExecution, Record};
+use ensemble_core::conversation::{CompletionReason, ConversationState, Event, ExecutionProgress, Record};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::conversation;
-use ensemble_remote::protocol::Answer;
+use ensemble_remote::protocol::QuestionAnswer;
 use ensemble_runs::{EnsembleRef, RunOptions, Runs};
 use futures_util::stream::{self, StreamExt};
 use proptest::prelude::*;
@@ -79,23 +79,28 @@ fn runs_with_runs_inside_end_on_the_engine_as_here() {
 }
 
 fn waits(state: &ConversationState) -> bool {
-    let ended = state.ended();
+    let ended = state.run_end();
     ended.is_some_and(|ended| ended.completion_reason == CompletionReason::WaitingForInput)
 }
 
 /// The run here, with the answer to each question.
 async fn here(runs: &Runs, file: &str) -> Value {
-    let run = runs.start(EnsembleRef::file(file), RunOptions::default()).await;
+    let run = runs
+        .start_run(EnsembleRef::from_file(file), RunOptions::default())
+        .await;
     let run = run.expect("it starts");
-    let stored = run.stored().clone();
-    let mut state = run.finish().await.expect("it ends").state;
+    let stored = run.stored_run().clone();
+    let mut state = run.wait_and_close().await.expect("it ends").state;
     while waits(&state) {
         let mut options = RunOptions::default();
-        options.answers.insert("person", json!("7"));
-        let run = runs.resume(stored.id().as_str(), options).await.expect("it goes on");
-        state = run.finish().await.expect("it ends").state;
+        options.answers.insert_file_entry("person", json!("7"));
+        let run = runs
+            .resume_run(stored.id().as_str(), options)
+            .await
+            .expect("it goes on");
+        state = run.wait_and_close().await.expect("it ends").state;
     }
-    let records = stored.read_all().await.expect("its log can be read").records;
+    let records = stored.read_journal().await.expect("its log can be read").records;
     told(&state, &records)
 }
 
@@ -116,9 +121,9 @@ async fn there(plan: &Arc<Plan>, id: &str) -> (Value, usize) {
         let slots = &state.open_turn().expect("an open turn").slots;
         let asks = slots
             .iter()
-            .find(|slot| matches!(slot.progress, OpenExecution::Waiting(_)));
+            .find(|slot| matches!(slot.progress, ExecutionProgress::Waiting(_)));
         let asks = &asks.expect("somebody asks").start;
-        let answer = Answer {
+        let answer = QuestionAnswer {
             agent: asks.agent.to_string(),
             execution: asks.execution,
             asked: records.len() as u64,
@@ -128,7 +133,7 @@ async fn there(plan: &Arc<Plan>, id: &str) -> (Value, usize) {
             by: None,
             at: Utc::now(),
         };
-        remote().answer(id, &answer).await.expect("it is taken");
+        remote().send_answer(id, &answer).await.expect("it is taken");
         questions += 1;
         known = records.len();
     }
@@ -160,7 +165,9 @@ async fn same_inside() {
         let file = format!("random{number}.yaml");
         std::fs::write(engine.path().join(&file), &text).expect("a file");
         // What the loader refuses is nothing to compare.
-        let ready = engine.runs().ready(EnsembleRef::file(&file), RunOptions::default());
+        let ready = engine
+            .runs()
+            .prepare_run(EnsembleRef::from_file(&file), RunOptions::default());
         if ready.is_ok() {
             texts.push((file, text));
         }

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use ensemble_core::conversation::{Canceller, CompletionReason, Event};
+use ensemble_core::conversation::{CompletionReason, Event, RunCanceller};
 use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::MemoryStore;
-use ensemble_runs::{EnsembleRef, Host, Piece, Project, RunError, RunEventKind, RunOptions, Runs};
+use ensemble_runs::{EnsembleRef, Host, LiveEventKind, Project, RunError, RunEventKind, RunOptions, Runs};
 
 const GATE: &str = r#"
 name: gate
@@ -21,23 +21,26 @@ agents:
 /// What a front end shows, as lines of text.
 pub(crate) async fn front_end() -> Result<Vec<String>, RunError> {
     let mut shown = Vec::new();
-    let runs = Runs::open(Project::at("."), Host::system()).with_store(Arc::new(MemoryStore::new()));
+    let runs = Runs::open(Project::from_folder("."), Host::from_system()).with_store(Arc::new(MemoryStore::new()));
 
     // Start it, follow it, and answer in the middle.
     let run = runs
-        .start(EnsembleRef::text(GATE), RunOptions::default().input("the sea"))
+        .start_run(
+            EnsembleRef::from_text(GATE),
+            RunOptions::default().with_input("the sea"),
+        )
         .await?;
     let mut events = run.events();
     while let Some(event) = events.next().await? {
         match event.kind {
             RunEventKind::Committed(record) => {
-                shown.push(format!("{} {}", record.seq, record.event.name()));
+                shown.push(format!("{} {}", record.seq, record.event.event_name()));
                 if let Event::RunEnded(_) = record.event {
                     break;
                 }
             }
             RunEventKind::Live(live) => {
-                if let Piece::Text(text) = live.piece {
+                if let LiveEventKind::Text(text) = live.kind {
                     shown.push(format!("  {}: {text}", live.agent));
                 }
             }
@@ -45,31 +48,36 @@ pub(crate) async fn front_end() -> Result<Vec<String>, RunError> {
                 let request = asked.request;
                 shown.push(format!("  {} asks: {}", request.address, request.question.prompt));
                 let answer = RequestAnswer::Text("yes".to_owned());
-                run.answer(&request, answer, AnswerSource::Option).await?;
+                run.answer_request(&request, answer, AnswerSource::Option).await?;
             }
             RunEventKind::PermissionRequested(call) => shown.push(format!("  may it call {}?", call.tool)),
         }
     }
-    shown.push(format!("ended as {}", run.outcome().await?.completion_reason));
+    shown.push(format!("ended as {}", run.wait().await?.completion_reason));
 
     // Start another, cancel it while it waits, and resume it.
     let run = runs
-        .start(EnsembleRef::text(GATE), RunOptions::default().input("the wind"))
+        .start_run(
+            EnsembleRef::from_text(GATE),
+            RunOptions::default().with_input("the wind"),
+        )
         .await?;
     let mut events = run.events();
     while let Some(event) = events.next().await? {
         if let RunEventKind::QuestionAsked(_) = event.kind {
-            run.cancel(Canceller::Client("the front end".into()));
+            run.cancel(RunCanceller::Client("the front end".into()));
             break;
         }
     }
-    shown.push(format!("ended as {}", run.outcome().await?.completion_reason));
-    let id = run.finish().await?.run;
-    let run = runs.resume(&id, RunOptions::default().answer("editor", "no")).await?;
-    assert_eq!(run.outcome().await?.completion_reason, CompletionReason::Completed);
-    let state = run.finish().await?.state;
+    shown.push(format!("ended as {}", run.wait().await?.completion_reason));
+    let id = run.wait_and_close().await?.run;
+    let run = runs
+        .resume_run(&id, RunOptions::default().with_answer("editor", "no"))
+        .await?;
+    assert_eq!(run.wait().await?.completion_reason, CompletionReason::Completed);
+    let state = run.wait_and_close().await?.state;
     let said = state
-        .history()
+        .list_executions()
         .last()
         .map(|entry| entry.output_data()["response"].to_string());
     shown.push(format!("resumed, the editor said {}", said.unwrap_or_default()));

@@ -10,7 +10,7 @@ use ensemble_core::request::AnswerRefusal;
 use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_project::ProjectError;
 
-use crate::inputs::WrongInput;
+use crate::inputs::InputError;
 
 /// An error of the run layer.
 #[derive(Debug, thiserror::Error)]
@@ -78,8 +78,8 @@ pub enum RunError {
         tools: Vec<String>,
     },
     /// Inputs are missing or wrong.
-    #[error("{}", crate::inputs::listed(.0))]
-    Inputs(Vec<WrongInput>),
+    #[error("{}", crate::inputs::format_input_errors(.0))]
+    Inputs(Vec<InputError>),
     /// An override of a model cannot be read.
     #[error("`{given}` overrides no model: {reason}")]
     Model {
@@ -191,7 +191,7 @@ pub enum RunError {
 
 impl RunError {
     /// Returns advice for an ensemble that was not found: the word that was probably meant, or the searched folders.
-    pub fn advice(&self) -> Option<String> {
+    pub fn advice_text(&self) -> Option<String> {
         match self {
             Self::Project(error) => error.advice(),
             _ => None,

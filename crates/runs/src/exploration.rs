@@ -5,35 +5,35 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ensemble_explore::{Exploration, InnerResults, Inside};
-use ensemble_project::nested::{Named, absolute};
+use ensemble_explore::{Exploration, Inside, NestedResults};
+use ensemble_project::nested::{NestedEnsemble, absolute_path};
 use ensemble_project::project::Project;
 
 /// Explores the outer ensemble and those inside, each after the ensembles that its agents are: `explore` is given what is
 /// known of them. The result has the exploration of the outer one, and those of the others in their order.
-pub fn explore_inside_out(
-    outer: &Named,
-    inner: &[Named],
+pub fn explore_nested(
+    outer: &NestedEnsemble,
+    inner: &[NestedEnsemble],
     project: &Project,
-    explore: &mut dyn FnMut(&Named, &Inside) -> Exploration,
+    explore: &mut dyn FnMut(&NestedEnsemble, &Inside) -> Exploration,
 ) -> (Exploration, Vec<Exploration>) {
-    let mut known: BTreeMap<PathBuf, InnerResults> = BTreeMap::new();
+    let mut known: BTreeMap<PathBuf, NestedResults> = BTreeMap::new();
     let mut found: Vec<Option<Exploration>> = inner.iter().map(|_| None).collect();
-    let files: Vec<PathBuf> = inner.iter().map(|named| absolute(&named.path, project)).collect();
-    let inside = |named: &Named, known: &BTreeMap<PathBuf, InnerResults>| {
-        let results = named.inside.iter();
+    let files: Vec<PathBuf> = inner.iter().map(|named| absolute_path(&named.path, project)).collect();
+    let inside = |named: &NestedEnsemble, known: &BTreeMap<PathBuf, NestedResults>| {
+        let results = named.inner_files.iter();
         let results = results.filter_map(|(agent, file)| Some((agent.clone(), *known.get(file)?)));
         results.collect::<Inside>()
     };
     while let Some(next) = {
         let waits = |file: &PathBuf| files.contains(file) && !known.contains_key(file);
-        let is_ready = |at: usize| !inner[at].inside.iter().any(|(_, file)| waits(file));
+        let is_ready = |at: usize| !inner[at].inner_files.iter().any(|(_, file)| waits(file));
         let mut left = (0..inner.len()).filter(|at| found[*at].is_none());
         // No ensemble contains itself, so one is ready.
         left.clone().find(|at| is_ready(*at)).or_else(|| left.next())
     } {
         let exploration = explore(&inner[next], &inside(&inner[next], &known));
-        known.insert(files[next].clone(), exploration.results());
+        known.insert(files[next].clone(), exploration.nested_results());
         found[next] = Some(exploration);
     }
     let of_outer = explore(outer, &inside(outer, &known));

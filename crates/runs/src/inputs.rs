@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use ensemble_language::data::{Context, JsonMap};
-use ensemble_language::diagnostic::did_you_mean;
-use ensemble_language::ensemble::{Ensemble, Input};
+use ensemble_language::data::{JsonMap, RunContext};
+use ensemble_language::diagnostic::find_similar_word;
+use ensemble_language::ensemble::{Ensemble, InputDeclaration};
 use serde_json::{Value, json};
 
 /// An input that is missing or wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WrongInput {
+pub enum InputError {
     /// It has no default, and none is given.
     Missing {
         /// The input.
@@ -39,14 +39,14 @@ pub enum WrongInput {
 
 /// Values by name, with the texts of those that were given as texts.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Given {
-    pub(crate) values: Context,
+pub(crate) struct InputValues {
+    pub(crate) values: RunContext,
     /// The texts that `values` were read from: a text is meant as such where only the text matches the schema.
     pub(crate) texts: HashMap<Arc<str>, Arc<str>>,
 }
 
-impl From<Context> for Given {
-    fn from(values: Context) -> Self {
+impl From<RunContext> for InputValues {
+    fn from(values: RunContext) -> Self {
         Self {
             values,
             texts: HashMap::new(),
@@ -58,19 +58,19 @@ impl From<Context> for Given {
 ///
 /// # Errors
 /// All inputs that are wrong.
-pub(crate) fn resolve(ensemble: &Ensemble, given: &Given) -> Result<Option<Context>, Vec<WrongInput>> {
+pub(crate) fn resolve_inputs(ensemble: &Ensemble, given: &InputValues) -> Result<Option<RunContext>, Vec<InputError>> {
     let Some(declared) = &ensemble.inputs else {
         return Ok(None);
     };
     let mut wrong = Vec::new();
-    let mut inputs = Context::default();
+    let mut inputs = RunContext::default();
     for input in declared {
-        match value(input, given) {
+        match resolve_value(input, given) {
             Ok(value) => inputs.insert(input.name.clone(), value),
             Err(why) => wrong.push(why),
         }
     }
-    wrong.extend(undeclared(
+    wrong.extend(list_undeclared_inputs(
         ensemble,
         declared,
         given.values.iter().map(|(name, _)| name),
@@ -79,25 +79,25 @@ pub(crate) fn resolve(ensemble: &Ensemble, given: &Given) -> Result<Option<Conte
 }
 
 /// The names that are no inputs.
-pub(crate) fn undeclared<'a>(
+pub(crate) fn list_undeclared_inputs<'a>(
     ensemble: &Ensemble,
-    declared: &[Input],
+    declared: &[InputDeclaration],
     names: impl Iterator<Item = &'a Arc<str>>,
-) -> Vec<WrongInput> {
-    let strange = names.filter(|name| ensemble.input(name).is_none());
-    let wrong = strange.map(|name| WrongInput::Undeclared {
+) -> Vec<InputError> {
+    let strange = names.filter(|name| ensemble.find_input(name).is_none());
+    let wrong = strange.map(|name| InputError::Undeclared {
         name: name.clone(),
-        similar: did_you_mean(name, declared.iter().map(|input| &*input.name)).map(str::to_owned),
+        similar: find_similar_word(name, declared.iter().map(|input| &*input.name)).map(str::to_owned),
     });
     wrong.collect()
 }
 
 /// The inputs that an ensemble declares as the JSON Schema of one map, for tools that are ensembles: `input` is the task, unless
 /// an input has this name. `None`: the ensemble declares no inputs.
-pub fn as_one_schema(ensemble: &Ensemble) -> Option<Value> {
+pub fn inputs_schema(ensemble: &Ensemble) -> Option<Value> {
     let declared = ensemble.inputs.as_ref()?;
     let mut properties: JsonMap = JsonMap::new();
-    if ensemble.input("input").is_none() {
+    if ensemble.find_input("input").is_none() {
         properties.insert(
             "input".to_owned(),
             json!({"type": "string", "description": "The task, in words."}),
@@ -109,7 +109,7 @@ pub fn as_one_schema(ensemble: &Ensemble) -> Option<Value> {
     properties.extend(schemas);
     let required: Vec<&str> = declared
         .iter()
-        .filter(|input| input.default().is_none())
+        .filter(|input| input.default_value().is_none())
         .map(|input| &*input.name)
         .collect();
     Some(json!({
@@ -121,22 +121,22 @@ pub fn as_one_schema(ensemble: &Ensemble) -> Option<Value> {
 }
 
 /// The value of one input.
-fn value(input: &Input, given: &Given) -> Result<Arc<Value>, WrongInput> {
+fn resolve_value(input: &InputDeclaration, given: &InputValues) -> Result<Arc<Value>, InputError> {
     let Some(value) = given.values.get(&input.name) else {
-        let missing = || WrongInput::Missing {
+        let missing = || InputError::Missing {
             name: input.name.clone(),
             type_name: input.type_name(),
         };
-        return input.default().cloned().map(Arc::new).ok_or_else(missing);
+        return input.default_value().cloned().map(Arc::new).ok_or_else(missing);
     };
-    let errors = input.errors(value);
+    let errors = input.check_value(value);
     if errors.is_empty() {
         return Ok(value.clone());
     }
     let text = given.texts.get(&input.name).map(|text| Value::from(&**text));
-    match text.filter(|text| input.errors(text).is_empty()) {
+    match text.filter(|text| input.check_value(text).is_empty()) {
         Some(text) => Ok(Arc::new(text)),
-        None => Err(WrongInput::OffSchema {
+        None => Err(InputError::OffSchema {
             name: input.name.clone(),
             errors,
         }),
@@ -144,7 +144,7 @@ fn value(input: &Input, given: &Given) -> Result<Arc<Value>, WrongInput> {
 }
 
 /// One sentence.
-impl fmt::Display for WrongInput {
+impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { name, type_name } => write!(f, "the input `{name}` is missing ({type_name})"),
@@ -163,7 +163,7 @@ impl fmt::Display for WrongInput {
 }
 
 /// All of them, one in a line.
-pub(crate) fn listed(wrong: &[WrongInput]) -> String {
-    let lines: Vec<String> = wrong.iter().map(WrongInput::to_string).collect();
+pub(crate) fn format_input_errors(wrong: &[InputError]) -> String {
+    let lines: Vec<String> = wrong.iter().map(InputError::to_string).collect();
     lines.join("\n       ")
 }

@@ -2,18 +2,18 @@
 //!
 //! - [`run`] runs one ensemble to its end.
 //! - [`Runs`] starts runs and goes on with recorded ones; [`RunOptions`] is what a run is given.
-//! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer`], [`Run::say`],
-//!   [`Run::cancel`], [`Run::outcome`].
+//! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer_request`], [`Run::send_message`],
+//!   [`Run::cancel`], [`Run::wait`].
 //! - [`RunService`](crate::service::run_service::RunService) holds runs for several clients: detached, followed, answered, cancelled, listed.
 //! - [`Host`] is the world around runs: environment, clock, randomness, watchdog, and who is asked.
 //! - [`crate::store::files::FileStore`] keeps runs in files; every other [`RunStore`](ensemble_core::store::RunStore) will do, such as
 //!   [`MemoryStore`](ensemble_core::store::MemoryStore).
 //!
 //! Runs are driven in tasks on the caller's tokio runtime, any number of them in one process. The crate installs no signal
-//! handler, writes to no standard stream, and reads nothing of the process save through [`Host::system`] and
-//! [`Project::of_process`].
+//! handler, writes to no standard stream, and reads nothing of the process save through [`Host::from_system`] and
+//! [`Project::from_process`].
 //!
-//! - A run is a task: [`Ready::begin`] spawns it on the caller's runtime, and dropping the handle does not end it.
+//! - A run is a task: [`ReadyRun::start`] spawns it on the caller's runtime, and dropping the handle does not end it.
 //! - A subscriber has a bounded queue. Records that it has missed are read from the log; each record is delivered once. Live pieces are marked
 //!   as not committed, and a subscriber that is behind loses them.
 //! - While an operator is asked, the time limits of the run and the turn pause. While an operator decides about a tool, the time limit of the
@@ -45,20 +45,20 @@ use ensemble_project::{prepare, project, review};
 
 pub use crate::drive::client_servers::{ClientServer, ClientServers, ServersError};
 pub use crate::drive::decided_requests::UnusedAnswer;
-pub use crate::drive::events::{LivePiece, Piece, RunEvent, RunEventKind, RunEvents, Tracer};
+pub use crate::drive::events::{LiveEvent, LiveEventKind, RunEvent, RunEventKind, RunEvents, RunTracer};
 pub use crate::drive::host::Host;
-pub use crate::drive::run::{Finished, Run};
+pub use crate::drive::run::{FinishedRun, Run};
 pub use crate::fork::forked_run::{ForkChanges, ReadyFork};
-pub use crate::options::replacements::StandIns;
+pub use crate::options::replacements::AgentReplacements;
 pub use crate::options::run_options::{CacheFolder, RunOptions};
 pub use crate::service::answer_checks::check_option_answers;
-pub use crate::start::ready::Ready;
+pub use crate::start::ready::ReadyRun;
 pub use crate::start::recorded_run::RecordedRun;
 pub use crate::start::runs::{EnsembleRef, HeldRun, Runs, WhichRun};
-pub use crate::start::substitutes::Reading;
-pub use ensemble_agents::agent::kinds::input::Answers;
+pub use crate::start::substitutes::OutputMode;
+pub use ensemble_agents::agent::kinds::input::RunAnswers;
 pub use ensemble_agents::agent::kinds::input::StubbedQuestion;
-pub use ensemble_project::{LeftAlone, Prepared, Project, ProjectError, Stranger, Trust};
+pub use ensemble_project::{ForeignFile, IgnoredContent, PreparedEnsemble, Project, ProjectError, Trust};
 pub use error::RunError;
-pub use inputs::{WrongInput, as_one_schema as schema_of_inputs};
-pub use simple::{Outcome, RunBuilder, run};
+pub use inputs::{InputError, inputs_schema as schema_of_inputs};
+pub use simple::{RunBuilder, RunOutcome, run};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, ConversationState, RunResult};
 use ensemble_core::store::{RunId, RunStore};
-use ensemble_history::answer::answer;
+use ensemble_history::answer::find_run_answer;
 use ensemble_history::output_text;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ use crate::options::run_options::RunOptions;
 use crate::project::Project;
 use crate::start::runs::{EnsembleRef, Runs};
 
-/// A run that begins when it is awaited. [`run`] makes it.
+/// A run that begins when it is awaited. [`run_id`] makes it.
 #[must_use = "a run begins when it is awaited"]
 pub struct RunBuilder {
     ensemble: EnsembleRef,
@@ -37,58 +37,58 @@ pub fn run(ensemble: impl Into<EnsembleRef>) -> RunBuilder {
     RunBuilder {
         ensemble: ensemble.into(),
         options: RunOptions::default(),
-        project: Project::of_process(),
-        host: Host::system(),
+        project: Project::from_process(),
+        host: Host::from_system(),
         store: None,
     }
 }
 
 impl RunBuilder {
     /// With this input; without one, the ensemble's `default_task` is the input.
-    pub fn input(self, input: impl Into<Arc<str>>) -> Self {
-        self.options(|options| options.input(input))
+    pub fn with_input(self, input: impl Into<Arc<str>>) -> Self {
+        self.change_options(|options| options.with_input(input))
     }
 
     /// With this value in the context before the first turn.
-    pub fn set(self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
-        self.options(|options| options.set(key, value))
+    pub fn with_value(self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
+        self.change_options(|options| options.with_value(key, value))
     }
 
     /// With this answer of an input agent, every time it asks; a list answers by execution.
-    pub fn answer(self, agent: impl Into<String>, answer: impl Into<Value>) -> Self {
-        self.options(|options| options.answer(agent, answer))
+    pub fn with_answer(self, agent: impl Into<String>, answer: impl Into<Value>) -> Self {
+        self.change_options(|options| options.with_answer(agent, answer))
     }
 
     /// With another model for a profile (`*`: all), as `PROVIDER/MODEL` or `simulated`.
-    pub fn model(self, profile: &str, model: &str) -> Self {
-        self.options(|options| options.model(profile, model))
+    pub fn with_model(self, profile: &str, model: &str) -> Self {
+        self.change_options(|options| options.with_model(profile, model))
     }
 
     /// Allows calls of this tool (`*`: every tool) without asking.
-    pub fn allow_tool(self, tool: impl Into<String>) -> Self {
-        self.options(|options| options.allow_tool(tool))
+    pub fn with_allowed_tool(self, tool: impl Into<String>) -> Self {
+        self.change_options(|options| options.with_allowed_tool(tool))
     }
 
     /// Looks for ensembles, scripts and configurations from this folder.
-    pub fn in_folder(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+    pub fn with_folder(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.project.folder = folder.into();
         self
     }
 
     /// In this world instead of the process's own.
-    pub fn host(self, host: Host) -> Self {
+    pub fn with_host(self, host: Host) -> Self {
         Self { host, ..self }
     }
 
     /// Keeps the run in this store instead of `.ensemble/runs`.
-    pub fn store(self, store: Arc<dyn RunStore>) -> Self {
+    pub fn with_store(self, store: Arc<dyn RunStore>) -> Self {
         Self {
             store: Some(store),
             ..self
         }
     }
 
-    fn options(self, change: impl FnOnce(RunOptions) -> RunOptions) -> Self {
+    fn change_options(self, change: impl FnOnce(RunOptions) -> RunOptions) -> Self {
         Self {
             options: change(self.options),
             ..self
@@ -104,14 +104,14 @@ impl RunBuilder {
         if let Some(store) = self.store {
             runs = runs.with_store(store);
         }
-        runs.start(self.ensemble, self.options).await
+        runs.start_run(self.ensemble, self.options).await
     }
 
-    async fn drive_to_end(mut self) -> Result<Outcome, RunError> {
-        self.host = self.host.attended_or_unattended();
+    async fn drive_to_end(mut self) -> Result<RunOutcome, RunError> {
+        self.host = self.host.or_without_operator();
         let run = self.start().await?;
-        let finished = run.finish().await?;
-        Ok(Outcome {
+        let finished = run.wait_and_close().await?;
+        Ok(RunOutcome {
             run: finished.run,
             state: finished.state,
         })
@@ -119,7 +119,7 @@ impl RunBuilder {
 }
 
 impl IntoFuture for RunBuilder {
-    type Output = Result<Outcome, RunError>;
+    type Output = Result<RunOutcome, RunError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -128,55 +128,55 @@ impl IntoFuture for RunBuilder {
 }
 
 /// The end of a run, and its outputs.
-pub struct Outcome {
+pub struct RunOutcome {
     run: RunId,
     state: ConversationState,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// The run's id, under which it can be resumed, continued and replayed.
-    pub fn run(&self) -> &RunId {
+    pub fn run_id(&self) -> &RunId {
         &self.run
     }
 
     /// Returns why the run has ended.
-    pub fn reason(&self) -> CompletionReason {
-        let ended = self.state.ended();
+    pub fn completion_reason(&self) -> CompletionReason {
+        let ended = self.state.run_end();
         ended.map_or(CompletionReason::Cancelled, |ended| ended.completion_reason)
     }
 
     /// More about the end: which limit, which agent, which condition.
-    pub fn detail(&self) -> Option<&str> {
-        self.state.ended()?.detail.as_deref()
+    pub fn end_detail(&self) -> Option<&str> {
+        self.state.run_end()?.detail.as_deref()
     }
 
     /// Did the conversation end by itself?
     pub fn is_completed(&self) -> bool {
-        self.reason() == CompletionReason::Completed
+        self.completion_reason() == CompletionReason::Completed
     }
 
     /// The latest output of an agent: a JSON object.
-    pub fn output(&self, agent: &str) -> Option<Arc<Value>> {
-        let entries = self.state.history().filter(|entry| *entry.agent_name == *agent);
+    pub fn latest_output(&self, agent: &str) -> Option<Arc<Value>> {
+        let entries = self.state.list_executions().filter(|entry| *entry.agent_name == *agent);
         entries
-            .filter(|entry| entry.success())
+            .filter(|entry| entry.is_success())
             .last()
             .map(|entry| entry.output_data())
     }
 
     /// The text of an agent's latest output: its `response`.
-    pub fn text(&self, agent: &str) -> Option<String> {
-        Some(self.output(agent)?.get("response")?.as_str()?.to_owned())
+    pub fn latest_text(&self, agent: &str) -> Option<String> {
+        Some(self.latest_output(agent)?.get("response")?.as_str()?.to_owned())
     }
 
     /// Returns the answer of the run as text: its declared result, or the latest output of an agent that speaks for the
     /// ensemble.
-    pub fn last_text(&self) -> Option<String> {
-        answer(&self.state).map(|output| output_text(&output))
+    pub fn answer_text(&self) -> Option<String> {
+        find_run_answer(&self.state).map(|output| output_text(&output))
     }
 
     /// A value of the context with which the run ended.
-    pub fn value(&self, key: &str) -> Option<Arc<Value>> {
+    pub fn context_value(&self, key: &str) -> Option<Arc<Value>> {
         self.state.context().get(key).cloned()
     }
 

@@ -10,26 +10,26 @@ use std::time::Duration;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::executor::Executor;
-use ensemble_core::log::{CommitError, Logged, RunLog, SyncPoint};
+use ensemble_core::log::{CommitError, LogFuture, RunLog, SyncPoint};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{MemoryStore, RunId, RunStore, StoredRun};
 use tokio::sync::mpsc;
 
 use crate::error::RunError;
-use crate::options::nested_driver::Elsewhere;
+use crate::options::nested_driver::InnerRunDriver;
 use crate::options::run_options::RunOptions;
-use crate::prepare::Prepared;
-use crate::start::ready::Making;
+use crate::prepare::PreparedEnsemble;
+use crate::start::ready::AgentBuildOptions;
 use crate::start::runs::Runs;
 
 /// The result of an execution.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Performed {
+pub struct PerformedExecutions {
     /// Its records, numbered from the end of the records that it was given.
     pub records: Vec<Record>,
     /// The runs of its inner ensembles.
-    pub inside: Vec<InnerRun>,
+    pub inner_runs: Vec<InnerRun>,
 }
 
 /// A run inside a run, with the runs inside it.
@@ -42,7 +42,7 @@ pub struct InnerRun {
     /// Its records.
     pub records: Vec<Record>,
     /// The runs inside it.
-    pub inside: Vec<InnerRun>,
+    pub inner_runs: Vec<InnerRun>,
 }
 
 impl Runs {
@@ -53,56 +53,56 @@ impl Runs {
     /// `elsewhere`: who drives the runs of inner ensembles; without it they are driven here. `turn_ends_in`: what is left of the turn's
     /// time, if that is not the whole.
     ///
-    /// Use [`records_for`] to get a state in which one execution is pending.
+    /// Use [`records_for_agent`] to get a state in which one execution is pending.
     ///
     /// # Errors
     /// An agent cannot run here, or an option does not fit the ensemble.
-    pub fn perform<'f>(
+    pub fn perform_pending<'f>(
         &'f self,
-        prepared: Arc<Prepared>,
+        prepared: Arc<PreparedEnsemble>,
         mut state: ConversationState,
         mut options: RunOptions,
-        elsewhere: Option<Arc<dyn Elsewhere>>,
+        elsewhere: Option<Arc<dyn InnerRunDriver>>,
         turn_ends_in: Option<Duration>,
-    ) -> BoxFuture<'f, Result<Performed, RunError>> {
+    ) -> BoxFuture<'f, Result<PerformedExecutions, RunError>> {
         Box::pin(async move {
             let models = std::mem::take(&mut options.models);
             let text = prepared.source.text().clone();
             let timeout = prepared.plan.ensemble().limits.timeout;
-            let making = Making {
-                elsewhere,
+            let making = AgentBuildOptions {
+                inner_run_driver: elsewhere,
                 are_checked: true,
-                ..self.making(prepared, options, &models)
+                ..self.agent_build_options(prepared, options, &models)
             };
-            let able = making.make()?.into_able();
+            let able = making.build_agents()?.into_runners();
             let id = state
-                .started()
+                .run_start()
                 .map_or_else(|| "run".into(), |started| started.run_id.clone());
-            let stored = MemoryStore::new().create(&RunId::new(id), &text).await?;
+            let stored = MemoryStore::new().create_run(&RunId::new(id), &text).await?;
             let _is_first = able.outermost.set(stored.clone());
-            let mut log = UntilTurnEnds::default();
+            let mut log = TurnLog::default();
             // The sender lives as long as the executor: a script that dies of a signal is not taken for an interruption.
             let (_interruptions, interrupted) = mpsc::unbounded_channel();
             let ended = Executor {
                 runners: able.runners,
                 log: &mut log,
-                reporter: &mut Nobody,
+                reporter: &mut SilentReporter,
                 clock: self.host(),
                 interruptions: interrupted,
                 timeout: Some(timeout),
                 secrets: able.secrets,
-                around: None,
+                outer_stopwatch: None,
                 turn_ends_in,
             }
-            .drive(&mut state)
+            .drive_conversation(&mut state)
             .await;
-            able.programs.close().await;
-            able.servers.close().await;
-            ensemble_process::settle().await;
+            able.programs.close_all().await;
+            able.servers.close_all().await;
+            ensemble_process::wait_for_processes().await;
             match ended {
-                Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(Performed {
+                Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(PerformedExecutions {
                     records: log.0,
-                    inside: inside(&*stored).await?,
+                    inner_runs: read_inner_runs(&*stored).await?,
                 }),
                 Err(error) => Err(error.into()),
             }
@@ -111,7 +111,7 @@ impl Runs {
 }
 
 /// The records of a run until now as one agent of the open turn needs them: in the open turn, only what concerns the agent.
-pub fn records_for(records: &[Record], agent: &str) -> Vec<Record> {
+pub fn records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
     let begun = |record: &Record| matches!(record.event, Event::TurnStarted(_));
     let Some(open) = records.iter().rposition(begun) else {
         return records.to_vec();
@@ -127,7 +127,7 @@ pub fn records_for(records: &[Record], agent: &str) -> Vec<Record> {
             })
         }
         event => {
-            let is_meant = event.agent().is_none_or(|of| of == agent);
+            let is_meant = event.agent_name().is_none_or(|of| of == agent);
             is_meant.then(|| record.clone())
         }
     });
@@ -135,17 +135,17 @@ pub fn records_for(records: &[Record], agent: &str) -> Vec<Record> {
 }
 
 /// The runs inside a run, with their records.
-fn inside(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, RunError>> {
+fn read_inner_runs(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, RunError>> {
     Box::pin(async move {
         let mut found = Vec::new();
-        for name in run.names_inside().await? {
-            let Some(inner) = run.inside(&name).await? else {
+        for name in run.list_nested_names().await? {
+            let Some(inner) = run.find_nested(&name).await? else {
                 continue;
             };
             found.push(InnerRun {
-                ensemble: inner.ensemble().await?,
-                records: inner.read_all().await?.records,
-                inside: inside(&*inner).await?,
+                ensemble: inner.load_ensemble().await?,
+                records: inner.read_journal().await?.records,
+                inner_runs: read_inner_runs(&*inner).await?,
                 name,
             });
         }
@@ -155,11 +155,11 @@ fn inside(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, RunError>>
 
 /// Takes records until the turn or the conversation would end.
 #[derive(Default)]
-struct UntilTurnEnds(Vec<Record>);
+struct TurnLog(Vec<Record>);
 
-impl RunLog for UntilTurnEnds {
-    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
-        Logged::ended(match &record.event {
+impl RunLog for TurnLog {
+    fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
+        LogFuture::ready(match &record.event {
             Event::TurnFinished(turn) => Err(CommitError::EndOfRecord { turn: turn.turn }),
             Event::RunEnded(_) => Err(CommitError::EndOfRecord { turn: 0 }),
             _ => {
@@ -169,13 +169,13 @@ impl RunLog for UntilTurnEnds {
         })
     }
 
-    fn sync(&mut self, _point: SyncPoint) -> Logged<'_> {
-        Logged::ended(Ok(()))
+    fn sync(&mut self, _point: SyncPoint) -> LogFuture<'_> {
+        LogFuture::ready(Ok(()))
     }
 }
 
-struct Nobody;
+struct SilentReporter;
 
-impl Reporter for Nobody {
-    fn report(&mut self, _record: &Record, _state: &ConversationState) {}
+impl Reporter for SilentReporter {
+    fn report_event(&mut self, _record: &Record, _state: &ConversationState) {}
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::conversation::{Canceller, CompletionReason, Event, Interruption, Record};
+use ensemble_core::conversation::{CompletionReason, Event, Record, RunCanceller, RunInterruption};
 use ensemble_core::request::{AnswerSource, RequestAnswer};
 use ensemble_core::store::{Durability, MemoryStore, RunStore};
-use ensemble_language::data::Context;
+use ensemble_language::data::RunContext;
 use ensemble_runs::store::files::FileStore;
 use ensemble_runs::{
-    EnsembleRef, Host, Piece, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs, WrongInput,
+    EnsembleRef, Host, InputError, LiveEventKind, Project, RunError, RunEvent, RunEventKind, RunOptions, Runs,
 };
 
 #[path = "../examples/front_end.rs"]
@@ -24,8 +24,8 @@ fn runs(files: &[(&str, &str)]) -> (tempfile::TempDir, Runs) {
         write(&folder.path().join(name), text);
     }
     let runs = Runs::open(
-        Project::at(folder.path().canonicalize().expect("it is there")),
-        Host::system(),
+        Project::from_folder(folder.path().canonicalize().expect("it is there")),
+        Host::from_system(),
     );
     (folder, runs.with_store(Arc::new(MemoryStore::new())))
 }
@@ -51,7 +51,7 @@ const TWICE: (&str, &str) = ("twice.rhai", "#{ n: parse_int(dependencies.person.
 async fn answer(run: &ensemble_runs::Run, agent: &str, text: &str) {
     let request = run.wait_for_request(agent).await.expect("the agent asks");
     let answer = RequestAnswer::Text(text.to_owned());
-    let answered = run.answer(&request, answer, AnswerSource::Option).await;
+    let answered = run.answer_request(&request, answer, AnswerSource::Option).await;
     answered.expect("the question is open");
 }
 
@@ -60,7 +60,7 @@ async fn until_the_end(mut events: ensemble_runs::RunEvents) -> Vec<RunEvent> {
     let mut all = Vec::new();
     while let Some(event) = events.next().await.expect("the log can be read") {
         let is_end = matches!(&event.kind, RunEventKind::Committed(record)
-            if matches!(record.event, Event::RunEnded(_)) && event.run.path().next().is_none());
+            if matches!(record.event, Event::RunEnded(_)) && event.run.nested_names().next().is_none());
         all.push(event);
         if is_end {
             break;
@@ -73,8 +73,8 @@ async fn until_the_end(mut events: ensemble_runs::RunEvents) -> Vec<RunEvent> {
 fn committed(events: &[RunEvent]) -> Vec<(String, u64, &'static str)> {
     let records = events.iter().filter_map(|event| match &event.kind {
         RunEventKind::Committed(record) => {
-            let path: Vec<&str> = event.run.path().collect();
-            Some((path.join("/"), record.seq, record.event.name()))
+            let path: Vec<&str> = event.run.nested_names().collect();
+            Some((path.join("/"), record.seq, record.event.event_name()))
         }
         _ => None,
     });
@@ -87,18 +87,20 @@ async fn a_run_is_given_inputs_by_name() {
                     agents: [{name: a, script: a.rhai}]\n";
     let (_folder, runs) = runs(&[("e.yaml", ensemble), ("a.rhai", "inputs")]);
     let wrong = runs
-        .start("e.yaml", RunOptions::default().set("n", "x").set("m", 1))
+        .start_run("e.yaml", RunOptions::default().with_value("n", "x").with_value("m", 1))
         .await;
     let Err(RunError::Inputs(wrong)) = wrong else {
         panic!("two inputs are wrong")
     };
     assert!(matches!(
         wrong.as_slice(),
-        [WrongInput::OffSchema { .. }, WrongInput::Undeclared { .. }]
+        [InputError::OffSchema { .. }, InputError::Undeclared { .. }]
     ));
-    let options = RunOptions::default().set_text("n", "3").set_text("year", "2026");
-    let run = runs.start("e.yaml", options).await.expect("it starts");
-    let finished = run.finish().await.expect("it ends");
+    let options = RunOptions::default()
+        .with_text_value("n", "3")
+        .with_text_value("year", "2026");
+    let run = runs.start_run("e.yaml", options).await.expect("it starts");
+    let finished = run.wait_and_close().await.expect("it ends");
     let inputs = serde_json::to_value(&**finished.state.inputs()).expect("JSON");
     assert_eq!(inputs, serde_json::json!({"n": 3, "unit": "km", "year": "2026"}));
 }
@@ -125,21 +127,24 @@ async fn the_front_end_of_the_example_shows_what_happens() {
 #[tokio::test]
 async fn of_two_runs_in_one_process_one_is_cancelled_and_the_other_goes_on() {
     let (_folder, runs) = runs(&[LOOP, TICK, ASK, TWICE]);
-    let endless = runs.start("loop.yaml", RunOptions::default()).await.expect("starts");
-    let asking = runs.start("ask.yaml", RunOptions::default()).await.expect("starts");
+    let endless = runs
+        .start_run("loop.yaml", RunOptions::default())
+        .await
+        .expect("starts");
+    let asking = runs.start_run("ask.yaml", RunOptions::default()).await.expect("starts");
     assert_ne!(endless.id(), asking.id());
-    endless.cancel(Canceller::Client("a test".into()));
-    let ended = endless.outcome().await.expect("ends");
+    endless.cancel(RunCanceller::Client("a test".into()));
+    let ended = endless.wait().await.expect("ends");
     assert_eq!(ended.completion_reason, CompletionReason::Cancelled);
     assert_eq!(ended.detail.as_deref(), Some("stopped by a test"));
     answer(&asking, "person", "21").await;
-    let ended = asking.outcome().await.expect("ends");
+    let ended = asking.wait().await.expect("ends");
     assert_eq!(ended.completion_reason, CompletionReason::Completed);
-    let state = asking.finish().await.expect("closes").state;
+    let state = asking.wait_and_close().await.expect("closes").state;
     assert_eq!(state.context().get("n").expect("a number").as_ref(), 42);
-    let state = endless.finish().await.expect("closes").state;
-    let by = Canceller::Client("a test".into());
-    assert_eq!(state.interrupted(), Some(&Interruption::Cancelled { by }));
+    let state = endless.wait_and_close().await.expect("closes").state;
+    let by = RunCanceller::Client("a test".into());
+    assert_eq!(state.interruption(), Some(&RunInterruption::Cancelled { by }));
 }
 
 #[tokio::test]
@@ -149,7 +154,7 @@ async fn an_answer_goes_to_the_agent_that_it_names() {
         "name: two\nagents:\n- {name: first, input: {prompt: one?}}\n- {name: second, input: {prompt: two?}}\n",
     );
     let (_folder, runs) = runs(&[two]);
-    let run = runs.start("two.yaml", RunOptions::default()).await.expect("starts");
+    let run = runs.start_run("two.yaml", RunOptions::default()).await.expect("starts");
     let mut events = run.events();
     let mut open = 2;
     while open > 0 {
@@ -158,7 +163,7 @@ async fn an_answer_goes_to_the_agent_that_it_names() {
     }
     answer(&run, "second", "b").await;
     answer(&run, "first", "a").await;
-    let state = run.finish().await.expect("closes").state;
+    let state = run.wait_and_close().await.expect("closes").state;
     let said = |agent: &str| state.context().get(agent).expect("an output")["response"].clone();
     assert_eq!((said("first"), said("second")), ("a".into(), "b".into()));
 }
@@ -167,23 +172,29 @@ async fn an_answer_goes_to_the_agent_that_it_names() {
 async fn every_subscriber_gets_every_record_once_from_wherever_it_asks() {
     let (_folder, runs) = runs(&[LOOP, TICK]);
     let options = RunOptions::default();
-    let mut ready = runs.ready("loop.yaml", options).expect("ready");
+    let mut ready = runs.prepare_run("loop.yaml", options).expect("ready");
     ready.set_input("go".into());
-    let run = ready.begin().await.expect("starts");
+    let run = ready.start().await.expect("starts");
     // One that is there from the beginning, and one that reads a record and then nothing before the end.
     let (early, mut slow) = (run.events(), run.events());
     let first = slow.next().await.expect("the log can be read").expect("a record");
     let early = tokio::spawn(until_the_end(early));
     tokio::time::timeout(Duration::from_secs(30), async {
-        while run.stored().read_all().await.map_or(0, |journal| journal.records.len()) < 5_000 {
+        while run
+            .stored_run()
+            .read_journal()
+            .await
+            .map_or(0, |journal| journal.records.len())
+            < 5_000
+        {
             tokio::task::yield_now().await;
         }
     })
     .await
     .expect("the loop goes on");
-    run.cancel(Canceller::Keyboard);
-    run.outcome().await.expect("ends");
-    let records = run.stored().read_all().await.expect("a log").records;
+    run.cancel(RunCanceller::Keyboard);
+    run.wait().await.expect("ends");
+    let records = run.stored_run().read_journal().await.expect("a log").records;
     let expected: Vec<u64> = records.iter().map(|record| record.seq).collect();
     let numbers = |events: &[RunEvent]| committed(events).iter().map(|(_, seq, _)| *seq).collect::<Vec<u64>>();
     let early = numbers(&early.await.expect("the task ends"));
@@ -206,11 +217,14 @@ async fn runs_inside_a_run_are_followed_with_their_path() {
         "name: outer\nagents:\n  - {name: inner, ensemble: ask.yaml}\n  - {name: after, script: after.rhai, depends_on: [inner]}\n",
     );
     let (_folder, runs) = runs(&[outer, ASK, TWICE, ("after.rhai", "#{ done: true }")]);
-    let run = runs.start("outer.yaml", RunOptions::default()).await.expect("starts");
+    let run = runs
+        .start_run("outer.yaml", RunOptions::default())
+        .await
+        .expect("starts");
     let live = tokio::spawn(until_the_end(run.events()));
     answer(&run, "person", "4").await;
     assert_eq!(
-        run.outcome().await.expect("ends").completion_reason,
+        run.wait().await.expect("ends").completion_reason,
         CompletionReason::Completed
     );
     let live = live.await.expect("the task ends");
@@ -229,7 +243,7 @@ async fn runs_inside_a_run_are_followed_with_their_path() {
     assert!(at("inner-1-1", "run_ended") < at("", "execution_finished"));
     let asked = live.iter().find_map(|event| match &event.kind {
         RunEventKind::QuestionAsked(asked) => Some((
-            asked.run.path().collect::<Vec<_>>().join("/"),
+            asked.run.nested_names().collect::<Vec<_>>().join("/"),
             asked.request.address.to_string(),
         )),
         _ => None,
@@ -242,15 +256,17 @@ async fn live_pieces_come_between_the_records_of_their_execution() {
     let said = "name: said\nmodel_profiles: {m: {provider: simulated, replies: [one two three]}}\n\
                 agents: [{name: a, model_profile: m}]\n";
     let (_folder, runs) = runs(&[("said.yaml", said)]);
-    let run = runs.start("said.yaml", RunOptions::default()).await.expect("starts");
+    let run = runs
+        .start_run("said.yaml", RunOptions::default())
+        .await
+        .expect("starts");
     let all = until_the_end(run.events()).await;
     let text_at = all.iter().position(|event| match &event.kind {
-        RunEventKind::Live(live) => live.piece == Piece::Text("one two three".into()) && &*live.agent == "a",
+        RunEventKind::Live(live) => live.kind == LiveEventKind::Text("one two three".into()) && &*live.agent == "a",
         _ => false,
     });
     let event_at = |name: &str| {
-        let is_it =
-            |event: &RunEvent| matches!(&event.kind, RunEventKind::Committed(record) if record.event.name() == name);
+        let is_it = |event: &RunEvent| matches!(&event.kind, RunEventKind::Committed(record) if record.event.event_name() == name);
         all.iter().position(is_it).expect("a record")
     };
     let text_at = text_at.unwrap_or_else(|| panic!("no live text in {all:?}"));
@@ -277,7 +293,10 @@ async fn calls_are_permitted_through_the_handle_with_all_their_arguments() {
         (PermissionDecision::Denied, "error"),
     ] {
         let (_folder, runs) = runs(&[("tool.yaml", TOOL), ("look.rhai", "`seen: ${parameters.word}`")]);
-        let run = runs.start("tool.yaml", RunOptions::default()).await.expect("starts");
+        let run = runs
+            .start_run("tool.yaml", RunOptions::default())
+            .await
+            .expect("starts");
         let mut events = run.events();
         let call = loop {
             match events.next().await.expect("events").expect("a request").kind {
@@ -292,16 +311,18 @@ async fn calls_are_permitted_through_the_handle_with_all_their_arguments() {
         assert_eq!(call.arguments["word"], "gannet");
         assert_eq!(run.open_requests().len(), 1);
         let permission = RequestAnswer::Permission(decision);
-        let answered = run.answer(&call.request, permission, AnswerSource::Option).await;
+        let answered = run
+            .answer_request(&call.request, permission, AnswerSource::Option)
+            .await;
         answered.expect("is open");
         assert_eq!(
-            run.outcome().await.expect("ends").completion_reason,
+            run.wait().await.expect("ends").completion_reason,
             CompletionReason::Completed
         );
         let rest = until_the_end(events).await;
         let ended = rest.iter().find_map(|event| match &event.kind {
-            RunEventKind::Live(live) => match &live.piece {
-                Piece::ToolEnded(call) => Some(format!("{:?}", call.end)),
+            RunEventKind::Live(live) => match &live.kind {
+                LiveEventKind::ToolEnded(call) => Some(format!("{:?}", call.end)),
                 _ => None,
             },
             _ => None,
@@ -318,7 +339,10 @@ async fn the_clocks_of_a_run_stand_while_a_person_thinks() {
     let slow = "name: slow\nconversation_limits: {timeout_seconds: 10, turn_timeout_seconds: 5}\nagents:\n  \
                 - {name: person, input: {prompt: How many?}}\n  - {name: twice, script: twice.rhai, depends_on: [person]}\n";
     let (_folder, runs) = runs(&[("slow.yaml", slow), TWICE]);
-    let run = runs.start("slow.yaml", RunOptions::default()).await.expect("starts");
+    let run = runs
+        .start_run("slow.yaml", RunOptions::default())
+        .await
+        .expect("starts");
     let mut events = run.events();
     while !matches!(
         events.next().await.expect("events").expect("a question").kind,
@@ -327,7 +351,7 @@ async fn the_clocks_of_a_run_stand_while_a_person_thinks() {
     tokio::time::sleep(Duration::from_secs(3600)).await;
     answer(&run, "person", "21").await;
     assert_eq!(
-        run.outcome().await.expect("ends").completion_reason,
+        run.wait().await.expect("ends").completion_reason,
         CompletionReason::Completed
     );
 }
@@ -336,13 +360,13 @@ async fn the_clocks_of_a_run_stand_while_a_person_thinks() {
 async fn a_subscription_ends_when_the_run_is_closed() {
     let (_folder, runs) = runs(&[ASK, TWICE]);
     let run = runs
-        .start("ask.yaml", RunOptions::default().answer("person", "3"))
+        .start_run("ask.yaml", RunOptions::default().with_answer("person", "3"))
         .await
         .expect("starts");
     let (mut before, mut after) = (run.events(), run.events_from(1));
-    run.outcome().await.expect("ends");
-    let records = run.stored().read_all().await.expect("a log").records.len();
-    run.finish().await.expect("closes");
+    run.wait().await.expect("ends");
+    let records = run.stored_run().read_journal().await.expect("a log").records.len();
+    run.wait_and_close().await.expect("closes");
     let mut seen = 0;
     while before.next().await.expect("the log can be read").is_some() {
         seen += 1;
@@ -356,19 +380,19 @@ async fn a_subscription_ends_when_the_run_is_closed() {
 #[tokio::test]
 async fn a_run_goes_on_without_its_handle() {
     let (_folder, runs) = runs(&[ASK, TWICE]);
-    let options = RunOptions::default().answer("person", "3");
-    let run = runs.start("ask.yaml", options).await.expect("starts");
-    let stored = run.stored().clone();
+    let options = RunOptions::default().with_answer("person", "3");
+    let run = runs.start_run("ask.yaml", options).await.expect("starts");
+    let stored = run.stored_run().clone();
     drop(run);
     tokio::time::timeout(Duration::from_secs(30), async {
         // The lease is free when the run is closed.
-        while stored.lease().await.is_err() {
+        while stored.acquire_lease().await.is_err() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     })
     .await
     .expect("the run is closed");
-    let records = stored.read_all().await.expect("a log").records;
+    let records = stored.read_journal().await.expect("a log").records;
     assert!(matches!(&records.last().expect("records").event, Event::RunEnded(ended)
         if ended.completion_reason == CompletionReason::Completed));
 }
@@ -376,47 +400,60 @@ async fn a_run_goes_on_without_its_handle() {
 #[tokio::test]
 async fn a_conversation_is_continued_resumed_and_forked_on_any_store() {
     let folder = tempfile::tempdir().expect("a folder");
-    let stores: [Arc<dyn RunStore>; 2] = [Arc::new(MemoryStore::new()), Arc::new(FileStore::of(folder.path()))];
+    let stores: [Arc<dyn RunStore>; 2] = [
+        Arc::new(MemoryStore::new()),
+        Arc::new(FileStore::for_project(folder.path())),
+    ];
     for store in stores {
         let (_files, runs) = runs(&[ASK, TWICE]);
         let runs = runs.with_store(store);
-        let waiting = Runs::open(runs.project().clone(), Host::system().unattended()).with_store(runs.store());
-        let run = waiting.start("ask.yaml", RunOptions::default()).await.expect("starts");
-        let ended = run.outcome().await.expect("ends");
+        let waiting =
+            Runs::open(runs.project().clone(), Host::from_system().without_operator()).with_store(runs.store());
+        let run = waiting
+            .start_run("ask.yaml", RunOptions::default())
+            .await
+            .expect("starts");
+        let ended = run.wait().await.expect("ends");
         assert_eq!(ended.completion_reason, CompletionReason::WaitingForInput);
-        let id = run.finish().await.expect("closes").run;
-        let options = || RunOptions::default().answer("person", "5");
+        let id = run.wait_and_close().await.expect("closes").run;
+        let options = || RunOptions::default().with_answer("person", "5");
         assert!(matches!(
-            runs.continue_with(&id, "more", options()).await,
+            runs.continue_run(&id, "more", options()).await,
             Err(RunError::NotEnded(_))
         ));
-        let run = runs.resume(&id, options()).await.expect("resumes");
+        let run = runs.resume_run(&id, options()).await.expect("resumes");
         assert_eq!(
-            run.outcome().await.expect("ends").completion_reason,
+            run.wait().await.expect("ends").completion_reason,
             CompletionReason::Completed
         );
         assert!(
-            matches!(runs.resume(&id, options()).await, Err(RunError::Store(_))),
+            matches!(runs.resume_run(&id, options()).await, Err(RunError::Store(_))),
             "it is held"
         );
-        run.say("again").await.expect("has ended");
+        run.send_message("again").await.expect("has ended");
         assert_eq!(
-            run.outcome().await.expect("ends").completion_reason,
+            run.wait().await.expect("ends").completion_reason,
             CompletionReason::Completed
         );
-        let state = run.finish().await.expect("closes").state;
+        let state = run.wait_and_close().await.expect("closes").state;
         assert_eq!((&**state.input(), state.turn_count()), ("again", 4));
-        assert!(matches!(runs.resume(&id, options()).await, Err(RunError::IsOver(_))));
-        let context = ensemble_language::data::Context::default();
-        let fork = runs.fork(&id, 1, context, None, options()).await.expect("forks");
-        let run = fork.ready.begin().await.expect("starts");
+        assert!(matches!(
+            runs.resume_run(&id, options()).await,
+            Err(RunError::IsOver(_))
+        ));
+        let context = ensemble_language::data::RunContext::default();
+        let fork = runs
+            .prepare_fork(&id, 1, context, None, options())
+            .await
+            .expect("forks");
+        let run = fork.ready.start().await.expect("starts");
         assert_eq!(
-            run.outcome().await.expect("ends").completion_reason,
+            run.wait().await.expect("ends").completion_reason,
             CompletionReason::Completed
         );
         assert_ne!(*run.id(), id);
-        let record = runs.record(&id).await.expect("is there");
-        let replayed = runs.replay(record, Default::default()).await.expect("replays");
+        let record = runs.resolve_record(&id).await.expect("is there");
+        let replayed = runs.replay_record(record, Default::default()).await.expect("replays");
         assert_eq!(replayed.outcome, ensemble_runs::replay::ReplayOutcome::Same);
     }
 }
@@ -425,14 +462,14 @@ async fn a_conversation_is_continued_resumed_and_forked_on_any_store() {
 async fn what_is_not_asked_cannot_be_answered() {
     let (_folder, runs) = runs(&[ASK, TWICE]);
     let run = runs
-        .start("ask.yaml", RunOptions::default().answer("person", "3"))
+        .start_run("ask.yaml", RunOptions::default().with_answer("person", "3"))
         .await
         .expect("starts");
-    run.outcome().await.expect("ends");
+    run.wait().await.expect("ends");
     let asked = run.wait_for_request("person").await;
     assert!(matches!(asked, Err(RunError::NotAsked(_))), "{asked:?}");
-    let broken = runs.start(
-        EnsembleRef::text("name: x\nagents: [{name: a, scrpt: y}]\n"),
+    let broken = runs.start_run(
+        EnsembleRef::from_text("name: x\nagents: [{name: a, scrpt: y}]\n"),
         RunOptions::default(),
     );
     let error = broken.await.err().expect("an error").to_string();
@@ -449,16 +486,16 @@ async fn a_clock_before_1970_does_no_harm() {
     let (_folder, runs) = runs(&[ASK, TWICE]);
     let store = runs.store();
     let began = DateTime::<Utc>::UNIX_EPOCH - chrono::Duration::days(40_000);
-    let host = Host::system().with_clock(move || began);
+    let host = Host::from_system().with_clock(move || began);
     let runs = Runs::open(runs.project().clone(), host).with_store(store.clone());
-    let options = RunOptions::default().answer("person", "21");
-    let run = runs.start("ask.yaml", options).await.expect("it starts");
-    let finished = run.finish().await.expect("it ends");
-    let ended = finished.state.ended().expect("it has ended");
+    let options = RunOptions::default().with_answer("person", "21");
+    let run = runs.start_run("ask.yaml", options).await.expect("it starts");
+    let finished = run.wait_and_close().await.expect("it ends");
+    let ended = finished.state.run_end().expect("it has ended");
     assert_eq!(ended.completion_reason, CompletionReason::Completed);
-    let recorded = store.latest().await.expect("a run");
+    let recorded = store.find_latest().await.expect("a run");
     assert!(recorded.id().as_str().contains("-18600626-"), "{}", recorded.id());
-    let records = recorded.read_all().await.expect("the log can be read").records;
+    let records = recorded.read_journal().await.expect("the log can be read").records;
     assert!(records.iter().all(|record| record.at == began));
 }
 
@@ -466,16 +503,22 @@ async fn a_clock_before_1970_does_no_harm() {
 async fn a_journal_with_an_illegal_event_is_refused_with_the_number_of_the_record() {
     let ensemble = "name: e\nagents: [{name: a, script: tick.rhai}]\n";
     let (_folder, runs) = runs(&[("e.yaml", ensemble), TICK]);
-    let run = runs.start("e.yaml", RunOptions::default()).await.expect("it starts");
+    let run = runs
+        .start_run("e.yaml", RunOptions::default())
+        .await
+        .expect("it starts");
     let id = run.id().clone();
-    run.finish().await.expect("it ends");
-    let stored = runs.store().find(id.as_str()).await.expect("it is kept");
-    let journal = stored.read_all().await.expect("memory can be read");
+    run.wait_and_close().await.expect("it ends");
+    let stored = runs.store().find_run(id.as_str()).await.expect("it is kept");
+    let journal = stored.read_journal().await.expect("memory can be read");
     let last = journal.records.last().expect("a record").clone();
     let seq = last.seq + 1;
-    let mut log = stored.log(journal.end, Durability::Commit).await.expect("memory opens");
+    let mut log = stored
+        .open_log(journal.end, Durability::Commit)
+        .await
+        .expect("memory opens");
     log.append(&Record { seq, ..last }).await.expect("memory takes it");
-    let refused = runs.fork(id.as_str(), 1, Context::default(), None, RunOptions::default());
+    let refused = runs.prepare_fork(id.as_str(), 1, RunContext::default(), None, RunOptions::default());
     let Err(error) = refused.await else {
         panic!("the run ends twice");
     };

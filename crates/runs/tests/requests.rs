@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, PermissionDecision};
-use ensemble_core::operator::Unattended;
+use ensemble_core::operator::UnattendedOperator;
 use ensemble_core::request::{AnswerRefusal, AnswerSource, PendingRequest, RequestAnswer};
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_runs::service::run_service::RunService;
@@ -57,8 +57,8 @@ fn fixture() -> Fixture {
     for (name, text) in files {
         write(&folder.path().join(name), text);
     }
-    let project = Project::at(folder.path().canonicalize().expect("it is there"));
-    let runs = Runs::open(project, Host::system()).with_store(Arc::new(MemoryStore::new()));
+    let project = Project::from_folder(folder.path().canonicalize().expect("it is there"));
+    let runs = Runs::open(project, Host::from_system()).with_store(Arc::new(MemoryStore::new()));
     Fixture {
         service: RunService::new(runs.clone()),
         runs,
@@ -69,14 +69,14 @@ fn fixture() -> Fixture {
 impl Fixture {
     /// A run that no process drives, and that waits for all answers.
     async fn recorded(&self) -> RunId {
-        let runs = self.runs.clone().asking(Arc::new(Unattended));
+        let runs = self.runs.clone().with_operator(Arc::new(UnattendedOperator));
         let run = runs
-            .start("waiting.yaml", RunOptions::default())
+            .start_run("waiting.yaml", RunOptions::default())
             .await
             .expect("it starts");
         let id = run.id().clone();
-        let state = run.finish().await.expect("the store can be written").state;
-        let reason = state.ended().map(|ended| ended.completion_reason);
+        let state = run.wait_and_close().await.expect("the store can be written").state;
+        let reason = state.run_end().map(|ended| ended.completion_reason);
         assert_eq!(reason, Some(CompletionReason::WaitingForInput));
         id
     }
@@ -85,7 +85,7 @@ impl Fixture {
     async fn driven(&self) -> RunId {
         let id = self
             .service
-            .start("waiting.yaml", RunOptions::default())
+            .start_run("waiting.yaml", RunOptions::default())
             .await
             .expect("it starts");
         self.wait_for_all(&id, ADDRESSES.len()).await;
@@ -102,14 +102,14 @@ impl Fixture {
     }
 
     async fn pending(&self, id: &RunId) -> Vec<PendingRequest> {
-        self.service.pending(id).await.expect("it can be read")
+        self.service.pending_requests(id).await.expect("it can be read")
     }
 
     async fn answer(&self, id: &RunId, request: &PendingRequest, answer: RequestAnswer) -> Result<(), RunError> {
         let shown = (&request.address, &request.digest);
         let options = RunOptions::default();
         self.service
-            .answer(id, shown, answer, AnswerSource::Page, options)
+            .answer_request(id, shown, answer, AnswerSource::Page, options)
             .await
     }
 }
@@ -165,8 +165,8 @@ async fn each_request_is_answered_by_itself() {
                 assert_eq!(addresses(&fixture.pending(&id).await), ADDRESSES[..at]);
             }
         }
-        fixture.service.ended(&id).await;
-        let summary = fixture.service.summary(&id).await.expect("it can be read");
+        fixture.service.wait_until_closed(&id).await;
+        let summary = fixture.service.load_summary(&id).await.expect("it can be read");
         assert_eq!(summary.completion_reason, Some(CompletionReason::Completed));
     }
 }
@@ -220,7 +220,7 @@ async fn one_of_two_answers_at_once_is_used() {
             assert!(told.starts_with(&begins) && told.contains("by the page at "), "{told}");
             assert!(told.ends_with("; your answer was not used"), "{told}");
         }
-        fixture.service.ended(&id).await;
+        fixture.service.wait_until_closed(&id).await;
     }
 }
 
@@ -232,7 +232,7 @@ async fn an_answer_after_the_end_names_the_answer_that_was_used() {
     for request in &all {
         fixture.answer(&id, request, fitting(request)).await.expect("it waits");
     }
-    fixture.service.ended(&id).await;
+    fixture.service.wait_until_closed(&id).await;
     for request in &all {
         let refused = refusal(fixture.answer(&id, request, fitting(request)).await);
         assert!(matches!(refused, AnswerRefusal::Decided { .. }), "{refused}");
@@ -263,11 +263,11 @@ async fn options_of_a_resume_answer_the_requests_that_were_shown() {
         answers
             .iter()
             .for_each(|(address, text)| options.answers.push_next(*address, *text));
-        let unattended = fixture.runs.clone().asking(Arc::new(Unattended));
-        match unattended.resume(&id, options).await {
+        let unattended = fixture.runs.clone().with_operator(Arc::new(UnattendedOperator));
+        match unattended.resume_run(&id, options).await {
             Ok(run) => {
                 assert_eq!(expected, "");
-                run.finish().await.expect("the store can be written");
+                run.wait_and_close().await.expect("the store can be written");
             }
             Err(error) => assert!(
                 error.to_string().starts_with(expected) && !expected.is_empty(),
@@ -280,7 +280,7 @@ async fn options_of_a_resume_answer_the_requests_that_were_shown() {
     options.answers.push_next("right.ok", "no");
     let decided = fixture
         .runs
-        .resume(&id, options)
+        .resume_run(&id, options)
         .await
         .err()
         .expect("it is decided")
@@ -301,7 +301,7 @@ async fn the_record_says_who_answered() {
             .await
             .expect("it waits");
     }
-    fixture.service.ended(&id).await;
+    fixture.service.wait_until_closed(&id).await;
     let mut answered = Vec::new();
     for event in fixture.service.recorded_events(&id).await.expect("it can be read") {
         let RunEventKind::Committed(record) = event.kind else {
@@ -359,13 +359,13 @@ async fn requests_of_a_nested_run_count_while_it_waits_and_only_once_when_it_has
     let fixture = fixture();
     write(&fixture.folder.path().join("counted.yaml"), COUNTED);
     write(&fixture.folder.path().join("asks.yaml"), ASKS);
-    let runs = fixture.runs.clone().asking(Arc::new(Unattended));
+    let runs = fixture.runs.clone().with_operator(Arc::new(UnattendedOperator));
     let run = runs
-        .start("counted.yaml", RunOptions::default())
+        .start_run("counted.yaml", RunOptions::default())
         .await
         .expect("it starts");
     let id = run.id().clone();
-    let state = run.finish().await.expect("the store can be written").state;
+    let state = run.wait_and_close().await.expect("the store can be written").state;
     let asking = ["plain.ok", "each[alpha].ok", "bot/look#1.ok"];
     let pending: Vec<PendingRequest> = state.pending_requests().cloned().collect();
     assert_eq!(addresses(&pending), asking);
@@ -378,14 +378,14 @@ async fn requests_of_a_nested_run_count_while_it_waits_and_only_once_when_it_has
     for (address, requests) in asking.iter().zip([5, 6, 8]) {
         let mut options = RunOptions::default();
         options.answers.push_next(*address, "yes");
-        let run = runs.resume(&id, options).await.expect("it goes on");
-        let state = run.finish().await.expect("the store can be written").state;
+        let run = runs.resume_run(&id, options).await.expect("it goes on");
+        let state = run.wait_and_close().await.expect("the store can be written").state;
         assert_eq!(
             state.usage_until_now().requests,
             requests,
             "after the answer to {address}"
         );
-        resumed = state.ended().map(|ended| ended.completion_reason);
+        resumed = state.run_end().map(|ended| ended.completion_reason);
     }
     assert_eq!(resumed, Some(CompletionReason::Completed));
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ensemble_core::conversation::{Event, Record};
 use ensemble_core::request::AnswerSource;
 use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId};
-use ensemble_language::data::Context;
+use ensemble_language::data::RunContext;
 use ensemble_runs::{ForkChanges, Host, Project, ReadyFork, RunOptions, Runs};
 
 /// An agent of every kind with something behind it, and a listener to each.
@@ -90,7 +90,7 @@ impl Edited {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().canonicalize().expect("it is there");
-        let runs = Runs::open(Project::at(path), Host::system().unattended());
+        let runs = Runs::open(Project::from_folder(path), Host::from_system().without_operator());
         let new = Self {
             runs: runs.with_store(Arc::new(MemoryStore::new())),
             folder,
@@ -118,11 +118,11 @@ impl Edited {
     async fn first(&self) -> String {
         let run = self
             .runs
-            .start("outer.yaml", RunOptions::default())
+            .start_run("outer.yaml", RunOptions::default())
             .await
             .expect("it starts");
         let id = run.id().to_string();
-        run.finish().await.expect("it ends");
+        run.wait_and_close().await.expect("it ends");
         id
     }
 
@@ -130,25 +130,25 @@ impl Edited {
     async fn again(&self, id: &str, way: Way, options: RunOptions) -> (ForkChanges, Vec<Record>) {
         let ReadyFork { ready, changes, .. } = match way {
             Way::Fork => {
-                let set = Context::default();
+                let set = RunContext::default();
                 self.runs
-                    .fork(id, 0, set, Some("outer.yaml"), options)
+                    .prepare_fork(id, 0, set, Some("outer.yaml"), options)
                     .await
                     .expect("a fork")
             }
             Way::Rerun => {
                 let edited = Some("outer.yaml");
                 self.runs
-                    .rerun(id, "alone", None, 1, edited, options)
+                    .prepare_rerun(id, "alone", None, 1, edited, options)
                     .await
                     .expect("a rerun")
             }
         };
-        let run = ready.begin().await.expect("it starts");
+        let run = ready.start().await.expect("it starts");
         let id = run.id().clone();
-        run.finish().await.expect("it ends");
-        let stored = self.runs.find(&id).await.expect("it is stored");
-        (changes, stored.read_all().await.expect("records").records)
+        run.wait_and_close().await.expect("it ends");
+        let stored = self.runs.resolve_run(&id).await.expect("it is stored");
+        (changes, stored.read_journal().await.expect("records").records)
     }
 }
 
@@ -334,7 +334,7 @@ async fn whatever_stands_behind_an_agent_is_a_change_of_the_agent() {
             edited.replace(file, old, new);
             let (changes, records) = edited.again(&first, way, RunOptions::default()).await;
             let what = format!("{way:?} with {file}: {new}");
-            let text = changes.changes.sentences().chain([changes.changes.to_string()]);
+            let text = changes.changes.change_sentences().chain([changes.changes.to_string()]);
             let text = text.collect::<Vec<_>>().join("\n");
             assert!(text.contains(reason), "{what}: {text}");
             let mut again = executed(&records);
@@ -349,8 +349,8 @@ async fn whatever_stands_behind_an_agent_is_a_change_of_the_agent() {
 }
 
 async fn reused_results_have_equal_digests(edited: &Edited, first: &str, changes: &ForkChanges, records: &[Record]) {
-    let stored = edited.runs.find(first).await.expect("it is stored");
-    let origin = stored.read_all().await.expect("records").records;
+    let stored = edited.runs.resolve_run(first).await.expect("it is stored");
+    let origin = stored.read_journal().await.expect("records").records;
     let definitions = |records: &[Record]| match &records[0].event {
         Event::RunStarted(started) => started.definitions.clone().expect("definitions are recorded"),
         other => panic!("{other:?}"),
@@ -366,7 +366,7 @@ async fn reused_results_have_equal_digests(edited: &Edited, first: &str, changes
                 "{}",
                 finished.agent
             );
-            assert!(!changes.changes.concern(&finished.agent), "{}", finished.agent);
+            assert!(!changes.changes.affects_agent(&finished.agent), "{}", finished.agent);
         }
     }
 }
@@ -389,7 +389,7 @@ async fn a_changed_default_is_a_change_of_all_agents() {
 async fn another_model_or_stub_is_a_change_of_the_agents_that_have_it() {
     let edited = Edited::new();
     let first = edited.first().await;
-    let model = RunOptions::default().model("shared", "simulated/other");
+    let model = RunOptions::default().with_model("shared", "simulated/other");
     let (_, records) = edited.again(&first, Way::Fork, model).await;
     assert_eq!(executed(&records), ["configured"]);
 }
@@ -402,10 +402,10 @@ async fn an_execution_with_an_older_definition_is_not_reused_by_later_runs() {
     // The run continues with the changed script; later its first execution is outdated.
     let continued = edited
         .runs
-        .continue_with(&*first, "more", RunOptions::default())
+        .continue_run(&*first, "more", RunOptions::default())
         .await
         .expect("it continues");
-    continued.finish().await.expect("it ends");
+    continued.wait_and_close().await.expect("it ends");
     let (changes, records) = edited.again(&first, Way::Fork, RunOptions::default()).await;
     assert!(changes.changes.is_empty(), "{}", changes.changes);
     assert_eq!(executed(&records), ["counting", "after_counting"]);
@@ -413,15 +413,15 @@ async fn an_execution_with_an_older_definition_is_not_reused_by_later_runs() {
     let other = Edited::new();
     let first = other.first().await;
     other.replace("count.rhai", "1", "2");
-    let set = Context::default();
+    let set = RunContext::default();
     let forked = other
         .runs
-        .continue_edited(&*first, "outer.yaml", "more", set, RunOptions::default());
+        .prepare_edited_continuation(&*first, "outer.yaml", "more", set, RunOptions::default());
     let forked = forked.await.expect("a fork");
-    assert_eq!(forked.changes.stands, [(Arc::from("counting"), 1)]);
-    let run = forked.ready.begin().await.expect("it starts");
+    assert_eq!(forked.changes.changed_agents, [(Arc::from("counting"), 1)]);
+    let run = forked.ready.start().await.expect("it starts");
     let second = run.id().to_string();
-    run.finish().await.expect("it ends");
+    run.wait_and_close().await.expect("it ends");
     let (changes, records) = other.again(&second, Way::Fork, RunOptions::default()).await;
     assert!(changes.changes.is_empty(), "{}", changes.changes);
     assert_eq!(executed(&records), ["counting", "after_counting"]);
@@ -431,27 +431,27 @@ async fn an_execution_with_an_older_definition_is_not_reused_by_later_runs() {
 async fn a_run_without_digests_says_that_they_are_not_known() {
     let edited = Edited::new();
     let first = edited.first().await;
-    let stored = edited.runs.find(&*first).await.expect("it is stored");
-    let mut records = stored.read_all().await.expect("records").records;
+    let stored = edited.runs.resolve_run(&*first).await.expect("it is stored");
+    let mut records = stored.read_journal().await.expect("records").records;
     let Event::RunStarted(started) = &mut records[0].event else {
         panic!("a run begins")
     };
     started.definitions = None;
     started.run_id = "older".into();
-    let text = stored.ensemble().await.expect("a text");
+    let text = stored.load_ensemble().await.expect("a text");
     let older = edited
         .runs
         .store()
-        .create(&RunId::new("older"), &text)
+        .create_run(&RunId::new("older"), &text)
         .await
         .expect("it is stored");
-    let mut log = older.log(LogEnd::NEW, Durability::default()).await.expect("a log");
+    let mut log = older.open_log(LogEnd::NEW, Durability::default()).await.expect("a log");
     for record in &records {
         log.append(record).await.expect("it is written");
     }
     drop(log);
     let (changes, records) = edited.again("older", Way::Fork, RunOptions::default()).await;
-    let sentences: Vec<String> = changes.changes.sentences().collect();
+    let sentences: Vec<String> = changes.changes.change_sentences().collect();
     let expected = "`counting`: script `count.rhai` may have changed: the run has not recorded a digest";
     assert!(sentences.iter().any(|sentence| sentence == expected), "{sentences:?}");
     assert!(executed(&records).contains(&"counting".to_owned()));

@@ -27,7 +27,7 @@ impl JsonSchema {
     /// # Errors
     /// The value is not a JSON Schema.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
-        Self::of(jsonschema::validator_for(schema))
+        Self::from_compiled(jsonschema::validator_for(schema))
     }
 
     /// Compiles the schema, which then also checks the `format` of texts.
@@ -35,24 +35,30 @@ impl JsonSchema {
     /// # Errors
     /// The value is not a JSON Schema.
     pub fn compile_with_formats(schema: &Value) -> Result<Self, SchemaError> {
-        Self::of(jsonschema::options().should_validate_formats(true).build(schema))
+        Self::from_compiled(jsonschema::options().should_validate_formats(true).build(schema))
     }
 
-    fn of(compiled: Result<jsonschema::Validator, jsonschema::ValidationError<'_>>) -> Result<Self, SchemaError> {
+    fn from_compiled(
+        compiled: Result<jsonschema::Validator, jsonschema::ValidationError<'_>>,
+    ) -> Result<Self, SchemaError> {
         match compiled {
             Ok(validator) => Ok(Self(Arc::new(validator))),
-            Err(error) => Err(SchemaError::of(&error)),
+            Err(error) => Err(SchemaError::from_validation(&error)),
         }
     }
 
     /// Returns the differences between the value and the schema, found one after the other. None: the value matches.
-    pub fn errors<'v>(&'v self, value: &'v Value) -> Box<dyn Iterator<Item = SchemaError> + 'v> {
-        Box::new(self.0.iter_errors(value).map(|error| SchemaError::of(&error)))
+    pub fn find_errors<'v>(&'v self, value: &'v Value) -> Box<dyn Iterator<Item = SchemaError> + 'v> {
+        Box::new(
+            self.0
+                .iter_errors(value)
+                .map(|error| SchemaError::from_validation(&error)),
+        )
     }
 }
 
 impl SchemaError {
-    fn of(error: &jsonschema::ValidationError<'_>) -> Self {
+    fn from_validation(error: &jsonschema::ValidationError<'_>) -> Self {
         Self {
             path: error.instance_path().as_str().to_owned(),
             message: error.to_string(),
@@ -60,7 +66,7 @@ impl SchemaError {
     }
 
     /// The path and the message, of which at most `longest` characters are shown, because it may quote long values.
-    pub fn shortened(mut self, longest: usize) -> String {
+    pub fn into_short_text(mut self, longest: usize) -> String {
         if let Some((end, _)) = self.message.char_indices().nth(longest) {
             self.message.truncate(end);
             self.message.push('…');

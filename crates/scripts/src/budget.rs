@@ -10,14 +10,14 @@ pub(super) const READ_BUDGET: usize = 2_000;
 /// Limits what a script may read. Once it is spent, it stays spent.
 #[derive(Debug)]
 pub(super) struct ReadBudget {
-    left: AtomicUsize,
+    remaining: AtomicUsize,
     spent: AtomicBool,
 }
 
 impl ReadBudget {
     pub(super) fn new() -> Self {
         Self {
-            left: AtomicUsize::new(READ_BUDGET),
+            remaining: AtomicUsize::new(READ_BUDGET),
             spent: AtomicBool::new(false),
         }
     }
@@ -27,30 +27,30 @@ impl ReadBudget {
     }
 
     /// Subtracts `amount`; `false` if not enough is left.
-    pub(super) fn take(&self, amount: usize) -> bool {
-        let left = self.left.load(Ordering::Relaxed);
+    pub(super) fn spend_amount(&self, amount: usize) -> bool {
+        let left = self.remaining.load(Ordering::Relaxed);
         let rest = left.checked_sub(amount);
-        self.left.store(rest.unwrap_or(0), Ordering::Relaxed);
+        self.remaining.store(rest.unwrap_or(0), Ordering::Relaxed);
         self.spent.fetch_or(rest.is_none(), Ordering::Relaxed);
         !self.is_spent()
     }
 
     /// Subtracts the weight of a text of this number of bytes.
-    pub(super) fn take_text(&self, bytes: usize) -> bool {
-        self.take(1 + bytes / 64)
+    pub(super) fn spend_text(&self, bytes: usize) -> bool {
+        self.spend_amount(1 + bytes / 64)
     }
 
     /// Subtracts the weight of the value; it visits no more of the value than the budget allows.
-    pub(super) fn take_value(&self, value: &Value) -> bool {
+    pub(super) fn spend_value(&self, value: &Value) -> bool {
         match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => self.take(1),
-            Value::String(text) => self.take_text(text.len()),
-            Value::Array(items) => self.take(1) && items.iter().all(|item| self.take_value(item)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => self.spend_amount(1),
+            Value::String(text) => self.spend_text(text.len()),
+            Value::Array(items) => self.spend_amount(1) && items.iter().all(|item| self.spend_value(item)),
             Value::Object(entries) => {
-                self.take(1)
+                self.spend_amount(1)
                     && entries
                         .iter()
-                        .all(|(key, value)| self.take_text(key.len()) && self.take_value(value))
+                        .all(|(key, value)| self.spend_text(key.len()) && self.spend_value(value))
             }
         }
     }

@@ -7,7 +7,7 @@ use rhai::{Expr, FnCallExpr, Position};
 
 use super::engine;
 use ensemble_language::check::ScriptArguments;
-use ensemble_language::diagnostic::did_you_mean;
+use ensemble_language::diagnostic::find_similar_word;
 
 /// The functions that the language itself has.
 const OF_THE_LANGUAGE: [&str; 10] = [
@@ -27,7 +27,7 @@ const MOST: usize = 20;
 
 /// All functions of the engine, with the numbers of parameters that they take; none for those of the language itself.
 static OF_THE_ENGINE: LazyLock<HashMap<String, BTreeSet<usize>>> = LazyLock::new(|| {
-    let engine = engine::unlimited();
+    let engine = engine::build_unlimited_engine();
     let parameters = |info: rhai::FuncInfo<'_>| Some((info.metadata.name.to_string(), info.metadata.num_params));
     let mut functions: HashMap<String, BTreeSet<usize>> = HashMap::new();
     for (name, count) in engine.collect_fn_metadata(None, parameters, true) {
@@ -39,7 +39,7 @@ static OF_THE_ENGINE: LazyLock<HashMap<String, BTreeSet<usize>>> = LazyLock::new
 
 /// A call of a function by its name.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(super) struct FunctionCall {
     name: String,
     place: Position,
     /// The number of arguments in the parentheses.
@@ -49,10 +49,10 @@ pub(super) struct Call {
 }
 
 /// The call, if it is one of a function and no operator.
-pub(super) fn called(call: &FnCallExpr, place: Position, is_method: bool) -> Option<Call> {
+pub(super) fn parse_call(call: &FnCallExpr, place: Position, is_method: bool) -> Option<FunctionCall> {
     let is_name = call.name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !call.name.contains('$');
     let is_plain = call.op_token.is_none() && call.namespace.is_empty();
-    (is_name && is_plain).then(|| Call {
+    (is_name && is_plain).then(|| FunctionCall {
         name: call.name.to_string(),
         place,
         arguments: call.args.len(),
@@ -61,8 +61,8 @@ pub(super) fn called(call: &FnCallExpr, place: Position, is_method: bool) -> Opt
 }
 
 /// The calls with a number of arguments that no function of the name takes, each at its place.
-pub(super) fn miscalled<'c>(
-    called: impl Iterator<Item = &'c Call>,
+pub(super) fn find_miscalled<'c>(
+    called: impl Iterator<Item = &'c FunctionCall>,
     own: &HashMap<&str, BTreeSet<usize>>,
     text: &str,
 ) -> Vec<(String, Position, ScriptArguments)> {
@@ -95,13 +95,13 @@ pub(super) fn miscalled<'c>(
 
 /// The functions among these that neither the engine nor the script has, each at its first place, with one that is
 /// spelled alike. A word that the script uses otherwise too may be a function that it holds in a variable or a map.
-pub(super) fn unknown<'c>(
-    called: impl Iterator<Item = &'c Call>,
+pub(super) fn find_unknown<'c>(
+    called: impl Iterator<Item = &'c FunctionCall>,
     own: &HashSet<&str>,
     text: &str,
 ) -> Vec<(String, Position, Option<String>)> {
     let mut found: Vec<(String, Position, Option<String>)> = Vec::new();
-    for Call { name, place, .. } in called {
+    for FunctionCall { name, place, .. } in called {
         let is_known = own.contains(name.as_str()) || OF_THE_ENGINE.contains_key(name);
         let is_there = found.iter().any(|(other, ..)| other == name);
         if is_known || is_there || found.len() >= MOST || !is_only_called(name, text) {
@@ -116,7 +116,7 @@ pub(super) fn unknown<'c>(
         // Of names that are equally similar, one of the script's own is meant.
         let mut names = sorted(&mut own.iter().copied());
         names.extend(sorted(&mut OF_THE_ENGINE.keys().map(String::as_str)));
-        let near = did_you_mean(name, names.iter().map(String::as_str)).map(str::to_owned);
+        let near = find_similar_word(name, names.iter().map(String::as_str)).map(str::to_owned);
         found.push((name.clone(), *place, near));
     }
     found
@@ -134,7 +134,7 @@ fn is_only_called(word: &str, text: &str) -> bool {
 }
 
 /// The agents that a literal list of requests names; `None` if it is no such list, or empty.
-pub(super) fn targets(value: &Expr) -> Option<Vec<(String, Position)>> {
+pub(super) fn parse_targets(value: &Expr) -> Option<Vec<(String, Position)>> {
     let Expr::Array(requests, _) = value else {
         return None;
     };
@@ -151,11 +151,11 @@ pub(super) fn targets(value: &Expr) -> Option<Vec<(String, Position)>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::examine;
+    use crate::analyze_script;
 
     /// `lenn 1:9 len`.
     fn unknown(text: &str) -> Vec<String> {
-        let names = examine("a.rhai", text).names.unwrap_or_else(|| panic!("{text}"));
+        let names = analyze_script("a.rhai", text).names.unwrap_or_else(|| panic!("{text}"));
         let unknown = names.unknown_functions.iter();
         let shown = unknown.map(|(name, near)| {
             let (line, column) = name.place;
@@ -199,7 +199,7 @@ mod tests {
 
     /// `len 1:7 2 of 0`.
     fn miscalled(text: &str) -> Vec<String> {
-        let names = examine("a.rhai", text).names.unwrap_or_else(|| panic!("{text}"));
+        let names = analyze_script("a.rhai", text).names.unwrap_or_else(|| panic!("{text}"));
         let shown = names.miscalled.iter().map(|(name, arguments)| {
             let (line, column) = name.place;
             let takes: Vec<String> = arguments.takes.iter().map(usize::to_string).collect();
@@ -266,7 +266,7 @@ mod tests {
             ("#{other: [#{target_agent: \"a\"}]}", false, &[]),
         ];
         for (text, requests, targets) in rows {
-            let names = examine("a.rhai", text).names.expect("a script");
+            let names = analyze_script("a.rhai", text).names.expect("a script");
             let found: Vec<&str> = names.requested.iter().map(|one| one.name.as_str()).collect();
             assert_eq!(
                 (names.requests.is_some(), found.as_slice()),

@@ -24,6 +24,6 @@ pub(super) fn from_entries<'a>(entries: impl Iterator<Item = (&'a str, &'a Value
 }
 
 /// Texts as an array.
-pub(super) fn texts<'a>(texts: impl Iterator<Item = &'a str>) -> Array {
+pub(super) fn from_texts<'a>(texts: impl Iterator<Item = &'a str>) -> Array {
     texts.map(Into::into).collect()
 }

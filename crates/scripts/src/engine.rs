@@ -13,7 +13,7 @@ use rhai::{
     Array, Dynamic, Engine, EvalAltResult, FuncRegistration, INT, ImmutableString, Map, Module, Position, Shared,
 };
 
-use super::{convert, to_json, view};
+use super::{context_view, convert, to_json};
 
 /// Steps of the engine in one run.
 pub(super) const OPERATION_LIMIT: u64 = 50_000_000;
@@ -47,13 +47,13 @@ static MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
         MoreStringPackage::new().as_shared_module(),
         BasicArrayPackage::new().as_shared_module(),
         BasicMapPackage::new().as_shared_module(),
-        own().into(),
+        build_module().into(),
     ]
 });
 
 /// An engine that ends a script when `stop` returns true, and when the thread has too much memory.
-pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine {
-    let mut engine = unlimited();
+pub(super) fn build_engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine {
+    let mut engine = build_unlimited_engine();
     engine
         .set_max_operations(OPERATION_LIMIT)
         .set_max_call_levels(CALL_LIMIT)
@@ -61,7 +61,7 @@ pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine 
         .set_max_array_size(ITEM_LIMIT)
         .set_max_map_size(ITEM_LIMIT)
         .on_progress(move |steps| {
-            if ensemble_memory::share::used() > MEMORY_LIMIT {
+            if ensemble_memory::thread_limit::used_bytes() > MEMORY_LIMIT {
                 return Some(Dynamic::TRUE);
             }
             (steps % STOP_STEPS == 1 && stop()).then_some(Dynamic::UNIT)
@@ -70,7 +70,7 @@ pub(super) fn engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine 
 }
 
 /// The language, without limits of time and memory and of calls within calls.
-pub(super) fn unlimited() -> Engine {
+pub(super) fn build_unlimited_engine() -> Engine {
     let mut engine = Engine::new_raw();
     for module in MODULES.iter() {
         engine.register_global_module(module.clone());
@@ -83,7 +83,7 @@ pub(super) fn unlimited() -> Engine {
         .disable_symbol("eval")
         .disable_symbol("import")
         .disable_symbol("export")
-        .register_type_with_name::<view::ContextView>("context")
+        .register_type_with_name::<context_view::ScriptContextView>("context")
         .on_print(|_| {})
         .on_debug(|_, _, _| {});
     engine
@@ -92,52 +92,54 @@ pub(super) fn unlimited() -> Engine {
 type Reply<T> = Result<T, Box<EvalAltResult>>;
 
 /// Functions that Rhai does not have, or has without a limit.
-fn own() -> Module {
+fn build_module() -> Module {
     let mut module = Module::new();
-    view::register(&mut module);
+    context_view::register_functions(&mut module);
     FuncRegistration::new("get").set_into_module(&mut module, |map: &mut Map, key: &str, default: Dynamic| {
         map.get(key).cloned().unwrap_or(default)
     });
     FuncRegistration::new("parse_json").set_into_module(&mut module, |text: &str| {
         serde_json::from_str(text)
             .map(|value| convert::from_json(&value))
-            .map_err(|error| throw(format!("the text is no JSON: {error}")))
+            .map_err(|error| catchable_error(format!("the text is no JSON: {error}")))
     });
     FuncRegistration::new("to_json").set_into_module(&mut module, |value: Dynamic| {
         to_json::to_json(value)
             .map(|value| ImmutableString::from(value.to_string()))
-            .map_err(|message| throw(format!("the value {message}")))
+            .map_err(|message| catchable_error(format!("the value {message}")))
     });
-    register_splits(&mut module);
+    register_split_functions(&mut module);
     #[cfg(test)]
     FuncRegistration::new("break_down").set_into_module(&mut module, || -> INT { panic!("a defect of the engine") });
     module
 }
 
 /// Rhai's own build the whole array before they look at the limit.
-fn register_splits(module: &mut Module) {
-    FuncRegistration::new("split").set_into_module(module, |text: &str| limited(text.split_whitespace()));
-    FuncRegistration::new("split").set_into_module(module, |text: &str, by: &str| limited(text.split(by)));
-    FuncRegistration::new("split").set_into_module(module, |text: &str, by: char| limited(text.split(by)));
-    FuncRegistration::new("split_rev").set_into_module(module, |text: &str, by: &str| limited(text.rsplit(by)));
-    FuncRegistration::new("split_rev").set_into_module(module, |text: &str, by: char| limited(text.rsplit(by)));
+fn register_split_functions(module: &mut Module) {
+    FuncRegistration::new("split").set_into_module(module, |text: &str| collect_with_limit(text.split_whitespace()));
+    FuncRegistration::new("split").set_into_module(module, |text: &str, by: &str| collect_with_limit(text.split(by)));
+    FuncRegistration::new("split").set_into_module(module, |text: &str, by: char| collect_with_limit(text.split(by)));
+    FuncRegistration::new("split_rev")
+        .set_into_module(module, |text: &str, by: &str| collect_with_limit(text.rsplit(by)));
+    FuncRegistration::new("split_rev")
+        .set_into_module(module, |text: &str, by: char| collect_with_limit(text.rsplit(by)));
     FuncRegistration::new("split").set_into_module(module, |text: &str, by: &str, most: INT| {
-        limited(text.splitn(usize::try_from(most).unwrap_or(1).max(1), by))
+        collect_with_limit(text.splitn(usize::try_from(most).unwrap_or(1).max(1), by))
     });
     FuncRegistration::new("split").set_into_module(module, |text: &str, by: char, most: INT| {
-        limited(text.splitn(usize::try_from(most).unwrap_or(1).max(1), by))
+        collect_with_limit(text.splitn(usize::try_from(most).unwrap_or(1).max(1), by))
     });
     FuncRegistration::new("to_chars").set_into_module(module, |text: &str| -> Reply<Array> {
         let chars: Array = text.chars().take(ITEM_LIMIT + 1).map(Dynamic::from_char).collect();
-        within_limit(chars)
+        check_limit(chars)
     });
 }
 
-fn limited<'a>(parts: impl Iterator<Item = &'a str>) -> Reply<Array> {
-    within_limit(convert::texts(parts.take(ITEM_LIMIT + 1)))
+fn collect_with_limit<'a>(parts: impl Iterator<Item = &'a str>) -> Reply<Array> {
+    check_limit(convert::from_texts(parts.take(ITEM_LIMIT + 1)))
 }
 
-fn within_limit(items: Array) -> Reply<Array> {
+fn check_limit(items: Array) -> Reply<Array> {
     if items.len() > ITEM_LIMIT {
         return Err(EvalAltResult::ErrorDataTooLarge("Size of array".into(), Position::NONE).into());
     }
@@ -145,6 +147,6 @@ fn within_limit(items: Array) -> Reply<Array> {
 }
 
 /// An error that a script can catch.
-fn throw(message: String) -> Box<EvalAltResult> {
+fn catchable_error(message: String) -> Box<EvalAltResult> {
     EvalAltResult::ErrorRuntime(message.into(), Position::NONE).into()
 }

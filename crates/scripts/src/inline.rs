@@ -19,7 +19,7 @@ use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, Stmt};
 use serde_json::Value;
 
 use super::budget::ReadBudget;
-use super::{Name, ScriptFailure, Variable, Words, engine, evaluate, scope};
+use super::{ScriptFailure, ScriptVariable, VariableName, Words, build_scope, engine, evaluate_script};
 
 /// Steps of the engine: about a tenth of a millisecond.
 const OPERATION_LIMIT: u64 = 1_000;
@@ -86,7 +86,7 @@ const PASS_ON_ERRORS: [&str; 44] = [
 ];
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    let mut engine = engine::unlimited();
+    let mut engine = engine::build_unlimited_engine();
     engine
         .set_max_operations(OPERATION_LIMIT)
         .set_max_call_levels(CALL_LIMIT)
@@ -97,11 +97,11 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
 });
 
 /// May the script run inline? The limit of its nesting depth limits its use of the stack.
-pub(super) fn is_fit(ast: &AST, words: &Words) -> bool {
+pub(super) fn can_run_inline(ast: &AST, words: &Words) -> bool {
     let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let mut fit = !words.contains(MAKES_FUNCTIONS);
     ast.walk(&mut |path: &[ASTNode]| {
-        let called = path.last().and_then(called);
+        let called = path.last().and_then(called_function);
         let known = own.is_empty() || called.is_none_or(|name| own.contains(name) || passes_on_errors(name));
         fit &= known && path.len() <= DEPTH_LIMIT;
         fit
@@ -110,7 +110,7 @@ pub(super) fn is_fit(ast: &AST, words: &Words) -> bool {
 }
 
 /// The name of the function that is called here.
-fn called<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
+fn called_function<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
     match node {
         ASTNode::Stmt(Stmt::FnCall(call, _)) | ASTNode::Expr(Expr::FnCall(call, _) | Expr::MethodCall(call, _)) => {
             Some(&call.name)
@@ -125,30 +125,30 @@ fn passes_on_errors(name: &str) -> bool {
 }
 
 /// Runs the script; `None`: it exceeded the limits of inline execution.
-pub(super) fn run<N: Name>(
+pub(super) fn run_inline<N: VariableName>(
     ast: &AST,
     words: &Words,
-    variables: &[(N, Variable)],
+    variables: &[(N, ScriptVariable)],
 ) -> Option<Result<Value, ScriptFailure>> {
     let budget = Arc::new(ReadBudget::new());
-    let scope = scope(variables, words, |variable| variable.within(&budget));
+    let scope = build_scope(variables, words, |variable| variable.to_limited_dynamic(&budget));
     if budget.is_spent() {
         return None;
     }
-    let attempt = AssertUnwindSafe(|| evaluate(&ENGINE, ast, scope));
-    let ended = catch_unwind(attempt).unwrap_or_else(|_| Ok(Err(super::broken())));
+    let attempt = AssertUnwindSafe(|| evaluate_script(&ENGINE, ast, scope));
+    let ended = catch_unwind(attempt).unwrap_or_else(|_| Ok(Err(super::broken_failure())));
     match ended {
         _ if budget.is_spent() => None,
-        Err(error) if is_limit(&error) => None,
-        Err(error) => Some(Err(super::explain(*error, rhai::Position::NONE))),
+        Err(error) if is_limit_error(&error) => None,
+        Err(error) => Some(Err(super::to_failure(*error, rhai::Position::NONE))),
         Ok(ended) => Some(ended),
     }
 }
 
 /// Returns whether the error is one of the limits, some of which are narrower here.
-fn is_limit(error: &EvalAltResult) -> bool {
+fn is_limit_error(error: &EvalAltResult) -> bool {
     match error {
-        EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => is_limit(inner),
+        EvalAltResult::ErrorInFunctionCall(_, _, inner, _) => is_limit_error(inner),
         error => error.is_system_exception(),
     }
 }

@@ -32,22 +32,22 @@
 //! Invariant: a script has no access to files, the network or a clock, it stops at a limit or on request, and it gives the same value on
 //! either thread.
 
-pub mod apart;
 mod budget;
 mod calls;
+mod compiled_scripts;
+mod context_view;
 mod convert;
 mod engine;
-mod examined;
 mod inline;
-mod known;
 mod literal;
 mod names;
 pub mod regular_files;
+mod script_analysis;
+pub mod template_worker;
 #[cfg(test)]
 mod tests;
 mod to_json;
 mod variable;
-mod view;
 mod workers;
 
 use std::collections::HashSet;
@@ -58,11 +58,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Position, Scope};
 use serde_json::Value;
 
-use self::workers::Lost;
+use self::workers::LostJobReason;
 
-pub use examined::{Examined, examine};
-pub use literal::{WrittenOutput, keys_of, latched_keys, type_of};
-pub use variable::Variable;
+pub use literal::{WrittenOutput, collect_keys, latched_keys, unify_types};
+pub use script_analysis::{ScriptAnalysis, analyze_script};
+pub use variable::ScriptVariable;
 
 /// From now on, the virtual time (tokio's paused clock) of a runtime on this thread stands while a script of that runtime
 /// is evaluated on another thread. Without this, the time limit of the script would be over at once.
@@ -115,26 +115,26 @@ impl Script {
     /// # Errors
     /// The text is not a valid script.
     pub fn compile(text: &str) -> Result<Arc<Self>, ScriptError> {
-        known::script(text, || {
+        compiled_scripts::find_or_compile(text, || {
             let own = text.to_owned();
-            workers::wait(move || Self::of_text(&own)).unwrap_or_else(|| Err(broken_error()))
+            workers::run_and_wait(move || Self::from_text(&own)).unwrap_or_else(|| Err(broken_error()))
         })
     }
 
-    fn of_text(text: &str) -> Result<Self, ScriptError> {
-        let ast = engine::engine(|| false).compile(text);
-        let ast = ast.map_err(|error| ScriptError::at(error.err_type().to_string(), error.position()))?;
+    fn from_text(text: &str) -> Result<Self, ScriptError> {
+        let ast = engine::build_engine(|| false).compile(text);
+        let ast = ast.map_err(|error| ScriptError::at_position(error.err_type().to_string(), error.position()))?;
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let words: Words = words.map(Into::into).collect();
         Ok(Self {
-            inline: inline::is_fit(&ast, &words).into(),
+            inline: inline::can_run_inline(&ast, &words).into(),
             ast,
             words,
         })
     }
 
     /// May the script read the variable of this name? If not, the caller need not prepare the variable.
-    pub fn reads(&self, name: &str) -> bool {
+    pub fn reads_variable(&self, name: &str) -> bool {
         self.words.contains(name)
     }
 
@@ -142,9 +142,12 @@ impl Script {
     ///
     /// # Errors
     /// The script failed or exceeded a limit.
-    pub async fn run<N: Name>(self: &Arc<Self>, variables: Vec<(N, Variable)>) -> Result<Value, ScriptFailure> {
+    pub async fn run<N: VariableName>(
+        self: &Arc<Self>,
+        variables: Vec<(N, ScriptVariable)>,
+    ) -> Result<Value, ScriptFailure> {
         if self.inline.load(Ordering::Relaxed) {
-            if let Some(ended) = inline::run(&self.ast, &self.words, &variables) {
+            if let Some(ended) = inline::run_inline(&self.ast, &self.words, &variables) {
                 return ended;
             }
             self.inline.store(false, Ordering::Relaxed);
@@ -153,43 +156,44 @@ impl Script {
         let flag = Arc::clone(&stop.0);
         let asked = move || flag.load(Ordering::Relaxed);
         let prepare = move || {
-            let scope = scope(&variables, &script.words, Variable::whole);
+            let scope = build_scope(&variables, &script.words, ScriptVariable::to_dynamic);
             (script, scope)
         };
         let run = move |(script, scope): (Arc<Self>, _)| match asked() {
             true => Err(ScriptFailure::Stopped),
-            false => script.perform(scope, asked),
+            false => script.run_on_this_thread(scope, asked),
         };
-        let ended = workers::perform_within(engine::MOST_MEMORY, prepare, run).await;
+        let ended = workers::run_with_memory_limit(engine::MOST_MEMORY, prepare, run).await;
         ended.unwrap_or_else(|lost| {
             Err(match lost {
-                Lost::Memory => too_much_memory(Position::NONE),
-                Lost::Broken => broken(),
+                LostJobReason::Memory => too_much_memory(Position::NONE),
+                LostJobReason::Broken => broken_failure(),
             })
         })
     }
 
     /// Runs the script on this thread, which needs a large stack. `stop` is called regularly and ends the script when
     /// it returns true.
-    fn perform(
+    fn run_on_this_thread(
         &self,
         scope: Scope<'static>,
         stop: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Result<Value, ScriptFailure> {
-        evaluate(&engine::engine(stop), &self.ast, scope).unwrap_or_else(|error| Err(explain(*error, Position::NONE)))
+        evaluate_script(&engine::build_engine(stop), &self.ast, scope)
+            .unwrap_or_else(|error| Err(to_failure(*error, Position::NONE)))
     }
 }
 
 /// A name of a variable.
-pub trait Name: AsRef<str> + Send + Sync + 'static {}
+pub trait VariableName: AsRef<str> + Send + Sync + 'static {}
 
-impl<N: AsRef<str> + Send + Sync + 'static> Name for N {}
+impl<N: AsRef<str> + Send + Sync + 'static> VariableName for N {}
 
 /// The variables, of which only those are converted that the script names.
-fn scope<N: Name>(
-    variables: &[(N, Variable)],
+fn build_scope<N: VariableName>(
+    variables: &[(N, ScriptVariable)],
     words: &Words,
-    convert: impl Fn(&Variable) -> Dynamic,
+    convert: impl Fn(&ScriptVariable) -> Dynamic,
 ) -> Scope<'static> {
     let mut scope = Scope::with_capacity(variables.len());
     for (name, variable) in variables {
@@ -204,14 +208,14 @@ fn scope<N: Name>(
 }
 
 /// Evaluates the script. The outer error is that of the engine, so that the caller can inspect it.
-fn evaluate(
+fn evaluate_script(
     engine: &Engine,
     ast: &AST,
     mut scope: Scope<'static>,
 ) -> Result<Result<Value, ScriptFailure>, Box<EvalAltResult>> {
     let value: Dynamic = engine.eval_ast_with_scope(&mut scope, ast)?;
     Ok(to_json::to_json(value).map_err(|message| {
-        ScriptFailure::Reported(ScriptError::at(
+        ScriptFailure::Reported(ScriptError::at_position(
             format!("the script's result {message}"),
             Position::NONE,
         ))
@@ -229,15 +233,15 @@ impl Drop for StopOnDrop {
 }
 
 fn broken_error() -> ScriptError {
-    ScriptError::at("the script's engine broke down".into(), Position::NONE)
+    ScriptError::at_position("the script's engine broke down".into(), Position::NONE)
 }
 
-fn broken() -> ScriptFailure {
+fn broken_failure() -> ScriptFailure {
     ScriptFailure::Reported(broken_error())
 }
 
 impl ScriptError {
-    fn at(message: String, position: Position) -> Self {
+    fn at_position(message: String, position: Position) -> Self {
         Self {
             message,
             line: position.line().unwrap_or(0),
@@ -247,9 +251,9 @@ impl ScriptError {
 }
 
 /// The engine's error by kind; `outer` is the place of the call in which it happened.
-fn explain(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
+fn to_failure(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
     if let EvalAltResult::ErrorInFunctionCall(_, _, inner, position) = error {
-        return explain(*inner, position);
+        return to_failure(*inner, position);
     }
     let own = error.take_position();
     let position = if own.is_none() { outer } else { own };
@@ -257,32 +261,36 @@ fn explain(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
         EvalAltResult::ErrorTerminated(why, _) if !why.is_unit() => too_much_memory(position),
         EvalAltResult::ErrorTerminated(..) => ScriptFailure::Stopped,
         EvalAltResult::ErrorTooManyOperations(_) => {
-            limit(format!("more than {} operations", engine::OPERATION_LIMIT), position)
+            limit_failure(format!("more than {} operations", engine::OPERATION_LIMIT), position)
         }
         EvalAltResult::ErrorStackOverflow(_) => {
-            limit(format!("more than {} nested calls", engine::CALL_LIMIT), position)
+            limit_failure(format!("more than {} nested calls", engine::CALL_LIMIT), position)
         }
         EvalAltResult::ErrorTooManyVariables(_) => {
-            limit(format!("more than {} variables", engine::VARIABLE_LIMIT), position)
+            limit_failure(format!("more than {} variables", engine::VARIABLE_LIMIT), position)
         }
-        EvalAltResult::ErrorDataTooLarge(what, _) => limit(format!("{} too large", what.to_lowercase()), position),
-        EvalAltResult::ErrorRuntime(value, _) => ScriptFailure::Reported(ScriptError::at(thrown(value), position)),
-        other => ScriptFailure::Reported(ScriptError::at(other.to_string(), position)),
+        EvalAltResult::ErrorDataTooLarge(what, _) => {
+            limit_failure(format!("{} too large", what.to_lowercase()), position)
+        }
+        EvalAltResult::ErrorRuntime(value, _) => {
+            ScriptFailure::Reported(ScriptError::at_position(describe_thrown(value), position))
+        }
+        other => ScriptFailure::Reported(ScriptError::at_position(other.to_string(), position)),
     }
 }
 
 fn too_much_memory(position: Position) -> ScriptFailure {
     let most = engine::MEMORY_LIMIT >> 20;
-    limit(format!("more than {most} MiB of memory"), position)
+    limit_failure(format!("more than {most} MiB of memory"), position)
 }
 
-fn limit(what: String, position: Position) -> ScriptFailure {
+fn limit_failure(what: String, position: Position) -> ScriptFailure {
     let message = format!("the script ran past a limit of its sandbox: {what}");
-    ScriptFailure::Limit(ScriptError::at(message, position))
+    ScriptFailure::Limit(ScriptError::at_position(message, position))
 }
 
 /// Describes the value that a script threw: a text, `#{error: text}`, or else JSON.
-fn thrown(value: Dynamic) -> String {
+fn describe_thrown(value: Dynamic) -> String {
     let value = match to_json::to_json(value) {
         Ok(Value::Object(mut map)) => map.remove("error").unwrap_or(Value::Object(map)),
         Ok(value) => value,

@@ -7,75 +7,78 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rhai::{AST, ASTNode, Array, Dynamic, Expr, Map, Stmt};
 
-use ensemble_language::condition::{Fields, Range, Type};
+use ensemble_language::condition::{MapFields, NumberRange, ValueType};
 use ensemble_language::data::RESPONSE;
 
 /// A possible output: its keys, and what the value of each can be.
-pub type WrittenOutput = BTreeMap<String, Type>;
+pub type WrittenOutput = BTreeMap<String, ValueType>;
 
 /// The top-level keys of these outputs.
-pub fn keys_of(outputs: &[WrittenOutput]) -> BTreeSet<String> {
+pub fn collect_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     outputs.iter().flat_map(BTreeMap::keys).cloned().collect()
 }
 
 /// Returns the type of an output that can be any of these.
-pub fn type_of(outputs: &[WrittenOutput]) -> Type {
-    let one = |output: &WrittenOutput| Type::map(Fields::exactly(output.clone()));
-    outputs.iter().map(one).fold(Type::never(), Type::or)
+pub fn unify_types(outputs: &[WrittenOutput]) -> ValueType {
+    let one = |output: &WrittenOutput| ValueType::map_with_fields(MapFields::with_exact_keys(output.clone()));
+    outputs
+        .iter()
+        .map(one)
+        .fold(ValueType::impossible_value(), ValueType::union_with)
 }
 
 /// The keys that are written only as `true`, and that other outputs do not have.
 pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
-    let written_true = Type::of_value(&true.into());
+    let written_true = ValueType::from_value(&true.into());
     let is_latched = |key: &String| {
         let mut written = outputs.iter().filter_map(|output| output.get(key));
         written.all(|of| *of == written_true) && outputs.iter().any(|output| !output.contains_key(key))
     };
-    keys_of(outputs).into_iter().filter(is_latched).collect()
+    collect_keys(outputs).into_iter().filter(is_latched).collect()
 }
 
 /// The possible outputs of the script; `None` if they are unknown.
-pub(super) fn outputs(ast: &AST) -> Option<Vec<WrittenOutput>> {
+pub(super) fn find_outputs(ast: &AST) -> Option<Vec<WrittenOutput>> {
     let mut outputs = Vec::new();
     let mut leaves_early = false;
     ast.walk(&mut |path: &[ASTNode]| {
         leaves_early |= matches!(path.last(), Some(ASTNode::Stmt(Stmt::Return(_, flags, _))) if flags.is_empty());
         !leaves_early
     });
-    (!leaves_early && ends_with(ast.statements(), &mut outputs)).then_some(outputs)
+    (!leaves_early && collect_end_values(ast.statements(), &mut outputs)).then_some(outputs)
 }
 
 /// Adds the possible values of these statements; `false` where they are not known.
-fn ends_with(statements: &[Stmt], outputs: &mut Vec<WrittenOutput>) -> bool {
+fn collect_end_values(statements: &[Stmt], outputs: &mut Vec<WrittenOutput>) -> bool {
     match statements
         .iter()
         .rev()
         .find(|statement| !matches!(statement, Stmt::Noop(_)))
     {
-        Some(Stmt::Expr(expr)) => is_literal(expr, outputs),
+        Some(Stmt::Expr(expr)) => collect_literals(expr, outputs),
         Some(Stmt::If(flow, _)) => {
-            ends_with(flow.body.statements(), outputs) && ends_with(flow.branch.statements(), outputs)
+            collect_end_values(flow.body.statements(), outputs) && collect_end_values(flow.branch.statements(), outputs)
         }
-        Some(Stmt::Block(block)) => ends_with(block.statements(), outputs),
+        Some(Stmt::Block(block)) => collect_end_values(block.statements(), outputs),
         // What is thrown is a failure, and no output.
         Some(Stmt::Return(_, flags, _)) => !flags.is_empty(),
         _ => false,
     }
 }
 
-fn is_literal(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
+fn collect_literals(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
     match expr {
         Expr::Map(entries, _) => {
             let entries = entries.0.iter();
-            let entry = |(key, value): &(rhai::Ident, Expr)| (key.as_str().to_owned(), of_expr(value));
+            let entry = |(key, value): &(rhai::Ident, Expr)| (key.as_str().to_owned(), infer_type(value));
             outputs.push(entries.map(entry).collect());
             true
         }
         Expr::DynamicConstant(value, _) => {
-            outputs.push(of_constant(value));
+            outputs.push(output_from_constant(value));
             true
         }
-        Expr::Stmt(block) => ends_with(block.statements(), outputs),
+        Expr::Stmt(block) => collect_end_values(block.statements(), outputs),
         Expr::StringConstant(..)
         | Expr::InterpolatedString(..)
         | Expr::IntegerConstant(..)
@@ -84,82 +87,92 @@ fn is_literal(expr: &Expr, outputs: &mut Vec<WrittenOutput>) -> bool {
         | Expr::Array(..) => {
             // How a text becomes an output is not decided here.
             let of = match expr {
-                Expr::StringConstant(..) | Expr::InterpolatedString(..) => Type::any(),
-                _ => of_expr(expr),
+                Expr::StringConstant(..) | Expr::InterpolatedString(..) => ValueType::any_value(),
+                _ => infer_type(expr),
             };
-            outputs.push(response(of));
+            outputs.push(response_output(of));
             true
         }
         _ => false,
     }
 }
 
-fn response(of: Type) -> WrittenOutput {
+fn response_output(of: ValueType) -> WrittenOutput {
     WrittenOutput::from([(RESPONSE.to_owned(), of)])
 }
 
 /// Infers the type of an expression from its text.
-fn of_expr(expr: &Expr) -> Type {
+fn infer_type(expr: &Expr) -> ValueType {
     match expr {
-        Expr::BoolConstant(value, _) => Type::of_value(&(*value).into()),
-        Expr::IntegerConstant(value, _) => Type::of_value(&(*value).into()),
-        Expr::FloatConstant(value, _) => Type::number(Range::between(**value, **value)),
-        Expr::StringConstant(text, _) => Type::one_of([text.as_str()]),
-        Expr::InterpolatedString(..) => Type::text(),
-        Expr::Unit(_) => Type::nothing(),
-        Expr::Array(items, _) => Type::list(items.iter().map(of_expr).fold(Type::never(), Type::or)),
+        Expr::BoolConstant(value, _) => ValueType::from_value(&(*value).into()),
+        Expr::IntegerConstant(value, _) => ValueType::from_value(&(*value).into()),
+        Expr::FloatConstant(value, _) => ValueType::number_in(NumberRange::from_bounds(**value, **value)),
+        Expr::StringConstant(text, _) => ValueType::text_among([text.as_str()]),
+        Expr::InterpolatedString(..) => ValueType::any_text(),
+        Expr::Unit(_) => ValueType::nothing_value(),
+        Expr::Array(items, _) => ValueType::list_with_items(
+            items
+                .iter()
+                .map(infer_type)
+                .fold(ValueType::impossible_value(), ValueType::union_with),
+        ),
         Expr::Map(entries, _) => {
-            let entry = |(key, value): &(rhai::Ident, Expr)| (key.as_str().to_owned(), of_expr(value));
-            Type::map(Fields::exactly(entries.0.iter().map(entry)))
+            let entry = |(key, value): &(rhai::Ident, Expr)| (key.as_str().to_owned(), infer_type(value));
+            ValueType::map_with_fields(MapFields::with_exact_keys(entries.0.iter().map(entry)))
         }
-        Expr::DynamicConstant(value, _) => of_dynamic(value),
-        Expr::And(..) | Expr::Or(..) => Type::boolean(),
-        _ => Type::any(),
+        Expr::DynamicConstant(value, _) => type_from_value(value),
+        Expr::And(..) | Expr::Or(..) => ValueType::any_boolean(),
+        _ => ValueType::any_value(),
     }
 }
 
-fn of_dynamic(value: &Dynamic) -> Type {
+fn type_from_value(value: &Dynamic) -> ValueType {
     if let Some(map) = value.read_lock::<Map>() {
-        let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), of_dynamic(value));
-        return Type::map(Fields::exactly(map.iter().map(entry)));
+        let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), type_from_value(value));
+        return ValueType::map_with_fields(MapFields::with_exact_keys(map.iter().map(entry)));
     }
     if let Some(items) = value.read_lock::<Array>() {
-        return Type::list(items.iter().map(of_dynamic).fold(Type::never(), Type::or));
+        return ValueType::list_with_items(
+            items
+                .iter()
+                .map(type_from_value)
+                .fold(ValueType::impossible_value(), ValueType::union_with),
+        );
     }
     if value.is_unit() {
-        return Type::nothing();
+        return ValueType::nothing_value();
     }
     if let Ok(value) = value.as_bool() {
-        return Type::of_value(&value.into());
+        return ValueType::from_value(&value.into());
     }
     if let Ok(value) = value.as_int() {
-        return Type::of_value(&value.into());
+        return ValueType::from_value(&value.into());
     }
     if let Ok(value) = value.as_float() {
-        return Type::number(Range::between(value, value));
+        return ValueType::number_in(NumberRange::from_bounds(value, value));
     }
     match value.as_immutable_string_ref() {
-        Ok(text) => Type::one_of([text.as_str()]),
-        Err(_) => Type::any(),
+        Ok(text) => ValueType::text_among([text.as_str()]),
+        Err(_) => ValueType::any_value(),
     }
 }
 
-fn of_constant(value: &Dynamic) -> WrittenOutput {
+fn output_from_constant(value: &Dynamic) -> WrittenOutput {
     match value.read_lock::<Map>() {
         Some(map) => {
-            let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), of_dynamic(value));
+            let entry = |(key, value): (_, &Dynamic)| (ToString::to_string(key), type_from_value(value));
             map.iter().map(entry).collect()
         }
-        None => response(of_dynamic(value)),
+        None => response_output(type_from_value(value)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{WrittenOutput, keys_of, latched_keys, type_of};
+    use super::{WrittenOutput, collect_keys, latched_keys, unify_types};
 
     fn written_outputs(text: &str) -> Option<Vec<WrittenOutput>> {
-        crate::examine("a.rhai", text).outputs
+        crate::analyze_script("a.rhai", text).outputs
     }
 
     #[test]
@@ -178,7 +191,7 @@ mod tests {
             ("7", &["response"]),
         ];
         for (text, expected) in known {
-            let keys = keys_of(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
+            let keys = collect_keys(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
             assert_eq!(keys.iter().map(String::as_str).collect::<Vec<_>>(), *expected, "{text}");
         }
         for text in [
@@ -262,8 +275,8 @@ mod tests {
             ("\"7\"", &[r#"{"response":7}"#, r#"{"response":"7"}"#], &["{}"]),
         ];
         for (text, can_be, cannot_be) in rows {
-            let of = type_of(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
-            let admits = |json: &str| of.admits(&serde_json::from_str(json).expect("JSON"));
+            let of = unify_types(&written_outputs(text).unwrap_or_else(|| panic!("{text}")));
+            let admits = |json: &str| of.contains_value(&serde_json::from_str(json).expect("JSON"));
             can_be
                 .iter()
                 .for_each(|json| assert!(admits(json), "{text} can be {json}"));

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rhai::{AST, ASTFlags, ASTNode, BinaryExpr, Expr, FnCallExpr, Position, Stmt};
 
-use super::calls::{self, Call};
+use super::calls::{self, FunctionCall};
 use ensemble_language::check::{ScriptKey, ScriptName, ScriptText};
 
 /// The variables whose keys are listed.
@@ -16,15 +16,18 @@ const KEYED: [&str; 4] = ["dependencies", "context", "inputs", "parameters"];
 const CLOSURE: &str = "anon$";
 
 /// The names that the script reads.
-pub(super) fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
+pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> ScriptText {
     let functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
-    let mut main = Names::default();
+    let mut main = ScriptNames::default();
     let mut path = Vec::new();
     for statement in ast.statements() {
-        statement.walk(&mut path, &mut |path: &[ASTNode]| main.note(path));
+        statement.walk(&mut path, &mut |path: &[ASTNode]| main.visit_node(path));
     }
     let is_closure = |name: &str| name.starts_with(CLOSURE);
-    let (in_functions, mut in_closures) = (in_bodies(ast, &|name| !is_closure(name)), in_bodies(ast, &is_closure));
+    let (in_functions, mut in_closures) = (
+        names_in_functions(ast, &|name| !is_closure(name)),
+        names_in_functions(ast, &is_closure),
+    );
     // A parameter that is not captured is another variable.
     let hidden = |variable: &str| {
         let has_it = |function: rhai::ScriptFnMetadata<'_>| function.params.contains(&variable);
@@ -33,9 +36,9 @@ pub(super) fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
             || in_closures.defined.contains(variable)
             || (closures.any(has_it) && !main.captured.contains(variable))
     };
-    let free = |names: &Names| {
+    let free = |names: &ScriptNames| {
         let names = names.free.iter().filter(|(name, _)| !functions.contains(name.as_str()));
-        first_places(names.map(|(name, place)| (name.clone(), *place)))
+        keep_first_positions(names.map(|(name, place)| (name.clone(), *place)))
     };
     main.keys.append(&mut in_closures.keys);
     main.tested.append(&mut in_closures.tested);
@@ -44,7 +47,7 @@ pub(super) fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
         .keys
         .iter()
         .filter(|one| !hidden(&one.variable) && !main.is_tested(one));
-    let keys: Vec<&KeyRead> = keys.collect();
+    let keys: Vec<&ScriptKeyRead> = keys.collect();
     let may_be_missing = |variable: &str, key: &str| {
         let mut reads = keys.iter().filter(|one| one.variable == variable && one.key == key);
         reads.all(|one| one.may_be_missing)
@@ -52,12 +55,12 @@ pub(super) fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
     let places = keys
         .iter()
         .map(|one| ((one.variable.clone(), one.key.clone()), one.place));
-    let keys = first_places(places)
+    let keys = keep_first_positions(places)
         .into_iter()
         .map(|((variable, key), place)| ScriptKey {
             may_be_missing: may_be_missing(&variable, &key),
             variable,
-            key: named((key, place)),
+            key: to_script_name((key, place)),
         });
     let all = [&main, &in_functions, &in_closures];
     let calls = || all.iter().flat_map(|names| &names.calls);
@@ -67,45 +70,48 @@ pub(super) fn script_text(name: String, text: String, ast: &AST) -> ScriptText {
     }
     let requested = all.iter().flat_map(|names| names.requested.iter().cloned());
     ScriptText {
-        free: free(&main).into_iter().map(named).collect(),
-        free_in_functions: free(&in_functions).into_iter().map(named).collect(),
+        free: free(&main).into_iter().map(to_script_name).collect(),
+        free_in_functions: free(&in_functions).into_iter().map(to_script_name).collect(),
         keys: keys.collect(),
-        unknown_functions: calls::unknown(calls(), &functions, &text)
+        unknown_functions: calls::find_unknown(calls(), &functions, &text)
             .into_iter()
-            .map(|(name, place, near)| (named((name, place)), near))
+            .map(|(name, place, near)| (to_script_name((name, place)), near))
             .collect(),
-        miscalled: calls::miscalled(calls(), &own, &text)
+        miscalled: calls::find_miscalled(calls(), &own, &text)
             .into_iter()
-            .map(|(name, place, arguments)| (named((name, place)), arguments))
+            .map(|(name, place, arguments)| (to_script_name((name, place)), arguments))
             .collect(),
         requests: all
             .iter()
             .find_map(|names| names.requests)
-            .map(|place| named(("agent_requests".to_owned(), place))),
-        requested: first_places(requested).into_iter().map(named).collect(),
+            .map(|place| to_script_name(("agent_requests".to_owned(), place))),
+        requested: keep_first_positions(requested)
+            .into_iter()
+            .map(to_script_name)
+            .collect(),
         name,
         text,
     }
 }
 
 /// The names in the functions of these names.
-fn in_bodies(ast: &AST, is_meant: &dyn Fn(&str) -> bool) -> Names {
+fn names_in_functions(ast: &AST, is_meant: &dyn Fn(&str) -> bool) -> ScriptNames {
     let mut bodies = ast.clone();
     bodies.clear_statements();
     bodies.retain_functions(|_, _, name, _| is_meant(name));
-    let mut names = Names::default();
-    bodies.walk(&mut |path: &[ASTNode]| names.note(path));
+    let mut names = ScriptNames::default();
+    bodies.walk(&mut |path: &[ASTNode]| names.visit_node(path));
     names
 }
 
-fn named((name, place): (String, Position)) -> ScriptName {
+fn to_script_name((name, place): (String, Position)) -> ScriptName {
     ScriptName {
         name,
         place: (place.line().unwrap_or(0), place.position().unwrap_or(0)),
     }
 }
 
-fn first_places<K: PartialEq>(all: impl Iterator<Item = (K, Position)>) -> Vec<(K, Position)> {
+fn keep_first_positions<K: PartialEq>(all: impl Iterator<Item = (K, Position)>) -> Vec<(K, Position)> {
     let mut first: Vec<(K, Position)> = Vec::new();
     for (key, place) in all {
         if !first.iter().any(|(known, _)| *known == key) {
@@ -116,7 +122,7 @@ fn first_places<K: PartialEq>(all: impl Iterator<Item = (K, Position)>) -> Vec<(
 }
 
 /// A key that is read.
-struct KeyRead {
+struct ScriptKeyRead {
     variable: String,
     key: String,
     place: Position,
@@ -128,9 +134,9 @@ struct KeyRead {
 
 /// The names that one part of a script contains.
 #[derive(Default)]
-struct Names {
+struct ScriptNames {
     free: Vec<(String, Position)>,
-    keys: Vec<KeyRead>,
+    keys: Vec<ScriptKeyRead>,
     /// The keys that are tested: variable and key.
     tested: BTreeSet<(String, String)>,
     /// The variables that are tested for nothing.
@@ -139,15 +145,15 @@ struct Names {
     defined: HashSet<String>,
     captured: HashSet<String>,
     /// The functions that are called.
-    calls: Vec<Call>,
+    calls: Vec<FunctionCall>,
     /// The place of `agent_requests` in a map.
     requests: Option<Position>,
     /// The agents that are requested.
     requested: Vec<(String, Position)>,
 }
 
-impl Names {
-    fn is_tested(&self, read: &KeyRead) -> bool {
+impl ScriptNames {
+    fn is_tested(&self, read: &ScriptKeyRead) -> bool {
         let is_held = read
             .held_by
             .as_ref()
@@ -156,16 +162,16 @@ impl Names {
     }
 
     /// Notes one node; always continues.
-    fn note(&mut self, path: &[ASTNode<'_>]) -> bool {
+    fn visit_node(&mut self, path: &[ASTNode<'_>]) -> bool {
         match path.last() {
-            Some(ASTNode::Expr(expr)) => self.expr(expr, path),
-            Some(ASTNode::Stmt(statement)) => self.statement(statement),
+            Some(ASTNode::Expr(expr)) => self.visit_expression(expr, path),
+            Some(ASTNode::Stmt(statement)) => self.visit_statement(statement),
             _ => {}
         }
         true
     }
 
-    fn statement(&mut self, statement: &Stmt) {
+    fn visit_statement(&mut self, statement: &Stmt) {
         match statement {
             Stmt::Var(var, ..) => drop(self.defined.insert(var.0.name.to_string())),
             Stmt::For(parts, _) => {
@@ -174,78 +180,78 @@ impl Names {
             }
             Stmt::TryCatch(flow, _) => self
                 .defined
-                .extend(variable(&flow.expr).map(|(name, _)| name.to_owned())),
-            Stmt::Assignment(assignment) => self.defined.extend(root(&assignment.1.lhs).map(str::to_owned)),
+                .extend(parse_variable(&flow.expr).map(|(name, _)| name.to_owned())),
+            Stmt::Assignment(assignment) => self.defined.extend(chain_root(&assignment.1.lhs).map(str::to_owned)),
             Stmt::FnCall(call, place) => {
-                self.call(call);
-                self.calls.extend(calls::called(call, *place, false));
+                self.visit_call(call);
+                self.calls.extend(calls::parse_call(call, *place, false));
             }
             _ => {}
         }
     }
 
-    fn expr(&mut self, expr: &Expr, path: &[ASTNode<'_>]) {
+    fn visit_expression(&mut self, expr: &Expr, path: &[ASTNode<'_>]) {
         match expr {
             Expr::Variable(parts, _, place) if parts.0.is_none() && parts.2.is_empty() => {
                 self.free.push((parts.1.to_string(), *place));
             }
-            Expr::Dot(both, flags, _) | Expr::Index(both, flags, _) => self.member(expr, both, *flags, path),
+            Expr::Dot(both, flags, _) | Expr::Index(both, flags, _) => self.visit_member(expr, both, *flags, path),
             Expr::FnCall(call, place) => {
-                self.call(call);
-                self.calls.extend(calls::called(call, *place, false));
+                self.visit_call(call);
+                self.calls.extend(calls::parse_call(call, *place, false));
             }
-            Expr::MethodCall(call, place) => self.calls.extend(calls::called(call, *place, true)),
-            Expr::Map(entries, _) if !is_part_of_a_value(path) => {
+            Expr::MethodCall(call, place) => self.calls.extend(calls::parse_call(call, *place, true)),
+            Expr::Map(entries, _) if !is_literal_item(path) => {
                 for (key, value) in entries.0.iter().filter(|(key, _)| key.as_str() == "agent_requests") {
-                    if let Some(targets) = calls::targets(value) {
+                    if let Some(targets) = calls::parse_targets(value) {
                         self.requests.get_or_insert(key.pos);
                         self.requested.extend(targets);
                     }
                 }
             }
-            Expr::Coalesce(operands, _) => operands.iter().for_each(|one| self.test(one)),
+            Expr::Coalesce(operands, _) => operands.iter().for_each(|one| self.visit_test(one)),
             _ => {}
         }
     }
 
     /// A call that compares something with nothing, asks for a key, or asks for the type of a value; or the capture of
     /// variables by a closure.
-    fn call(&mut self, call: &FnCallExpr) {
+    fn visit_call(&mut self, call: &FnCallExpr) {
         let args = &call.args;
         match call.name.as_str() {
             "==" | "!=" if args.iter().any(|one| matches!(one, Expr::Unit(_))) => {
-                args.iter().for_each(|one| self.test(one));
+                args.iter().for_each(|one| self.visit_test(one));
             }
             "contains" => {
                 if let [place, Expr::StringConstant(key, _)] = args.as_slice()
-                    && let Some((name, _)) = variable(place)
+                    && let Some((name, _)) = parse_variable(place)
                 {
                     self.tested.insert((name.to_owned(), key.to_string()));
                 }
             }
-            "type_of" | "is_def_var" | "get" => args.iter().for_each(|one| self.test(one)),
+            "type_of" | "is_def_var" | "get" => args.iter().for_each(|one| self.visit_test(one)),
             "curry" => self
                 .captured
-                .extend(args.iter().filter_map(|one| Some(variable(one)?.0.to_owned()))),
+                .extend(args.iter().filter_map(|one| Some(parse_variable(one)?.0.to_owned()))),
             _ => {}
         }
     }
 
     /// `variable.key…` or `variable["key"]…`.
-    fn member(&mut self, expr: &Expr, both: &BinaryExpr, flags: ASTFlags, path: &[ASTNode<'_>]) {
-        let Some((name, _)) = variable(&both.lhs).filter(|(name, _)| KEYED.contains(name)) else {
+    fn visit_member(&mut self, expr: &Expr, both: &BinaryExpr, flags: ASTFlags, path: &[ASTNode<'_>]) {
+        let Some((name, _)) = parse_variable(&both.lhs).filter(|(name, _)| KEYED.contains(name)) else {
             return;
         };
-        if let Expr::MethodCall(call, _) = first(&both.rhs) {
+        if let Expr::MethodCall(call, _) = chain_first(&both.rhs) {
             if let Some(Expr::StringConstant(key, _)) = call.args.first() {
                 self.tested.insert((name.to_owned(), key.to_string()));
             }
             return;
         }
-        let Some((key, place)) = key(first(&both.rhs)) else {
+        let Some((key, place)) = parse_key(chain_first(&both.rhs)) else {
             return;
         };
-        if is_optional(&both.rhs) || flags.contains(ASTFlags::NEGATED) || is_method_of_type(&both.rhs) {
+        if is_optional(&both.rhs) || flags.contains(ASTFlags::NEGATED) || is_type_of_call(&both.rhs) {
             self.tested.insert((name.to_owned(), key.to_owned()));
         }
         let held_by = match path.iter().rev().nth(1) {
@@ -254,7 +260,7 @@ impl Names {
             }
             _ => None,
         };
-        self.keys.push(KeyRead {
+        self.keys.push(ScriptKeyRead {
             variable: name.to_owned(),
             key: key.to_owned(),
             place,
@@ -263,22 +269,24 @@ impl Names {
         });
     }
 
-    fn test(&mut self, expr: &Expr) {
+    fn visit_test(&mut self, expr: &Expr) {
         match expr {
             Expr::Dot(both, ..) | Expr::Index(both, ..) => {
-                if let (Some((name, _)), Some((key, _))) = (variable(&both.lhs), key(first(&both.rhs))) {
+                if let (Some((name, _)), Some((key, _))) =
+                    (parse_variable(&both.lhs), parse_key(chain_first(&both.rhs)))
+                {
                     self.tested.insert((name.to_owned(), key.to_owned()));
                 }
             }
             other => self
                 .tested_names
-                .extend(variable(other).map(|(name, _)| name.to_owned())),
+                .extend(parse_variable(other).map(|(name, _)| name.to_owned())),
         }
     }
 }
 
 /// Returns whether the expression is an item of a literal list or map.
-fn is_part_of_a_value(path: &[ASTNode<'_>]) -> bool {
+fn is_literal_item(path: &[ASTNode<'_>]) -> bool {
     let outer = path.iter().rev().nth(1);
     matches!(outer, Some(ASTNode::Expr(Expr::Map(..) | Expr::Array(..))))
 }
@@ -296,7 +304,7 @@ fn is_compared_or_passed_on(expr: &Expr, path: &[ASTNode<'_>]) -> bool {
     }
 }
 
-fn variable(expr: &Expr) -> Option<(&str, Position)> {
+fn parse_variable(expr: &Expr) -> Option<(&str, Position)> {
     match expr {
         Expr::Variable(parts, _, place) => Some((&parts.1, *place)),
         _ => None,
@@ -304,15 +312,15 @@ fn variable(expr: &Expr) -> Option<(&str, Position)> {
 }
 
 /// The variable at the beginning of a chain.
-fn root(expr: &Expr) -> Option<&str> {
+fn chain_root(expr: &Expr) -> Option<&str> {
     match expr {
-        Expr::Dot(both, ..) | Expr::Index(both, ..) => root(&both.lhs),
-        other => variable(other).map(|(name, _)| name),
+        Expr::Dot(both, ..) | Expr::Index(both, ..) => chain_root(&both.lhs),
+        other => parse_variable(other).map(|(name, _)| name),
     }
 }
 
 /// The first step of the rest of a chain.
-fn first(rest: &Expr) -> &Expr {
+fn chain_first(rest: &Expr) -> &Expr {
     match rest {
         Expr::Dot(both, ..) | Expr::Index(both, ..) => &both.lhs,
         other => other,
@@ -325,11 +333,11 @@ fn is_optional(rest: &Expr) -> bool {
 }
 
 /// `.key.type_of()`.
-fn is_method_of_type(rest: &Expr) -> bool {
-    matches!(rest, Expr::Dot(both, ..) if matches!(first(&both.rhs), Expr::MethodCall(call, _) if call.name == "type_of"))
+fn is_type_of_call(rest: &Expr) -> bool {
+    matches!(rest, Expr::Dot(both, ..) if matches!(chain_first(&both.rhs), Expr::MethodCall(call, _) if call.name == "type_of"))
 }
 
-fn key(expr: &Expr) -> Option<(&str, Position)> {
+fn parse_key(expr: &Expr) -> Option<(&str, Position)> {
     match expr {
         Expr::Property(parts, place) => Some((&parts.2, *place)),
         Expr::StringConstant(text, place) => Some((text, *place)),
@@ -344,7 +352,7 @@ mod tests {
     use ensemble_language::check::ScriptText;
 
     fn names(name: &str, text: &str) -> Option<Arc<ScriptText>> {
-        crate::examine(name, text).names
+        crate::analyze_script(name, text).names
     }
 
     /// Free names, those in functions, and keys: `x 1:5`, `context.a 1:1`.

@@ -15,7 +15,7 @@ pub const LARGEST_SCRIPT: u64 = 16 << 20;
 ///
 /// # Errors
 /// The file cannot be opened, or is not a regular file.
-pub fn open(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -37,12 +37,12 @@ const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 /// Reads a regular file of at most this many bytes.
 ///
 /// # Errors
-/// As [`open`], or the file is larger.
-pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+/// As [`open_regular`], or the file is larger.
+pub fn read_bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(most + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > most {
-        true => Err(io::Error::other(format!("it is larger than {}", shown(most)))),
+        true => Err(io::Error::other(format!("it is larger than {}", format_size(most)))),
         false => Ok(bytes),
     }
 }
@@ -50,15 +50,15 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Likewise, as a text.
 ///
 /// # Errors
-/// As [`read`], or it is not UTF-8.
+/// As [`read_bytes`], or it is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    String::from_utf8(read(path, most)?).map_err(|_| {
+    String::from_utf8(read_bytes(path, most)?).map_err(|_| {
         // In the words of `std::fs::read_to_string`.
         io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8")
     })
 }
 
-fn shown(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     match bytes >> 20 {
         0 => format!("{} KiB", bytes >> 10),
         mebibytes => format!("{mebibytes} MiB"),
@@ -75,7 +75,7 @@ mod tests {
         let path = folder.path().join("file");
         for (length, is_read) in [(0, true), (1023, true), (1024, true), (1025, false)] {
             std::fs::write(&path, vec![b'x'; length]).expect("written");
-            let read = read(&path, 1024);
+            let read = read_bytes(&path, 1024);
             assert_eq!(read.is_ok(), is_read, "{length}");
             if let Err(error) = read {
                 assert_eq!(error.to_string(), "it is larger than 1 KiB");
@@ -86,15 +86,15 @@ mod tests {
             read_text(&path, 1024).map_err(|error| error.to_string()),
             std::fs::read_to_string(&path).map_err(|error| error.to_string())
         );
-        assert!(open(folder.path()).is_err(), "a folder");
-        assert!(open(&folder.path().join("missing")).is_err());
+        assert!(open_regular(folder.path()).is_err(), "a folder");
+        assert!(open_regular(&folder.path().join("missing")).is_err());
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn a_file_that_tells_no_size_is_bounded() {
-        read(Path::new("/proc/self/pagemap"), 1 << 20).expect_err("it is huge");
-        let error = read(Path::new("/dev/zero"), 1 << 20).expect_err("a device");
+        read_bytes(Path::new("/proc/self/pagemap"), 1 << 20).expect_err("it is huge");
+        let error = read_bytes(Path::new("/dev/zero"), 1 << 20).expect_err("a device");
         assert_eq!(error.to_string(), "it is not a regular file");
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 
 use super::*;
-use ensemble_language::data::Context;
+use ensemble_language::data::RunContext;
 
-fn context() -> Arc<Context> {
+fn context() -> Arc<RunContext> {
     let entries = [
         ("a", json!(1)),
         ("b", json!({"c": [1, 2.5, null, "x"]})),
@@ -26,11 +26,11 @@ fn run(text: &str) -> Result<Value, ScriptFailure> {
     let script = Script::compile(text).map_err(ScriptFailure::Reported)?;
     let input = json!({"n": 2, "list": [1, true, null, 1.5], "big": u64::MAX});
     let variables = vec![
-        ("input", Variable::Json(Arc::new(input))),
-        ("context", Variable::Context(context())),
+        ("input", ScriptVariable::Json(Arc::new(input))),
+        ("context", ScriptVariable::Context(context())),
     ];
-    let inline = inline::is_fit(&script.ast, &script.words)
-        .then(|| inline::run(&script.ast, &script.words, &variables))
+    let inline = inline::can_run_inline(&script.ast, &script.words)
+        .then(|| inline::run_inline(&script.ast, &script.words, &variables))
         .flatten();
     let ended = stopped_by(&script, variables, || false);
     assert!(
@@ -42,11 +42,14 @@ fn run(text: &str) -> Result<Value, ScriptFailure> {
 
 fn stopped_by(
     script: &Arc<Script>,
-    variables: Vec<(&'static str, Variable)>,
+    variables: Vec<(&'static str, ScriptVariable)>,
     stop: impl Fn() -> bool + Send + Sync + 'static,
 ) -> Result<Value, ScriptFailure> {
     let script = Arc::clone(script);
-    workers::wait(move || script.perform(scope(&variables, &script.words, Variable::whole), stop)).expect("a thread")
+    workers::run_and_wait(move || {
+        script.run_on_this_thread(build_scope(&variables, &script.words, ScriptVariable::to_dynamic), stop)
+    })
+    .expect("a thread")
 }
 
 fn message(text: &str) -> String {
@@ -290,7 +293,7 @@ fn it_stops_when_told() {
 async fn one_script_runs_many_times() {
     let script = Script::compile("n += 1; n").unwrap();
     for n in 0..3 {
-        let value = script.run(vec![("n", Variable::Number(n))]).await;
+        let value = script.run(vec![("n", ScriptVariable::Number(n))]).await;
         assert_eq!(value, Ok(json!(n + 1)));
     }
 }
@@ -309,12 +312,12 @@ fn a_text_is_compiled_once_for_as_long_as_somebody_has_it() {
 #[tokio::test]
 async fn a_variable_that_is_not_named_is_not_converted() {
     let script = Script::compile("[is_def_var(\"other\"), `${named}`]").unwrap();
-    assert!(script.reads("named") && script.reads("other") && !script.reads("name"));
+    assert!(script.reads_variable("named") && script.reads_variable("other") && !script.reads_variable("name"));
     let outputs = vec![(Arc::from("a"), Arc::new(json!([1])))];
     let variables = vec![
-        ("named", Variable::Outputs(outputs)),
-        ("other", Variable::Text("x".into())),
-        ("unnamed", Variable::Text("y".into())),
+        ("named", ScriptVariable::Outputs(outputs)),
+        ("other", ScriptVariable::Text("x".into())),
+        ("unnamed", ScriptVariable::Text("y".into())),
     ];
     assert_eq!(script.run(variables).await, Ok(json!([true, "#{\"a\": [1]}"])));
 }
@@ -324,7 +327,7 @@ fn a_defect_of_the_engine_is_no_end_of_the_others() {
     let slow = "let t = 0; for i in 0..2000 { t += i; } ";
     let script = Script::compile(&format!("{slow} break_down()")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(script.run::<&str>(Vec::new())), Err(broken()));
+    assert_eq!(runtime.block_on(script.run::<&str>(Vec::new())), Err(broken_failure()));
     let script = Script::compile(&format!("{slow} t")).unwrap();
     assert_eq!(runtime.block_on(script.run::<&str>(Vec::new())), Ok(json!(1_999_000)));
 }
@@ -351,7 +354,7 @@ async fn a_script_that_nobody_waits_for_gives_its_thread_back() {
 async fn a_thousand_scripts_side_by_side_each_have_their_own_value() {
     for (text, factor) in [("n * 2", 2), ("let t = 0; for i in 0..500 { t += n; } t", 500)] {
         let script = Script::compile(text).unwrap();
-        let runs = (0..1_000).map(|n| script.run(vec![("n", Variable::Number(n))]));
+        let runs = (0..1_000).map(|n| script.run(vec![("n", ScriptVariable::Number(n))]));
         let ended = futures_util::future::join_all(runs).await;
         for (n, ended) in ended.into_iter().enumerate() {
             assert_eq!(ended, Ok(json!(n * factor)));
@@ -363,7 +366,7 @@ async fn a_thousand_scripts_side_by_side_each_have_their_own_value() {
 async fn what_was_too_long_once_is_not_begun_twice() {
     let script = Script::compile("let t = 0; for i in 0..n { t += 1; } t").unwrap();
     for (n, inline) in [(5, true), (2_000, false), (5, false)] {
-        assert_eq!(script.run(vec![("n", Variable::Number(n))]).await, Ok(json!(n)));
+        assert_eq!(script.run(vec![("n", ScriptVariable::Number(n))]).await, Ok(json!(n)));
         assert_eq!(script.inline.load(Ordering::Relaxed), inline);
     }
 }

@@ -3,17 +3,17 @@
 use rhai::{Blob, Dynamic, FnPtr, Map};
 use serde_json::{Number, Value};
 
-use super::view::ContextView;
+use super::context_view::ScriptContextView;
 
 /// The maximum nesting depth of a result. Deeper values could be written but not read again.
 const DEPTH: usize = 100;
 
 /// Converts a value of Rhai to JSON; the error continues a sentence that begins with "the value".
 pub(super) fn to_json(value: Dynamic) -> Result<Value, String> {
-    convert(value, DEPTH)
+    convert_value(value, DEPTH)
 }
 
-fn convert(value: Dynamic, depth: usize) -> Result<Value, String> {
+fn convert_value(value: Dynamic, depth: usize) -> Result<Value, String> {
     let value = value.flatten();
     if value.is_unit() {
         return Ok(Value::Null);
@@ -39,27 +39,27 @@ fn convert(value: Dynamic, depth: usize) -> Result<Value, String> {
     }
     if value.is_array() {
         let items = value.into_array().unwrap_or_default();
-        return items.into_iter().map(|item| convert(item, depth - 1)).collect();
+        return items.into_iter().map(|item| convert_value(item, depth - 1)).collect();
     }
     if value.is_map() {
         let entries = value.try_cast::<Map>().unwrap_or_default();
         return entries
             .into_iter()
-            .map(|(key, value)| Ok((String::from(key), convert(value, depth - 1)?)))
+            .map(|(key, value)| Ok((String::from(key), convert_value(value, depth - 1)?)))
             .collect();
     }
-    custom(value)
+    convert_custom(value)
 }
 
-fn custom(value: Dynamic) -> Result<Value, String> {
+fn convert_custom(value: Dynamic) -> Result<Value, String> {
     if value.is::<FnPtr>() {
         return Err("holds a function, which is no JSON".into());
     }
     if value.is::<Blob>() {
         return Ok(Value::from(value.cast::<Blob>()));
     }
-    if value.is::<ContextView>() {
-        return Ok(value.cast::<ContextView>().into_json());
+    if value.is::<ScriptContextView>() {
+        return Ok(value.cast::<ScriptContextView>().into_json());
     }
     Err(format!("holds a value of type {}, which is no JSON", value.type_name()))
 }

@@ -6,13 +6,13 @@ use rhai::{Dynamic, INT};
 use serde_json::{Value, json};
 
 use super::budget::ReadBudget;
-use super::{convert, view};
-use ensemble_language::data::{Context, JsonMap};
-use ensemble_language::past::Past;
+use super::{context_view, convert};
+use ensemble_language::data::{JsonMap, RunContext};
+use ensemble_language::execution_history::ExecutionHistory;
 
 /// A variable of the script.
 #[derive(Debug, Clone)]
-pub enum Variable {
+pub enum ScriptVariable {
     /// Any JSON, handed over as Rhai's own values.
     Json(Arc<Value>),
     /// A text.
@@ -24,14 +24,14 @@ pub enum Variable {
     /// A map of values that others hold.
     Outputs(Vec<(Arc<str>, Arc<Value>)>),
     /// Executions, the oldest first.
-    Past(Past),
+    Past(ExecutionHistory),
     /// The context, read without copying it: members, indexing, `get`, `contains`, `keys`, `len`.
-    Context(Arc<Context>),
+    Context(Arc<RunContext>),
 }
 
-impl Variable {
+impl ScriptVariable {
     /// As Rhai's own value.
-    pub(super) fn whole(&self) -> Dynamic {
+    pub(super) fn to_dynamic(&self) -> Dynamic {
         match self {
             Self::Json(value) => convert::from_json(value),
             Self::Text(text) => (&**text).into(),
@@ -39,31 +39,32 @@ impl Variable {
             Self::Map(entries) => convert::from_entries(entries.iter().map(|(key, value)| (key.as_str(), value))),
             Self::Outputs(entries) => convert::from_entries(entries.iter().map(|(key, value)| (&**key, &**value))),
             Self::Past(past) => convert::from_json(&json!(past)),
-            Self::Context(context) => Dynamic::from(view::ContextView::new(Arc::clone(context), None)),
+            Self::Context(context) => Dynamic::from(context_view::ScriptContextView::new(Arc::clone(context), None)),
         }
     }
 
     /// Likewise, or nothing if the budget is spent before.
-    pub(super) fn within(&self, budget: &Arc<ReadBudget>) -> Dynamic {
+    pub(super) fn to_limited_dynamic(&self, budget: &Arc<ReadBudget>) -> Dynamic {
         let enough = match self {
             Self::Context(context) => {
                 let budget = Some(Arc::clone(budget));
-                return Dynamic::from(view::ContextView::new(Arc::clone(context), budget));
+                return Dynamic::from(context_view::ScriptContextView::new(Arc::clone(context), budget));
             }
             Self::Past(past) => (0..past.len()).all(|at| {
-                let output = past.field(at, "output_data");
-                budget.take(Past::FIELDS.len()) && output.is_none_or(|output| budget.take_value(&output))
+                let output = past.field_value(at, "output_data");
+                budget.spend_amount(ExecutionHistory::FIELDS.len())
+                    && output.is_none_or(|output| budget.spend_value(&output))
             }),
-            Self::Json(value) => budget.take_value(value),
-            Self::Text(text) => budget.take_text(text.len()),
-            Self::Number(_) => budget.take(1),
+            Self::Json(value) => budget.spend_value(value),
+            Self::Text(text) => budget.spend_text(text.len()),
+            Self::Number(_) => budget.spend_amount(1),
             Self::Map(entries) => entries
                 .iter()
-                .all(|(key, value)| budget.take_text(key.len()) && budget.take_value(value)),
+                .all(|(key, value)| budget.spend_text(key.len()) && budget.spend_value(value)),
             Self::Outputs(entries) => entries
                 .iter()
-                .all(|(key, value)| budget.take_text(key.len()) && budget.take_value(value)),
+                .all(|(key, value)| budget.spend_text(key.len()) && budget.spend_value(value)),
         };
-        if enough { self.whole() } else { Dynamic::UNIT }
+        if enough { self.to_dynamic() } else { Dynamic::UNIT }
     }
 }

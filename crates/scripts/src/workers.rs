@@ -50,7 +50,7 @@ pub(super) fn hold_virtual_time() {
 }
 
 /// Waits for the result of a job; `None` if there is none.
-async fn ended<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> Option<T> {
+async fn wait_for_result<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> Option<T> {
     if !TIME_IS_VIRTUAL.get() {
         return receiver.await.ok();
     }
@@ -59,25 +59,25 @@ async fn ended<T: Send + 'static>(receiver: oneshot::Receiver<T>) -> Option<T> {
     waiting.await.ok().flatten()
 }
 
-static WORKERS: Workers = Workers::new();
+static WORKERS: ScriptWorkers = ScriptWorkers::new();
 
 /// Runs it on a thread with a large stack and waits; `None` if it panicked or there was no thread to be had.
 ///
 /// It does not wait for scripts that compute: if every thread is busy, another one is started.
-pub(super) fn wait<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    WORKERS.wait(run)
+pub(super) fn run_and_wait<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    WORKERS.run_and_wait(run)
 }
 
 /// Runs it on a thread with a large stack; `None` if it panicked or there was no thread to be had.
 ///
 /// Dropping the future does not stop what has begun: `run` has to look for itself.
-pub(super) async fn perform<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    WORKERS.perform(run).await
+pub(super) async fn run_job<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    WORKERS.run_job(run).await
 }
 
 /// The reason why a job with a limit of memory has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum LostJobReason {
     /// It wanted too much memory at once, or too many others have.
     Memory,
     /// It panicked, or there was no thread.
@@ -87,17 +87,17 @@ pub(super) enum Lost {
 /// Runs it on a thread with a large stack. What `prepare` returns does not count as memory of `run`.
 ///
 /// Dropping the future does not stop what has begun: `run` has to look for itself.
-pub(super) async fn perform_within<P: 'static, T: Send + 'static>(
+pub(super) async fn run_with_memory_limit<P: 'static, T: Send + 'static>(
     most_memory: usize,
     prepare: impl FnOnce() -> P + Send + 'static,
     run: impl FnOnce(P) -> T + Send + 'static,
-) -> Result<T, Lost> {
-    WORKERS.perform_within(most_memory, prepare, run).await
+) -> Result<T, LostJobReason> {
+    WORKERS.run_with_memory_limit(most_memory, prepare, run).await
 }
 
 /// The priority of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Urgency {
+enum JobUrgency {
     /// Before all others, because a thread is blocked until the job ends.
     Now,
     /// After earlier jobs.
@@ -105,12 +105,12 @@ enum Urgency {
 }
 
 /// The threads and their queue.
-struct Workers {
-    state: Mutex<State>,
+struct ScriptWorkers {
+    state: Mutex<WorkerPoolState>,
     work: Condvar,
 }
 
-struct State {
+struct WorkerPoolState {
     queue: VecDeque<(u64, Job)>,
     /// The number of the last job.
     last: u64,
@@ -125,16 +125,16 @@ struct State {
 
 /// The thread that a submission must start.
 #[derive(Debug, PartialEq, Eq)]
-enum Start {
+enum ThreadStart {
     Nothing,
     Worker,
     Watch,
 }
 
-impl Workers {
+impl ScriptWorkers {
     const fn new() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(WorkerPoolState {
                 queue: VecDeque::new(),
                 last: 0,
                 threads: 0,
@@ -146,60 +146,60 @@ impl Workers {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, WorkerPoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    fn run_and_wait<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let job = move || {
-            let _nobody_waits = sender.send(unless_it_panics(run));
+            let _nobody_waits = sender.send(catch_panic(run));
         };
-        self.submit(Box::new(job), Urgency::Now);
+        self.submit_job(Box::new(job), JobUrgency::Now);
         receiver.recv().ok().flatten()
     }
 
-    async fn perform<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    async fn run_job<T: Send + 'static>(&'static self, run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, receiver) = oneshot::channel();
         let job = move || {
-            let _nobody_waits = sender.send(unless_it_panics(run));
+            let _nobody_waits = sender.send(catch_panic(run));
         };
-        self.submit(Box::new(job), Urgency::InTurn);
-        ended(receiver).await.flatten()
+        self.submit_job(Box::new(job), JobUrgency::InTurn);
+        wait_for_result(receiver).await.flatten()
     }
 
-    async fn perform_within<P: 'static, T: Send + 'static>(
+    async fn run_with_memory_limit<P: 'static, T: Send + 'static>(
         &'static self,
         most_memory: usize,
         prepare: impl FnOnce() -> P + Send + 'static,
         run: impl FnOnce(P) -> T + Send + 'static,
-    ) -> Result<T, Lost> {
-        if self.state().lost >= LOST {
-            return Err(Lost::Memory);
+    ) -> Result<T, LostJobReason> {
+        if self.lock_state().lost >= LOST {
+            return Err(LostJobReason::Memory);
         }
         let (sender, receiver) = oneshot::channel();
         let job = move || {
             let sender = Rc::new(Cell::new(Some(sender)));
             let of_lost = Rc::clone(&sender);
             let lost = move || {
-                self.lose();
-                let _nobody_waits = of_lost.take().map(|sender| sender.send(Err(Lost::Memory)));
+                self.remove_thread();
+                let _nobody_waits = of_lost.take().map(|sender| sender.send(Err(LostJobReason::Memory)));
             };
-            let ended = unless_it_panics(|| {
+            let ended = catch_panic(|| {
                 let prepared = prepare();
-                ensemble_memory::share::limited(most_memory, lost, || run(prepared))
+                ensemble_memory::thread_limit::run_with_limit(most_memory, lost, || run(prepared))
             });
-            let ended = ended.ok_or(Lost::Broken);
+            let ended = ended.ok_or(LostJobReason::Broken);
             let _nobody_waits = sender.take().map(|sender| sender.send(ended));
         };
-        self.submit(Box::new(job), Urgency::InTurn);
-        ended(receiver).await.unwrap_or(Err(Lost::Broken))
+        self.submit_job(Box::new(job), JobUrgency::InTurn);
+        wait_for_result(receiver).await.unwrap_or(Err(LostJobReason::Broken))
     }
 
     /// Removes this thread from the workers.
-    fn lose(&'static self) {
+    fn remove_thread(&'static self) {
         let start = {
-            let mut state = self.state();
+            let mut state = self.lock_state();
             state.lost += 1;
             state.threads -= 1;
             state.replace_lost()
@@ -209,38 +209,38 @@ impl Workers {
         }
     }
 
-    fn submit(&'static self, job: Job, urgency: Urgency) {
+    fn submit_job(&'static self, job: Job, urgency: JobUrgency) {
         let start = {
-            let mut state = self.state();
-            state.push(job, urgency);
+            let mut state = self.lock_state();
+            state.push_job(job, urgency);
             self.work.notify_one();
-            state.start(urgency)
+            state.plan_start(urgency)
         };
         match start {
-            Start::Nothing => {}
-            Start::Worker => self.start_worker(),
-            Start::Watch => self.start_watch(),
+            ThreadStart::Nothing => {}
+            ThreadStart::Worker => self.start_worker(),
+            ThreadStart::Watch => self.start_watch(),
         }
     }
 
     /// Starts a thread that is already counted.
     fn start_worker(&'static self) {
         let thread = thread::Builder::new().name("script".into()).stack_size(STACK);
-        if thread.spawn(|| self.work()).is_err() {
-            let lost = self.state().without_a_thread();
+        if thread.spawn(|| self.work_until_idle()).is_err() {
+            let lost = self.lock_state().handle_missing_thread();
             drop(lost);
         }
     }
 
     /// Takes work until there has been none for a while.
-    fn work(&self) {
-        while let Some(job) = self.next() {
+    fn work_until_idle(&self) {
+        while let Some(job) = self.next_job() {
             job();
         }
     }
 
-    fn next(&self) -> Option<Job> {
-        let mut state = self.state();
+    fn next_job(&self) -> Option<Job> {
+        let mut state = self.lock_state();
         loop {
             if let Some((_, job)) = state.queue.pop_front() {
                 return Some(job);
@@ -260,23 +260,23 @@ impl Workers {
     /// Starts the monitor, which is already counted. Without it the existing threads do all the work.
     fn start_watch(&'static self) {
         let thread = thread::Builder::new().name("scripts".into()).stack_size(SMALL_STACK);
-        if thread.spawn(|| self.watch()).is_err() {
-            self.state().watched = false;
+        if thread.spawn(|| self.watch_queue()).is_err() {
+            self.lock_state().watched = false;
         }
     }
 
     /// Starts more threads whenever work has waited from one check to the next.
-    fn watch(&'static self) {
+    fn watch_queue(&'static self) {
         let mut seen = 0;
         loop {
             thread::sleep(LOOK);
             let more = {
-                let mut state = self.state();
+                let mut state = self.lock_state();
                 if state.queue.is_empty() {
                     state.watched = false;
                     return;
                 }
-                let more = state.more(seen);
+                let more = state.count_missing_threads(seen);
                 seen = state.last;
                 more
             };
@@ -286,38 +286,38 @@ impl Workers {
 }
 
 /// A thread is not lost to a panic.
-fn unless_it_panics<T>(run: impl FnOnce() -> T) -> Option<T> {
+fn catch_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
-impl State {
-    fn push(&mut self, job: Job, urgency: Urgency) {
+impl WorkerPoolState {
+    fn push_job(&mut self, job: Job, urgency: JobUrgency) {
         self.last += 1;
         match urgency {
-            Urgency::Now => self.queue.push_front((self.last, job)),
-            Urgency::InTurn => self.queue.push_back((self.last, job)),
+            JobUrgency::Now => self.queue.push_front((self.last, job)),
+            JobUrgency::InTurn => self.queue.push_back((self.last, job)),
         }
     }
 
     /// Returns what the job that has just arrived needs, and counts it.
-    fn start(&mut self, urgency: Urgency) -> Start {
+    fn plan_start(&mut self, urgency: JobUrgency) -> ThreadStart {
         if self.queue.len() <= self.idle {
-            return Start::Nothing;
+            return ThreadStart::Nothing;
         }
-        let most = if urgency == Urgency::Now { MOST } else { AT_ONCE };
+        let most = if urgency == JobUrgency::Now { MOST } else { AT_ONCE };
         if self.threads < most {
             self.threads += 1;
-            return Start::Worker;
+            return ThreadStart::Worker;
         }
         if self.watched {
-            return Start::Nothing;
+            return ThreadStart::Nothing;
         }
         self.watched = true;
-        Start::Watch
+        ThreadStart::Watch
     }
 
     /// Returns how many threads to start if a job up to number `seen` still waits, and counts them.
-    fn more(&mut self, seen: u64) -> usize {
+    fn count_missing_threads(&mut self, seen: u64) -> usize {
         let late = self.queue.iter().filter(|(number, _)| *number <= seen).count();
         let more = late.min(self.threads.max(1)).min(MOST.saturating_sub(self.threads));
         self.threads += more;
@@ -332,7 +332,7 @@ impl State {
     }
 
     /// Handles a thread that could not be started; the jobs are lost if no thread is left.
-    fn without_a_thread(&mut self) -> VecDeque<(u64, Job)> {
+    fn handle_missing_thread(&mut self) -> VecDeque<(u64, Job)> {
         self.threads -= 1;
         match self.threads {
             0 => std::mem::take(&mut self.queue),

@@ -2,14 +2,14 @@
 //!
 //! Invariant: it is made only if somebody has asked for it.
 
-use ensemble_core::thread::{Iteration, Message, Role};
+use ensemble_core::thread::{Message, Role, ThreadIteration};
 use serde_json::{Value, json};
 
 /// The longest text of one attribute in bytes; the rest is left out.
 const LONGEST: usize = 64 << 10;
 
 /// The system instructions, the messages that were new to the model, and the reply.
-pub(crate) struct Said {
+pub(crate) struct MessageAttributes {
     /// `gen_ai.system_instructions`.
     pub(crate) system: Option<String>,
     /// `gen_ai.input.messages`.
@@ -19,12 +19,14 @@ pub(crate) struct Said {
 }
 
 /// Returns the messages of an iteration. The results of tools are in the spans of the calls.
-pub(crate) fn said(iteration: &Iteration) -> Said {
+pub(crate) fn message_attributes(iteration: &ThreadIteration) -> MessageAttributes {
     let of = |role: Role| iteration.messages.iter().filter(move |message| message.role == role);
     let system: Vec<Value> = of(Role::System).map(|message| text_part(&message.content)).collect();
-    let input: Vec<Value> = of(Role::User).map(|message| spoken("user", message)).collect();
+    let input: Vec<Value> = of(Role::User)
+        .map(|message| message_with_role("user", message))
+        .collect();
     let mut output: Vec<Value> = of(Role::Assistant)
-        .map(|message| spoken("assistant", message))
+        .map(|message| message_with_role("assistant", message))
         .collect();
     let calls = iteration.tool_calls.iter();
     let calls =
@@ -35,36 +37,36 @@ pub(crate) fn said(iteration: &Iteration) -> Said {
     if let Some(parts) = output.last_mut().and_then(|last| last["parts"].as_array_mut()) {
         parts.extend(calls);
     }
-    Said {
-        system: list(system),
-        input: list(input),
-        output: list(output),
+    MessageAttributes {
+        system: messages_json(system),
+        input: messages_json(input),
+        output: messages_json(output),
     }
 }
 
 /// Renders one message as a list of messages.
-pub(crate) fn message(role: &str, text: &str) -> String {
-    cut(&json!([{"role": role, "parts": [text_part(text)]}]).to_string())
+pub(crate) fn message_json(role: &str, text: &str) -> String {
+    limit_length(&json!([{"role": role, "parts": [text_part(text)]}]).to_string())
 }
 
 /// A value as text, not longer than an attribute may be.
-pub(crate) fn value(value: &Value) -> String {
-    cut(&value.to_string())
+pub(crate) fn value_text(value: &Value) -> String {
+    limit_length(&value.to_string())
 }
 
 /// The text, not longer than an attribute may be.
-pub(crate) fn cut(text: &str) -> String {
+pub(crate) fn limit_length(text: &str) -> String {
     match text.len() > LONGEST {
         true => format!("{}…", &text[..text.floor_char_boundary(LONGEST)]),
         false => text.to_owned(),
     }
 }
 
-fn list(messages: Vec<Value>) -> Option<String> {
-    (!messages.is_empty()).then(|| cut(&Value::Array(messages).to_string()))
+fn messages_json(messages: Vec<Value>) -> Option<String> {
+    (!messages.is_empty()).then(|| limit_length(&Value::Array(messages).to_string()))
 }
 
-fn spoken(role: &str, message: &Message) -> Value {
+fn message_with_role(role: &str, message: &Message) -> Value {
     json!({"role": role, "parts": [text_part(&message.content)]})
 }
 

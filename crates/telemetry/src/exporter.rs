@@ -17,9 +17,9 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use tokio::sync::{mpsc, watch};
 
-use self::answer::{Answer, answered};
-use crate::document::Resource;
-use crate::settings::{Compression, Encoding, Endpoint, Settings};
+use self::answer::{CollectorAnswer, post_body};
+use crate::otlp_request::TelemetryResource;
+use crate::settings::{BodyCompression, BodyEncoding, CollectorEndpoint, TelemetrySettings};
 
 /// Most spans that wait.
 const WAITING: usize = 4096;
@@ -42,42 +42,42 @@ pub type HttpClient = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = Result<req
 
 /// Sends spans to a collector.
 #[derive(Debug)]
-pub struct Exporter {
+pub struct SpanExporter {
     queue: Mutex<Option<mpsc::Sender<Span>>>,
     deadline: watch::Sender<Option<Instant>>,
     done: Mutex<Receiver<()>>,
-    shared: Arc<Shared>,
+    shared: Arc<ExportCounters>,
 }
 
 /// The numbers of spans by result of the export.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
+pub struct ExportReport {
     /// All spans.
     pub all: u64,
     /// Those that the collector has taken.
-    pub taken: u64,
+    pub accepted: u64,
     /// The first thing that went wrong.
-    pub problem: Option<String>,
+    pub first_problem: Option<String>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ExportCounters {
     all: AtomicU64,
-    taken: AtomicU64,
+    accepted: AtomicU64,
     problem: Mutex<Option<String>>,
 }
 
-impl Exporter {
+impl SpanExporter {
     /// Starts the thread.
     ///
     /// # Errors
     /// The system starts no thread.
-    pub fn start(settings: &Settings, client: HttpClient) -> std::io::Result<Self> {
+    pub fn start_thread(settings: &TelemetrySettings, client: HttpClient) -> std::io::Result<Self> {
         let (queue, spans) = mpsc::channel(WAITING);
         let (deadline, until) = watch::channel(None);
         let (tell, done) = sync_channel(1);
-        let shared = Arc::new(Shared::default());
-        let sending = Sending {
+        let shared = Arc::new(ExportCounters::default());
+        let sending = SpanSender {
             endpoint: settings.endpoint.clone(),
             resource: settings.resource.clone(),
             shared: Arc::clone(&shared),
@@ -91,13 +91,13 @@ impl Exporter {
                     Ok(runtime) => {
                         runtime.block_on(async {
                             tokio::select! {
-                                () = sending.work(spans, client) => {}
-                                () = passed(until) => sending.shared.note("there was not enough time at the end"),
+                                () = sending.send_all(spans, client) => {}
+                                () = wait_for_deadline(until) => sending.shared.record_problem("there was not enough time at the end"),
                             }
                         });
                         runtime.shutdown_background();
                     }
-                    Err(error) => sending.shared.note(&error.to_string()),
+                    Err(error) => sending.shared.record_problem(&error.to_string()),
                 }
                 let _nobody_waits = tell.try_send(());
             })?;
@@ -110,35 +110,35 @@ impl Exporter {
     }
 
     /// Hands on a span, or drops it if too many wait.
-    pub fn send(&self, span: Span) {
+    pub fn send_span(&self, span: Span) {
         self.shared.all.fetch_add(1, Ordering::Relaxed);
-        let queue = lock(&self.queue);
+        let queue = lock_mutex(&self.queue);
         if queue.as_ref().is_none_or(|queue| queue.try_send(span).is_err()) {
-            self.shared.note("too many spans were waiting");
+            self.shared.record_problem("too many spans were waiting");
         }
     }
 
     /// Waits until everything was sent, for a bounded time.
-    pub fn finish(&self) -> Report {
+    pub fn finish_export(&self) -> ExportReport {
         self.deadline.send_replace(Some(Instant::now() + LAST));
-        drop(lock(&self.queue).take());
-        let _too_late = lock(&self.done).recv_timeout(LAST + GATHERED);
-        Report {
+        drop(lock_mutex(&self.queue).take());
+        let _too_late = lock_mutex(&self.done).recv_timeout(LAST + GATHERED);
+        ExportReport {
             all: self.shared.all.load(Ordering::Relaxed),
-            taken: self.shared.taken.load(Ordering::Relaxed),
-            problem: lock(&self.shared.problem).clone(),
+            accepted: self.shared.accepted.load(Ordering::Relaxed),
+            first_problem: lock_mutex(&self.shared.problem).clone(),
         }
     }
 }
 
-impl Shared {
-    fn note(&self, problem: &str) {
-        lock(&self.problem).get_or_insert_with(|| problem.to_owned());
+impl ExportCounters {
+    fn record_problem(&self, problem: &str) {
+        lock_mutex(&self.problem).get_or_insert_with(|| problem.to_owned());
     }
 }
 
 /// A body in the form of gzip.
-fn zipped(body: &[u8]) -> Vec<u8> {
+fn compress_gzip(body: &[u8]) -> Vec<u8> {
     let mut zip = GzEncoder::new(Vec::new(), flate2::Compression::default());
     zip.write_all(body)
         .and_then(|()| zip.finish())
@@ -146,20 +146,20 @@ fn zipped(body: &[u8]) -> Vec<u8> {
 }
 
 /// The state of the thread.
-struct Sending {
-    endpoint: Endpoint,
-    resource: Resource,
-    shared: Arc<Shared>,
+struct SpanSender {
+    endpoint: CollectorEndpoint,
+    resource: TelemetryResource,
+    shared: Arc<ExportCounters>,
     until: watch::Receiver<Option<Instant>>,
 }
 
-impl Sending {
-    async fn work(&self, mut spans: mpsc::Receiver<Span>, client: HttpClient) {
+impl SpanSender {
+    async fn send_all(&self, mut spans: mpsc::Receiver<Span>, client: HttpClient) {
         let Some(first) = spans.recv().await else { return };
         let client = match client().await {
             Ok(client) => client,
             Err(error) => {
-                self.shared.note(&error);
+                self.shared.record_problem(&error);
                 // They are counted, and not sent.
                 while spans.recv().await.is_some() {}
                 return;
@@ -167,11 +167,11 @@ impl Sending {
         };
         let mut next = Some(first);
         while let Some(first) = next.take() {
-            let batch = gathered(first, &mut spans).await;
+            let batch = collect_batch(first, &mut spans).await;
             let count = batch.len() as u64;
-            if let Some(rejected) = self.post(batch, &client).await {
+            if let Some(rejected) = self.post_batch(batch, &client).await {
                 self.shared
-                    .taken
+                    .accepted
                     .fetch_add(count.saturating_sub(rejected), Ordering::Relaxed);
             }
             next = spans.recv().await;
@@ -179,43 +179,45 @@ impl Sending {
     }
 
     /// Sends spans, again if that may help, and gives the number of those that were rejected. `None`: it has failed.
-    async fn post(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
+    async fn post_batch(&self, batch: Vec<Span>, client: &reqwest::Client) -> Option<u64> {
         let body = match self.endpoint.encoding {
-            Encoding::Protobuf => self.resource.protobuf(batch),
-            Encoding::Json => self.resource.json(batch).into_bytes(),
+            BodyEncoding::Protobuf => self.resource.spans_to_protobuf(batch),
+            BodyEncoding::Json => self.resource.spans_to_json(batch).into_bytes(),
         };
         let body = match self.endpoint.compression {
-            Compression::None => body,
-            Compression::Gzip => zipped(&body),
+            BodyCompression::None => body,
+            BodyCompression::Gzip => compress_gzip(&body),
         };
         for tried in 0..TRIES {
-            let answer = answered(&self.endpoint, client, body.clone()).await;
+            let answer = post_body(&self.endpoint, client, body.clone()).await;
             let (problem, pause) = match answer {
-                Answer::Taken { rejected, problem } => {
-                    problem.into_iter().for_each(|problem| self.shared.note(&problem));
+                CollectorAnswer::Accepted { rejected, problem } => {
+                    problem
+                        .into_iter()
+                        .for_each(|problem| self.shared.record_problem(&problem));
                     return Some(rejected);
                 }
-                Answer::Refused(problem) => {
-                    self.shared.note(&problem);
+                CollectorAnswer::Refused(problem) => {
+                    self.shared.record_problem(&problem);
                     return None;
                 }
-                Answer::Unreachable(problem) if self.is_ending() && tried > 0 => {
-                    self.shared.note(&problem);
+                CollectorAnswer::Unreachable(problem) if self.is_ending() && tried > 0 => {
+                    self.shared.record_problem(&problem);
                     return None;
                 }
-                Answer::Unreachable(problem) => (problem, None),
-                Answer::Later(problem, pause) => (problem, pause),
+                CollectorAnswer::Unreachable(problem) => (problem, None),
+                CollectorAnswer::RetryLater(problem, pause) => (problem, pause),
             };
             if tried + 1 == TRIES {
-                self.shared.note(&problem);
+                self.shared.record_problem(&problem);
                 return None;
             }
             let pause = pause.unwrap_or(PAUSE * 2_u32.pow(tried)).min(LONGEST_PAUSE);
             if self.ends_within(pause) {
-                self.shared.note(&problem);
+                self.shared.record_problem(&problem);
                 return None;
             }
-            self.wait(pause).await;
+            self.wait_before_retry(pause).await;
         }
         None
     }
@@ -229,7 +231,7 @@ impl Sending {
     }
 
     /// Waits, or until the program ends, which then tries at once.
-    async fn wait(&self, pause: Duration) {
+    async fn wait_before_retry(&self, pause: Duration) {
         let mut until = self.until.clone();
         if self.is_ending() {
             tokio::time::sleep(pause).await;
@@ -240,7 +242,7 @@ impl Sending {
 }
 
 /// Collects this span, and those that arrive soon.
-async fn gathered(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Span> {
+async fn collect_batch(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Span> {
     let mut size = first.encoded_len();
     let mut batch = vec![first];
     let enough = tokio::time::sleep(GATHERED);
@@ -259,7 +261,7 @@ async fn gathered(first: Span, spans: &mut mpsc::Receiver<Span>) -> Vec<Span> {
 }
 
 /// Waits until the time at the end is over.
-async fn passed(mut until: watch::Receiver<Option<Instant>>) {
+async fn wait_for_deadline(mut until: watch::Receiver<Option<Instant>>) {
     let deadline = until
         .wait_for(Option::is_some)
         .await
@@ -271,6 +273,6 @@ async fn passed(mut until: watch::Receiver<Option<Instant>>) {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,21 +1,23 @@
 //! Runs of ensembles as OpenTelemetry traces.
 //!
-//! [`Fold`] turns the records of a run into spans; the same records always give the same spans. [`Trace::of_run`] folds a recorded run with
-//! the runs inside it, and [`Live`] does so while a run is driven and hands the spans to an [`Exporter`], which sends them from a thread of its
+//! [`SpanFold`] turns the records of a run into spans; the same records always give the same spans. [`RunTrace::from_run`] folds a recorded run with
+//! the runs inside it, and [`LiveTelemetry`] does so while a run is driven and hands the spans to an [`SpanExporter`], which sends them from a thread of its
 //! own.
 
 mod content;
-mod document;
 mod exporter;
-mod fold;
 mod live;
-mod recorded;
+mod otlp_request;
+mod run_trace;
 mod settings;
 mod span;
+mod span_fold;
 
-pub use document::Resource;
-pub use exporter::{Exporter, HttpClient, Report};
-pub use fold::{Around, Fold, Placed};
-pub use live::Live;
-pub use recorded::{Recorded, Trace};
-pub use settings::{Compression, Encoding, Endpoint, Off, Sampler, Settings};
+pub use exporter::{ExportReport, HttpClient, SpanExporter};
+pub use live::LiveTelemetry;
+pub use otlp_request::TelemetryResource;
+pub use run_trace::{RecordedTree, RunTrace};
+pub use settings::{
+    BodyCompression, BodyEncoding, CollectorEndpoint, TelemetrySettings, TelemetrySettingsError, TraceSampler,
+};
+pub use span_fold::{ExecutionSpan, OuterSpans, SpanFold};

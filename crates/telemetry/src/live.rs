@@ -9,24 +9,24 @@ use ensemble_core::conversation::{Event, Record, RunStarted};
 use ensemble_core::trace::{SpanContext, TraceParent};
 use opentelemetry_proto::tonic::trace::v1::Span;
 
-use crate::exporter::{Exporter, Report};
-use crate::fold::Fold;
-use crate::settings::Sampler;
+use crate::exporter::{ExportReport, SpanExporter};
+use crate::settings::TraceSampler;
+use crate::span_fold::SpanFold;
 
 /// Makes spans of what is committed, and hands them on.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveTelemetry {
     /// The span that the program was started in.
     pub parent: Option<TraceParent>,
-    sampler: Sampler,
+    sampler: TraceSampler,
     with_content: bool,
-    folds: Mutex<HashMap<Arc<str>, Fold>>,
-    exporter: Exporter,
+    folds: Mutex<HashMap<Arc<str>, SpanFold>>,
+    exporter: SpanExporter,
 }
 
-impl Live {
+impl LiveTelemetry {
     /// Hands the spans of runs to this exporter.
-    pub fn new(exporter: Exporter, sampler: Sampler, parent: Option<TraceParent>, with_content: bool) -> Self {
+    pub fn new(exporter: SpanExporter, sampler: TraceSampler, parent: Option<TraceParent>, with_content: bool) -> Self {
         Self {
             parent,
             sampler,
@@ -38,39 +38,43 @@ impl Live {
 
     /// Returns whether this trace is recorded.
     pub fn is_sampled(&self, trace: &[u8; 16]) -> bool {
-        let parent = self.parent.as_ref().and_then(TraceParent::context);
+        let parent = self.parent.as_ref().and_then(TraceParent::span_context);
         self.sampler
-            .takes(trace, parent.as_ref().map(|parent: &SpanContext| parent.is_sampled))
+            .should_sample(trace, parent.as_ref().map(|parent: &SpanContext| parent.is_sampled))
     }
 
     /// Takes a record of a run. `started`: the first event of the run.
-    pub fn take(&self, run: &Arc<str>, record: &Record, started: Option<&RunStarted>) {
+    pub fn apply_record(&self, run: &Arc<str>, record: &Record, started: Option<&RunStarted>) {
         let mut spans = Vec::new();
         {
             let mut folds = self.folds.lock().unwrap_or_else(PoisonError::into_inner);
-            let fold = folds.entry(run.clone()).or_insert_with(|| Fold::new(self.with_content));
-            fold.take(record, started, &mut spans);
+            let fold = folds
+                .entry(run.clone())
+                .or_insert_with(|| SpanFold::new(self.with_content));
+            fold.apply_record(record, started, &mut spans);
             if matches!(record.event, Event::RunEnded(_)) {
                 folds.remove(run);
             }
         }
-        self.send(spans);
+        self.send_sampled(spans);
     }
 
     /// Sends what is left, for a bounded time, and says what became of all.
-    pub fn finish(&self) -> Report {
+    pub fn finish_export(&self) -> ExportReport {
         let folds = std::mem::take(&mut *self.folds.lock().unwrap_or_else(PoisonError::into_inner));
         let mut spans = Vec::new();
-        folds.into_values().for_each(|mut fold| fold.close(&mut spans));
-        self.send(spans);
-        self.exporter.finish()
+        folds
+            .into_values()
+            .for_each(|mut fold| fold.close_open_spans(&mut spans));
+        self.send_sampled(spans);
+        self.exporter.finish_export()
     }
 
-    fn send(&self, spans: Vec<Span>) {
+    fn send_sampled(&self, spans: Vec<Span>) {
         for span in spans {
             let trace: Option<[u8; 16]> = span.trace_id.as_slice().try_into().ok();
             if trace.is_some_and(|trace| self.is_sampled(&trace)) {
-                self.exporter.send(span);
+                self.exporter.send_span(span);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 
-use crate::document::Resource;
+use crate::otlp_request::TelemetryResource;
 
 /// Where a collector on the same machine listens.
 const DEFAULT: &str = "http://localhost:4318";
@@ -16,18 +16,18 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The settings of the export of spans.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct TelemetrySettings {
     /// Where to.
-    pub endpoint: Endpoint,
+    pub endpoint: CollectorEndpoint,
     /// What the spans are spans of.
-    pub resource: Resource,
+    pub resource: TelemetryResource,
     /// Which traces are recorded.
-    pub sampler: Sampler,
+    pub sampler: TraceSampler,
 }
 
 /// An address that takes spans.
 #[derive(Debug, Clone)]
-pub struct Endpoint {
+pub struct CollectorEndpoint {
     /// The address.
     pub url: Url,
     /// Headers of every request.
@@ -35,14 +35,14 @@ pub struct Endpoint {
     /// How long a request may take.
     pub timeout: Duration,
     /// The form of the body.
-    pub encoding: Encoding,
+    pub encoding: BodyEncoding,
     /// How the body is compressed.
-    pub compression: Compression,
+    pub compression: BodyCompression,
 }
 
 /// The compression of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
+pub enum BodyCompression {
     /// Not at all.
     None,
     /// With gzip.
@@ -51,7 +51,7 @@ pub enum Compression {
 
 /// The form of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub enum BodyEncoding {
     /// Protobuf.
     Protobuf,
     /// JSON.
@@ -60,7 +60,7 @@ pub enum Encoding {
 
 /// The choice of the traces that are recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Sampler {
+pub enum TraceSampler {
     /// This share of all traces, chosen by their ids.
     Share(f64),
     /// As the span that the program was started in; without one, this share.
@@ -69,19 +69,19 @@ pub enum Sampler {
 
 /// The reason why nothing is exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Off {
+pub enum TelemetrySettingsError {
     /// A variable says so.
-    Wanted,
+    Disabled,
     /// A variable says what cannot be done.
-    Wrong(String),
+    Invalid(String),
 }
 
-impl Settings {
+impl TelemetrySettings {
     /// Reads the variables of the environment.
     ///
     /// # Errors
     /// Nothing is to be exported, or a variable has a value that cannot be used.
-    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Off> {
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, TelemetrySettingsError> {
         let set = |name: &str| {
             variable(name)
                 .map(|value| value.trim().to_owned())
@@ -89,20 +89,20 @@ impl Settings {
         };
         let is_on = |name: &str| set(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         if is_on("OTEL_SDK_DISABLED") || set("OTEL_TRACES_EXPORTER").as_deref() == Some("none") {
-            return Err(Off::Wanted);
+            return Err(TelemetrySettingsError::Disabled);
         }
         Ok(Self {
-            endpoint: Endpoint::read(&set)?,
-            resource: Resource::read(set),
-            sampler: Sampler::read(&set)?,
+            endpoint: CollectorEndpoint::from_variables(&set)?,
+            resource: TelemetryResource::from_variables(set),
+            sampler: TraceSampler::from_variables(&set)?,
         })
     }
 }
 
-impl Resource {
+impl TelemetryResource {
     /// Reads the variables of the environment.
-    pub fn read(set: impl Fn(&str) -> Option<String>) -> Self {
-        let mut all = pairs(&set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
+    pub fn from_variables(set: impl Fn(&str) -> Option<String>) -> Self {
+        let mut all = parse_pairs(&set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
         let named = all
             .iter()
             .position(|(key, _)| key == "service.name")
@@ -114,8 +114,8 @@ impl Resource {
     }
 }
 
-impl Endpoint {
-    fn read(set: &dyn Fn(&str) -> Option<String>) -> Result<Self, Off> {
+impl CollectorEndpoint {
+    fn from_variables(set: &dyn Fn(&str) -> Option<String>) -> Result<Self, TelemetrySettingsError> {
         // A variable for traces wins over the one for everything.
         let either = |name: &str| {
             let for_traces = format!("OTEL_EXPORTER_OTLP_TRACES_{name}");
@@ -126,32 +126,32 @@ impl Endpoint {
             })
         };
         let encoding = match either("PROTOCOL") {
-            None => Encoding::Protobuf,
-            Some((_, value)) if value == "http/protobuf" => Encoding::Protobuf,
-            Some((_, value)) if value == "http/json" => Encoding::Json,
+            None => BodyEncoding::Protobuf,
+            Some((_, value)) if value == "http/protobuf" => BodyEncoding::Protobuf,
+            Some((_, value)) if value == "http/json" => BodyEncoding::Json,
             Some((name, value)) => {
-                return Err(Off::Wrong(format!(
+                return Err(TelemetrySettingsError::Invalid(format!(
                     "{name} is `{value}`, and only `http/protobuf` and `http/json` are supported"
                 )));
             }
         };
         let compression = match either("COMPRESSION") {
-            None => Compression::None,
-            Some((_, value)) if value == "none" => Compression::None,
-            Some((_, value)) if value == "gzip" => Compression::Gzip,
+            None => BodyCompression::None,
+            Some((_, value)) if value == "none" => BodyCompression::None,
+            Some((_, value)) if value == "gzip" => BodyCompression::Gzip,
             Some((name, value)) => {
-                return Err(Off::Wrong(format!(
+                return Err(TelemetrySettingsError::Invalid(format!(
                     "{name} is `{value}`, and only `gzip` and `none` are supported"
                 )));
             }
         };
         let url = match either("ENDPOINT") {
-            Some((name, value)) if name.contains("TRACES") => address(&name, &value)?,
-            Some((name, value)) => of_traces(address(&name, &value)?),
-            None => of_traces(address("the default", DEFAULT)?),
+            Some((name, value)) if name.contains("TRACES") => parse_address(&name, &value)?,
+            Some((name, value)) => traces_url(parse_address(&name, &value)?),
+            None => traces_url(parse_address("the default", DEFAULT)?),
         };
         let timeout = either("TIMEOUT").and_then(|(_, value)| value.parse().ok());
-        let headers = either("HEADERS").map(|(name, value)| headers(&name, &value));
+        let headers = either("HEADERS").map(|(name, value)| parse_headers(&name, &value));
         Ok(Self {
             url,
             headers: headers.transpose()?.unwrap_or_default(),
@@ -164,7 +164,7 @@ impl Endpoint {
     }
 
     /// The address without what may be secret.
-    pub fn shown(&self) -> String {
+    pub fn url_without_secrets(&self) -> String {
         let mut url = self.url.clone();
         let _no_password = url.set_password(None);
         let _no_user = url.set_username("");
@@ -173,14 +173,14 @@ impl Endpoint {
     }
 
     /// The values of headers.
-    pub fn secrets(&self) -> Vec<String> {
+    pub fn secret_values(&self) -> Vec<String> {
         let values = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
         values.map(str::to_owned).collect()
     }
 }
 
-impl Sampler {
-    fn read(set: &dyn Fn(&str) -> Option<String>) -> Result<Self, Off> {
+impl TraceSampler {
+    fn from_variables(set: &dyn Fn(&str) -> Option<String>) -> Result<Self, TelemetrySettingsError> {
         let share = || {
             let share = set("OTEL_TRACES_SAMPLER_ARG").and_then(|value| value.parse::<f64>().ok());
             share.filter(|share| (0.0..=1.0).contains(share)).unwrap_or(1.0)
@@ -193,7 +193,7 @@ impl Sampler {
             Some("always_off") => Self::Share(0.0),
             Some("traceidratio") => Self::Share(share()),
             Some(other) => {
-                return Err(Off::Wrong(format!(
+                return Err(TelemetrySettingsError::Invalid(format!(
                     "OTEL_TRACES_SAMPLER is `{other}`, which is not supported"
                 )));
             }
@@ -201,7 +201,7 @@ impl Sampler {
     }
 
     /// Returns whether the trace is recorded. `parent`: whether the trace of the outer span is.
-    pub(crate) fn takes(self, trace: &[u8; 16], parent: Option<bool>) -> bool {
+    pub(crate) fn should_sample(self, trace: &[u8; 16], parent: Option<bool>) -> bool {
         let share = match (self, parent) {
             (Self::Parent(_), Some(is_sampled)) => return is_sampled,
             (Self::Parent(share) | Self::Share(share), _) => share,
@@ -216,38 +216,38 @@ impl Sampler {
 }
 
 /// The address of traces below this one.
-fn of_traces(mut url: Url) -> Url {
+fn traces_url(mut url: Url) -> Url {
     let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
     url.set_path(&path);
     url
 }
 
-fn address(name: &str, text: &str) -> Result<Url, Off> {
+fn parse_address(name: &str, text: &str) -> Result<Url, TelemetrySettingsError> {
     let url = Url::parse(text)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    url.ok_or_else(|| Off::Wrong(format!("{name} is no address with `http://` or `https://`")))
+    url.ok_or_else(|| TelemetrySettingsError::Invalid(format!("{name} is no address with `http://` or `https://`")))
 }
 
-fn headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, Off> {
-    let parsed = pairs(text).into_iter().map(|(key, value)| {
+fn parse_headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, TelemetrySettingsError> {
+    let parsed = parse_pairs(text).into_iter().map(|(key, value)| {
         let key: HeaderName = key.parse().ok()?;
         let mut value: HeaderValue = value.parse().ok()?;
         value.set_sensitive(true);
         Some((key, value))
     });
     let parsed: Option<Vec<_>> = parsed.collect();
-    parsed.ok_or_else(|| Off::Wrong(format!("{name} holds what is no header")))
+    parsed.ok_or_else(|| TelemetrySettingsError::Invalid(format!("{name} holds what is no header")))
 }
 
 /// `key=value,key=value`, with `%2C` and the like in values.
-fn pairs(text: &str) -> Vec<(String, String)> {
+fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-    let pairs = pairs.map(|(key, value)| (decoded(key.trim()), decoded(value.trim())));
+    let pairs = pairs.map(|(key, value)| (decode_percent(key.trim()), decode_percent(value.trim())));
     pairs.filter(|(key, _)| !key.is_empty()).collect()
 }
 
-fn decoded(text: &str) -> String {
+fn decode_percent(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let [first, more @ ..] = rest {

@@ -3,7 +3,7 @@
 //! Invariant: an attribute is a name, a number or a kind, unless it comes from `content`.
 
 use ensemble_core::trace::SpanContext;
-use ensemble_language::data::Usage;
+use ensemble_language::data::ModelUsage;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::span::{Event, Link, SpanKind};
@@ -15,7 +15,7 @@ const KNOWN: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
 /// The parent of a span.
-pub(crate) enum Parent<'a> {
+pub(crate) enum SpanParent<'a> {
     /// Nothing.
     None,
     /// A span of this run, or of a run around it.
@@ -25,11 +25,11 @@ pub(crate) enum Parent<'a> {
 }
 
 /// A span without attributes.
-pub(crate) fn span(context: &SpanContext, parent: &Parent<'_>, name: String, (start, end): (u64, u64)) -> Span {
+pub(crate) fn new_span(context: &SpanContext, parent: &SpanParent<'_>, name: String, (start, end): (u64, u64)) -> Span {
     let (parent, remote) = match parent {
-        Parent::None => (Vec::new(), 0),
-        Parent::Own(parent) => (parent.span.to_vec(), 0),
-        Parent::Remote(parent) => (parent.span.to_vec(), REMOTE),
+        SpanParent::None => (Vec::new(), 0),
+        SpanParent::Own(parent) => (parent.span.to_vec(), 0),
+        SpanParent::Remote(parent) => (parent.span.to_vec(), REMOTE),
     };
     Span {
         trace_id: context.trace.to_vec(),
@@ -47,83 +47,83 @@ pub(crate) fn span(context: &SpanContext, parent: &Parent<'_>, name: String, (st
 
 /// A list of attributes.
 #[derive(Debug, Default)]
-pub(crate) struct Attributes(pub(crate) Vec<KeyValue>);
+pub(crate) struct SpanAttributes(pub(crate) Vec<KeyValue>);
 
-impl Attributes {
+impl SpanAttributes {
     /// Adds a text.
     #[must_use]
-    pub(crate) fn text(self, key: &str, value: impl Into<String>) -> Self {
-        self.with(key, Value::StringValue(value.into()))
+    pub(crate) fn with_text(self, key: &str, value: impl Into<String>) -> Self {
+        self.with_value(key, Value::StringValue(value.into()))
     }
 
     /// Adds a number.
     #[must_use]
-    pub(crate) fn number(self, key: &str, value: u64) -> Self {
-        self.with(key, Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)))
+    pub(crate) fn with_number(self, key: &str, value: u64) -> Self {
+        self.with_value(key, Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)))
     }
 
     /// Adds a number with a fraction.
     #[must_use]
-    pub(crate) fn float(self, key: &str, value: f64) -> Self {
-        self.with(key, Value::DoubleValue(value))
+    pub(crate) fn with_float(self, key: &str, value: f64) -> Self {
+        self.with_value(key, Value::DoubleValue(value))
     }
 
     /// Adds `true`, and nothing for `false`.
     #[must_use]
-    pub(crate) fn flag(self, key: &str, value: bool) -> Self {
+    pub(crate) fn with_flag(self, key: &str, value: bool) -> Self {
         match value {
-            true => self.with(key, Value::BoolValue(true)),
+            true => self.with_value(key, Value::BoolValue(true)),
             false => self,
         }
     }
 
     /// Adds a list of texts, unless it is empty.
     #[must_use]
-    pub(crate) fn texts(self, key: &str, values: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn with_texts(self, key: &str, values: impl IntoIterator<Item = String>) -> Self {
         let texts = values.into_iter().map(|text| AnyValue {
             value: Some(Value::StringValue(text)),
         });
         let values: Vec<AnyValue> = texts.collect();
         match values.is_empty() {
             true => self,
-            false => self.with(key, Value::ArrayValue(ArrayValue { values })),
+            false => self.with_value(key, Value::ArrayValue(ArrayValue { values })),
         }
     }
 
     /// Adds a text, if there is one.
     #[must_use]
-    pub(crate) fn maybe(self, key: &str, value: Option<impl Into<String>>) -> Self {
+    pub(crate) fn with_optional_text(self, key: &str, value: Option<impl Into<String>>) -> Self {
         match value {
-            Some(value) => self.text(key, value),
+            Some(value) => self.with_text(key, value),
             None => self,
         }
     }
 
     /// Adds what was used of models, if anything was.
     #[must_use]
-    pub(crate) fn usage(self, usage: Option<Usage>) -> Self {
-        let Some(usage) = usage.filter(|usage| *usage != Usage::default()) else {
+    pub(crate) fn with_usage(self, usage: Option<ModelUsage>) -> Self {
+        let Some(usage) = usage.filter(|usage| *usage != ModelUsage::default()) else {
             return self;
         };
         let with = self
-            .number("gen_ai.usage.input_tokens", usage.input_tokens)
-            .number("gen_ai.usage.output_tokens", usage.output_tokens);
+            .with_number("gen_ai.usage.input_tokens", usage.input_tokens)
+            .with_number("gen_ai.usage.output_tokens", usage.output_tokens);
         let with = match usage.cached_tokens {
             0 => with,
-            cached => with.number("gen_ai.usage.cache_read.input_tokens", cached),
+            cached => with.with_number("gen_ai.usage.cache_read.input_tokens", cached),
         };
         let with = match usage.requests {
             0 => with,
-            requests => with.number("ensemble.usage.requests", requests),
+            requests => with.with_number("ensemble.usage.requests", requests),
         };
-        let with = with.flag("ensemble.usage.estimated", usage.estimated);
+        let with = with.with_flag("ensemble.usage.estimated", usage.estimated);
         match usage.cost {
-            Some(cost) => with.float("ensemble.usage.cost", cost.amount()),
+            Some(cost) => with.with_float("ensemble.usage.cost", cost.amount()),
             None => with,
         }
     }
 
-    fn with(mut self, key: &str, value: Value) -> Self {
+    fn with_value(mut self, key: &str, value: Value) -> Self {
         self.0.push(KeyValue {
             key: key.to_owned(),
             value: Some(AnyValue { value: Some(value) }),
@@ -134,7 +134,7 @@ impl Attributes {
 }
 
 /// Something that happened in a span.
-pub(crate) fn event(name: &str, at: u64, attributes: Attributes) -> Event {
+pub(crate) fn new_event(name: &str, at: u64, attributes: SpanAttributes) -> Event {
     Event {
         time_unix_nano: at,
         name: name.to_owned(),
@@ -144,7 +144,7 @@ pub(crate) fn event(name: &str, at: u64, attributes: Attributes) -> Event {
 }
 
 /// A relation to a span of another trace.
-pub(crate) fn link(to: &SpanContext, attributes: Attributes) -> Link {
+pub(crate) fn new_link(to: &SpanContext, attributes: SpanAttributes) -> Link {
     Link {
         trace_id: to.trace.to_vec(),
         span_id: to.span.to_vec(),
@@ -156,7 +156,7 @@ pub(crate) fn link(to: &SpanContext, attributes: Attributes) -> Link {
 }
 
 /// The status of what went wrong. The message is content.
-pub(crate) fn failed(message: Option<&str>) -> Option<Status> {
+pub(crate) fn failed_status(message: Option<&str>) -> Option<Status> {
     Some(Status {
         code: StatusCode::Error as i32,
         message: message.unwrap_or_default().to_owned(),

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread::JoinHandle;
 
-use ensemble_telemetry::{Exporter, HttpClient, Off, Settings};
+use ensemble_telemetry::{HttpClient, SpanExporter, TelemetrySettings, TelemetrySettingsError};
 use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -40,19 +40,19 @@ fn collector() -> (String, JoinHandle<(String, Vec<u8>)>) {
 /// What a collector is sent with these variables.
 fn sent(variables: &[(&str, &str)]) -> (String, Vec<u8>) {
     let (url, received) = collector();
-    let settings = Settings::read(|name| {
+    let settings = TelemetrySettings::from_variables(|name| {
         let given = variables.iter().find(|(known, _)| *known == name);
         let endpoint = (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| url.clone());
         given.map(|(_, value)| (*value).to_owned()).or(endpoint)
     });
-    let client: HttpClient = Box::new(|| Box::pin(async { ensemble_models::http_client() }));
-    let exporter = Exporter::start(&settings.expect("they can be used"), client).expect("a thread");
-    exporter.send(Span {
+    let client: HttpClient = Box::new(|| Box::pin(async { ensemble_models::build_http_client() }));
+    let exporter = SpanExporter::start_thread(&settings.expect("they can be used"), client).expect("a thread");
+    exporter.send_span(Span {
         name: "heron ".repeat(100),
         ..Span::default()
     });
-    let report = exporter.finish();
-    assert_eq!((report.all, report.taken), (1, 1), "{report:?}");
+    let report = exporter.finish_export();
+    assert_eq!((report.all, report.accepted), (1, 1), "{report:?}");
     received.join().expect("a request")
 }
 
@@ -95,8 +95,9 @@ fn spans_are_not_compressed_otherwise() {
 
 #[test]
 fn another_compression_is_told() {
-    let read = Settings::read(|name| (name == "OTEL_EXPORTER_OTLP_COMPRESSION").then(|| "zstd".to_owned()));
-    let Err(Off::Wrong(problem)) = read else {
+    let read =
+        TelemetrySettings::from_variables(|name| (name == "OTEL_EXPORTER_OTLP_COMPRESSION").then(|| "zstd".to_owned()));
+    let Err(TelemetrySettingsError::Invalid(problem)) = read else {
         panic!("it is taken");
     };
     assert_eq!(

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, Record, RunResumed, RunStarted};
-use ensemble_core::executor::{Clock, Executor};
+use ensemble_core::executor::{Executor, WallClock};
 use ensemble_core::reporter::Reporter;
-use ensemble_core::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
+use ensemble_core::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::store::{Durability, LogEnd, MemoryStore, RunId, RunStore};
-use ensemble_language::data::{Context, FailureKind, JsonMap};
+use ensemble_language::data::{FailureKind, JsonMap, RunContext};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::conversation;
-use ensemble_telemetry::{Fold, Recorded, Resource, Trace};
+use ensemble_telemetry::{RecordedTree, RunTrace, SpanFold, TelemetryResource};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
@@ -22,14 +22,14 @@ use prost::Message;
 struct Fated(Arc<Vec<u8>>);
 
 impl Runner for Fated {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         let name: usize = execution.agent_name.bytes().map(usize::from).sum();
         let fate = self.0[(name * 31 + execution.execution as usize * 7) % self.0.len()];
         Box::pin(async move {
             tokio::task::yield_now().await;
             match fate.is_multiple_of(5) {
-                true => AttemptOutcome::failure(FailureKind::Exit, format!("secret fate {fate}")),
-                false => AttemptOutcome::success(JsonMap::from_iter([("n".to_owned(), (fate % 3).into())])),
+                true => AttemptOutcome::from_failure(FailureKind::Exit, format!("secret fate {fate}")),
+                false => AttemptOutcome::from_output(JsonMap::from_iter([("n".to_owned(), (fate % 3).into())])),
             }
         })
     }
@@ -38,7 +38,7 @@ impl Runner for Fated {
 /// A clock that goes on with each look at it, and sometimes back.
 struct Ticking(Mutex<i64>);
 
-impl Clock for Ticking {
+impl WallClock for Ticking {
     fn now(&self) -> DateTime<Utc> {
         let mut ticks = self.0.lock().expect("nobody panics");
         *ticks += if *ticks % 7 == 0 { -3 } else { 5 };
@@ -47,11 +47,11 @@ impl Clock for Ticking {
 }
 
 /// Folds while it is driven.
-struct Folding(Fold, Vec<Span>);
+struct Folding(SpanFold, Vec<Span>);
 
 impl Reporter for Folding {
-    fn report(&mut self, record: &Record, state: &ConversationState) {
-        self.0.take(record, state.started(), &mut self.1);
+    fn report_event(&mut self, record: &Record, state: &ConversationState) {
+        self.0.apply_record(record, state.run_start(), &mut self.1);
     }
 }
 
@@ -64,8 +64,8 @@ fn started(id: &str) -> RunStarted {
         ensemble_digest: String::new(),
         project_root: String::new(),
         input: "go".into(),
-        context: Context::default(),
-        inputs: Context::default(),
+        context: RunContext::default(),
+        inputs: RunContext::default(),
         models: Vec::new(),
         simulated: Vec::new(),
         stubs: Default::default(),
@@ -84,14 +84,17 @@ fn drive(plan: &Arc<Plan>, fate: &Arc<Vec<u8>>, before: &[Record], first: Event)
     let runner: Arc<dyn Runner> = Arc::new(Fated(fate.clone()));
     let (_keep, interruptions) = tokio::sync::mpsc::unbounded_channel();
     runtime.expect("a runtime").block_on(async {
-        let run = MemoryStore::new().create(&RunId::new("r"), "").await.expect("memory");
+        let run = MemoryStore::new()
+            .create_run(&RunId::new("r"), "")
+            .await
+            .expect("memory");
         let mut state = ConversationState::new(plan.clone());
-        let mut log = run.log(LogEnd::NEW, Durability::Commit).await.expect("memory");
+        let mut log = run.open_log(LogEnd::NEW, Durability::Commit).await.expect("memory");
         for record in before {
             log.append(record).await.expect("memory");
-            state.apply(record).expect("a legal record");
+            state.apply_record(record).expect("a legal record");
         }
-        let mut live = Folding(Fold::new(false), Vec::new());
+        let mut live = Folding(SpanFold::new(false), Vec::new());
         let mut executor = Executor {
             runners: vec![runner; plan.len()],
             log: &mut *log,
@@ -100,21 +103,21 @@ fn drive(plan: &Arc<Plan>, fate: &Arc<Vec<u8>>, before: &[Record], first: Event)
             interruptions,
             timeout: None,
             secrets: Default::default(),
-            around: None,
+            outer_stopwatch: None,
             turn_ends_in: None,
         };
         executor.commit(&mut state, first).await.expect("memory");
-        executor.drive(&mut state).await.expect("memory");
-        let records = run.read_all().await.expect("memory").records;
-        live.0.close(&mut live.1);
+        executor.drive_conversation(&mut state).await.expect("memory");
+        let records = run.read_journal().await.expect("memory").records;
+        live.0.close_open_spans(&mut live.1);
         (records, live.1)
     })
 }
 
-fn recorded(records: &[Record]) -> Recorded {
-    Recorded {
+fn recorded(records: &[Record]) -> RecordedTree {
+    RecordedTree {
         records: records.to_vec(),
-        ..Recorded::default()
+        ..RecordedTree::default()
     }
 }
 
@@ -191,21 +194,21 @@ proptest! {
     fn every_execution_has_one_span_inside_the_time_of_its_parent((plan, fate) in conversation()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
         let (records, live) = drive(&plan, &fate, &[], Event::RunStarted(Box::new(started("r"))));
-        let trace = Trace::of_run(&recorded(&records), false);
-        lies_in_its_parent(trace.spans())?;
+        let trace = RunTrace::from_run(&recorded(&records), false);
+        lies_in_its_parent(trace.all_spans())?;
         let ended = records.iter().filter_map(|record| match &record.event {
             Event::ExecutionFinished(end) => Some((end.agent.to_string(), i64::from(end.execution))),
             _ => None,
         });
         let mut ended: Vec<_> = ended.collect();
         ended.sort();
-        prop_assert_eq!(executions(trace.spans()), ended);
-        prop_assert_eq!(sorted(live), sorted(trace.spans().to_vec()), "live and recorded are the same");
-        let resource = Resource::default();
-        let bytes = trace.clone().protobuf(&resource);
-        prop_assert_eq!(&bytes, &Trace::of_run(&recorded(&records), false).protobuf(&resource));
+        prop_assert_eq!(executions(trace.all_spans()), ended);
+        prop_assert_eq!(sorted(live), sorted(trace.all_spans().to_vec()), "live and recorded are the same");
+        let resource = TelemetryResource::default();
+        let bytes = trace.clone().to_protobuf(&resource);
+        prop_assert_eq!(&bytes, &RunTrace::from_run(&recorded(&records), false).to_protobuf(&resource));
         prop_assert!(!String::from_utf8_lossy(&bytes).contains("secret fate"), "what was said is not told");
-        let read: ExportTraceServiceRequest = serde_json::from_str(&trace.json(&resource)).expect("OTLP as JSON");
+        let read: ExportTraceServiceRequest = serde_json::from_str(&trace.to_json(&resource)).expect("OTLP as JSON");
         prop_assert_eq!(read.encode_to_vec(), bytes);
     }
 
@@ -218,16 +221,16 @@ proptest! {
             return Ok(());
         }
         let (records, live) = drive(&plan, &fate, &whole[..cut], Event::RunResumed(RunResumed::default()));
-        let trace = Trace::of_run(&recorded(&records), false);
-        lies_in_its_parent(trace.spans())?;
-        let before = Trace::of_run(&recorded(&whole[..cut]), false);
-        let both: Vec<Span> = before.spans().iter().cloned().chain(live).collect();
-        prop_assert_eq!(sorted(both), sorted(trace.spans().to_vec()));
-        let traces: std::collections::BTreeSet<_> = trace.spans().iter().map(|span| &span.trace_id).collect();
+        let trace = RunTrace::from_run(&recorded(&records), false);
+        lies_in_its_parent(trace.all_spans())?;
+        let before = RunTrace::from_run(&recorded(&whole[..cut]), false);
+        let both: Vec<Span> = before.all_spans().iter().cloned().chain(live).collect();
+        prop_assert_eq!(sorted(both), sorted(trace.all_spans().to_vec()));
+        let traces: std::collections::BTreeSet<_> = trace.all_spans().iter().map(|span| &span.trace_id).collect();
         prop_assert_eq!(traces.len(), 2);
-        let links: Vec<_> = trace.spans().iter().flat_map(|span| &span.links).collect();
+        let links: Vec<_> = trace.all_spans().iter().flat_map(|span| &span.links).collect();
         prop_assert_eq!(links.len(), 1);
-        let first = before.spans().iter().find(|span| span.parent_span_id.is_empty()).expect("it has a root");
+        let first = before.all_spans().iter().find(|span| span.parent_span_id.is_empty()).expect("it has a root");
         prop_assert_eq!(&links[0].span_id, &first.span_id);
     }
 
@@ -241,8 +244,8 @@ proptest! {
         let last = records.len() - 1;
         records[0].at += TimeDelta::days(1);
         records[last].at = records[0].at + TimeDelta::seconds(1);
-        let trace = Trace::of_run(&recorded(&records), false);
-        prop_assert_eq!(trace.spans().len(), 1);
-        prop_assert_eq!(trace.spans()[0].links.len(), 1);
+        let trace = RunTrace::from_run(&recorded(&records), false);
+        prop_assert_eq!(trace.all_spans().len(), 1);
+        prop_assert_eq!(trace.all_spans()[0].links.len(), 1);
     }
 }

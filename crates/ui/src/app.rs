@@ -8,30 +8,30 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_core::store::{RunId, StoredRun};
-use ensemble_ide::analysis::findings::Checks;
+use ensemble_ide::analysis::findings::ProjectFileChecks;
 use ensemble_language::ensemble::Ensemble;
-use ensemble_reports::report::graph::Picture;
+use ensemble_reports::report::graph::GraphPicture;
 use ensemble_runs::service::run_service::RunService;
 use tokio::runtime::Handle;
 
-use crate::briefs::Briefs;
-use crate::conversations::Conversations;
-use crate::follow::Watched;
-use crate::reply::Failure;
-use ensemble_wire::guard::Guard;
-use ensemble_wire::token::Token;
+use crate::conversations::ChatConversations;
+use crate::reply::RequestFailure;
+use crate::run_list::RunListCache;
+use crate::watched_run::WatchedRun;
+use ensemble_wire::guard::RequestGuard;
+use ensemble_wire::token::AccessToken;
 
 /// Most runs whose fold is kept while nobody looks at them.
 const KEPT: usize = 8;
 
 /// The settings of a server.
-pub struct Settings {
+pub struct UiSettings {
     /// The address: one of the loopback interface.
     pub address: IpAddr,
     /// The port (0: any that is free). Without one it is 7357, or any if somebody has that.
     pub port: Option<u16>,
     /// What clients must know.
-    pub token: Token,
+    pub token: AccessToken,
     /// The runs, as the program holds them.
     pub runs: RunService,
     /// The runtime that drives runs.
@@ -39,11 +39,11 @@ pub struct Settings {
     /// The version of the program.
     pub version: &'static str,
     /// Draws an ensemble.
-    pub picture: fn(&Ensemble) -> Picture,
+    pub picture: fn(&Ensemble) -> GraphPicture,
     /// The files of a new ensemble with this name, the ensemble first; `None`: it is not a name.
     pub starter: fn(&str) -> Option<Vec<NewFile>>,
     /// The checks of files that are not ensembles.
-    pub checks: Arc<dyn Checks>,
+    pub checks: Arc<dyn ProjectFileChecks>,
 }
 
 /// A file of a new ensemble.
@@ -57,72 +57,78 @@ pub struct NewFile {
 }
 
 /// The data that all requests share.
-pub(crate) struct App {
-    pub(crate) guard: Guard,
+pub(crate) struct UiApp {
+    pub(crate) guard: RequestGuard,
     pub(crate) runs: RunService,
     pub(crate) version: &'static str,
-    pub(crate) picture: fn(&Ensemble) -> Picture,
+    pub(crate) picture: fn(&Ensemble) -> GraphPicture,
     pub(crate) starter: fn(&str) -> Option<Vec<NewFile>>,
-    pub(crate) checks: Arc<dyn Checks>,
+    pub(crate) checks: Arc<dyn ProjectFileChecks>,
     /// Held by whoever replaces or creates a file.
-    pub(crate) writing: Mutex<()>,
-    pub(crate) briefs: tokio::sync::Mutex<Briefs>,
-    pub(crate) conversations: Conversations,
+    pub(crate) write_lock: Mutex<()>,
+    pub(crate) briefs: tokio::sync::Mutex<RunListCache>,
+    pub(crate) conversations: ChatConversations,
     /// Where runs are driven.
     driving: Handle,
-    watched: Mutex<HashMap<RunId, Arc<Watched>>>,
+    watched_runs: Mutex<HashMap<RunId, Arc<WatchedRun>>>,
 }
 
-impl App {
-    pub(crate) fn new(settings: Settings, port: u16) -> Self {
+impl UiApp {
+    pub(crate) fn new(settings: UiSettings, port: u16) -> Self {
         Self {
-            guard: Guard::new(settings.token, port),
+            guard: RequestGuard::new(settings.token, port),
             runs: settings.runs,
             version: settings.version,
             picture: settings.picture,
             starter: settings.starter,
             checks: settings.checks,
-            writing: Mutex::default(),
+            write_lock: Mutex::default(),
             briefs: tokio::sync::Mutex::default(),
-            conversations: Conversations::default(),
+            conversations: ChatConversations::default(),
             driving: settings.driving,
-            watched: Mutex::default(),
+            watched_runs: Mutex::default(),
         }
     }
 
     /// Waits for the future on the thread that drives runs, since it may begin one.
-    pub(crate) async fn driving<T: Send + 'static>(
+    pub(crate) async fn run_on_driver<T: Send + 'static>(
         &self,
-        future: impl Future<Output = Result<T, Failure>> + Send + 'static,
-    ) -> Result<T, Failure> {
+        future: impl Future<Output = Result<T, RequestFailure>> + Send + 'static,
+    ) -> Result<T, RequestFailure> {
         let done = self.driving.spawn(future).await;
-        done.unwrap_or_else(|_| Err(Failure::gone("the program is ending")))
+        done.unwrap_or_else(|_| Err(RequestFailure::unavailable("the program is ending")))
     }
 
     /// The run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.
-    pub(crate) async fn stored(&self, id: &str) -> Result<Arc<dyn StoredRun>, Failure> {
+    pub(crate) async fn find_stored_run(&self, id: &str) -> Result<Arc<dyn StoredRun>, RequestFailure> {
         let mut names = id.split("/sub/");
         let outermost = names.next().unwrap_or_default();
-        let mut run = self.runs.runs().store().find(outermost).await.map_err(missing)?;
+        let mut run = self
+            .runs
+            .runs()
+            .store()
+            .find_run(outermost)
+            .await
+            .map_err(missing_failure)?;
         for name in names {
-            let inside = run.inside(name).await.map_err(missing)?;
-            run = inside.ok_or_else(|| Failure::missing(format!("there is no run `{id}`")))?;
+            let inside = run.find_nested(name).await.map_err(missing_failure)?;
+            run = inside.ok_or_else(|| RequestFailure::not_found(format!("there is no run `{id}`")))?;
         }
         Ok(run)
     }
 
     /// The fold of the run, up to its last record.
-    pub(crate) async fn watched(&self, id: &str) -> Result<Arc<Watched>, Failure> {
-        let run = self.stored(id).await?;
+    pub(crate) async fn watch_run(&self, id: &str) -> Result<Arc<WatchedRun>, RequestFailure> {
+        let run = self.find_stored_run(id).await?;
         let watched = {
-            let mut all = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.watched_runs.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(found) = all.get(run.id()) {
                 found.clone()
             } else {
                 if all.len() >= KEPT {
                     all.retain(|_, watched| watched.is_followed());
                 }
-                let watched = Arc::new(Watched::new(run.clone()));
+                let watched = Arc::new(WatchedRun::new(run.clone()));
                 all.insert(run.id().clone(), watched.clone());
                 watched
             }
@@ -132,6 +138,6 @@ impl App {
     }
 }
 
-fn missing(error: impl std::fmt::Display) -> Failure {
-    Failure::missing(error.to_string())
+fn missing_failure(error: impl std::fmt::Display) -> RequestFailure {
+    RequestFailure::not_found(error.to_string())
 }

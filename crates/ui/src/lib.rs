@@ -1,6 +1,6 @@
 //! A page in the browser over the runs of a project, and the server behind it.
 //!
-//! - [`Server`] listens on the loopback interface and serves one page, the interface that the page uses, and
+//! - [`UiServer`] listens on the loopback interface and serves one page, the interface that the page uses, and
 //!   `/v1/chat/completions` for chat programs.
 //! - [`Token`] is what a client must know.
 //!
@@ -9,18 +9,18 @@
 
 mod api;
 mod app;
-mod briefs;
 mod chat;
 mod conversations;
 mod design;
 mod events;
-mod follow;
 mod page;
 mod reply;
 mod route;
+mod run_list;
 mod server;
 mod view;
+mod watched_run;
 
-pub use app::{NewFile, Settings};
-pub use ensemble_wire::token::Token;
-pub use server::Server;
+pub use app::{NewFile, UiSettings};
+pub use ensemble_wire::token::AccessToken;
+pub use server::UiServer;

@@ -2,13 +2,13 @@
 //!
 //! Invariant: texts become text nodes, never markup.
 
-use crate::reply::{Reply, file};
+use crate::reply::{Reply, file_reply};
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 /// The file at this path.
-pub(crate) fn at(path: &str) -> Option<Reply> {
+pub(crate) fn find_page_file(path: &str) -> Option<Reply> {
     let (content_type, text) = match path {
         "/" => ("text/html; charset=utf-8", include_str!("page/index.html")),
         "/style.css" => (STYLE, include_str!("page/style.css")),
@@ -30,5 +30,5 @@ pub(crate) fn at(path: &str) -> Option<Reply> {
         "/icon.svg" => ("image/svg+xml", include_str!("page/icon.svg")),
         _ => return None,
     };
-    Some(file(content_type, text))
+    Some(file_reply(content_type, text))
 }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use ensemble_wire::connections::Body;
-use ensemble_wire::guard::Refusal;
+use ensemble_wire::guard::GuardRefusal;
 
 /// A response.
 pub(crate) type Reply = Response<Body>;
@@ -32,13 +32,13 @@ const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; fra
 
 /// A failed request: a status, a word for programs, and a sentence for people.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct RequestFailure {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
     pub(crate) message: String,
 }
 
-impl Failure {
+impl RequestFailure {
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -48,12 +48,12 @@ impl Failure {
     }
 
     /// Creates the failure of a request for something that does not exist.
-    pub(crate) fn missing(message: impl Into<String>) -> Self {
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
     /// The request is wrong.
-    pub(crate) fn wrong(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
 
@@ -63,16 +63,16 @@ impl Failure {
     }
 
     /// The program cannot do it now.
-    pub(crate) fn gone(message: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
-    pub(crate) fn into_reply(self) -> Reply {
-        json_with(self.status, &self.document())
+    pub(crate) fn into_response(self) -> Reply {
+        json_reply_with(self.status, &self.to_json())
     }
 
     /// The error in the form that OpenAI's clients know.
-    pub(crate) fn document(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let kind = if self.status.is_client_error() {
             "invalid_request_error"
         } else {
@@ -83,16 +83,16 @@ impl Failure {
 }
 
 /// Why the run layer refused.
-impl From<RunError> for Failure {
+impl From<RunError> for RequestFailure {
     fn from(error: RunError) -> Self {
-        let advice = error.advice();
+        let advice = error.advice_text();
         let message = advice.map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"));
         match error {
             RunError::Store(StoreError::Unknown { .. }) | RunError::Project(ProjectError::NotFound { .. }) => {
-                Self::missing(message)
+                Self::not_found(message)
             }
             RunError::Project(ProjectError::Invalid(_)) | RunError::Inputs(_) | RunError::Model { .. } => {
-                Self::wrong(message)
+                Self::bad_request(message)
             }
             RunError::Project(ProjectError::Untrusted { .. } | ProjectError::Stranger(_)) => {
                 let message = format!("{message}\n`ensemble trust` in a terminal allows it");
@@ -103,65 +103,65 @@ impl From<RunError> for Failure {
     }
 }
 
-impl From<ProjectError> for Failure {
+impl From<ProjectError> for RequestFailure {
     fn from(error: ProjectError) -> Self {
         RunError::from(error).into()
     }
 }
 
-impl From<ReadError> for Failure {
+impl From<ReadError> for RequestFailure {
     fn from(error: ReadError) -> Self {
-        Self::missing(error.to_string())
+        Self::not_found(error.to_string())
     }
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<GuardRefusal> for RequestFailure {
+    fn from(refusal: GuardRefusal) -> Self {
         Self::new(refusal.status, refusal.code, refusal.message)
     }
 }
 
 /// A JSON document.
-pub(crate) fn json(document: &Value) -> Reply {
-    json_with(StatusCode::OK, document)
+pub(crate) fn json_reply(document: &Value) -> Reply {
+    json_reply_with(StatusCode::OK, document)
 }
 
-pub(crate) fn json_with(status: StatusCode, document: &Value) -> Reply {
-    let mut reply = whole("application/json", document.to_string());
+pub(crate) fn json_reply_with(status: StatusCode, document: &Value) -> Reply {
+    let mut reply = text_reply("application/json", document.to_string());
     *reply.status_mut() = status;
     reply
 }
 
 /// A file of the page.
-pub(crate) fn file(content_type: &'static str, text: &'static str) -> Reply {
-    finished(
+pub(crate) fn file_reply(content_type: &'static str, text: &'static str) -> Reply {
+    reply_with_headers(
         content_type,
         Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync(),
     )
 }
 
 /// A picture.
-pub(crate) fn picture(svg: String) -> Reply {
-    let mut reply = whole("image/svg+xml", svg);
+pub(crate) fn picture_reply(svg: String) -> Reply {
+    let mut reply = text_reply("image/svg+xml", svg);
     let policy = HeaderValue::from_static(PICTURE_POLICY);
     reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     reply
 }
 
 /// Server-sent events, until the sender is dropped.
-pub(crate) fn events(receiver: mpsc::Receiver<Bytes>) -> Reply {
+pub(crate) fn events_reply(receiver: mpsc::Receiver<Bytes>) -> Reply {
     let frames = futures_util::stream::unfold(receiver, |mut receiver| async {
         let bytes = receiver.recv().await?;
         Some((Ok::<_, Infallible>(Frame::data(bytes)), receiver))
     });
-    finished("text/event-stream", StreamBody::new(frames).boxed_unsync())
+    reply_with_headers("text/event-stream", StreamBody::new(frames).boxed_unsync())
 }
 
-fn whole(content_type: &'static str, text: String) -> Reply {
-    finished(content_type, Full::new(Bytes::from(text)).boxed_unsync())
+fn text_reply(content_type: &'static str, text: String) -> Reply {
+    reply_with_headers(content_type, Full::new(Bytes::from(text)).boxed_unsync())
 }
 
-fn finished(content_type: &'static str, body: Body) -> Reply {
+fn reply_with_headers(content_type: &'static str, body: Body) -> Reply {
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();
     for (name, value) in [

@@ -10,41 +10,43 @@ use hyper::header::{HeaderValue, SET_COOKIE};
 use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 
-use crate::api::{self, Query};
-use crate::app::App;
+use crate::api::{self, RequestQuery};
+use crate::app::UiApp;
 use crate::page;
-use crate::reply::{self, Failure, Reply};
+use crate::reply::{self, Reply, RequestFailure};
 
 /// The largest body of a request.
 const LARGEST: usize = 8 << 20;
 
 /// Answers a request.
-pub(crate) async fn answer(app: Arc<App>, request: Request<Incoming>) -> Reply {
-    answered(app, request).await.unwrap_or_else(Failure::into_reply)
+pub(crate) async fn answer_request(app: Arc<UiApp>, request: Request<Incoming>) -> Reply {
+    route_request(app, request)
+        .await
+        .unwrap_or_else(RequestFailure::into_response)
 }
 
-async fn answered(app: Arc<App>, request: Request<Incoming>) -> Result<Reply, Failure> {
+async fn route_request(app: Arc<UiApp>, request: Request<Incoming>) -> Result<Reply, RequestFailure> {
     app.guard.check_host(request.headers())?;
     let path = request.uri().path().to_owned();
     if *request.method() == Method::GET
-        && let Some(file) = page::at(&path)
+        && let Some(file) = page::find_page_file(&path)
     {
         // The page itself is no secret: it is in every copy of the program.
         return Ok(file);
     }
     if path == "/api/session" && *request.method() == Method::POST {
         app.guard.check_page(request.headers())?;
-        return session(&app, &body(request).await?);
+        return create_session(&app, &read_json_body(request).await?);
     }
     app.guard.check_client(request.method(), request.headers())?;
-    let query = Query::of(request.uri().query().unwrap_or_default());
+    let query = RequestQuery::parse(request.uri().query().unwrap_or_default());
     match *request.method() {
-        Method::GET => api::read(&app, &path, &query).await,
+        Method::GET => api::answer_get(&app, &path, &query).await,
         Method::POST => {
-            let given = body(request).await?;
-            api::act(&app, &path, &given).await
+            let given = read_json_body(request).await?;
+            api::answer_post(&app, &path, &given).await
         }
-        _ => Err(Failure::new(
+        _ => Err(RequestFailure::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
             "only GET and POST are understood",
@@ -53,10 +55,10 @@ async fn answered(app: Arc<App>, request: Request<Incoming>) -> Result<Reply, Fa
 }
 
 /// Gives the cookie to a page that has the token.
-fn session(app: &App, given: &Value) -> Result<Reply, Failure> {
+fn create_session(app: &UiApp, given: &Value) -> Result<Reply, RequestFailure> {
     let token = given["token"].as_str().unwrap_or_default();
     let cookie = app.guard.cookie_for(token)?;
-    let mut reply = reply::json(&json!({}));
+    let mut reply = reply::json_reply(&json!({}));
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         reply.headers_mut().insert(SET_COOKIE, cookie);
     }
@@ -64,13 +66,14 @@ fn session(app: &App, given: &Value) -> Result<Reply, Failure> {
 }
 
 /// The body as JSON.
-async fn body(request: Request<Incoming>) -> Result<Value, Failure> {
+async fn read_json_body(request: Request<Incoming>) -> Result<Value, RequestFailure> {
     let body = Limited::new(request.into_body(), LARGEST).collect().await;
     let body =
-        body.map_err(|_| Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the request is too large"))?;
+        body.map_err(|_| RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the request is too large"))?;
     let bytes = body.to_bytes();
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
-    serde_json::from_slice(&bytes).map_err(|error| Failure::wrong(format!("the body is not JSON: {error}")))
+    serde_json::from_slice(&bytes)
+        .map_err(|error| RequestFailure::bad_request(format!("the body is not JSON: {error}")))
 }

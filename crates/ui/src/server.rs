@@ -8,11 +8,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensemble_wire::connections::{ConnectionLimits, Respond, serve};
-use ensemble_wire::token::Token;
+use ensemble_wire::connections::{ConnectionLimits, Respond, serve_connections};
+use ensemble_wire::token::AccessToken;
 
-use crate::app::{App, Settings};
-use crate::route::answer;
+use crate::app::{UiApp, UiSettings};
+use crate::route::answer_request;
 
 /// The port, unless another is asked for or somebody has it.
 const PORT: u16 = 7357;
@@ -22,19 +22,19 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 };
 
 /// A server that has its address.
-pub struct Server {
+pub struct UiServer {
     listener: TcpListener,
     address: SocketAddr,
-    token: Token,
-    app: Arc<App>,
+    token: AccessToken,
+    app: Arc<UiApp>,
 }
 
-impl Server {
+impl UiServer {
     /// Takes the address.
     ///
     /// # Errors
     /// The address is not one of the loopback interface, or somebody has the port.
-    pub fn bind(settings: Settings) -> io::Result<Self> {
+    pub fn bind_address(settings: UiSettings) -> io::Result<Self> {
         if !settings.address.is_loopback() {
             let message = format!("{} is not an address of this machine alone", settings.address);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -50,17 +50,17 @@ impl Server {
             listener,
             address,
             token: settings.token.clone(),
-            app: Arc::new(App::new(settings, address.port())),
+            app: Arc::new(UiApp::new(settings, address.port())),
         })
     }
 
     /// The address with the token, for a browser.
-    pub fn link(&self) -> String {
-        format!("{}/#token={}", self.origin(), self.token.as_str())
+    pub fn link_with_token(&self) -> String {
+        format!("{}/#token={}", self.server_origin(), self.token.as_str())
     }
 
     /// The address, such as `http://127.0.0.1:7357`.
-    pub fn origin(&self) -> String {
+    pub fn server_origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
@@ -68,13 +68,13 @@ impl Server {
     ///
     /// # Errors
     /// The thread or its runtime cannot be started.
-    pub fn serve(self) -> io::Result<()> {
+    pub fn serve_on_thread(self) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serve = move || {
             runtime.block_on(async {
                 // The listener is registered with the runtime of this thread.
                 if let Ok(listener) = tokio::net::TcpListener::from_std(self.listener) {
-                    serve(listener, LIMITS, respond(self.app)).await;
+                    serve_connections(listener, LIMITS, responder(self.app)).await;
                 }
             });
         };
@@ -84,6 +84,6 @@ impl Server {
 }
 
 /// Returns the function that answers requests.
-fn respond(app: Arc<App>) -> Respond {
-    Arc::new(move |request| Box::pin(answer(Arc::clone(&app), request)))
+fn responder(app: Arc<UiApp>) -> Respond {
+    Arc::new(move |request| Box::pin(answer_request(Arc::clone(&app), request)))
 }

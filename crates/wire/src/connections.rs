@@ -36,7 +36,7 @@ pub struct ConnectionLimits {
 }
 
 /// Accepts connections and answers their requests, without end.
-pub async fn serve(listener: TcpListener, limits: ConnectionLimits, respond: Respond) {
+pub async fn serve_connections(listener: TcpListener, limits: ConnectionLimits, respond: Respond) {
     let permits = Arc::new(Semaphore::new(limits.connections));
     loop {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {

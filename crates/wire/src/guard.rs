@@ -5,12 +5,12 @@
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Method, StatusCode};
 
-use crate::token::Token;
+use crate::token::AccessToken;
 
 /// The check of requests: the name of the server, the page, and the token.
 #[derive(Debug)]
-pub struct Guard {
-    token: Token,
+pub struct RequestGuard {
+    token: AccessToken,
     /// The values of `Host` under which the server is called: others mean that a name of somebody else leads here.
     hosts: [String; 3],
     /// The name of the cookie. Cookies are the same for all ports, so the port is in the name.
@@ -19,7 +19,7 @@ pub struct Guard {
 
 /// The refusal of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refusal {
+pub struct GuardRefusal {
     /// The status of the response.
     pub status: StatusCode,
     /// A word for programs.
@@ -28,25 +28,25 @@ pub struct Refusal {
     pub message: &'static str,
 }
 
-const WRONG_HOST: Refusal = Refusal {
+const WRONG_HOST: GuardRefusal = GuardRefusal {
     status: StatusCode::FORBIDDEN,
     code: "wrong_host",
     message: "this server answers only under its own address",
 };
-const WRONG_ORIGIN: Refusal = Refusal {
+const WRONG_ORIGIN: GuardRefusal = GuardRefusal {
     status: StatusCode::FORBIDDEN,
     code: "wrong_origin",
     message: "another page may not use this server",
 };
-const NO_TOKEN: Refusal = Refusal {
+const NO_TOKEN: GuardRefusal = GuardRefusal {
     status: StatusCode::UNAUTHORIZED,
     code: "no_token",
     message: "the token is missing or wrong: use the address or the token that the program has printed",
 };
 
-impl Guard {
+impl RequestGuard {
     /// Creates the check for a server on a port of this machine.
-    pub fn new(token: Token, port: u16) -> Self {
+    pub fn new(token: AccessToken, port: u16) -> Self {
         Self {
             token,
             hosts: ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}")),
@@ -55,8 +55,8 @@ impl Guard {
     }
 
     /// Refuses a request under another name, which a page of somebody else could send here by its own domain.
-    pub fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let host = text(headers, &HOST).ok_or(WRONG_HOST)?;
+    pub fn check_host(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
+        let host = single_header(headers, &HOST).ok_or(WRONG_HOST)?;
         let is_own = self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
         if is_own { Ok(()) } else { Err(WRONG_HOST) }
     }
@@ -65,7 +65,7 @@ impl Guard {
     ///
     /// # Errors
     /// The refusal.
-    pub fn check_bearer(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub fn check_bearer(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         match self.bears_token(headers) {
             true => Ok(()),
             false => Err(NO_TOKEN),
@@ -74,7 +74,7 @@ impl Guard {
 
     /// Refuses what another page sends, and what has no token. What changes something and has its token from a cookie must
     /// come from the page itself.
-    pub fn check_client(&self, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub fn check_client(&self, method: &Method, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         self.check_page(headers)?;
         if self.bears_token(headers) {
             return Ok(());
@@ -89,7 +89,7 @@ impl Guard {
     }
 
     /// Refuses what another page sends.
-    pub fn check_page(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub fn check_page(&self, headers: &HeaderMap) -> Result<(), GuardRefusal> {
         let site = headers.get(HeaderName::from_static("sec-fetch-site"));
         if site.is_some_and(|site| site != "same-origin" && site != "none") {
             return Err(WRONG_ORIGIN);
@@ -97,24 +97,26 @@ impl Guard {
         if !headers.contains_key(ORIGIN) {
             return Ok(());
         }
-        let origin = text(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
-        match origin.is_some_and(|origin| text(headers, &HOST) == Some(origin)) {
+        let origin = single_header(headers, &ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
+        match origin.is_some_and(|origin| single_header(headers, &HOST) == Some(origin)) {
             true => Ok(()),
             false => Err(WRONG_ORIGIN),
         }
     }
 
     /// The cookie for whoever knows the token. No script reads it, and no other site sends it.
-    pub fn cookie_for(&self, token: &str) -> Result<String, Refusal> {
-        match self.token.matches(token) {
+    pub fn cookie_for(&self, token: &str) -> Result<String, GuardRefusal> {
+        match self.token.matches_text(token) {
             true => Ok(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie)),
             false => Err(NO_TOKEN),
         }
     }
 
     fn bears_token(&self, headers: &HeaderMap) -> bool {
-        let given = text(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
-        given.is_some_and(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && self.token.matches(token.trim()))
+        let given = single_header(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
+        given.is_some_and(|(scheme, token)| {
+            scheme.eq_ignore_ascii_case("bearer") && self.token.matches_text(token.trim())
+        })
     }
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
@@ -122,12 +124,12 @@ impl Guard {
         let mut pairs = cookies
             .flat_map(|cookies| cookies.split(';'))
             .filter_map(|pair| pair.trim().split_once('='));
-        pairs.any(|(name, value)| name == self.cookie && self.token.matches(value))
+        pairs.any(|(name, value)| name == self.cookie && self.token.matches_text(value))
     }
 }
 
 /// A header that is there once.
-fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+fn single_header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
@@ -140,8 +142,8 @@ mod tests {
 
     const TOKEN: &str = "abcdefghijklmnop";
 
-    fn guard() -> Guard {
-        Guard::new(Token::given(TOKEN).expect("it is long enough"), 80)
+    fn guard() -> RequestGuard {
+        RequestGuard::new(AccessToken::parse(TOKEN).expect("it is long enough"), 80)
     }
 
     fn headers(lines: &[&str]) -> HeaderMap {

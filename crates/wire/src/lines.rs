@@ -72,7 +72,7 @@ impl LineBuffer {
     }
 
     /// Returns the line at the end of the stream if it has no newline.
-    pub fn finish(&mut self) -> Option<LineResult> {
+    pub fn take_last_line(&mut self) -> Option<LineResult> {
         (!self.line.is_empty()).then(|| Ok(std::mem::take(&mut self.line)))
     }
 
@@ -84,7 +84,7 @@ impl LineBuffer {
         loop {
             let bytes = input.fill_buf()?;
             if bytes.is_empty() {
-                return Ok(self.finish());
+                return Ok(self.take_last_line());
             }
             let (taken, line) = self.push(bytes);
             input.consume(taken);
@@ -102,7 +102,7 @@ impl LineBuffer {
         loop {
             let bytes = input.fill_buf().await?;
             if bytes.is_empty() {
-                return Ok(self.finish());
+                return Ok(self.take_last_line());
             }
             let (taken, line) = self.push(bytes);
             input.consume(taken);
@@ -133,7 +133,7 @@ impl<R> LimitedLines<R> {
     }
 
     /// Returns whether a line within these bytes, or the line that they continue, is too long.
-    fn exceeds_limit(&mut self, bytes: &[u8]) -> bool {
+    fn count_exceeds_limit(&mut self, bytes: &[u8]) -> bool {
         let mut parts = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(part) = parts.next() {
             self.length += part.len();
@@ -156,7 +156,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for LimitedLines<R> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if self.exceeds_limit(&buffer.filled()[before..]) {
+        if self.count_exceeds_limit(&buffer.filled()[before..]) {
             let limit = self.limit;
             // A failed read leaves nothing in the buffer.
             buffer.set_filled(before);

@@ -7,17 +7,17 @@ use std::io;
 
 /// The secret that a client of the server must know.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct AccessToken(String);
 
 /// The fewest characters of a token that is given.
 const FEWEST: usize = 16;
 
-impl Token {
+impl AccessToken {
     /// Creates a token of 256 random bits from the operating system.
     ///
     /// # Errors
     /// The operating system has none.
-    pub fn random() -> io::Result<Self> {
+    pub fn generate() -> io::Result<Self> {
         let mut bytes = [0; 32];
         getrandom::getrandom(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
@@ -27,7 +27,7 @@ impl Token {
     ///
     /// # Errors
     /// It has fewer than 16 characters, or others than ASCII letters, digits, `-` and `_`. The error says so.
-    pub fn given(text: &str) -> Result<Self, &'static str> {
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if text.len() < FEWEST {
             return Err("the token has fewer than 16 characters");
@@ -55,7 +55,7 @@ impl Token {
     }
 
     /// Returns whether this is the token. The time that the answer takes tells nothing of the token.
-    pub fn matches(&self, given: &str) -> bool {
+    pub fn matches_text(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differences = own.iter().zip(given).fold(0, |sum, (one, other)| sum | (one ^ other));
         own.len() == given.len() && differences == 0
@@ -63,7 +63,7 @@ impl Token {
 }
 
 /// Without the secret.
-impl fmt::Debug for Token {
+impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }
@@ -75,8 +75,8 @@ mod tests {
 
     #[test]
     fn a_token_is_only_itself() {
-        let token = Token::given("abcdefghijklmnop").expect("it is long enough");
-        assert!(token.matches("abcdefghijklmnop"));
+        let token = AccessToken::parse("abcdefghijklmnop").expect("it is long enough");
+        assert!(token.matches_text("abcdefghijklmnop"));
         for other in [
             "",
             "abcdefghijklmno",
@@ -84,11 +84,14 @@ mod tests {
             "abcdefghijklmnoP",
             "bbcdefghijklmnop",
         ] {
-            assert!(!token.matches(other), "{other}");
+            assert!(!token.matches_text(other), "{other}");
         }
-        assert!(Token::given("short").is_err() && Token::given("abcdefghijklmno;p").is_err());
-        let (one, other) = (Token::random().expect("random"), Token::random().expect("random"));
-        assert!(one != other && one.as_str().len() == 64 && Token::given(one.as_str()).is_ok());
+        assert!(AccessToken::parse("short").is_err() && AccessToken::parse("abcdefghijklmno;p").is_err());
+        let (one, other) = (
+            AccessToken::generate().expect("random"),
+            AccessToken::generate().expect("random"),
+        );
+        assert!(one != other && one.as_str().len() == 64 && AccessToken::parse(one.as_str()).is_ok());
         assert_eq!(format!("{one:?}"), "Token");
     }
 }

@@ -12,21 +12,21 @@ use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::output_form::OutputForm;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
-use ensemble_explore::{Budget, Exploration, Inside, explore_while};
+use ensemble_explore::{Exploration, ExplorationBudget, Inside, explore_while};
 use ensemble_language::loader::codes::UNANSWERED;
-use ensemble_project::nested::{Named, nested};
+use ensemble_project::nested::{NestedEnsemble, load_nested};
 use ensemble_reports::report::diagnostics;
-use ensemble_reports::report::exploration::{Explored, all_human, all_json};
-use ensemble_runs::exploration::explore_inside_out;
+use ensemble_reports::report::exploration::{ExploredEnsemble, render_all, render_all_json};
+use ensemble_runs::exploration::explore_nested;
 use std::time::Duration;
 
 /// `ensemble check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// The ensemble: a file, or the name of an ensemble
-    #[arg(value_name = "FILE|NAME", add = completions::ensembles())]
+    #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: String,
     /// The output format
     #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
@@ -43,34 +43,39 @@ pub(crate) struct CheckArgs {
 }
 
 /// `ensemble check`.
-pub(crate) fn check(args: &CheckArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn check_ensemble(args: &CheckArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let project = &surroundings.project;
-    let path = project.ensemble_file(&args.ensemble)?;
-    let (outer, inner, warnings) = nested(&path, project, args.ci, UNANSWERED)?;
+    let path = project.resolve_ensemble_file(&args.ensemble)?;
+    let (outer, inner, warnings) = load_nested(&path, project, args.ci, UNANSWERED)?;
     if !warnings.is_empty() {
-        surroundings.print_err(&diagnostics::human(&warnings, surroundings.colors_on_stderr()));
+        surroundings.print_err(&diagnostics::render_diagnostics(
+            &warnings,
+            surroundings.colors_on_stderr(),
+        ));
     }
     // Each ensemble has an equal part of the time that is left.
     let begun = Instant::now();
     let left = Cell::new(u32::try_from(inner.len() + 1).unwrap_or(u32::MAX));
-    let mut explore = |named: &Named, inside: &Inside| {
+    let mut explore = |named: &NestedEnsemble, inside: &Inside| {
         let now = Instant::now();
         let part = args.max_time.saturating_sub(now - begun) / left.replace(left.get().saturating_sub(1).max(1));
         let has_time = || now.elapsed() < part;
-        let budget = Budget {
+        let budget = ExplorationBudget {
             states: u64::from(args.max_states),
             nobody_answers: args.ci,
             inside: Some(inside),
         };
         explore_while(&named.prepared.plan, budget, &has_time)
     };
-    let (of_outer, of_inner) = explore_inside_out(&outer, &inner, project, &mut explore);
-    let explored = |(named, found): (&Named, Exploration)| Explored::of(&named.prepared.plan, &named.path, found);
+    let (of_outer, of_inner) = explore_nested(&outer, &inner, project, &mut explore);
+    let explored = |(named, found): (&NestedEnsemble, Exploration)| {
+        ExploredEnsemble::new(&named.prepared.plan, &named.path, found)
+    };
     let outer = explored((&outer, of_outer));
-    let inner: Vec<Explored> = inner.iter().zip(of_inner).map(explored).collect();
+    let inner: Vec<ExploredEnsemble> = inner.iter().zip(of_inner).map(explored).collect();
     let text = match args.output {
-        OutputForm::Human => all_human(&outer, &inner),
-        OutputForm::Json => all_json(&outer, &inner),
+        OutputForm::Human => render_all(&outer, &inner),
+        OutputForm::Json => render_all_json(&outer, &inner),
     };
     surroundings.print_as(args.output, &text);
     Ok(exit::SUCCESS)

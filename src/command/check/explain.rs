@@ -3,42 +3,44 @@
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
-use ensemble_language::diagnostic::Code;
+use ensemble_language::diagnostic::FindingCode;
 use ensemble_language::ensemble::{AgentKind, Ensemble, ResultSpec};
-use ensemble_language::loader::{codes, explain as explanations};
+use ensemble_language::loader::{code_explanations as explanations, codes};
 use ensemble_runs::EnsembleRef;
 
 /// `ensemble explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// A code such as E021, or an ensemble: a file or a name; without it, all codes are listed
-    #[arg(value_name = "CODE|FILE|NAME", add = completions::codes_and_ensembles())]
+    #[arg(value_name = "CODE|FILE|NAME", add = completions::complete_codes_and_ensembles())]
     pub code: Option<String>,
 }
 
 /// `ensemble explain`.
-pub(crate) fn explain(args: &ExplainArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn explain_code(args: &ExplainArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let text = match &args.code {
-        Some(named) if is_ensemble(named, surroundings) => {
-            let prepared = surroundings.runs().prepare(&EnsembleRef::file(&**named))?;
-            interface(prepared.plan.ensemble())
+        Some(named) if names_ensemble(named, surroundings) => {
+            let prepared = surroundings
+                .project_runs()
+                .prepare_ensemble(&EnsembleRef::from_file(&**named))?;
+            render_interface(prepared.plan.ensemble())
         }
-        Some(code) => one(known(code)?),
-        None => all(),
+        Some(code) => render_code(resolve_code(code)?),
+        None => render_all_codes(),
     };
-    surroundings.print(&text);
+    surroundings.print_out(&text);
     Ok(exit::SUCCESS)
 }
 
 /// The code with this name, if it exists.
-pub(crate) fn known(code: &str) -> Result<Code, CliError> {
-    explanations::find(code).ok_or_else(|| {
+pub(crate) fn resolve_code(code: &str) -> Result<FindingCode, CliError> {
+    explanations::find_code(code).ok_or_else(|| {
         let message = format!("there is no code `{code}`");
-        CliError::usage_with_help(
+        CliError::usage_error_with_help(
             message,
-            match explanations::nearest(code) {
+            match explanations::nearest_code(code) {
                 Some(guess) => format!("did you mean `{guess}`? `ensemble explain` lists all"),
                 None => "`ensemble explain` lists all".to_owned(),
             },
@@ -47,13 +49,13 @@ pub(crate) fn known(code: &str) -> Result<Code, CliError> {
 }
 
 /// Returns whether the argument is an ensemble and not a code.
-fn is_ensemble(named: &str, surroundings: &Surroundings) -> bool {
+fn names_ensemble(named: &str, surroundings: &CliEnvironment) -> bool {
     let is_path = named.contains(['/', '.']);
-    explanations::find(named).is_none() && (is_path || surroundings.project.ensemble_file(named).is_ok())
+    explanations::find_code(named).is_none() && (is_path || surroundings.project.resolve_ensemble_file(named).is_ok())
 }
 
 /// Renders the inputs and the result of an ensemble, and its questions.
-fn interface(ensemble: &Ensemble) -> String {
+fn render_interface(ensemble: &Ensemble) -> String {
     let mut text = format!("{}\n", ensemble.name);
     if let Some(description) = &ensemble.description {
         text.push_str(&format!("  {}\n", description.trim().replace('\n', "\n  ")));
@@ -69,7 +71,7 @@ fn interface(ensemble: &Ensemble) -> String {
             text.push_str("\ninputs:\n");
             for input in inputs {
                 let default = input
-                    .default()
+                    .default_value()
                     .map_or("required".to_owned(), |value| format!("default {value}"));
                 let description = input
                     .description()
@@ -107,13 +109,13 @@ fn interface(ensemble: &Ensemble) -> String {
     text
 }
 
-fn one(code: Code) -> String {
+fn render_code(code: FindingCode) -> String {
     let title = codes::ALL.iter().find(|(known, _)| *known == code);
     let title = title.map_or("", |(_, title)| title);
-    format!("{}: {title}\n\n{}", code.0, explanations::explanation(code))
+    format!("{}: {title}\n\n{}", code.0, explanations::explain_code(code))
 }
 
-fn all() -> String {
+fn render_all_codes() -> String {
     codes::ALL
         .iter()
         .map(|(code, title)| format!("{}  {title}\n", code.0))

@@ -6,15 +6,15 @@ use std::path::Path;
 
 use crate::command::check::{ValidateArgs, ValidateFormat};
 use crate::command::shared::error::CliError;
-use ensemble_diff::unified;
-use ensemble_language::source::Source;
+use ensemble_diff::render_unified_diff;
+use ensemble_language::source::SourceText;
 use ensemble_project::ProjectError;
 use ensemble_project::atomic_write;
 use ensemble_runs::RunError;
 
 /// The choice between applying fixes, showing them and neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fixing {
+pub(crate) enum FixMode {
     /// Only report them.
     Report,
     /// Write them.
@@ -23,13 +23,13 @@ pub(crate) enum Fixing {
     Show { with_unsafe: bool },
 }
 
-impl Fixing {
+impl FixMode {
     /// Returns the choice that the arguments make.
-    pub(crate) fn of(args: &ValidateArgs) -> Result<Self, CliError> {
+    pub(crate) fn from_args(args: &ValidateArgs) -> Result<Self, CliError> {
         let with_unsafe = args.unsafe_fixes;
         let is_stdin = args.paths.iter().any(|path| path == "-");
         if args.fix && is_stdin && (args.paths.len() > 1 || args.output.unwrap_or_default() != ValidateFormat::Human) {
-            return Err(CliError::usage_with_help(
+            return Err(CliError::usage_error_with_help(
                 "with `--fix`, `-` must be the only input, and the format must be `human`",
                 "the fixed text is printed to standard output",
             ));
@@ -37,7 +37,7 @@ impl Fixing {
         match (args.fix, args.diff) {
             (true, _) => Ok(Self::Write { with_unsafe }),
             (_, true) => Ok(Self::Show { with_unsafe }),
-            _ if with_unsafe => Err(CliError::usage_with_help(
+            _ if with_unsafe => Err(CliError::usage_error_with_help(
                 "`--unsafe-fixes` does nothing by itself",
                 "add `--fix` to apply all fixes, or `--diff` to see them",
             )),
@@ -46,7 +46,7 @@ impl Fixing {
     }
 
     /// Returns whether unsafe fixes are applied; `None` if no fixes are.
-    pub(crate) fn with_unsafe(self) -> Option<bool> {
+    pub(crate) fn applied_fixes(self) -> Option<bool> {
         match self {
             Self::Report => None,
             Self::Write { with_unsafe } | Self::Show { with_unsafe } => Some(with_unsafe),
@@ -54,23 +54,23 @@ impl Fixing {
     }
 
     /// Returns whether only the differences are shown.
-    pub(crate) fn is_shown(self) -> bool {
+    pub(crate) fn is_diff_only(self) -> bool {
         matches!(self, Self::Show { .. })
     }
 }
 
 /// The difference of two texts of a file.
-pub(crate) fn difference(before: &Source, after: &Source) -> String {
-    unified(before.name(), before.text(), after.text())
+pub(crate) fn render_difference(before: &SourceText, after: &SourceText) -> String {
+    render_unified_diff(before.name(), before.text(), after.text())
 }
 
 /// Replaces the text of a file at once.
 ///
 /// # Errors
 /// The file cannot be written, or was changed since it was read.
-pub(crate) fn replace(path: &Path, before: &str, after: &str) -> Result<(), CliError> {
-    atomic_write::replace(path, before, after).map_err(|reason| {
-        CliError::usage_with_help(
+pub(crate) fn replace_file(path: &Path, before: &str, after: &str) -> Result<(), CliError> {
+    atomic_write::replace_file(path, before, after).map_err(|reason| {
+        CliError::usage_error_with_help(
             format!("cannot write {}: {reason}", path.display()),
             "the file is as it was",
         )
@@ -78,7 +78,7 @@ pub(crate) fn replace(path: &Path, before: &str, after: &str) -> Result<(), CliE
 }
 
 /// The reason why a file cannot be read.
-pub(crate) fn unreadable(error: &CliError) -> Option<(String, String)> {
+pub(crate) fn unreadable_reason(error: &CliError) -> Option<(String, String)> {
     match error {
         CliError::Run(RunError::Project(ProjectError::Unreadable { path, reason })) => {
             Some((path.display().to_string(), reason.clone()))

@@ -1,28 +1,28 @@
 //! `ensemble graph`: draws an ensemble, optionally with the data of a run.
 
-use crate::command::check::picture::of_ensemble;
-use crate::command::runs::driver;
+use crate::command::check::picture::ensemble_picture;
+use crate::command::runs::find_driver;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::{Args, ValueEnum};
 use ensemble_history::RunHistory;
-use ensemble_reports::report::graph::{Picture, ascii, dot, mermaid, svg};
+use ensemble_reports::report::graph::{GraphPicture, render_ascii, render_dot, render_mermaid, render_svg};
 use ensemble_runs::{EnsembleRef, RecordedRun};
 
 /// `ensemble graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
     /// The ensemble: a file, or the name of an ensemble; default with --run or --last: the recorded ensemble
-    #[arg(value_name = "FILE|NAME", add = completions::ensembles(), required_unless_present_any = ["run", "last"])]
+    #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles(), required_unless_present_any = ["run", "last"])]
     pub ensemble: Option<String>,
     /// The format of the picture
     #[arg(long, alias = "format", value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
     pub output: GraphFormat,
     /// Add the data of this run: how often each agent ran and failed, and why other agents did not run
-    #[arg(long, value_name = "RUN", add = completions::runs())]
+    #[arg(long, value_name = "RUN", add = completions::complete_runs())]
     pub run: Option<String>,
     /// Add the data of the latest run
     #[arg(long, conflicts_with = "run")]
@@ -44,36 +44,40 @@ pub(crate) enum GraphFormat {
 }
 
 /// `ensemble graph`.
-pub(crate) fn graph(args: &GraphArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let picture = gather(args, surroundings)?;
+pub(crate) fn draw_graph(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let picture = collect_picture(args, surroundings)?;
     let text = match args.output {
-        GraphFormat::Mermaid => mermaid(&picture),
-        GraphFormat::Dot => dot(&picture),
-        GraphFormat::Svg => svg(&picture),
-        GraphFormat::Ascii => ascii(&picture),
+        GraphFormat::Mermaid => render_mermaid(&picture),
+        GraphFormat::Dot => render_dot(&picture),
+        GraphFormat::Svg => render_svg(&picture),
+        GraphFormat::Ascii => render_ascii(&picture),
     };
     surroundings.print_as(args.output, &text);
     Ok(exit::SUCCESS)
 }
 
-fn gather(args: &GraphArgs, surroundings: &Surroundings) -> Result<Picture, CliError> {
+fn collect_picture(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<GraphPicture, CliError> {
     let given = match &args.ensemble {
-        Some(given) => Some(surroundings.runs().prepare(&EnsembleRef::file(&**given))?),
+        Some(given) => Some(
+            surroundings
+                .project_runs()
+                .prepare_ensemble(&EnsembleRef::from_file(&**given))?,
+        ),
         None => None,
     };
     if args.run.is_none() && !args.last {
-        let given = given.ok_or_else(|| CliError::usage("name an ensemble, or a run with --run"))?;
-        return Ok(of_ensemble(given.plan.ensemble()));
+        let given = given.ok_or_else(|| CliError::usage_error("name an ensemble, or a run with --run"))?;
+        return Ok(ensemble_picture(given.plan.ensemble()));
     }
     let recorded_run = block_on(async {
-        let runs = surroundings.runs();
-        Ok(RecordedRun::read(runs.find(args.run.as_deref()).await?, runs.project()).await?)
+        let runs = surroundings.project_runs();
+        Ok(RecordedRun::load(runs.resolve_run(args.run.as_deref()).await?, runs.project()).await?)
     })?;
     let recorded = recorded_run.prepared.plan.ensemble();
     let shown = given.as_ref().map_or(recorded, |given| given.plan.ensemble());
-    let mut picture = of_ensemble(shown);
+    let mut picture = ensemble_picture(shown);
     let history = RunHistory::from_records(&recorded_run.journal.records);
     picture.add_run(&history, shown, recorded);
-    picture.add_run_title(&history, driver(&*recorded_run.run));
+    picture.add_run_title(&history, find_driver(&*recorded_run.run));
     Ok(picture)
 }

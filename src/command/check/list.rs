@@ -5,38 +5,38 @@ use serde_json::{Value, json};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::output_form::ListArgs;
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Input, InputSpec};
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, InputDeclaration, InputSpec};
 use ensemble_project::catalogue::{NamedEnsemble, list_ensembles};
-use ensemble_reports::report::count;
-use ensemble_reports::report::door::Spelling;
+use ensemble_reports::report::format_count;
+use ensemble_reports::report::sanitized_writer::EscapeStyle;
 
 /// `ensemble list`.
-pub(crate) fn list(args: &ListArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn list(args: &ListArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let listed: Vec<NamedEnsemble> = list_ensembles(&surroundings.project).collect();
     if args.is_json() {
         let ensembles: Vec<Value> = listed.iter().map(convert_to_json).collect();
         let document = json!({"version": 1, "ensembles": ensembles});
-        surroundings.print_as(Spelling::Json, &format!("{document:#}\n"));
+        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
         return Ok(exit::SUCCESS);
     }
     if listed.is_empty() {
         surroundings.print_err("there is no ensemble here; `ensemble init` creates one\n");
     }
     let texts: Vec<String> = listed.iter().map(render_text).collect();
-    surroundings.print(&surroundings.streams.out_width().sentences(&texts.join("\n")));
+    surroundings.print_out(&surroundings.streams.out_width().wrap_sentences(&texts.join("\n")));
     Ok(exit::SUCCESS)
 }
 
 /// The names of all ensembles that can be named here.
-pub(crate) fn names(surroundings: &Surroundings) -> Vec<String> {
+pub(crate) fn names(surroundings: &CliEnvironment) -> Vec<String> {
     list_ensembles(&surroundings.project)
         .map(|listed| listed.name)
         .collect()
 }
 
 /// The error of a command that needs an ensemble and got none.
-pub(crate) fn none_named(command: &str, surroundings: &Surroundings) -> CliError {
+pub(crate) fn no_ensemble_error(command: &str, surroundings: &CliEnvironment) -> CliError {
     let help = match names(surroundings).as_slice() {
         [] => "`ensemble init` creates an ensemble; a file anywhere can be given by its path".to_owned(),
         names => format!(
@@ -44,11 +44,11 @@ pub(crate) fn none_named(command: &str, surroundings: &Surroundings) -> CliError
             names.join(", ")
         ),
     };
-    CliError::usage_with_help("no ensemble was named", help)
+    CliError::usage_error_with_help("no ensemble was named", help)
 }
 
 /// The input agents, each with its question.
-fn questions(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &InputSpec)> {
+fn input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &InputSpec)> {
     ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Input(input) => Some((agent, input)),
         _ => None,
@@ -74,17 +74,17 @@ fn render_text(listed: &NamedEnsemble) -> String {
         None => format!("{name}\n"),
     };
     if !errors.is_empty() {
-        let errors = count(errors.len() as u64, "error");
+        let errors = format_count(errors.len() as u64, "error");
         text.push_str(&format!("  {errors}; `ensemble validate {file}` shows them\n"));
     }
     let Some(ensemble) = &loaded.ensemble else {
         return text;
     };
     let agents: Vec<&str> = ensemble.agents.iter().map(|agent| &*agent.name).collect();
-    let agents = format!("{}: {}", count(agents.len() as u64, "agent"), agents.join(", "));
+    let agents = format!("{}: {}", format_count(agents.len() as u64, "agent"), agents.join(", "));
     text.push_str(&format!("  {file}, {agents}\n"));
     for input in ensemble.inputs.iter().flatten() {
-        let need = match input.default() {
+        let need = match input.default_value() {
             Some(default) => format!("default {default}"),
             None => "required".to_owned(),
         };
@@ -97,7 +97,7 @@ fn render_text(listed: &NamedEnsemble) -> String {
             input.type_name()
         ));
     }
-    for (agent, input) in questions(ensemble) {
+    for (agent, input) in input_agents(ensemble) {
         let question = input.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
         let choices = match input.choices.as_slice() {
             [] => String::new(),
@@ -112,7 +112,7 @@ fn render_text(listed: &NamedEnsemble) -> String {
 fn convert_to_json(listed: &NamedEnsemble) -> Value {
     let ensemble = listed.loaded.ensemble.as_ref();
     let agent = |agent: &Agent| json!({"name": agent.name, "type": agent.kind_name()});
-    let declared = |input: &Input| json!({"name": input.name, "schema": input.schema});
+    let declared = |input: &InputDeclaration| json!({"name": input.name, "schema": input.schema});
     let question = |(agent, input): (&Agent, &InputSpec)| {
         json!({
             "agent": agent.name,
@@ -129,6 +129,6 @@ fn convert_to_json(listed: &NamedEnsemble) -> Value {
         "default_task": ensemble.and_then(|ensemble| ensemble.default_task.as_deref()),
         "inputs": ensemble.map(|ensemble| ensemble.inputs.iter().flatten().map(declared).collect::<Vec<_>>()),
         "agents": ensemble.map(|ensemble| ensemble.agents.iter().map(agent).collect::<Vec<_>>()),
-        "asks": ensemble.map(|ensemble| questions(ensemble).map(question).collect::<Vec<_>>()),
+        "asks": ensemble.map(|ensemble| input_agents(ensemble).map(question).collect::<Vec<_>>()),
     })
 }

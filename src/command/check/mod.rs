@@ -20,7 +20,7 @@ use clap::{ArgAction, Args, ValueEnum};
 #[derive(Debug, Default, Args)]
 pub(crate) struct ValidateArgs {
     /// Files, folders (searched for ensembles: .yaml and .yml files with `agents`), patterns, or - for standard input; default: `ensembles`, or else the current folder
-    #[arg(value_name = "PATH", add = completions::ensembles())]
+    #[arg(value_name = "PATH", add = completions::complete_ensembles())]
     pub paths: Vec<String>,
     /// The output format of the findings [default: human]
     #[arg(long, alias = "format", value_enum, value_name = "FORM")]
@@ -32,10 +32,10 @@ pub(crate) struct ValidateArgs {
     #[arg(long, overrides_with = "deny_warnings")]
     pub no_deny_warnings: bool,
     /// Ignore findings with this code of a warning or a hint; in a file, use `# ensemble: allow(CODE) reason`
-    #[arg(long, value_name = "CODE", add = completions::codes(), value_delimiter = ',', action = ArgAction::Append)]
+    #[arg(long, value_name = "CODE", add = completions::complete_codes(), value_delimiter = ',', action = ArgAction::Append)]
     pub allow: Vec<String>,
     /// Treat findings with this code as errors
-    #[arg(long, value_name = "CODE", add = completions::codes(), value_delimiter = ',', action = ArgAction::Append)]
+    #[arg(long, value_name = "CODE", add = completions::complete_codes(), value_delimiter = ',', action = ArgAction::Append)]
     pub deny: Vec<String>,
     /// Check for runs in CI, where nobody answers: also warn of questions without an answer
     #[arg(long, overrides_with = "no_ci")]

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
-use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble, ForEach, Items};
-use ensemble_reports::report::graph::{Arrow, CountedIn, Ending, Node, Picture, Shape};
+use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble, ForEach, ForEachItems};
+use ensemble_reports::report::graph::{
+    CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode,
+};
 
 /// The picture of an ensemble without a run.
-pub(crate) fn of_ensemble(ensemble: &Ensemble) -> Picture {
+pub(crate) fn ensemble_picture(ensemble: &Ensemble) -> GraphPicture {
     let caps: HashMap<&str, u32> = ensemble
         .limits
         .max_agent_executions
@@ -21,21 +23,21 @@ pub(crate) fn of_ensemble(ensemble: &Ensemble) -> Picture {
         .collect();
     let arrows = ensemble.agents.iter().enumerate().flat_map(|(to, agent)| {
         let numbers = &numbers;
-        let arrow = move |edge: &Dependency| Some(arrow(*numbers.get(&*edge.agent_name)?, to, edge));
+        let arrow = move |edge: &Dependency| Some(dependency_arrow(*numbers.get(&*edge.agent_name)?, to, edge));
         agent.dependencies.iter().filter_map(arrow)
     });
-    Picture {
+    GraphPicture {
         title: ensemble.name.to_string(),
         subtitle: None,
-        counted_in: CountedIn::Run,
-        nodes: ensemble.agents.iter().map(|agent| node(agent, &caps)).collect(),
+        count_unit: CountUnit::Run,
+        nodes: ensemble.agents.iter().map(|agent| agent_node(agent, &caps)).collect(),
         arrows: arrows.collect(),
     }
 }
 
-fn node(agent: &Agent, caps: &HashMap<&str, u32>) -> Node {
+fn agent_node(agent: &Agent, caps: &HashMap<&str, u32>) -> PictureNode {
     let mut notes = Vec::new();
-    notes.extend(agent.for_each.as_ref().map(list));
+    notes.extend(agent.for_each.as_ref().map(for_each_note));
     let turns = agent.conversation.max_turns.get();
     if turns > 1 {
         notes.push(format!("at most {turns} times"));
@@ -43,15 +45,15 @@ fn node(agent: &Agent, caps: &HashMap<&str, u32>) -> Node {
     if let Some(cap) = caps.get(&*agent.name) {
         notes.push(format!("ends the conversation at {cap}"));
     }
-    Node {
+    PictureNode {
         name: agent.name.to_string(),
         shape: match &agent.kind {
-            AgentKind::Script { .. } => Shape::Script,
-            AgentKind::Llm(llm) if llm.acp().is_some() => Shape::External,
-            AgentKind::Llm(_) => Shape::Llm,
-            AgentKind::Input(_) => Shape::Input,
-            AgentKind::Ensemble { .. } => Shape::Ensemble,
-            AgentKind::Tool { .. } => Shape::Tool,
+            AgentKind::Script { .. } => NodeShape::Script,
+            AgentKind::Llm(llm) if llm.acp_agent().is_some() => NodeShape::External,
+            AgentKind::Llm(_) => NodeShape::Llm,
+            AgentKind::Input(_) => NodeShape::Input,
+            AgentKind::Ensemble { .. } => NodeShape::Ensemble,
+            AgentKind::Tool { .. } => NodeShape::Tool,
         },
         is_stack: agent.for_each.is_some(),
         notes,
@@ -60,27 +62,27 @@ fn node(agent: &Agent, caps: &HashMap<&str, u32>) -> Node {
 }
 
 /// `for each of inputs.files`.
-fn list(spec: &ForEach) -> String {
+fn for_each_note(spec: &ForEach) -> String {
     match &spec.items {
-        Items::Expression(text) => format!("for each of {}", text.trim()),
-        Items::List(items) => format!("for each of {} items", items.len()),
-        Items::Times(times) => format!("{times} parts"),
+        ForEachItems::Expression(text) => format!("for each of {}", text.trim()),
+        ForEachItems::List(items) => format!("for each of {} items", items.len()),
+        ForEachItems::Times(times) => format!("{times} parts"),
     }
 }
 
-fn arrow(from: usize, to: usize, edge: &Dependency) -> Arrow {
-    Arrow {
+fn dependency_arrow(from: usize, to: usize, edge: &Dependency) -> DependencyArrow {
+    DependencyArrow {
         from,
         to,
         ending: match edge.on {
-            ensemble::Ending::Success => Ending::Success,
-            ensemble::Ending::Failure => Ending::Failure,
-            ensemble::Ending::Any => Ending::Any,
+            ensemble::RequiredResult::Success => DependencyTrigger::Success,
+            ensemble::RequiredResult::Failure => DependencyTrigger::Failure,
+            ensemble::RequiredResult::Any => DependencyTrigger::Any,
         },
         condition: edge.condition.as_deref().map(str::to_owned),
         most: edge.max_executions.map(u32::from),
         feedback: edge.feedback,
         any_of: !edge.requires_all,
-        started: None,
+        start_count: None,
     }
 }

@@ -1,52 +1,52 @@
 //! `--allow`, `--deny` and `--deny-warnings`, and the levels of a configuration: decide which findings are reported, and which are failures.
 
 use crate::command::check::ValidateArgs;
-use crate::command::check::explain::known;
+use crate::command::check::explain::resolve_code;
 use crate::command::shared::error::CliError;
-use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
-use ensemble_language::loader::{Level, Settings};
+use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
+use ensemble_language::loader::{FindingLevel, ValidateSettings};
 
 /// The policy for findings.
 #[derive(Clone)]
-pub(crate) struct Policy {
-    allowed: Vec<Code>,
-    denied: Vec<Code>,
-    levels: Vec<(Code, Level)>,
+pub(crate) struct FindingPolicy {
+    allowed_codes: Vec<FindingCode>,
+    denied_codes: Vec<FindingCode>,
+    levels: Vec<(FindingCode, FindingLevel)>,
     deny_warnings: Option<bool>,
     ci: Option<bool>,
 }
 
-impl Policy {
+impl FindingPolicy {
     /// The policy of the arguments; errors cannot be allowed.
-    pub(crate) fn of(args: &ValidateArgs) -> Result<Self, CliError> {
+    pub(crate) fn from_args(args: &ValidateArgs) -> Result<Self, CliError> {
         let codes = |given: &[String]| {
             given
                 .iter()
-                .map(|code| known(code.trim()))
+                .map(|code| resolve_code(code.trim()))
                 .collect::<Result<Vec<_>, _>>()
         };
         let (allowed, denied) = (codes(&args.allow)?, codes(&args.deny)?);
-        if let Some(error) = allowed.iter().find(|code| code.severity() == Severity::Error) {
+        if let Some(error) = allowed.iter().find(|code| code.severity() == FindingSeverity::Error) {
             let message = format!("{} is an error and cannot be allowed", error.0);
-            return Err(CliError::usage_with_help(
+            return Err(CliError::usage_error_with_help(
                 message,
                 "warnings (W…) and hints (H…) can be",
             ));
         }
         if let Some(both) = allowed.iter().find(|code| denied.contains(code)) {
-            return Err(CliError::usage(format!("{} is both allowed and denied", both.0)));
+            return Err(CliError::usage_error(format!("{} is both allowed and denied", both.0)));
         }
         Ok(Self {
-            allowed,
-            denied,
+            allowed_codes: allowed,
+            denied_codes: denied,
             levels: Vec::new(),
-            deny_warnings: either(args.deny_warnings, args.no_deny_warnings),
-            ci: either(args.ci, args.no_ci),
+            deny_warnings: opposite_flags(args.deny_warnings, args.no_deny_warnings),
+            ci: opposite_flags(args.ci, args.no_ci),
         })
     }
 
     /// The same policy where a configuration says what the arguments do not.
-    pub(crate) fn over(&self, settings: &Settings) -> Self {
+    pub(crate) fn with_settings(&self, settings: &ValidateSettings) -> Self {
         Self {
             levels: settings.levels.clone(),
             deny_warnings: self.deny_warnings.or(settings.deny_warnings),
@@ -57,12 +57,12 @@ impl Policy {
 
     /// Removes the allowed findings, and gives the others their levels. Also returns how many findings the configuration has
     /// removed.
-    pub(crate) fn apply(&self, mut findings: Vec<Diagnostic>) -> (Vec<Diagnostic>, usize) {
-        findings.retain(|finding| !self.allowed.contains(&finding.code));
+    pub(crate) fn apply_levels(&self, mut findings: Vec<Diagnostic>) -> (Vec<Diagnostic>, usize) {
+        findings.retain(|finding| !self.allowed_codes.contains(&finding.code));
         let before = findings.len();
-        findings.retain(|finding| self.level(finding.code) != Some(Level::Off));
+        findings.retain(|finding| self.find_level(finding.code) != Some(FindingLevel::Off));
         for finding in &mut findings {
-            if let Some(Level::As(severity)) = self.level(finding.code) {
+            if let Some(FindingLevel::As(severity)) = self.find_level(finding.code) {
                 finding.severity = severity;
             }
         }
@@ -71,20 +71,20 @@ impl Policy {
     }
 
     /// The level of the code, if it is not its own.
-    fn level(&self, code: Code) -> Option<Level> {
-        if self.denied.contains(&code) {
-            return Some(Level::As(Severity::Error));
+    fn find_level(&self, code: FindingCode) -> Option<FindingLevel> {
+        if self.denied_codes.contains(&code) {
+            return Some(FindingLevel::As(FindingSeverity::Error));
         }
         let mut levels = self.levels.iter();
         levels.find(|(known, _)| *known == code).map(|(_, level)| *level)
     }
 
     /// Returns whether the finding makes the command fail.
-    pub(crate) fn fails(&self, finding: &Diagnostic) -> bool {
+    pub(crate) fn is_failure(&self, finding: &Diagnostic) -> bool {
         match finding.severity {
-            Severity::Error => true,
-            Severity::Warning => self.deny_warnings.unwrap_or(false),
-            Severity::Hint => false,
+            FindingSeverity::Error => true,
+            FindingSeverity::Warning => self.deny_warnings.unwrap_or(false),
+            FindingSeverity::Hint => false,
         }
     }
 
@@ -95,6 +95,6 @@ impl Policy {
 }
 
 /// Returns the value of two opposite flags, if one of them is set.
-fn either(yes: bool, no: bool) -> Option<bool> {
+fn opposite_flags(yes: bool, no: bool) -> Option<bool> {
     (yes || no).then_some(yes)
 }

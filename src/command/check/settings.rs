@@ -9,70 +9,70 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::gitignore::Gitignore;
 
-use crate::command::check::files::exclusions::patterns_of;
-use crate::command::check::policy::Policy;
+use crate::command::check::files::exclusions::parse_patterns;
+use crate::command::check::policy::FindingPolicy;
 use crate::command::check::{ValidateArgs, ValidateFormat};
 use crate::command::shared::error::CliError;
 use ensemble_language::check::{self, apply_allowances};
 use ensemble_language::diagnostic::{Diagnostic, Finding};
-use ensemble_language::loader::{Configuration, ReportFormat, codes, configuration, diagnostics};
-use ensemble_language::source::{Route, Source};
+use ensemble_language::loader::{LoadedConfiguration, ReportFormat, codes, load_configuration, locate_findings};
+use ensemble_language::source::{Route, SourceText};
 use ensemble_project::Project;
-use ensemble_project::config::config_files;
+use ensemble_project::config::find_config_files;
 
 /// A configuration of a project.
-struct Config {
+struct ValidateConfig {
     /// The folder in which `.ensemble` is.
     folder: PathBuf,
-    policy: Arc<Policy>,
+    policy: Arc<FindingPolicy>,
     exclude: Arc<Gitignore>,
     output: Option<ReportFormat>,
 }
 
 /// The settings of all files.
-pub(crate) struct Settings<'s> {
+pub(crate) struct ValidateConfigCache<'s> {
     project: &'s Project,
     is_used: bool,
     /// The policy of the arguments alone.
-    given: Arc<Policy>,
+    argument_policy: Arc<FindingPolicy>,
     /// The nearest configuration of each folder.
-    folders: Mutex<HashMap<PathBuf, Option<Arc<Config>>>>,
+    folders: Mutex<HashMap<PathBuf, Option<Arc<ValidateConfig>>>>,
     /// Each configuration that was read.
-    configs: Mutex<HashMap<PathBuf, Arc<Config>>>,
+    configs: Mutex<HashMap<PathBuf, Arc<ValidateConfig>>>,
 }
 
-impl<'s> Settings<'s> {
-    pub(crate) fn of(args: &ValidateArgs, project: &'s Project) -> Result<Self, CliError> {
+impl<'s> ValidateConfigCache<'s> {
+    pub(crate) fn new(args: &ValidateArgs, project: &'s Project) -> Result<Self, CliError> {
         Ok(Self {
             project,
             is_used: !args.no_config,
-            given: Arc::new(Policy::of(args)?),
+            argument_policy: Arc::new(FindingPolicy::from_args(args)?),
             folders: Mutex::default(),
             configs: Mutex::default(),
         })
     }
 
     /// The policy for the findings in this file.
-    pub(crate) fn policy(&self, file: &Path) -> Arc<Policy> {
+    pub(crate) fn policy_for(&self, file: &Path) -> Arc<FindingPolicy> {
         let folder = file.parent().unwrap_or(Path::new(""));
-        match self.nearest(folder) {
+        match self.find_nearest(folder) {
             Some(config) => Arc::clone(&config.policy),
-            None => Arc::clone(&self.given),
+            None => Arc::clone(&self.argument_policy),
         }
     }
 
     /// The exclusions of the configuration in this folder.
-    pub(crate) fn exclude_in(&self, folder: &Path) -> Option<Arc<Gitignore>> {
+    pub(crate) fn exclusions_in(&self, folder: &Path) -> Option<Arc<Gitignore>> {
         if !folder.join(".ensemble").is_dir() {
             return None;
         }
-        let config = self.nearest(folder)?;
+        let config = self.find_nearest(folder)?;
         (config.folder == folder.canonicalize().ok()?).then(|| Arc::clone(&config.exclude))
     }
 
     /// The format of the report: that of the caller's folder.
-    pub(crate) fn output(&self) -> Option<ValidateFormat> {
-        let format = self.nearest(&self.project.folder)?.output?;
+    pub(crate) fn report_format(&self) -> Option<ValidateFormat> {
+        let format = self.find_nearest(&self.project.folder)?.output?;
         Some(match format {
             ReportFormat::Human => ValidateFormat::Human,
             ReportFormat::Json => ValidateFormat::Json,
@@ -82,7 +82,7 @@ impl<'s> Settings<'s> {
         })
     }
 
-    fn nearest(&self, folder: &Path) -> Option<Arc<Config>> {
+    fn find_nearest(&self, folder: &Path) -> Option<Arc<ValidateConfig>> {
         if !self.is_used {
             return None;
         }
@@ -92,25 +92,25 @@ impl<'s> Settings<'s> {
         }
         let absolute = self.project.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
-        let path = config_files(&absolute, self.project).project;
-        let found = path.and_then(|path| self.read(&path));
+        let path = find_config_files(&absolute, self.project).project;
+        let found = path.and_then(|path| self.load_config(&path));
         folders.insert(folder.to_owned(), found.clone());
         found
     }
 
     /// The configuration at this path. One that cannot be read is reported by the files that need it.
-    fn read(&self, path: &Path) -> Option<Arc<Config>> {
+    fn load_config(&self, path: &Path) -> Option<Arc<ValidateConfig>> {
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = configs.get(path) {
             return Some(Arc::clone(known));
         }
-        let source = self.project.read(&self.project.relative(path)).ok()?;
-        let settings = configuration(&source).settings;
+        let source = self.project.read_file(&self.project.relative_path(path)).ok()?;
+        let settings = load_configuration(&source).settings;
         let folder = path.parent().and_then(Path::parent).unwrap_or(path).to_owned();
         let exclude = settings.exclude.iter().map(|(index, pattern)| (*index, &**pattern));
-        let config = Arc::new(Config {
-            policy: Arc::new(self.given.over(&settings)),
-            exclude: Arc::new(patterns_of(&folder, exclude).0),
+        let config = Arc::new(ValidateConfig {
+            policy: Arc::new(self.argument_policy.with_settings(&settings)),
+            exclude: Arc::new(parse_patterns(&folder, exclude).0),
             output: settings.output,
             folder,
         });
@@ -125,7 +125,7 @@ impl<'s> Settings<'s> {
         }
         let path = self.project.folder.join(file);
         let path = path.canonicalize().unwrap_or(path);
-        path.ends_with(".ensemble/config.yaml") || is_of_user(&path, self.project)
+        path.ends_with(".ensemble/config.yaml") || is_user_config(&path, self.project)
     }
 
     /// The configurations of these files in which something is wrong, of projects and of the user, as they are shown.
@@ -136,7 +136,7 @@ impl<'s> Settings<'s> {
         let mut paths: Vec<PathBuf> = Vec::new();
         for folder in folders {
             let folder = self.project.folder.join(folder);
-            let files = config_files(&folder, self.project);
+            let files = find_config_files(&folder, self.project);
             for path in files.project.into_iter().chain(files.user) {
                 if !paths.contains(&path) {
                     paths.push(path);
@@ -144,53 +144,62 @@ impl<'s> Settings<'s> {
             }
         }
         paths.sort();
-        let shown = paths.iter().map(|path| self.project.relative(path));
+        let shown = paths.iter().map(|path| self.project.relative_path(path));
         let is_wrong = |path: &PathBuf| {
-            let source = self.project.read(path);
-            source.is_ok_and(|source| !examine(&source, path, self.project).is_empty())
+            let source = self.project.read_file(path);
+            source.is_ok_and(|source| !check_config(&source, path, self.project).is_empty())
         };
         shown.filter(is_wrong).collect()
     }
 }
 
 /// All that is wrong with a configuration.
-pub(crate) fn examine(source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic> {
-    let Configuration {
+pub(crate) fn check_config(source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
+    let LoadedConfiguration {
         document,
         settings,
         mut findings,
-    } = configuration(source);
+    } = load_configuration(source);
     let exclude = settings.exclude.iter().map(|(index, pattern)| (*index, &**pattern));
-    let faults = patterns_of(&project.folder, exclude).1;
-    findings.extend(faults.into_iter().map(|(index, reason)| bad_pattern(index, &reason)));
+    let faults = parse_patterns(&project.folder, exclude).1;
+    findings.extend(
+        faults
+            .into_iter()
+            .map(|(index, reason)| bad_pattern_finding(index, &reason)),
+    );
     let absolute = project.folder.join(path);
     let has_settings = document.as_ref().is_some_and(|it| it.root().get("validate").is_some());
-    if has_settings && is_of_user(&absolute.canonicalize().unwrap_or(absolute), project) {
-        findings.push(idle());
+    if has_settings && is_user_config(&absolute.canonicalize().unwrap_or(absolute), project) {
+        findings.push(idle_settings_finding());
     }
-    let text = check::Text::look(source, document.as_ref());
+    let text = check::TextSecrets::find_in(source, document.as_ref());
     findings.extend(text.findings());
-    let mut found = diagnostics(source, document.as_ref(), &findings);
+    let mut found = locate_findings(source, document.as_ref(), &findings);
     if let Some(document) = &document {
         found = apply_allowances(document, found, true);
     }
-    text.conceal(&mut found);
+    text.redact(&mut found);
     found
 }
 
-fn is_of_user(path: &Path, project: &Project) -> bool {
+fn is_user_config(path: &Path, project: &Project) -> bool {
     let user = project.user_config.as_ref();
     user.is_some_and(|user| user.canonicalize().is_ok_and(|user| user == path))
 }
 
-fn bad_pattern(index: usize, reason: &str) -> Finding {
-    let at = Route::root().key("validate").key("exclude").index(index).value();
-    let finding = Finding::error(codes::BAD_PATTERN, at, format!("this is not a pattern: {reason}"));
-    finding.help("write it as a line of a `.gitignore`, such as `vendor/**` or `*.draft.yaml`")
+fn bad_pattern_finding(index: usize, reason: &str) -> Finding {
+    let at = Route::root()
+        .with_key("validate")
+        .with_key("exclude")
+        .with_index(index)
+        .into_value_location();
+    let finding = Finding::new_error(codes::BAD_PATTERN, at, format!("this is not a pattern: {reason}"));
+    finding.with_help("write it as a line of a `.gitignore`, such as `vendor/**` or `*.draft.yaml`")
 }
 
-fn idle() -> Finding {
-    let at = Route::root().key("validate").as_key();
+fn idle_settings_finding() -> Finding {
+    let at = Route::root().with_key("validate").into_key_location();
     let message = "`validate` has no effect in the user's own configuration";
-    Finding::warning(codes::IDLE_SETTINGS, at, message).help("move it to the `.ensemble/config.yaml` of a project")
+    Finding::new_warning(codes::IDLE_SETTINGS, at, message)
+        .with_help("move it to the `.ensemble/config.yaml` of a project")
 }

@@ -15,7 +15,7 @@ mod watch;
 
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
     /// Test files (*.test.yaml), ensembles, whose test files are beside them, folders (searched for test files), or patterns; default: `ensembles`, or else the current folder
-    #[arg(value_name = "PATH", add = completions::ensembles())]
+    #[arg(value_name = "PATH", add = completions::complete_ensembles())]
     pub paths: Vec<String>,
     /// The output format
     #[arg(long, alias = "format", value_enum, default_value_t = TestFormat::Human, value_name = "FORM")]
@@ -73,10 +73,10 @@ pub(crate) enum TestFormat {
 }
 
 /// `ensemble test`.
-pub(crate) fn test(args: &TestArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    updates::allowed(args)?;
+pub(crate) fn test(args: &TestArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    updates::check_update_allowed(args)?;
     match args.watch {
-        true => watch::watch(args, surroundings),
-        false => report::once(args, &files::test_files(args, surroundings)?, surroundings),
+        true => watch::watch_tests(args, surroundings),
+        false => report::test_once(args, &files::collect_test_files(args, surroundings)?, surroundings),
     }
 }

@@ -7,48 +7,54 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::fixes::{Fixing, difference, replace, unreadable};
-use super::settings::{Settings, examine as examine_config};
-use crate::command::check::files::inputs::{Input, Inputs, inputs};
-use crate::command::check::files::ordered_work::in_order;
-use crate::command::check::policy::Policy;
+use super::fixes::{FixMode, render_difference, replace_file, unreadable_reason};
+use super::settings::{ValidateConfigCache, check_config as examine_config};
+use crate::command::check::files::inputs::{ValidateInput, ValidateInputs, collect_inputs};
+use crate::command::check::files::ordered_work::run_in_order;
+use crate::command::check::policy::FindingPolicy;
 use crate::command::check::{ValidateArgs, ValidateFormat};
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
-use crate::command::shared::untrusted_files::shown as shown_path;
-use ensemble_cases::suite::Suite;
+use crate::command::shared::surroundings::CliEnvironment;
+use crate::command::shared::untrusted_files::visible_path as shown_path;
+use ensemble_cases::suite::TestSuite;
 use ensemble_language::cases::is_test_file;
-use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::fix::{CheckedText, FixedText, fix_text};
-use ensemble_language::loader::explain::explanation;
-use ensemble_language::loader::{Loaded, codes, load};
-use ensemble_language::source::{Source, Span};
-use ensemble_language::yaml::edit::Applicability;
+use ensemble_language::loader::code_explanations::explain_code;
+use ensemble_language::loader::{LoadedEnsemble, codes, load_ensemble};
+use ensemble_language::source::{SourceText, Span};
+use ensemble_language::yaml::edit::FixApplicability;
 use ensemble_project::ProjectError;
-use ensemble_project::check::{Checkers, Folder, Inner, Scripts};
-use ensemble_project::prepare::examine;
-use ensemble_reports::report::diagnostics::{ForPeople, Json};
-use ensemble_reports::report::door::Spelling;
-use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Rule, Sarif, Totals, count};
+use ensemble_project::check::{EnsembleFolder, NestedEnsembleCheck, ScriptFactsCache, SyntaxChecks};
+use ensemble_project::prepare::check_loaded_ensemble;
+use ensemble_reports::report::diagnostics::{HumanForm, JsonForm};
+use ensemble_reports::report::sanitized_writer::EscapeStyle;
+use ensemble_reports::report::{
+    CheckedFile, FindingsForm, GithubForm, JunitForm, ReportTotals, SarifForm, SarifRule, format_count,
+};
 use ensemble_runs::RunError;
 
 /// `ensemble validate`.
-pub(crate) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let settings = Settings::of(args, &surroundings.project)?;
-    let Inputs {
+pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let settings = ValidateConfigCache::new(args, &surroundings.project)?;
+    let ValidateInputs {
         list,
-        excluded,
-        mut left_out,
-    } = inputs(args, &settings, surroundings)?;
-    let inputs = with_wrong_configs(list, &settings);
-    let output = args.output.or_else(|| settings.output()).unwrap_or_default();
-    let fails = |finding: &Diagnostic| settings.policy(Path::new(finding.source.name())).fails(finding);
-    let fixing = Fixing::of(args)?;
-    let form = form(output, &fails, surroundings);
-    let scripts = Arc::<Scripts>::default();
-    let checkers = args.check_scripts.then(Arc::<Checkers>::default);
-    let ways = Ways {
+        excluded_count: excluded,
+        skipped: mut left_out,
+    } = collect_inputs(args, &settings, surroundings)?;
+    let inputs = add_wrong_configs(list, &settings);
+    let output = args.output.or_else(|| settings.report_format()).unwrap_or_default();
+    let fails = |finding: &Diagnostic| {
+        settings
+            .policy_for(Path::new(finding.source.name()))
+            .is_failure(finding)
+    };
+    let fixing = FixMode::from_args(args)?;
+    let form = build_form(output, &fails, surroundings);
+    let scripts = Arc::<ScriptFactsCache>::default();
+    let checkers = args.check_scripts.then(Arc::<SyntaxChecks>::default);
+    let ways = ValidateOptions {
         settings: &settings,
         scripts: &scripts,
         checkers: checkers.as_ref(),
@@ -56,21 +62,21 @@ pub(crate) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
         form: &*form,
         surroundings,
     };
-    let is_text = args.fix && inputs.iter().any(|input| matches!(input, Input::Stdin(_)));
-    let mut shown = Shown::new(&ways, output.into(), is_text, &inputs);
-    in_order(
+    let is_text = args.fix && inputs.iter().any(|input| matches!(input, ValidateInput::Stdin(_)));
+    let mut shown = ReportPrinter::new(&ways, output.into(), is_text, &inputs);
+    run_in_order(
         inputs.len(),
         || None,
-        |folder, at| check(&inputs[at], folder, &ways),
-        |checked| shown.add(checked),
+        |folder, at| check_input(&inputs[at], folder, &ways),
+        |checked| shown.add_input(checked),
     );
-    let has_failed = shown.end();
-    for why in checkers.iter().flat_map(|checkers| checkers.unchecked()) {
+    let has_failed = shown.finish_report();
+    for why in checkers.iter().flat_map(|checkers| checkers.unchecked_reasons()) {
         surroundings.print_err(&format!("warning: {why}\n"));
     }
-    let passed_over = shown.passed_over.len();
+    let passed_over = shown.non_ensemble_files.len();
     if args.verbose {
-        let passed_over = std::mem::take(&mut shown.passed_over).into_iter();
+        let passed_over = std::mem::take(&mut shown.non_ensemble_files).into_iter();
         left_out.extend(passed_over.map(|path| (path, "no `agents`")));
         left_out.sort();
         for (path, by) in &left_out {
@@ -78,14 +84,14 @@ pub(crate) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
         }
     }
     if output == ValidateFormat::Human && !args.quiet {
-        surroundings.print_err(&shown.summary(passed_over, excluded));
+        surroundings.print_err(&shown.render_summary(passed_over, excluded));
     }
     if shown.totals.files == shown.configs && passed_over > 0 {
-        return Err(no_ensemble(passed_over));
+        return Err(no_ensemble_error(passed_over));
     }
-    Ok(match fixing.is_shown() {
+    Ok(match fixing.is_diff_only() {
         true if !shown.faults.is_empty() => exit::USAGE,
-        true if shown.fixed > 0 => exit::DIFFERENT,
+        true if shown.fix_count > 0 => exit::DIFFERENT,
         true => exit::SUCCESS,
         false if has_failed => exit::USAGE,
         false => exit::SUCCESS,
@@ -93,89 +99,92 @@ pub(crate) fn validate(args: &ValidateArgs, surroundings: &Surroundings) -> Resu
 }
 
 /// The inputs with the configurations around them in which something is wrong, before them.
-fn with_wrong_configs(mut inputs: Vec<Input>, settings: &Settings<'_>) -> Vec<Input> {
-    let wrong = settings.wrong_configs(inputs.iter().map(Input::path));
-    let is_new = |path: &PathBuf| !inputs.iter().any(|input| input.path() == path);
-    let wrong: Vec<Input> = wrong.into_iter().filter(is_new).map(Input::File).collect();
+fn add_wrong_configs(mut inputs: Vec<ValidateInput>, settings: &ValidateConfigCache<'_>) -> Vec<ValidateInput> {
+    let wrong = settings.wrong_configs(inputs.iter().map(ValidateInput::input_path));
+    let is_new = |path: &PathBuf| !inputs.iter().any(|input| input.input_path() == path);
+    let wrong: Vec<ValidateInput> = wrong.into_iter().filter(is_new).map(ValidateInput::File).collect();
     inputs.splice(0..0, wrong);
     inputs
 }
 
-fn no_ensemble(passed_over: usize) -> CliError {
-    CliError::usage_with_help(
-        format!("there is no ensemble among {}", count(passed_over as u64, "YAML file")),
+fn no_ensemble_error(passed_over: usize) -> CliError {
+    CliError::usage_error_with_help(
+        format!(
+            "there is no ensemble among {}",
+            format_count(passed_over as u64, "YAML file")
+        ),
         "an ensemble has a list of named `agents` at the top; a file that is named itself is always checked",
     )
 }
 
 /// The options that apply to each input.
-struct Ways<'w> {
-    settings: &'w Settings<'w>,
+struct ValidateOptions<'w> {
+    settings: &'w ValidateConfigCache<'w>,
     /// The scripts that were read.
-    scripts: &'w Arc<Scripts>,
+    scripts: &'w Arc<ScriptFactsCache>,
     /// The parsers of scripts, with `--check-scripts`.
-    checkers: Option<&'w Arc<Checkers>>,
-    fixing: Fixing,
-    form: &'w dyn Form,
-    surroundings: &'w Surroundings,
+    checkers: Option<&'w Arc<SyntaxChecks>>,
+    fixing: FixMode,
+    form: &'w dyn FindingsForm,
+    surroundings: &'w CliEnvironment,
 }
 
 /// The result of one input.
 #[derive(Default)]
-struct Checked {
+struct CheckedInput {
     /// The report about the input.
-    part: Part,
+    part: FileReport,
     /// The ensembles inside, with their files.
-    inner: Vec<(PathBuf, Part)>,
+    inner: Vec<(PathBuf, FileReport)>,
     fails: bool,
     /// The file, if it was found and is no ensemble, so that nothing was checked.
-    passed_over: Option<PathBuf>,
+    non_ensemble_file: Option<PathBuf>,
     /// Whether it is a configuration.
     is_config: bool,
     /// How many findings a configuration has removed.
-    off: usize,
+    disabled_findings: usize,
     /// The errors because of which the configuration around the input cannot be read, or the input not be written.
     faults: Vec<CliError>,
     /// How many fixes were applied.
-    fixed: usize,
+    fix_count: usize,
     /// The fixed text, if it is not written to a file: the text itself, or the differences.
-    text: Option<String>,
+    fixed_text: Option<String>,
 }
 
 /// The report about one file.
 #[derive(Default)]
-struct Part {
+struct FileReport {
     /// Its text in the form of the report.
     text: String,
-    counts: Counts,
+    counts: FindingCounts,
     fails: bool,
 }
 
-impl Part {
-    fn of(name: &str, findings: Vec<Diagnostic>, policy: &Policy, ways: &Ways<'_>) -> Self {
+impl FileReport {
+    fn new(name: &str, findings: Vec<Diagnostic>, policy: &FindingPolicy, ways: &ValidateOptions<'_>) -> Self {
         let file = CheckedFile {
-            fails: findings.iter().any(|finding| policy.fails(finding)),
+            fails: findings.iter().any(|finding| policy.is_failure(finding)),
             name: name.to_owned(),
             findings,
         };
         Self {
-            text: ways.form.file(&file),
-            counts: Counts::of(&file.findings),
+            text: ways.form.render_file(&file),
+            counts: FindingCounts::from_findings(&file.findings),
             fails: file.fails,
         }
     }
 
     /// Of an ensemble that another one names.
-    fn of_inner(inner: &Inner, ways: &Ways<'_>) -> (PathBuf, Self) {
-        let policy = ways.settings.policy(Path::new(&inner.name));
-        let (findings, _off) = policy.apply(inner.findings.clone());
-        (inner.file.clone(), Self::of(&inner.name, findings, &policy, ways))
+    fn for_nested(inner: &NestedEnsembleCheck, ways: &ValidateOptions<'_>) -> (PathBuf, Self) {
+        let policy = ways.settings.policy_for(Path::new(&inner.name));
+        let (findings, _off) = policy.apply_levels(inner.findings.clone());
+        (inner.file.clone(), Self::new(&inner.name, findings, &policy, ways))
     }
 }
 
 /// The numbers of findings by severity.
 #[derive(Default, Clone, Copy)]
-struct Counts {
+struct FindingCounts {
     errors: usize,
     warnings: usize,
     hints: usize,
@@ -184,36 +193,40 @@ struct Counts {
     unsafe_fixes: usize,
 }
 
-fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) -> Checked {
-    let path = input.path();
-    if !matches!(input, Input::Stdin(_)) && ways.settings.is_config(path) {
-        return check_config(input, ways);
+fn check_input<'s>(
+    input: &ValidateInput,
+    folder: &mut Option<EnsembleFolder<'s>>,
+    ways: &ValidateOptions<'s>,
+) -> CheckedInput {
+    let path = input.input_path();
+    if !matches!(input, ValidateInput::Stdin(_)) && ways.settings.is_config(path) {
+        return check_config_input(input, ways);
     }
-    let policy = ways.settings.policy(path);
+    let policy = ways.settings.policy_for(path);
     let project = &ways.surroundings.project;
     let folder = match folder {
-        Some(known) if known.holds(path) => known,
+        Some(known) if known.contains_file(path) => known,
         _ => folder.insert(
-            Folder::around(path, project)
-                .in_ci(policy.is_ci())
-                .sharing(ways.scripts)
-                .checking(ways.checkers.cloned()),
+            EnsembleFolder::for_file(path, project)
+                .with_ci(policy.is_ci())
+                .with_shared_scripts(ways.scripts)
+                .with_syntax_checks(ways.checkers.cloned()),
         ),
     };
     // What is wrong in a configuration is a finding of that file.
     let fault = folder
-        .take_fault()
+        .take_config_error()
         .filter(|fault| !matches!(fault, ProjectError::Invalid(_)));
-    let mut checked = Checked {
+    let mut checked = CheckedInput {
         faults: fault.map(CliError::from).into_iter().collect(),
-        ..Checked::default()
+        ..CheckedInput::default()
     };
     checked.fails = !checked.faults.is_empty();
-    let source = match input.read() {
+    let source = match input.read_source() {
         Ok(source) => source,
         Err(fault) => {
-            match finding_of(&fault) {
-                Some(finding) => checked.report(&path.display().to_string(), vec![finding], &policy, ways),
+            match unreadable_finding(&fault) {
+                Some(finding) => checked.set_report(&path.display().to_string(), vec![finding], &policy, ways),
                 None => checked.faults.push(fault),
             }
             checked.fails = true;
@@ -221,53 +234,55 @@ fn check<'s>(input: &Input, folder: &mut Option<Folder<'s>>, ways: &Ways<'s>) ->
         }
     };
     if is_test_file(&path.to_string_lossy()) {
-        let findings = Suite::read(&source, path, &ways.surroundings.runs()).findings;
-        checked.report(source.name(), findings, &policy, ways);
+        let findings = TestSuite::load(&source, path, &ways.surroundings.project_runs()).findings;
+        checked.set_report(source.name(), findings, &policy, ways);
         return checked;
     }
-    let loaded = load(&source);
-    if matches!(input, Input::Found(_)) && !loaded.is_ensemble() {
-        checked.passed_over = Some(path.to_owned());
+    let loaded = load_ensemble(&source);
+    if matches!(input, ValidateInput::Found(_)) && !loaded.is_ensemble() {
+        checked.non_ensemble_file = Some(path.to_owned());
         return checked;
     }
-    let examine = |loaded: &Loaded| examine(loaded, folder);
-    let findings = match ways.fixing.with_unsafe() {
+    let examine = |loaded: &LoadedEnsemble| check_loaded_ensemble(loaded, folder);
+    let findings = match ways.fixing.applied_fixes() {
         None => examine(&loaded),
         Some(with_unsafe) => {
             let fixed = fix_text(&source, with_unsafe, |source| {
-                let loaded = load(source);
+                let loaded = load_ensemble(source);
                 CheckedText {
                     is_yaml: loaded.document.is_some(),
                     is_whole: loaded.ensemble.is_some(),
-                    findings: policy.apply(examine(&loaded)).0,
+                    findings: policy.apply_levels(examine(&loaded)).0,
                 }
             });
-            match checked.keep(input, &source, &fixed, ways) {
+            match checked.apply_fixed(input, &source, &fixed, ways) {
                 true => fixed.checked.findings,
                 false => examine(&loaded),
             }
         }
     };
-    let inner = folder.take_inner();
-    checked.inner = inner.iter().map(|inner| Part::of_inner(inner, ways)).collect();
-    checked.report(source.name(), findings, &policy, ways);
+    let inner = folder.take_nested_checks();
+    checked.inner = inner.iter().map(|inner| FileReport::for_nested(inner, ways)).collect();
+    checked.set_report(source.name(), findings, &policy, ways);
     checked
 }
 
-fn check_config(input: &Input, ways: &Ways<'_>) -> Checked {
-    let mut checked = Checked {
+fn check_config_input(input: &ValidateInput, ways: &ValidateOptions<'_>) -> CheckedInput {
+    let mut checked = CheckedInput {
         is_config: true,
-        ..Checked::default()
+        ..CheckedInput::default()
     };
-    let policy = ways.settings.policy(input.path());
-    match input.read() {
+    let policy = ways.settings.policy_for(input.input_path());
+    match input.read_source() {
         Ok(source) => {
-            let findings = examine_config(&source, input.path(), &ways.surroundings.project);
-            checked.report(source.name(), findings, &policy, ways);
+            let findings = examine_config(&source, input.input_path(), &ways.surroundings.project);
+            checked.set_report(source.name(), findings, &policy, ways);
         }
         Err(fault) => {
-            match finding_of(&fault) {
-                Some(finding) => checked.report(&input.path().display().to_string(), vec![finding], &policy, ways),
+            match unreadable_finding(&fault) {
+                Some(finding) => {
+                    checked.set_report(&input.input_path().display().to_string(), vec![finding], &policy, ways)
+                }
                 None => checked.faults.push(fault),
             }
             checked.fails = true;
@@ -277,13 +292,13 @@ fn check_config(input: &Input, ways: &Ways<'_>) -> Checked {
 }
 
 /// The finding that a file cannot be read.
-fn finding_of(fault: &CliError) -> Option<Diagnostic> {
-    let (name, reason) = unreadable(fault)?;
+fn unreadable_finding(fault: &CliError) -> Option<Diagnostic> {
+    let (name, reason) = unreadable_reason(fault)?;
     Some(Diagnostic {
-        severity: Severity::Error,
+        severity: FindingSeverity::Error,
         code: codes::UNREADABLE,
         message: format!("cannot read {name}: {reason}"),
-        source: Source::new(name, ""),
+        source: SourceText::new(name, ""),
         span: Span::default(),
         related: Vec::new(),
         help: None,
@@ -291,23 +306,35 @@ fn finding_of(fault: &CliError) -> Option<Diagnostic> {
     })
 }
 
-impl Checked {
-    fn report(&mut self, name: &str, findings: Vec<Diagnostic>, policy: &Policy, ways: &Ways<'_>) {
-        let (findings, off) = policy.apply(findings);
-        self.off = off;
-        self.part = Part::of(name, findings, policy, ways);
+impl CheckedInput {
+    fn set_report(
+        &mut self,
+        name: &str,
+        findings: Vec<Diagnostic>,
+        policy: &FindingPolicy,
+        ways: &ValidateOptions<'_>,
+    ) {
+        let (findings, off) = policy.apply_levels(findings);
+        self.disabled_findings = off;
+        self.part = FileReport::new(name, findings, policy, ways);
         self.fails |= self.part.fails;
     }
 
     /// Writes or shows the fixed text; whether it is the text of the input from now on.
-    fn keep(&mut self, input: &Input, source: &Source, fixed: &FixedText, ways: &Ways<'_>) -> bool {
-        let is_other = fixed.applied > 0;
+    fn apply_fixed(
+        &mut self,
+        input: &ValidateInput,
+        source: &SourceText,
+        fixed: &FixedText,
+        ways: &ValidateOptions<'_>,
+    ) -> bool {
+        let is_other = fixed.applied_fixes > 0;
         match (ways.fixing, input) {
-            (Fixing::Show { .. }, _) => self.text = is_other.then(|| difference(source, &fixed.source)),
-            (_, Input::Stdin(_)) => self.text = Some(fixed.source.text().to_string()),
-            (_, Input::File(path) | Input::Found(path)) if is_other => {
+            (FixMode::Show { .. }, _) => self.fixed_text = is_other.then(|| render_difference(source, &fixed.source)),
+            (_, ValidateInput::Stdin(_)) => self.fixed_text = Some(fixed.source.text().to_string()),
+            (_, ValidateInput::File(path) | ValidateInput::Found(path)) if is_other => {
                 let path = ways.surroundings.project.folder.join(path);
-                if let Err(fault) = replace(&path, source.text(), fixed.source.text()) {
+                if let Err(fault) = replace_file(&path, source.text(), fixed.source.text()) {
                     self.faults.push(fault);
                     self.fails = true;
                     return false;
@@ -315,68 +342,68 @@ impl Checked {
             }
             _ => {}
         }
-        self.fixed = fixed.applied;
+        self.fix_count = fixed.applied_fixes;
         true
     }
 }
 
 /// The report so far.
-struct Shown<'f> {
-    form: &'f dyn Form,
-    spelling: Spelling,
-    surroundings: &'f Surroundings,
-    held: String,
-    totals: Totals,
-    counts: Counts,
+struct ReportPrinter<'f> {
+    form: &'f dyn FindingsForm,
+    spelling: EscapeStyle,
+    surroundings: &'f CliEnvironment,
+    held_text: String,
+    totals: ReportTotals,
+    counts: FindingCounts,
     /// Files that were found and are no ensembles.
-    passed_over: Vec<PathBuf>,
+    non_ensemble_files: Vec<PathBuf>,
     configs: usize,
-    off: usize,
+    disabled_findings: usize,
     /// Errors that were printed. Each is printed once, although several threads may report it.
     faults: Vec<String>,
     /// How many fixes were applied, and in how many files.
-    fixed: usize,
+    fix_count: usize,
     fixed_files: usize,
     is_shown: bool,
     /// Whether fixes are neither applied nor shown.
     is_report: bool,
     /// Whether the output is a fixed text, and the report goes to standard error.
     is_text: bool,
-    inputs: &'f [Input],
+    inputs: &'f [ValidateInput],
     /// The files that have a report or will have one, absolute; `None` until it matters.
-    known: Option<HashSet<PathBuf>>,
+    reported_files: Option<HashSet<PathBuf>>,
 }
 
-impl<'f> Shown<'f> {
-    fn new(ways: &Ways<'f>, spelling: Spelling, is_text: bool, inputs: &'f [Input]) -> Self {
+impl<'f> ReportPrinter<'f> {
+    fn new(ways: &ValidateOptions<'f>, spelling: EscapeStyle, is_text: bool, inputs: &'f [ValidateInput]) -> Self {
         let shown = Self {
             form: ways.form,
             spelling,
             surroundings: ways.surroundings,
-            fixed: 0,
+            fix_count: 0,
             fixed_files: 0,
-            is_shown: ways.fixing.is_shown(),
-            is_report: ways.fixing == Fixing::Report,
+            is_shown: ways.fixing.is_diff_only(),
+            is_report: ways.fixing == FixMode::Report,
             is_text,
-            held: String::new(),
-            totals: Totals {
+            held_text: String::new(),
+            totals: ReportTotals {
                 is_blank: true,
-                ..Totals::default()
+                ..ReportTotals::default()
             },
-            counts: Counts::default(),
-            passed_over: Vec::new(),
+            counts: FindingCounts::default(),
+            non_ensemble_files: Vec::new(),
             configs: 0,
-            off: 0,
+            disabled_findings: 0,
             faults: Vec::new(),
             inputs,
-            known: None,
+            reported_files: None,
         };
-        shown.print(&shown.form.begin());
+        shown.print_part(&shown.form.render_header());
         shown
     }
 
     /// Prints a part of the report.
-    fn print(&self, text: &str) {
+    fn print_part(&self, text: &str) {
         match (self.is_shown, self.is_text) {
             (true, _) => {}
             (_, true) => self.surroundings.print_err(text),
@@ -385,102 +412,106 @@ impl<'f> Shown<'f> {
     }
 
     /// A fault is shown once. One that consists of findings about a file is a part of the report.
-    fn fault(&mut self, fault: CliError) {
-        let text = fault.render(self.surroundings.colors_on_stderr());
+    fn report_fault(&mut self, fault: CliError) {
+        let text = fault.render_for_terminal(self.surroundings.colors_on_stderr());
         if self.faults.contains(&text) {
             return;
         }
-        let findings = match (finding_of(&fault), fault) {
+        let findings = match (unreadable_finding(&fault), fault) {
             (Some(finding), _) => vec![finding],
             (None, CliError::Run(RunError::Project(ProjectError::Invalid(findings)))) => findings,
             (None, _) => Vec::new(),
         };
         match findings.first().map(|first| first.source.name().to_owned()) {
             Some(name) if !self.is_shown => {
-                let counts = Counts::of(&findings);
-                let text = self.form.file(&CheckedFile {
+                let counts = FindingCounts::from_findings(&findings);
+                let text = self.form.render_file(&CheckedFile {
                     name,
                     findings,
                     fails: true,
                 });
-                let part = Part {
+                let part = FileReport {
                     text,
                     counts,
                     fails: true,
                 };
-                self.part(&part, true);
+                self.add_file_report(&part, true);
             }
             _ => self.surroundings.print_err(&text),
         }
         self.faults.push(text);
     }
 
-    fn add(&mut self, checked: Checked) {
+    fn add_input(&mut self, checked: CheckedInput) {
         for fault in checked.faults {
-            self.fault(fault);
+            self.report_fault(fault);
         }
-        if let Some(text) = &checked.text {
-            self.surroundings.print(text);
+        if let Some(text) = &checked.fixed_text {
+            self.surroundings.print_out(text);
         }
-        self.fixed += checked.fixed;
-        self.fixed_files += usize::from(checked.fixed > 0);
-        if let Some(path) = checked.passed_over {
-            self.passed_over.push(path);
+        self.fix_count += checked.fix_count;
+        self.fixed_files += usize::from(checked.fix_count > 0);
+        if let Some(path) = checked.non_ensemble_file {
+            self.non_ensemble_files.push(path);
             self.totals.failed += usize::from(checked.fails);
             return;
         }
         self.configs += usize::from(checked.is_config);
-        self.off += checked.off;
-        self.part(&checked.part, checked.fails);
+        self.disabled_findings += checked.disabled_findings;
+        self.add_file_report(&checked.part, checked.fails);
         for (file, part) in checked.inner {
-            if self.is_new(file) {
-                self.part(&part, part.fails);
+            if self.insert_reported(file) {
+                self.add_file_report(&part, part.fails);
             }
         }
     }
 
     /// Returns whether the file is no input and has no report yet.
-    fn is_new(&mut self, file: PathBuf) -> bool {
-        let known = self.known.get_or_insert_with(|| {
+    fn insert_reported(&mut self, file: PathBuf) -> bool {
+        let known = self.reported_files.get_or_insert_with(|| {
             let folder = &self.surroundings.project.folder;
-            let absolute = |input: &Input| folder.join(input.path()).canonicalize().ok();
+            let absolute = |input: &ValidateInput| folder.join(input.input_path()).canonicalize().ok();
             self.inputs.iter().filter_map(absolute).collect()
         });
         known.insert(file)
     }
 
     /// Adds the report about a file.
-    fn part(&mut self, part: &Part, fails: bool) {
+    fn add_file_report(&mut self, part: &FileReport, fails: bool) {
         self.totals.files += 1;
         self.totals.failed += usize::from(fails);
         self.counts.add(part.counts);
         if part.text.is_empty() {
             return;
         }
-        let between = if self.totals.is_blank { "" } else { self.form.between() };
-        self.totals.is_blank = false;
-        if self.form.is_held() {
-            self.held.push_str(&part.text);
+        let between = if self.totals.is_blank {
+            ""
         } else {
-            self.print(&format!("{between}{}", part.text));
+            self.form.file_separator()
+        };
+        self.totals.is_blank = false;
+        if self.form.needs_totals_first() {
+            self.held_text.push_str(&part.text);
+        } else {
+            self.print_part(&format!("{between}{}", part.text));
         }
     }
 
     /// Completes the report, and returns whether any input has failed.
-    fn end(&mut self) -> bool {
-        let end = self.form.end(&self.totals, &self.held);
-        self.print(&end);
+    fn finish_report(&mut self) -> bool {
+        let end = self.form.render_footer(&self.totals, &self.held_text);
+        self.print_part(&end);
         self.totals.failed > 0
     }
 
-    fn summary(&self, passed_over: usize, excluded: usize) -> String {
-        let words = |number: usize, noun: &str| count(number as u64, noun);
+    fn render_summary(&self, passed_over: usize, excluded: usize) -> String {
+        let words = |number: usize, noun: &str| format_count(number as u64, noun);
         let excluded = match excluded {
             0 => String::new(),
             1 => "; 1 file or folder excluded".to_owned(),
             number => format!("; {number} files or folders excluded"),
         };
-        let off = match self.off {
+        let off = match self.disabled_findings {
             0 => String::new(),
             number => format!("; {} off by the configuration", words(number, "finding")),
         };
@@ -496,7 +527,7 @@ impl<'f> Shown<'f> {
             (safe, other) => format!("; `--fix` can fix {safe}, with `--unsafe-fixes` {}", safe + other),
         };
         let done = if self.is_shown { "would be fixed" } else { "fixed" };
-        let fixed = match self.fixed {
+        let fixed = match self.fix_count {
             0 => String::new(),
             number => format!(
                 "; {} {done} in {}",
@@ -514,19 +545,19 @@ impl<'f> Shown<'f> {
     }
 }
 
-impl Counts {
-    fn of(findings: &[Diagnostic]) -> Self {
-        let count = |severity: Severity| findings.iter().filter(|finding| finding.severity == severity).count();
-        let fixes = |wanted: Applicability| {
+impl FindingCounts {
+    fn from_findings(findings: &[Diagnostic]) -> Self {
+        let count = |severity: FindingSeverity| findings.iter().filter(|finding| finding.severity == severity).count();
+        let fixes = |wanted: FixApplicability| {
             let fixes = findings.iter().filter_map(|finding| finding.fix.as_ref());
             fixes.filter(|fix| fix.applicability == wanted).count()
         };
         Self {
-            errors: count(Severity::Error),
-            warnings: count(Severity::Warning),
-            hints: count(Severity::Hint),
-            safe_fixes: fixes(Applicability::Safe),
-            unsafe_fixes: fixes(Applicability::Unsafe),
+            errors: count(FindingSeverity::Error),
+            warnings: count(FindingSeverity::Warning),
+            hints: count(FindingSeverity::Hint),
+            safe_fixes: fixes(FixApplicability::Safe),
+            unsafe_fixes: fixes(FixApplicability::Unsafe),
         }
     }
 
@@ -539,29 +570,32 @@ impl Counts {
     }
 }
 
-fn form<'f>(
+fn build_form<'f>(
     format: ValidateFormat,
     fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
-    surroundings: &'f Surroundings,
-) -> Box<dyn Form + 'f> {
+    surroundings: &'f CliEnvironment,
+) -> Box<dyn FindingsForm + 'f> {
     let folder: &Path = &surroundings.project.folder;
     match format {
-        ValidateFormat::Json => Box::new(Json),
-        ValidateFormat::Github => Box::new(Github { folder }),
-        ValidateFormat::Sarif => Box::new(Sarif { rules: rules(), folder }),
-        ValidateFormat::Junit => Box::new(Junit { fails, folder }),
-        ValidateFormat::Human => Box::new(ForPeople {
+        ValidateFormat::Json => Box::new(JsonForm),
+        ValidateFormat::Github => Box::new(GithubForm { folder }),
+        ValidateFormat::Sarif => Box::new(SarifForm {
+            rules: sarif_rules(),
+            folder,
+        }),
+        ValidateFormat::Junit => Box::new(JunitForm { fails, folder }),
+        ValidateFormat::Human => Box::new(HumanForm {
             color: surroundings.streams.colors_on_stdout(),
         }),
     }
 }
 
 /// All codes, for reports that list them.
-fn rules() -> Vec<Rule> {
-    let rule = |(code, title): &(Code, &'static str)| Rule {
+fn sarif_rules() -> Vec<SarifRule> {
+    let rule = |(code, title): &(FindingCode, &'static str)| SarifRule {
         code: *code,
         title,
-        explanation: explanation(*code),
+        explanation: explain_code(*code),
     };
     codes::ALL.iter().map(rule).collect()
 }

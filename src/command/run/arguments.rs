@@ -9,10 +9,10 @@ use std::path::PathBuf;
 #[derive(Debug, Args, Clone, Default)]
 pub(crate) struct AnsweringArgs {
     /// Answer the next question of this agent; given n times, the next n questions
-    #[arg(long = "answer", value_name = "ADDRESS=TEXT", add = completions::answers(), action = ArgAction::Append)]
+    #[arg(long = "answer", value_name = "ADDRESS=TEXT", add = completions::complete_answers(), action = ArgAction::Append)]
     pub answer: Vec<String>,
     /// Answer every question of this agent
-    #[arg(long = "always-answer", value_name = "ADDRESS=TEXT", add = completions::answers(), action = ArgAction::Append)]
+    #[arg(long = "always-answer", value_name = "ADDRESS=TEXT", add = completions::complete_answers(), action = ArgAction::Append)]
     pub always_answer: Vec<String>,
     /// Read answers from a YAML file: a map from agents to a string, or to a list of strings, one for each execution
     #[arg(long, value_name = "FILE")]
@@ -41,8 +41,8 @@ pub(crate) struct AnsweringArgs {
 #[derive(Debug, Args, Clone, Default)]
 pub(crate) struct ShowingArgs {
     /// human: readable text; json: the result as one document; events: the lines of the journal as they are written
-    #[arg(long, alias = "format", value_enum, default_value_t = Output::Human, value_name = "FORM")]
-    pub output: Output,
+    #[arg(long, alias = "format", value_enum, default_value_t = RunOutput::Human, value_name = "FORM")]
+    pub output: RunOutput,
     /// Print only the final output
     #[arg(short, long, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -53,7 +53,7 @@ pub(crate) struct ShowingArgs {
 
 /// The output formats of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Output {
+pub(crate) enum RunOutput {
     /// Readable text, turn by turn.
     #[default]
     Human,
@@ -74,8 +74,8 @@ pub(crate) struct DrivingArgs {
     #[arg(long)]
     pub live: bool,
     /// How much of the journal a power failure can lose (a killed process loses nothing)
-    #[arg(long, value_enum, default_value_t = Sync::Commit, value_name = "HOW")]
-    durability: Sync,
+    #[arg(long, value_enum, default_value_t = DurabilityChoice::Commit, value_name = "HOW")]
+    durability: DurabilityChoice,
     /// Telemetry.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -83,8 +83,8 @@ pub(crate) struct DrivingArgs {
 
 impl DrivingArgs {
     /// Returns which part of a journal a power failure can lose.
-    pub(crate) fn durability(&self) -> Durability {
-        self.durability.durability()
+    pub(crate) fn chosen_durability(&self) -> Durability {
+        self.durability.to_durability()
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct TelemetryArgs {
 
 /// The part of a journal that a power failure can lose, as an option value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Sync {
+pub(crate) enum DurabilityChoice {
     /// What the operating system has not written yet.
     None,
     /// At most the current turn.
@@ -111,9 +111,9 @@ pub(crate) enum Sync {
     Commit,
 }
 
-impl Sync {
+impl DurabilityChoice {
     /// Returns which part of a journal a power failure can lose.
-    pub(crate) fn durability(self) -> Durability {
+    pub(crate) fn to_durability(self) -> Durability {
         match self {
             Self::None => Durability::None,
             Self::Turn => Durability::Turn,

@@ -6,32 +6,32 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::driver::{Ending, Messages, drive, show_warnings, warn_incomplete_record};
-use super::reporters::{showing_by, verbosity};
+use super::driver::{EndReporter, MessageSource, drive_run, print_findings, warn_incomplete_record};
+use super::reporters::{build_display_with, chosen_verbosity};
 use super::run_options;
-use crate::command::check::list::none_named;
+use crate::command::check::list::no_ensemble_error;
 use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::Surroundings;
-use crate::terminal::lines::{Lines, Prompt};
+use crate::command::shared::surroundings::CliEnvironment;
+use crate::terminal::lines::{InputLines, LinePrompt};
 use clap::{ArgAction, Args};
 use ensemble_core::conversation::RunEnded;
-use ensemble_language::data::Context;
-use ensemble_reports::report::{ConsoleWriter, Human, hanging};
-use ensemble_runs::{EnsembleRef, Prepared, Ready, RunOptions, Runs};
+use ensemble_language::data::RunContext;
+use ensemble_reports::report::{ConsoleWriter, HumanReporter, indent_later_lines};
+use ensemble_runs::{EnsembleRef, PreparedEnsemble, ReadyRun, RunOptions, Runs};
 use std::path::PathBuf;
 
 /// `ensemble chat`.
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
     /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
-    #[arg(value_name = "FILE|NAME", add = completions::ensembles())]
+    #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
     /// Continue this run, which has ended: its id, or the beginning of its id
-    #[arg(long, value_name = "RUN", add = completions::runs(), conflicts_with_all = ["ensemble", "set", "context"])]
+    #[arg(long, value_name = "RUN", add = completions::complete_runs(), conflicts_with_all = ["ensemble", "set", "context"])]
     pub run: Option<String>,
     /// Continue the latest run
     #[arg(long, conflicts_with_all = ["run", "ensemble", "set", "context"])]
@@ -58,13 +58,13 @@ pub(crate) struct ChatArgs {
 const QUOTES: &str = "\"\"\"";
 
 /// The prompt of a message.
-const MESSAGE: Prompt = Prompt {
+const MESSAGE: LinePrompt = LinePrompt {
     text: "> ",
     is_remembered: true,
 };
 
 /// The prompt of another line of the same message.
-const CONTINUED: Prompt = Prompt {
+const CONTINUED: LinePrompt = LinePrompt {
     text: "… ",
     is_remembered: true,
 };
@@ -78,84 +78,89 @@ While an agent answers, Ctrl-C stops the answer; your message stays, and the nex
 ";
 
 /// `ensemble chat`.
-pub(crate) fn chat(args: &ChatArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn run_chat(args: &ChatArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let is_continued = args.run.is_some() || args.last;
     if args.ensemble.is_none() && !is_continued {
-        return Err(none_named("chat", surroundings));
+        return Err(no_ensemble_error("chat", surroundings));
     }
     let input = ChatInput::new(surroundings);
     let is_prompted = input.is_prompted;
-    let showing = showing_by(&args.showing, surroundings, &input.lines, |console: &ConsoleWriter| {
-        let human = Human::new(console.clone(), verbosity(&args.showing));
+    let showing = build_display_with(&args.showing, surroundings, &input.lines, |console: &ConsoleWriter| {
+        let human = HumanReporter::new(console.clone(), chosen_verbosity(&args.showing));
         if is_prompted { human.for_chat() } else { human }
     });
     let runs = surroundings.runs_with(&showing.operator);
-    let options = run_options::options(&args.answering, &args.driving, showing, surroundings)?;
+    let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
     block_on(async {
         let mut ready = match is_continued {
-            true => continue_run(args.run.as_deref(), &runs, options, surroundings).await?,
-            false => begin(args, &runs, options, surroundings)?,
+            true => prepare_continued_chat(args.run.as_deref(), &runs, options, surroundings).await?,
+            false => prepare_new_chat(args, &runs, options, surroundings)?,
         };
-        let simulated = if is_continued { &[] } else { ready.simulated() };
-        input.greet(ready.prepared(), simulated);
+        let simulated = if is_continued { &[] } else { ready.simulated_agents() };
+        input.print_greeting(ready.prepared_ensemble(), simulated);
         // Without a message, no run is recorded.
-        let Some(first) = input.message().await else {
+        let Some(first) = input.read_message().await else {
             return Ok(exit::SUCCESS);
         };
         ready.set_input(first);
-        let ending = Ending::new(&args.driving, &args.showing, surroundings);
-        drive(ready, input, ending).await
+        let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
+        drive_run(ready, input, ending).await
     })
 }
 
 /// Prepares a new conversation.
-fn begin(args: &ChatArgs, runs: &Runs, options: RunOptions, surroundings: &Surroundings) -> Result<Ready, CliError> {
+fn prepare_new_chat(
+    args: &ChatArgs,
+    runs: &Runs,
+    options: RunOptions,
+    surroundings: &CliEnvironment,
+) -> Result<ReadyRun, CliError> {
     let named = args.ensemble.as_deref().unwrap_or_default();
-    let prepared = Arc::new(runs.prepare(&EnsembleRef::file(named))?);
-    show_warnings(&prepared, &args.showing, surroundings);
-    let options = run_options::with_values(options, args.context.as_deref(), &args.set, surroundings)?;
-    Ok(runs.ready_with(prepared, options)?)
+    let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(named))?);
+    print_findings(&prepared, &args.showing, surroundings);
+    let options = run_options::add_values(options, args.context.as_deref(), &args.set, surroundings)?;
+    Ok(runs.prepare_run_with(prepared, options)?)
 }
 
 /// Prepares to continue a conversation that has ended.
-async fn continue_run(
+async fn prepare_continued_chat(
     run: Option<&str>,
     runs: &Runs,
     options: RunOptions,
-    surroundings: &Surroundings,
-) -> Result<Ready, CliError> {
-    let held = runs.hold(run).await?;
-    let recorded = held.recorded();
+    surroundings: &CliEnvironment,
+) -> Result<ReadyRun, CliError> {
+    let held = runs.lease_run(run).await?;
+    let recorded = held.recorded_run();
     if recorded.journal.is_torn {
         warn_incomplete_record(recorded.run.folder(), surroundings);
     }
-    Ok(held.continue_with("", Context::default(), options)?)
+    Ok(held.prepare_continuation("", RunContext::default(), options)?)
 }
 
 /// The source of messages: a person at the terminal, or a file or program at standard input.
 struct ChatInput {
-    lines: Lines,
+    lines: InputLines,
     is_prompted: bool,
-    surroundings: Surroundings,
+    surroundings: CliEnvironment,
 }
 
 impl ChatInput {
-    fn new(surroundings: &Surroundings) -> Self {
-        let lines = Lines::of(surroundings.streams);
+    fn new(surroundings: &CliEnvironment) -> Self {
+        let lines = InputLines::new(surroundings.streams);
         Self {
-            is_prompted: lines.are_typed(),
+            is_prompted: lines.is_interactive(),
             lines,
             surroundings: surroundings.clone(),
         }
     }
 
-    fn greet(&self, prepared: &Prepared, simulated: &[Arc<str>]) {
+    fn print_greeting(&self, prepared: &PreparedEnsemble, simulated: &[Arc<str>]) {
         if !self.is_prompted {
             return;
         }
         let ensemble = prepared.plan.ensemble();
         let what = match &ensemble.description {
-            Some(description) => format!("{}: {}", ensemble.name, hanging(description)),
+            Some(description) => format!("{}: {}", ensemble.name, indent_later_lines(description)),
             None => ensemble.name.to_string(),
         };
         let simulated = match simulated {
@@ -167,12 +172,12 @@ impl ChatInput {
     }
 
     /// The next message; `None` at the end of the input.
-    async fn message(&self) -> Option<Arc<str>> {
+    async fn read_message(&self) -> Option<Arc<str>> {
         loop {
             if self.is_prompted {
                 self.surroundings.print_err("\n");
             }
-            let line = self.lines.next(MESSAGE).await?;
+            let line = self.lines.next_line(MESSAGE).await?;
             let text = match line.trim() {
                 "" => continue,
                 "/bye" | "/exit" | "/quit" => return None,
@@ -181,7 +186,7 @@ impl ChatInput {
                     continue;
                 }
                 other => match other.strip_prefix(QUOTES) {
-                    Some(begins) => self.quoted(begins).await,
+                    Some(begins) => self.read_quoted(begins).await,
                     None => other.to_owned(),
                 },
             };
@@ -190,13 +195,13 @@ impl ChatInput {
     }
 
     /// The lines up to the closing quotes.
-    async fn quoted(&self, begins: &str) -> String {
+    async fn read_quoted(&self, begins: &str) -> String {
         if let Some(all) = begins.strip_suffix(QUOTES) {
             return all.to_owned();
         }
         let mut text = begins.to_owned();
         loop {
-            let Some(line) = self.lines.next(CONTINUED).await else {
+            let Some(line) = self.lines.next_line(CONTINUED).await else {
                 return text;
             };
             if !text.is_empty() {
@@ -213,19 +218,19 @@ impl ChatInput {
     }
 }
 
-impl Messages for ChatInput {
+impl MessageSource for ChatInput {
     /// A person at the terminal can continue after a failure, a time-out, and an answer that was stopped, too.
-    fn next<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
+    fn next_message<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
         Box::pin(async move {
             let is_cut = ended.completion_reason.is_resumable();
             if is_cut && !(self.is_prompted && ended.completion_reason.is_continuable()) {
                 return None;
             }
-            self.message().await
+            self.read_message().await
         })
     }
 
-    fn finish(&self, run_id: &str) {
+    fn finish_messages(&self, run_id: &str) {
         if self.is_prompted {
             let text = format!("\nrecorded; `ensemble chat --run {run_id}` continues this chat\n");
             self.surroundings.print_err(&text);

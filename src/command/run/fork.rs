@@ -1,13 +1,13 @@
 //! `ensemble fork` and `ensemble rerun`: start a new run with the records of another run.
 
-use super::driver::{Ending, QueuedMessages, drive};
+use super::driver::{EndReporter, QueuedMessages, drive_run};
 use super::run_options;
 use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
-use crate::command::run::reporters::showing;
+use crate::command::run::reporters::build_display;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::{ArgAction, Args};
 use ensemble_runs::ForkChanges;
 
@@ -15,7 +15,7 @@ use ensemble_runs::ForkChanges;
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
     /// The run: its id, the beginning of its id, or the path of its folder or journal
-    #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    #[arg(value_name = "RUN", add = completions::complete_runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
@@ -28,7 +28,7 @@ pub(crate) struct ForkArgs {
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
     /// Continue with this ensemble instead of the recorded one
-    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    #[arg(long, value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
     /// Answers and models.
     #[command(flatten)]
@@ -45,16 +45,16 @@ pub(crate) struct ForkArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RerunArgs {
     /// The run: its id, the beginning of its id, or the path of its folder or journal
-    #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    #[arg(value_name = "RUN", add = completions::complete_runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
     /// The execution to repeat: the agent and the turn in which it ran; AGENT[KEY]@TURN repeats one of its parts
-    #[arg(long, value_name = "AGENT@TURN", add = completions::executions())]
+    #[arg(long, value_name = "AGENT@TURN", add = completions::complete_executions())]
     pub from: String,
     /// Continue with this ensemble instead of the recorded one
-    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    #[arg(long, value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
     /// Answers and models.
     #[command(flatten)]
@@ -68,63 +68,63 @@ pub(crate) struct RerunArgs {
 }
 
 /// `ensemble fork`.
-pub(crate) fn fork(args: &ForkArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let showing = showing(&args.showing, surroundings);
+pub(crate) fn fork_run(args: &ForkArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let showing = build_display(&args.showing, surroundings);
     let runs = surroundings.runs_with(&showing.operator);
-    let options = run_options::options(&args.answering, &args.driving, showing, surroundings)?;
-    let mut options = run_options::with_set(options, &args.set)?;
+    let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
+    let mut options = run_options::add_set_values(options, &args.set)?;
     let set = std::mem::take(&mut options.context);
-    let ending = Ending::new(&args.driving, &args.showing, surroundings);
+    let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let edited = args.ensemble.as_deref();
         let fork = runs
-            .fork(args.run.as_deref(), args.at_turn, set, edited, options)
+            .prepare_fork(args.run.as_deref(), args.at_turn, set, edited, options)
             .await?;
         print_changes(&fork.changes, &args.showing, surroundings);
-        drive(fork.ready, QueuedMessages::default(), ending).await
+        drive_run(fork.ready, QueuedMessages::default(), ending).await
     })
 }
 
 /// `ensemble rerun`.
-pub(crate) fn rerun(args: &RerunArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let Place { agent, part, turn } = place(&args.from)?;
-    let showing = showing(&args.showing, surroundings);
+pub(crate) fn rerun_execution(args: &RerunArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let RerunTarget { agent, part, turn } = parse_target(&args.from)?;
+    let showing = build_display(&args.showing, surroundings);
     let runs = surroundings.runs_with(&showing.operator);
-    let options = run_options::options(&args.answering, &args.driving, showing, surroundings)?;
-    let ending = Ending::new(&args.driving, &args.showing, surroundings);
+    let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
+    let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let edited = args.ensemble.as_deref();
         let fork = runs
-            .rerun(args.run.as_deref(), agent, part, turn, edited, options)
+            .prepare_rerun(args.run.as_deref(), agent, part, turn, edited, options)
             .await?;
         print_changes(&fork.changes, &args.showing, surroundings);
         let messages: QueuedMessages = fork.messages.into_iter().collect();
-        drive(fork.ready, messages, ending).await
+        drive_run(fork.ready, messages, ending).await
     })
 }
 
 /// An execution, or a part of it.
-struct Place<'a> {
+struct RerunTarget<'a> {
     agent: &'a str,
     part: Option<&'a str>,
     turn: u32,
 }
 
 /// Parses `agent@turn` or `agent[key]@turn`. A key may contain any character.
-fn place(given: &str) -> Result<Place<'_>, CliError> {
+fn parse_target(given: &str) -> Result<RerunTarget<'_>, CliError> {
     let parsed = given.rsplit_once('@').and_then(|(executed, turn)| {
         let turn = turn.parse().ok().filter(|turn| *turn > 0)?;
         let (agent, part) = match executed.split_once('[') {
             Some((agent, key)) => (agent, Some(key.strip_suffix(']')?)),
             None => (executed, None),
         };
-        (!agent.is_empty()).then_some(Place { agent, part, turn })
+        (!agent.is_empty()).then_some(RerunTarget { agent, part, turn })
     });
-    parsed.ok_or_else(|| CliError::usage(format!("--from takes AGENT@TURN or AGENT[KEY]@TURN, not `{given}`")))
+    parsed.ok_or_else(|| CliError::usage_error(format!("--from takes AGENT@TURN or AGENT[KEY]@TURN, not `{given}`")))
 }
 
 /// Prints the changes since the other run, why agents are executed again, and which changed agents ran before the fork.
-pub(crate) fn print_changes(fork: &ForkChanges, showing: &ShowingArgs, surroundings: &Surroundings) {
+pub(crate) fn print_changes(fork: &ForkChanges, showing: &ShowingArgs, surroundings: &CliEnvironment) {
     if showing.quiet {
         return;
     }
@@ -133,11 +133,11 @@ pub(crate) fn print_changes(fork: &ForkChanges, showing: &ShowingArgs, surroundi
         None if fork.changes.is_empty() => String::new(),
         None => format!("since run {}: {}\n", fork.origin, fork.changes),
     };
-    for sentence in fork.changes.sentences() {
+    for sentence in fork.changes.change_sentences() {
         text.push_str(&format!("  {sentence}\n"));
     }
     let edited = fork.file.as_ref().map(|file| format!(" --ensemble {}", file.display()));
-    for (agent, turn) in &fork.stands {
+    for (agent, turn) in &fork.changed_agents {
         text.push_str(&format!(
             "  {agent} ran in turn {turn} before the change, and its result is kept; to repeat it: ensemble rerun {} --from {agent}@{turn}{}\n",
             fork.origin,

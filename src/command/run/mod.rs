@@ -22,7 +22,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
-    #[arg(value_name = "FILE|NAME", add = completions::ensembles())]
+    #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
     /// The input: a text, @FILE, or - for standard input
     #[arg(short, long, value_name = "TEXT|@FILE|-")]
@@ -38,10 +38,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub context: Option<PathBuf>,
     /// Do not run this agent: this text stands in for each of its results (JSON gives a JSON output); the run and those that go on from it say so
-    #[arg(long = "stub", value_name = "AGENT=TEXT|@FILE", add = completions::stubs(), action = ArgAction::Append)]
+    #[arg(long = "stub", value_name = "AGENT=TEXT|@FILE", add = completions::complete_stubs(), action = ArgAction::Append)]
     pub stub: Vec<String>,
     /// Let the model of this profile answer the questions of this input agent
-    #[arg(long = "respond", value_name = "AGENT=PROFILE", add = completions::answers(), action = ArgAction::Append)]
+    #[arg(long = "respond", value_name = "AGENT=PROFILE", add = completions::complete_answers(), action = ArgAction::Append)]
     pub respond: Vec<String>,
     /// Answers and models.
     #[command(flatten)]
@@ -73,13 +73,13 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArgs {
     /// The run: its id, the beginning of its id, or the path of its folder or journal
-    #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    #[arg(value_name = "RUN", add = completions::complete_runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
     /// Continue with this ensemble instead of the recorded one, in a new run
-    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    #[arg(long, value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
     /// Answers and models.
     #[command(flatten)]

@@ -6,18 +6,18 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::run_options;
-use crate::command::run::arguments::{AnsweringArgs, Output, ShowingArgs};
-use crate::command::run::reporters::showing;
+use crate::command::run::arguments::{AnsweringArgs, RunOutput, ShowingArgs};
+use crate::command::run::reporters::build_display;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::signals;
 use clap::Args;
 use ensemble_core::conversation::ConversationState;
 use ensemble_core::store::Durability;
-use ensemble_reports::report::{RunResult, count};
+use ensemble_reports::report::{RunResult, format_count};
 use ensemble_runs::RunOptions;
 use ensemble_runs::replay::{Progress, ReplayOptions, ReplayOutcome, ReplayResult, RunRecord};
 
@@ -25,16 +25,16 @@ use ensemble_runs::replay::{Progress, ReplayOptions, ReplayOutcome, ReplayResult
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
     /// A run id or its beginning, a journal, the folder of a run, or a saved result
-    #[arg(value_name = "RECORD", add = completions::runs(), required_unless_present = "last")]
+    #[arg(value_name = "RECORD", add = completions::complete_runs(), required_unless_present = "last")]
     pub record: Option<String>,
     /// Use the latest run
     #[arg(long, conflicts_with = "record")]
     pub last: bool,
     /// Use this ensemble instead of the recorded one
-    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    #[arg(long, value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
     /// Execute these agents instead of reading their outputs from the record
-    #[arg(long, value_name = "AGENT", add = completions::agents(), value_delimiter = ',')]
+    #[arg(long, value_name = "AGENT", add = completions::complete_agents(), value_delimiter = ',')]
     pub live: Vec<String>,
     /// Answers and models.
     #[command(flatten)]
@@ -45,52 +45,52 @@ pub(crate) struct ReplayArgs {
 }
 
 /// `ensemble replay`.
-pub(crate) fn replay(args: &ReplayArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let showing = showing(&args.showing, surroundings);
+pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let showing = build_display(&args.showing, surroundings);
     let runs = surroundings.runs_with(&showing.operator);
     let mut run = match args.live.is_empty() {
         true => RunOptions::default(),
-        false => run_options::answering(&args.answering, surroundings)?.durability(Durability::None),
+        false => run_options::answering_options(&args.answering, surroundings)?.with_durability(Durability::None),
     };
     run.live_output = showing.live_output;
-    let is_story = args.showing.verbose || args.showing.output == Output::Events;
+    let is_story = args.showing.verbose || args.showing.output == RunOutput::Events;
     if is_story {
         run.reporters.push(showing.reporter);
     }
     let replayed = block_on(async {
-        let record = runs.record(args.record.as_deref()).await?;
-        let bar = progress(&record, args, surroundings);
+        let record = runs.resolve_record(args.record.as_deref()).await?;
+        let bar = progress_bar(&record, args, surroundings);
         let options = ReplayOptions {
             ensemble: args.ensemble.clone(),
             live: args.live.clone(),
             run,
-            keeps_history: is_story || args.showing.output != Output::Human,
+            keeps_history: is_story || args.showing.output != RunOutput::Human,
             progress: bar.as_ref().map(|bar| {
                 let bar = bar.clone();
                 Box::new(move |position| bar.set_position(position)) as Box<Progress>
             }),
-            interruptions: Some(signals::listen().into_interruptions()),
+            interruptions: Some(signals::listen_for_signals().into_interruptions()),
         };
-        let replayed = runs.replay(record, options).await;
+        let replayed = runs.replay_record(record, options).await;
         if let Some(bar) = bar {
             bar.finish_and_clear();
         }
         Ok(replayed?)
     })?;
-    let words = told(&replayed, args.showing.quiet);
+    let words = render_replay(&replayed, args.showing.quiet);
     match args.showing.output {
-        Output::Human => surroundings.print(&words),
-        Output::Json => surroundings.print_as(Output::Json, &document(&replayed.outcome, &replayed.state)),
-        Output::Events => surroundings.print_err(&words),
+        RunOutput::Human => surroundings.print_out(&words),
+        RunOutput::Json => surroundings.print_as(RunOutput::Json, &replay_to_json(&replayed.outcome, &replayed.state)),
+        RunOutput::Events => surroundings.print_err(&words),
     }
     Ok(match replayed.outcome {
         ReplayOutcome::Diverged(_) => exit::DIVERGED,
-        ReplayOutcome::Same | ReplayOutcome::Cut { .. } => exit::SUCCESS,
+        ReplayOutcome::Same | ReplayOutcome::CutShort { .. } => exit::SUCCESS,
     })
 }
 
 /// A progress bar, on a terminal and for a long record.
-fn progress(record: &RunRecord, args: &ReplayArgs, surroundings: &Surroundings) -> Option<ProgressBar> {
+fn progress_bar(record: &RunRecord, args: &ReplayArgs, surroundings: &CliEnvironment) -> Option<ProgressBar> {
     const LONG: u64 = 16 << 20;
     let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let length = match record {
@@ -109,15 +109,15 @@ fn progress(record: &RunRecord, args: &ReplayArgs, surroundings: &Surroundings) 
     })
 }
 
-fn told(replayed: &ReplayResult, quiet: bool) -> String {
+fn render_replay(replayed: &ReplayResult, quiet: bool) -> String {
     match &replayed.outcome {
-        ReplayOutcome::Same | ReplayOutcome::Cut { .. } if quiet => String::new(),
+        ReplayOutcome::Same | ReplayOutcome::CutShort { .. } if quiet => String::new(),
         ReplayOutcome::Same => format!(
             "✓ the same: {} in {}\n",
-            count(replayed.compared, "decision"),
-            count(replayed.state.finished_turns().into(), "turn")
+            format_count(replayed.equal_decisions, "decision"),
+            format_count(replayed.state.finished_turns().into(), "turn")
         ),
-        ReplayOutcome::Cut { turn } => {
+        ReplayOutcome::CutShort { turn } => {
             format!("✓ the same up to the end of the record, which ends before turn {turn}\n")
         }
         ReplayOutcome::Diverged(divergence) => {
@@ -125,7 +125,7 @@ fn told(replayed: &ReplayResult, quiet: bool) -> String {
                 "✗ diverged in turn {}\n  recorded  {}\n  decided   {}\n",
                 divergence.turn, divergence.recorded, divergence.decided
             );
-            for (agent, reason) in replayed.why_not() {
+            for (agent, reason) in replayed.list_idle_reasons() {
                 text.push_str(&format!("  {agent} does not run: {reason}\n"));
             }
             text
@@ -133,7 +133,7 @@ fn told(replayed: &ReplayResult, quiet: bool) -> String {
     }
 }
 
-fn document(outcome: &ReplayOutcome, state: &ConversationState) -> String {
+fn replay_to_json(outcome: &ReplayOutcome, state: &ConversationState) -> String {
     let mut document = serde_json::to_value(RunResult(state)).unwrap_or_default();
     if let (Value::Object(document), ReplayOutcome::Diverged(divergence)) = (&mut document, outcome) {
         document.insert("completion_reason".into(), json!("diverged"));

@@ -2,53 +2,60 @@
 
 use std::sync::Arc;
 
-use crate::command::run::arguments::{Output, ShowingArgs};
-use crate::command::shared::surroundings::Surroundings;
-use crate::terminal::lines::Lines;
+use crate::command::run::arguments::{RunOutput, ShowingArgs};
+use crate::command::shared::surroundings::CliEnvironment;
+use crate::terminal::lines::InputLines;
 use crate::terminal::operator::TerminalOperator;
-use ensemble_core::operator::{Operator, Unattended};
+use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_core::thread::LiveOutput;
-use ensemble_reports::report::door::Spelling;
-use ensemble_reports::report::{self, ConsoleWriter, Events, Human, Reporter, Silent, Verbosity};
+use ensemble_reports::report::sanitized_writer::EscapeStyle;
+use ensemble_reports::report::{
+    self, ConsoleWriter, EventPrinter, HumanReporter, NoReporter, OutputVerbosity, Reporter,
+};
 
 /// The reporter, the receiver of live output and the operator of a run.
-pub(crate) struct Showing {
+pub(crate) struct RunDisplay {
     /// The reporter.
     pub(crate) reporter: Box<dyn Reporter + Send>,
     /// The receiver of live output: it gets replies while they arrive.
     pub(crate) live_output: Option<Arc<dyn LiveOutput>>,
     /// The printer of events, if they are printed.
-    pub(crate) events: Option<Events>,
+    pub(crate) events: Option<EventPrinter>,
     /// The operator.
     pub(crate) operator: Arc<dyn Operator>,
 }
 
 /// The reporter, the receiver of live output and the operator for these arguments.
-pub(crate) fn showing(args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
-    showing_on(None, args, surroundings)
+pub(crate) fn build_display(args: &ShowingArgs, surroundings: &CliEnvironment) -> RunDisplay {
+    build_remote_display(None, args, surroundings)
 }
 
 /// Likewise, for a run on the engine with this address.
-pub(crate) fn showing_on(url: Option<&str>, args: &ShowingArgs, surroundings: &Surroundings) -> Showing {
-    let human = |console: &ConsoleWriter| Human::new(console.clone(), verbosity(args)).on(url);
-    showing_by(args, surroundings, &Lines::of(surroundings.streams), human)
+pub(crate) fn build_remote_display(url: Option<&str>, args: &ShowingArgs, surroundings: &CliEnvironment) -> RunDisplay {
+    let human =
+        |console: &ConsoleWriter| HumanReporter::new(console.clone(), chosen_verbosity(args)).with_engine_url(url);
+    build_display_with(args, surroundings, &InputLines::new(surroundings.streams), human)
 }
 
 /// The same, with another human reporter, and with lines of standard input that are shared with another reader.
-pub(crate) fn showing_by(
+pub(crate) fn build_display_with(
     args: &ShowingArgs,
-    surroundings: &Surroundings,
-    lines: &Lines,
-    human: impl FnOnce(&ConsoleWriter) -> Human,
-) -> Showing {
+    surroundings: &CliEnvironment,
+    lines: &InputLines,
+    human: impl FnOnce(&ConsoleWriter) -> HumanReporter,
+) -> RunDisplay {
     let streams = surroundings.streams;
     let mut asks_on = None;
     let mut events = None;
     let mut live_output: Option<Arc<dyn LiveOutput>> = None;
     let reporter: Box<dyn Reporter + Send> = match args.output {
-        Output::Json => Box::new(Silent),
-        Output::Events => Box::new(events.insert(Events::new(streams.out_as(Spelling::Json))).clone()),
-        Output::Human => {
+        RunOutput::Json => Box::new(NoReporter),
+        RunOutput::Events => Box::new(
+            events
+                .insert(EventPrinter::new(streams.out_with_style(EscapeStyle::Json)))
+                .clone(),
+        ),
+        RunOutput::Human => {
             let show = streams.err_is_terminal && !args.quiet;
             let showing = report::ConsoleOptions {
                 progress: show,
@@ -58,14 +65,18 @@ pub(crate) fn showing_by(
                 err_width: streams.err_width(),
             };
             // What is printed alone is a result, which may go into a file or to another program.
-            let spelling = if args.quiet { Spelling::Exact } else { Spelling::Text };
-            let console = ConsoleWriter::new(streams.out_as(spelling), streams.err(), showing);
+            let spelling = if args.quiet {
+                EscapeStyle::Exact
+            } else {
+                EscapeStyle::Text
+            };
+            let console = ConsoleWriter::new(streams.out_with_style(spelling), streams.human_err(), showing);
             asks_on = Some(console.clone());
             live_output = Some(Arc::new(console.clone()));
             Box::new(human(&console))
         }
     };
-    let operator: Arc<dyn Operator> = if lines.are_typed() {
+    let operator: Arc<dyn Operator> = if lines.is_interactive() {
         Arc::new(TerminalOperator::new(
             streams,
             asks_on,
@@ -73,9 +84,9 @@ pub(crate) fn showing_by(
             surroundings.user.clone(),
         ))
     } else {
-        Arc::new(Unattended)
+        Arc::new(UnattendedOperator)
     };
-    Showing {
+    RunDisplay {
         reporter,
         live_output,
         events,
@@ -84,10 +95,10 @@ pub(crate) fn showing_by(
 }
 
 /// The verbosity of the output.
-pub(crate) fn verbosity(args: &ShowingArgs) -> Verbosity {
+pub(crate) fn chosen_verbosity(args: &ShowingArgs) -> OutputVerbosity {
     match (args.quiet, args.verbose) {
-        (true, _) => Verbosity::Quiet,
-        (_, true) => Verbosity::Verbose,
-        _ => Verbosity::Normal,
+        (true, _) => OutputVerbosity::Quiet,
+        (_, true) => OutputVerbosity::Verbose,
+        _ => OutputVerbosity::Normal,
     }
 }

@@ -1,8 +1,8 @@
 //! `ensemble resume` and `ensemble continue`: continue a run from its journal.
 
-use super::driver::{Ending, QueuedMessages, drive, warn_incomplete_record};
+use super::driver::{EndReporter, QueuedMessages, drive_run, warn_incomplete_record};
 use super::engine;
-use super::reporters::{showing, showing_on};
+use super::reporters::{build_display, build_remote_display};
 use super::run_options;
 use crate::command::run::ResumeArgs;
 use crate::command::run::arguments::{AnsweringArgs, DrivingArgs, ShowingArgs};
@@ -10,7 +10,7 @@ use crate::command::run::fork::print_changes;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::{ArgAction, Args};
 use ensemble_core::conversation::ConversationState;
 use ensemble_reports::report::Reporter;
@@ -21,7 +21,7 @@ use ensemble_runs::{RecordedRun, RunError};
 #[command(allow_missing_positional = true)]
 pub(crate) struct ContinueArgs {
     /// The run: its id, the beginning of its id, or the path of its folder or journal
-    #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    #[arg(value_name = "RUN", add = completions::complete_runs(), required_unless_present = "last")]
     pub run: Option<String>,
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
@@ -36,7 +36,7 @@ pub(crate) struct ContinueArgs {
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
     /// Continue with this ensemble instead of the recorded one, in a new run
-    #[arg(long, value_name = "FILE|NAME", add = completions::ensembles())]
+    #[arg(long, value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
     /// Answers and models.
     #[command(flatten)]
@@ -50,23 +50,23 @@ pub(crate) struct ContinueArgs {
 }
 
 /// `ensemble resume`.
-pub(crate) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let showing = showing_on(args.on.as_deref(), &args.showing, surroundings);
+pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let showing = build_remote_display(args.on.as_deref(), &args.showing, surroundings);
     if let Some(url) = &args.on {
-        return engine::resume(url, args, showing, surroundings);
+        return engine::resume_remotely(url, args, showing, surroundings);
     }
     let runs = surroundings.runs_with(&showing.operator);
-    let mut options = run_options::options(&args.answering, &args.driving, showing, surroundings)?;
-    let ending = Ending::new(&args.driving, &args.showing, surroundings);
+    let mut options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
+    let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         if let Some(file) = &args.ensemble {
-            let fork = runs.resume_edited(args.run.as_deref(), file, options).await?;
+            let fork = runs.prepare_edited_resume(args.run.as_deref(), file, options).await?;
             print_changes(&fork.changes, &args.showing, surroundings);
-            return drive(fork.ready, QueuedMessages::default(), ending).await;
+            return drive_run(fork.ready, QueuedMessages::default(), ending).await;
         }
-        let held = runs.hold(args.run.as_deref()).await?;
+        let held = runs.lease_run(args.run.as_deref()).await?;
         held.check_answers(&mut options).await?;
-        let recorded = held.recorded();
+        let recorded = held.recorded_run();
         if recorded.journal.is_torn {
             warn_incomplete_record(recorded.run.folder(), surroundings);
         }
@@ -74,60 +74,62 @@ pub(crate) fn resume(args: &ResumeArgs, surroundings: &Surroundings) -> Result<u
             for reporter in &mut options.reporters {
                 report_again(recorded, &mut **reporter)?;
             }
-            return Ok(ending.show(&recorded.state, &recorded.prepared));
+            return Ok(ending.print_result(&recorded.state, &recorded.prepared));
         }
         if !args.showing.quiet {
             note_changes(recorded, "resume", surroundings);
         }
-        let ending = ending.with_unused_answers_refused();
-        drive(held.resume(options)?, QueuedMessages::default(), ending).await
+        let ending = ending.refuse_unused_answers();
+        drive_run(held.prepare_resume(options)?, QueuedMessages::default(), ending).await
     })
 }
 
 /// `ensemble continue`.
-pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let showing = showing(&args.showing, surroundings);
+pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let showing = build_display(&args.showing, surroundings);
     let runs = surroundings.runs_with(&showing.operator);
-    let options = run_options::options(&args.answering, &args.driving, showing, surroundings)?;
-    let mut options = run_options::with_set(options, &args.set)?;
+    let options = run_options::run_options(&args.answering, &args.driving, showing, surroundings)?;
+    let mut options = run_options::add_set_values(options, &args.set)?;
     let set = std::mem::take(&mut options.context);
-    let ending = Ending::new(&args.driving, &args.showing, surroundings);
+    let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
     let messages: QueuedMessages = args.then.iter().map(|text| text.as_str().into()).collect();
     block_on(async {
-        let held = runs.hold(args.run.as_deref()).await?;
-        let recorded = held.recorded();
+        let held = runs.lease_run(args.run.as_deref()).await?;
+        let recorded = held.recorded_run();
         if recorded.journal.is_torn {
             warn_incomplete_record(recorded.run.folder(), surroundings);
         }
         // The error that the run has not ended comes before other errors.
-        let message = match run_options::text(&args.message, surroundings) {
+        let message = match run_options::read_text(&args.message, surroundings) {
             Err(error) if recorded.can_continue() => return Err(error),
             message => message.unwrap_or_default(),
         };
         if let Some(file) = &args.ensemble {
             drop(held);
             let run = args.run.as_deref();
-            let fork = runs.continue_edited(run, file, message, set, options).await?;
+            let fork = runs
+                .prepare_edited_continuation(run, file, message, set, options)
+                .await?;
             print_changes(&fork.changes, &args.showing, surroundings);
-            return drive(fork.ready, messages, ending).await;
+            return drive_run(fork.ready, messages, ending).await;
         }
         if !args.showing.quiet && recorded.can_continue() {
             note_changes(recorded, "continue", surroundings);
         }
-        drive(held.continue_with(message, set, options)?, messages, ending).await
+        drive_run(held.prepare_continuation(message, set, options)?, messages, ending).await
     })
 }
 
 /// Prints notes if the file has other agents than the recorded copy, which the run uses, and if something behind the agents
 /// has changed.
-fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &Surroundings) {
-    if let Some((file, changes)) = recorded.changed_file(&surroundings.project) {
+fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &CliEnvironment) {
+    if let Some((file, changes)) = recorded.file_changes(&surroundings.project) {
         let id = recorded.run.id();
         surroundings.print_err(&format!(
             "note: {file} has changed since the run started ({changes}); the run continues with its recorded copy\n  to continue with the file: ensemble {command} {id} --ensemble {file}\n"
         ));
     }
-    let changed = recorded.changed_definitions(&surroundings.project);
+    let changed = recorded.describe_changed_definitions(&surroundings.project);
     if !changed.is_empty() {
         surroundings.print_err(&format!(
             "note: since the run started, files behind its agents have changed; the run continues with the files as they are now\n  {}\n",
@@ -140,8 +142,8 @@ fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &Surroundin
 fn report_again(recorded: &RecordedRun, reporter: &mut dyn Reporter) -> Result<(), RunError> {
     let mut state = ConversationState::new(recorded.prepared.plan.clone());
     for record in &recorded.journal.records {
-        state.apply(record)?;
-        reporter.report(record, &state);
+        state.apply_record(record)?;
+        reporter.report_event(record, &state);
     }
     Ok(())
 }

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::command::check::files::inputs::read_stdin;
 use crate::command::run::arguments::{AnsweringArgs, DrivingArgs};
-use crate::command::run::reporters::Showing;
+use crate::command::run::reporters::RunDisplay;
 use crate::command::shared::error::CliError;
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_agents::agent::kinds::input::Answers;
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_agents::agent::kinds::input::RunAnswers;
 use ensemble_core::request::RequestAddress;
 use ensemble_language::loader;
 use ensemble_project::ProjectError;
@@ -18,21 +18,21 @@ use ensemble_project::project::read_source;
 use ensemble_runs::{CacheFolder, ClientServers, Host, RunOptions};
 
 /// The options that every run has, with its reporter and its live output.
-pub(crate) fn options(
+pub(crate) fn run_options(
     answering: &AnsweringArgs,
     driving: &DrivingArgs,
-    showing: Showing,
-    surroundings: &Surroundings,
+    showing: RunDisplay,
+    surroundings: &CliEnvironment,
 ) -> Result<RunOptions, CliError> {
-    let mut options = self::answering(answering, surroundings)?.durability(driving.durability());
+    let mut options = self::answering_options(answering, surroundings)?.with_durability(driving.chosen_durability());
     options.reporters.push(showing.reporter);
     options.live_output = showing.live_output;
     options.tracer = surroundings
         .telemetry
-        .begin(&driving.telemetry, |text| surroundings.print_err(text));
+        .start_if_wanted(&driving.telemetry, |text| surroundings.print_err(text));
     if driving.live {
         let Some(events) = showing.events else {
-            return Err(CliError::usage("--live needs `--output events`"));
+            return Err(CliError::usage_error("--live needs `--output events`"));
         };
         options.live_output = Some(Arc::new(events));
     }
@@ -40,23 +40,23 @@ pub(crate) fn options(
 }
 
 /// The options for answers and models.
-pub(crate) fn answering(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<RunOptions, CliError> {
+pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<RunOptions, CliError> {
     Ok(RunOptions {
-        answers: answers(args, surroundings)?,
+        answers: load_answers(args, surroundings)?,
         models: args.model.clone(),
         allowed_tools: args.allow_tool.clone(),
         denied_tools: args.deny_tool.clone(),
-        servers: Arc::new(servers(args.mcp_config.as_deref(), surroundings)?),
+        servers: Arc::new(load_servers(args.mcp_config.as_deref(), surroundings)?),
         cache: args.cache.clone().map(|folder| CacheFolder {
             folder,
-            only: args.cache_only,
+            is_read_only: args.cache_only,
         }),
         ..RunOptions::default()
     })
 }
 
 /// A text, `@FILE`, or `-` for standard input.
-pub(crate) fn text(given: &str, surroundings: &Surroundings) -> Result<Arc<str>, CliError> {
+pub(crate) fn read_text(given: &str, surroundings: &CliEnvironment) -> Result<Arc<str>, CliError> {
     if given == "-" {
         return Ok(read_stdin()?.into());
     }
@@ -67,62 +67,62 @@ pub(crate) fn text(given: &str, surroundings: &Surroundings) -> Result<Arc<str>,
 }
 
 /// The inputs, or the context before the first turn: `--context`, then every `--set`.
-pub(crate) fn with_values(
+pub(crate) fn add_values(
     mut options: RunOptions,
     file: Option<&Path>,
     set: &[String],
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) -> Result<RunOptions, CliError> {
     if let Some(file) = file {
         let source = read_source(&surroundings.project.folder.join(file))?;
-        for (key, value) in loader::context(&source).map_err(ProjectError::Invalid)? {
+        for (key, value) in loader::load_context(&source).map_err(ProjectError::Invalid)? {
             options.context.insert(key.into(), Arc::new(value));
         }
     }
-    with_set(options, set)
+    add_set_values(options, set)
 }
 
 /// The values of all `--set` options.
-pub(crate) fn with_set(mut options: RunOptions, given: &[String]) -> Result<RunOptions, CliError> {
+pub(crate) fn add_set_values(mut options: RunOptions, given: &[String]) -> Result<RunOptions, CliError> {
     for set in given {
-        let (key, value) = pair(set, "--set", "KEY=VALUE")?;
-        options = options.set_text(key, value);
+        let (key, value) = split_pair(set, "--set", "KEY=VALUE")?;
+        options = options.with_text_value(key, value);
     }
     Ok(options)
 }
 
 /// The values of all `--stub` and `--respond` options.
-pub(crate) fn with_substitutes(
+pub(crate) fn add_substitutes(
     mut options: RunOptions,
     stubs: &[String],
     responders: &[String],
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) -> Result<RunOptions, CliError> {
     for stub in stubs {
-        let (agent, text) = pair(stub, "--stub", "AGENT=TEXT or AGENT=@FILE")?;
+        let (agent, text) = split_pair(stub, "--stub", "AGENT=TEXT or AGENT=@FILE")?;
         let text = match text {
             "-" => "-".into(),
-            text => self::text(text, surroundings)?,
+            text => self::read_text(text, surroundings)?,
         };
         options.stubs.insert(agent.into(), text);
     }
     for respond in responders {
-        let (agent, profile) = pair(respond, "--respond", "AGENT=PROFILE")?;
+        let (agent, profile) = split_pair(respond, "--respond", "AGENT=PROFILE")?;
         options.responders.insert(agent.into(), profile.into());
     }
     Ok(options)
 }
 
 /// The servers of tools of `--mcp-config`.
-pub(crate) fn servers(file: Option<&Path>, surroundings: &Surroundings) -> Result<ClientServers, CliError> {
+pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -> Result<ClientServers, CliError> {
     let Some(file) = file else {
         return Ok(ClientServers::default());
     };
     let source = read_source(&surroundings.project.folder.join(file))?;
-    let host = Host::system();
-    let read = ClientServers::read(source.text(), &|name| host.variable(name));
+    let host = Host::from_system();
+    let read = ClientServers::parse(source.text(), &|name| host.read_variable(name));
     read.map_err(|error| {
-        CliError::usage_with_help(
+        CliError::usage_error_with_help(
             format!("--mcp-config {}: {error}", file.display()),
             r#"the file has this form: {"mcpServers": {"NAME": {"command": "...", "args": [], "env": {}}, "OTHER": {"url": "https://..."}}}"#,
         )
@@ -130,40 +130,42 @@ pub(crate) fn servers(file: Option<&Path>, surroundings: &Surroundings) -> Resul
 }
 
 /// The answers of `--answers`, `--answer` and `--always-answer`.
-fn answers(args: &AnsweringArgs, surroundings: &Surroundings) -> Result<Answers, CliError> {
-    let mut answers = Answers::default();
+fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<RunAnswers, CliError> {
+    let mut answers = RunAnswers::default();
     if let Some(file) = &args.answers {
         let source = read_source(&surroundings.project.folder.join(file))?;
-        for (agent, given) in loader::answers(&source).map_err(ProjectError::Invalid)? {
+        for (agent, given) in loader::load_answers(&source).map_err(ProjectError::Invalid)? {
             let value = match given {
-                loader::Answers::Always(value) => value,
-                loader::Answers::Each(values) => Value::Array(values),
+                loader::AgentAnswers::Always(value) => value,
+                loader::AgentAnswers::Each(values) => Value::Array(values),
             };
-            answers.insert(&*agent, value);
+            answers.insert_file_entry(&*agent, value);
         }
     }
     for answer in &args.answer {
-        let (address, text) = assignment(answer, "--answer")?;
+        let (address, text) = split_answer(answer, "--answer")?;
         answers.push_next(address, text);
     }
     for answer in &args.always_answer {
-        let (address, text) = assignment(answer, "--always-answer")?;
+        let (address, text) = split_answer(answer, "--always-answer")?;
         answers.insert_always(address, text);
     }
     Ok(answers)
 }
 
 /// The address and the text of an answer.
-fn assignment<'a>(given: &'a str, option: &str) -> Result<(&'a str, &'a str), CliError> {
+fn split_answer<'a>(given: &'a str, option: &str) -> Result<(&'a str, &'a str), CliError> {
     match RequestAddress::split_assignment(given) {
         Some((address, text)) if !address.is_empty() => Ok((address, text)),
-        _ => Err(CliError::usage(format!("{option} takes ADDRESS=TEXT, not `{given}`"))),
+        _ => Err(CliError::usage_error(format!(
+            "{option} takes ADDRESS=TEXT, not `{given}`"
+        ))),
     }
 }
 
-fn pair<'a>(text: &'a str, option: &str, shape: &str) -> Result<(&'a str, &'a str), CliError> {
+fn split_pair<'a>(text: &'a str, option: &str, shape: &str) -> Result<(&'a str, &'a str), CliError> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key, value)),
-        _ => Err(CliError::usage(format!("{option} takes {shape}, not `{text}`"))),
+        _ => Err(CliError::usage_error(format!("{option} takes {shape}, not `{text}`"))),
     }
 }

@@ -1,23 +1,23 @@
 //! `ensemble runs diff`: shows the differences between two runs.
 
-use super::{Opened, opened};
+use super::{OpenedRecord, open_record};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::output_form::OutputForm;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
-use ensemble_history::story::{Side, compare};
-use ensemble_reports::report::story::{Named, comparison, comparison_document};
+use ensemble_history::story::{ComparedRun, compare_runs};
+use ensemble_reports::report::story::{NamedRun, comparison_to_json, render_comparison};
 
 /// `ensemble runs diff`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsDiffArgs {
     /// A run id or its beginning, a journal, the folder of a run, or a saved result
-    #[arg(value_name = "A", add = completions::runs())]
+    #[arg(value_name = "A", add = completions::complete_runs())]
     pub a: String,
     /// The other record
-    #[arg(value_name = "B", add = completions::runs(), required_unless_present = "last")]
+    #[arg(value_name = "B", add = completions::complete_runs(), required_unless_present = "last")]
     pub b: Option<String>,
     /// Compare with the latest run
     #[arg(long, conflicts_with = "b")]
@@ -28,33 +28,36 @@ pub(crate) struct RunsDiffArgs {
 }
 
 /// `ensemble runs diff`.
-pub(crate) async fn diff(args: &RunsDiffArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let a = opened(Some(&args.a), surroundings).await?;
-    let b = opened(args.b.as_deref(), surroundings).await?;
-    let compared = compare(a.side(), b.side());
-    let latest = b.story.started().map_or("", |started| &*started.run_id);
-    let named = [a.named(&args.a), b.named(args.b.as_deref().unwrap_or(latest))];
+pub(crate) async fn diff_runs(args: &RunsDiffArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let a = open_record(Some(&args.a), surroundings).await?;
+    let b = open_record(args.b.as_deref(), surroundings).await?;
+    let compared = compare_runs(a.comparison_side(), b.comparison_side());
+    let latest = b.story.start_event().map_or("", |started| &*started.run_id);
+    let named = [
+        a.to_named_run(&args.a),
+        b.to_named_run(args.b.as_deref().unwrap_or(latest)),
+    ];
     let text = match args.output {
-        OutputForm::Human => comparison(&compared, &named, surroundings.streams.out_width()),
-        OutputForm::Json => format!("{:#}\n", comparison_document(&compared, &named)),
+        OutputForm::Human => render_comparison(&compared, &named, surroundings.streams.out_width()),
+        OutputForm::Json => format!("{:#}\n", comparison_to_json(&compared, &named)),
     };
     surroundings.print_as(args.output, &text);
     Ok(if compared.same { exit::SUCCESS } else { exit::DIFFERENT })
 }
 
-impl Opened {
-    fn side(&self) -> Side<'_> {
-        Side {
+impl OpenedRecord {
+    fn comparison_side(&self) -> ComparedRun<'_> {
+        ComparedRun {
             story: &self.story,
             context: self.context.as_ref(),
         }
     }
 
-    fn named<'a>(&'a self, given: &'a str) -> Named<'a> {
-        Named {
-            given,
+    fn to_named_run<'a>(&'a self, given: &'a str) -> NamedRun<'a> {
+        NamedRun {
+            given_name: given,
             story: &self.story,
-            state: self.state(),
+            state: self.run_state(),
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use ensemble_core::store::RunStore;
-use ensemble_remote::Remote;
+use ensemble_remote::EngineClient;
 
 /// `ensemble runs fetch`.
 #[derive(Debug, Args)]
@@ -25,10 +25,10 @@ pub(crate) struct RunsFetchArgs {
 const LISTED: usize = 100;
 
 /// Lists the latest runs of an engine.
-pub(crate) async fn list(url: &str, as_json: bool, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let remote = Remote::at(url)?;
-    let runs = remote.list(LISTED).await?;
-    let listed = runs.into_iter().map(|(id, brief)| super::ListedRun {
+pub(crate) async fn list_remote_runs(url: &str, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let remote = EngineClient::from_url(url)?;
+    let runs = remote.list_runs(LISTED).await?;
+    let listed = runs.into_iter().map(|(id, brief)| super::RunListRow {
         id,
         ensemble: brief.ensemble,
         started_at: brief.started_at,
@@ -40,24 +40,24 @@ pub(crate) async fn list(url: &str, as_json: bool, surroundings: &Surroundings) 
         failed: brief.failed,
         usage: brief.usage,
     });
-    let listed: Vec<super::ListedRun> = listed.collect();
+    let listed: Vec<super::RunListRow> = listed.collect();
     Ok(super::print_runs(&listed, remote.url(), as_json, surroundings))
 }
 
 /// `ensemble runs fetch`. A copy that was fetched before is replaced, unless it went on here.
-pub(crate) async fn fetch(
+pub(crate) async fn fetch_run(
     args: &RunsFetchArgs,
     store: &dyn RunStore,
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let remote = Remote::at(&args.on)?;
-    let id = remote.find(args.run.as_deref()).await?;
-    let run = remote.update(&id, store).await?;
+    let remote = EngineClient::from_url(&args.on)?;
+    let id = remote.resolve_run_id(args.run.as_deref()).await?;
+    let run = remote.update_copy(&id, store).await?;
     let place = run
         .folder()
-        .map_or_else(|| store.place(), |folder| folder.display().to_string());
-    let place = surroundings.project.relative(place.as_ref()).display().to_string();
+        .map_or_else(|| store.describe_place(), |folder| folder.display().to_string());
+    let place = surroundings.project.relative_path(place.as_ref()).display().to_string();
     surroundings.print_err(&format!("fetched {id} into {place}\n"));
-    surroundings.print(&format!("{id}\n"));
+    surroundings.print_out(&format!("{id}\n"));
     Ok(exit::SUCCESS)
 }

@@ -1,29 +1,29 @@
 //! `ensemble estimate`: tokens, cost and time of a run, estimated from a recorded run.
 
-use super::opened;
+use super::open_record;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::output_form::OutputForm;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use ensemble_history::AgentTotals;
 use ensemble_language::ensemble::{Agent, AgentKind};
-use ensemble_language::loader::{Side, changes};
-use ensemble_language::profiles::Profiles;
-use ensemble_project::prepare::profiles;
-use ensemble_reports::report::story::{Estimate, Known, estimate as told, estimate_document};
-use ensemble_runs::{EnsembleRef, Prepared};
+use ensemble_language::loader::{ComparedEnsemble, compare_ensembles};
+use ensemble_language::profiles::ModelProfiles;
+use ensemble_project::prepare::collect_profiles;
+use ensemble_reports::report::story::{AgentEstimate, RunEstimate, estimate_to_json, render_estimate as told};
+use ensemble_runs::{EnsembleRef, PreparedEnsemble};
 
 /// `ensemble estimate`.
 #[derive(Debug, Args)]
 pub(crate) struct EstimateArgs {
     /// The ensemble to run: a file, or the name of an ensemble
-    #[arg(value_name = "FILE|NAME", add = completions::ensembles())]
+    #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: String,
     /// The recorded run that the estimate is based on
-    #[arg(long, value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+    #[arg(long, value_name = "RUN", add = completions::complete_runs(), required_unless_present = "last")]
     pub from: Option<String>,
     /// Base the estimate on the latest run
     #[arg(long, conflicts_with = "from")]
@@ -34,15 +34,15 @@ pub(crate) struct EstimateArgs {
 }
 
 /// `ensemble estimate`.
-pub(crate) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn estimate_run(args: &EstimateArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let width = surroundings.streams.out_width();
-    let text = block_on(estimated(
+    let text = block_on(with_estimate(
         &args.ensemble,
         args.from.as_deref(),
         surroundings,
         |estimate| match args.output {
             OutputForm::Human => told(estimate, width),
-            OutputForm::Json => format!("{:#}\n", estimate_document(estimate)),
+            OutputForm::Json => format!("{:#}\n", estimate_to_json(estimate)),
         },
     ))?;
     surroundings.print_as(args.output, &text);
@@ -50,82 +50,93 @@ pub(crate) fn estimate(args: &EstimateArgs, surroundings: &Surroundings) -> Resu
 }
 
 /// The estimate of an ensemble from a record, or from the latest run, as a document.
-pub(crate) async fn document(
+pub(crate) async fn build_estimate_json(
     ensemble: &str,
     from: Option<&str>,
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) -> Result<serde_json::Value, CliError> {
-    estimated(ensemble, from, surroundings, estimate_document).await
+    with_estimate(ensemble, from, surroundings, estimate_to_json).await
 }
 
-async fn estimated<T>(
+async fn with_estimate<T>(
     ensemble: &str,
     from: Option<&str>,
-    surroundings: &Surroundings,
-    told: impl FnOnce(&Estimate<'_>) -> T,
+    surroundings: &CliEnvironment,
+    told: impl FnOnce(&RunEstimate<'_>) -> T,
 ) -> Result<T, CliError> {
-    let path = surroundings.project.ensemble_file(ensemble)?;
-    let planned = surroundings.runs().prepare(&EnsembleRef::file(ensemble))?;
-    let opened = opened(from, surroundings).await?;
-    let (state, story) = (opened.state(), opened.story);
+    let path = surroundings.project.resolve_ensemble_file(ensemble)?;
+    let planned = surroundings
+        .project_runs()
+        .prepare_ensemble(&EnsembleRef::from_file(ensemble))?;
+    let opened = open_record(from, surroundings).await?;
+    let (state, story) = (opened.run_state(), opened.story);
     let recorded = opened.prepared;
-    let totals = story.history.totals();
-    let prices = profiles(
+    let totals = story.history.run_totals();
+    let prices = collect_profiles(
         planned.plan.ensemble(),
         &planned.folder,
         Vec::new(),
         &surroundings.project,
     )?;
-    let estimate = Estimate {
+    let estimate = RunEstimate {
         ensemble: &path.display().to_string(),
         story: &story,
         state,
-        agents: known(&planned, recorded.as_ref(), &|name| {
+        agents: estimate_agents(&planned, recorded.as_ref(), &|name| {
             let agent = totals.agents.get(name).copied()?;
-            Some(priced(agent, planned.plan.ensemble().agent(name), &prices))
+            Some(with_current_price(
+                agent,
+                planned.plan.ensemble().find_agent(name),
+                &prices,
+            ))
         }),
-        gone: totals
+        removed_agents: totals
             .agents
             .keys()
-            .filter(|name| planned.plan.id(name).is_none())
+            .filter(|name| planned.plan.find_agent_id(name).is_none())
             .cloned()
             .collect(),
-        recorded: &totals,
-        compared: recorded.is_some(),
+        recorded_totals: &totals,
+        can_compare: recorded.is_some(),
     };
     Ok(told(&estimate))
 }
 
 /// The usage at the current price of the agent's profile; without a price, the recorded cost.
-fn priced(mut totals: AgentTotals, agent: Option<&Agent>, profiles: &Profiles) -> AgentTotals {
+fn with_current_price(mut totals: AgentTotals, agent: Option<&Agent>, profiles: &ModelProfiles) -> AgentTotals {
     let Some(AgentKind::Llm(llm)) = agent.map(|agent| &agent.kind) else {
         return totals;
     };
-    let resolved = profiles.resolve(&llm.model).ok();
+    let resolved = profiles.resolve_choice(&llm.model).ok();
     let price = resolved.and_then(|resolved| resolved.chain.first()?.profile.cost);
     let usage = &mut totals.usage;
-    usage.cost = price.map(|price| price.of(usage)).or(usage.cost);
+    usage.cost = price.map(|price| price.cost_for_usage(usage)).or(usage.cost);
     totals
 }
 
 /// Each agent of the file, with its data in the recorded run.
-fn known(
-    planned: &Prepared,
-    recorded: Option<&Prepared>,
+fn estimate_agents(
+    planned: &PreparedEnsemble,
+    recorded: Option<&PreparedEnsemble>,
     share: &dyn Fn(&str) -> Option<AgentTotals>,
-) -> Vec<(std::sync::Arc<str>, Known)> {
+) -> Vec<(std::sync::Arc<str>, AgentEstimate)> {
     let documents = planned.loaded.document.as_ref();
     let documents = documents.zip(recorded.and_then(|recorded| recorded.loaded.document.as_ref()));
-    let changes = documents.map(|(planned, recorded)| changes(Side::of_text(recorded), Side::of_text(planned)));
+    let changes = documents.map(|(planned, recorded)| {
+        compare_ensembles(
+            ComparedEnsemble::from_text(recorded),
+            ComparedEnsemble::from_text(planned),
+        )
+    });
     let agents = planned.plan.ensemble().agents.iter().map(|agent| {
         let name = &agent.name;
-        let was_there = recorded.is_none_or(|recorded| recorded.plan.id(name).is_some());
-        let is_same = changes.as_ref().is_none_or(|changes| !changes.concern(name));
+        let was_there = recorded.is_none_or(|recorded| recorded.plan.find_agent_id(name).is_some());
+        let is_same = changes.as_ref().is_none_or(|changes| !changes.affects_agent(name));
         let known = match (share(name), was_there, is_same) {
-            (Some(share), true, true) => Known::Ran(share),
-            (share, true, false) => Known::Changed(share.unwrap_or_default()),
-            (None, true, true) => Known::Idle,
-            (_, false, _) => Known::New,
+            (Some(share), true, true) => AgentEstimate::Ran(share),
+            (share, true, false) => AgentEstimate::Changed(share.unwrap_or_default()),
+            (None, true, true) => AgentEstimate::Idle,
+            (_, false, _) => AgentEstimate::New,
         };
         (name.clone(), known)
     });

@@ -2,45 +2,45 @@
 
 use std::sync::Arc;
 
-use crate::command::check::picture::of_ensemble;
+use crate::command::check::picture::ensemble_picture;
 use crate::command::runs::private_file::write_bytes;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::store::RunStore;
-use ensemble_history::story::{Story, model_exchanges};
+use ensemble_history::story::{RunStory, collect_model_exchanges};
 use ensemble_reports::report::RunResult;
-use ensemble_reports::report::door::passed;
-use ensemble_reports::report::graph::{mermaid, svg};
-use ensemble_reports::report::story::{Exported, html, markdown};
+use ensemble_reports::report::graph::{render_mermaid, render_svg};
+use ensemble_reports::report::sanitized_writer::sanitize;
+use ensemble_reports::report::story::{ExportedRun, render_html, render_markdown};
 use ensemble_runs::{RecordedRun, RunError};
 
 use super::{ExportFormat, RunsExportArgs};
 
 /// `ensemble runs export`.
-pub(crate) async fn export(
+pub(crate) async fn export_run(
     args: &RunsExportArgs,
     store: &dyn RunStore,
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let run = super::find(args.run.as_deref(), store, surroundings).await?;
+    let run = super::find_run(args.run.as_deref(), store, surroundings).await?;
     if args.output == ExportFormat::Otlp {
-        return crate::command::runs::trace::export(args, run, surroundings).await;
+        return crate::command::runs::trace::export_trace(args, run, surroundings).await;
     }
-    let recorded = RecordedRun::read(run, &surroundings.project).await?;
+    let recorded = RecordedRun::load(run, &surroundings.project).await?;
     if recorded.journal.is_torn {
         surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
     }
-    let text = written(args.output, &recorded)?;
+    let text = render_export(args.output, &recorded)?;
     let Some(path) = &args.to else {
         surroundings.print_as(args.output, &text);
         return Ok(exit::SUCCESS);
     };
-    write_bytes(path, passed(&text, args.output.into()).as_bytes(), surroundings)?;
+    write_bytes(path, sanitize(&text, args.output.into()).as_bytes(), surroundings)?;
     Ok(exit::SUCCESS)
 }
 
-fn written(format: ExportFormat, recorded: &RecordedRun) -> Result<String, RunError> {
+fn render_export(format: ExportFormat, recorded: &RecordedRun) -> Result<String, RunError> {
     let RecordedRun {
         run,
         journal,
@@ -52,28 +52,33 @@ fn written(format: ExportFormat, recorded: &RecordedRun) -> Result<String, RunEr
     }
     let agents: Vec<(Arc<str>, &'static str)> = prepared
         .plan
-        .ids()
-        .map(|id| (prepared.plan.name(id).clone(), prepared.plan.agent(id).kind_name()))
+        .agent_ids()
+        .map(|id| {
+            (
+                prepared.plan.agent_name(id).clone(),
+                prepared.plan.agent(id).kind_name(),
+            )
+        })
         .collect();
-    let story = Story::from_records(&journal.records);
-    let driver = crate::command::runs::show::driver(&**run);
-    let mut picture = of_ensemble(prepared.plan.ensemble());
+    let story = RunStory::from_records(&journal.records);
+    let driver = crate::command::runs::show::find_driver(&**run);
+    let mut picture = ensemble_picture(prepared.plan.ensemble());
     picture.add_run(&story.history, prepared.plan.ensemble(), prepared.plan.ensemble());
     picture.add_run_title(&story.history, driver);
     let graph = match format {
-        ExportFormat::Html => svg(&picture),
-        _ => mermaid(&picture),
+        ExportFormat::Html => render_svg(&picture),
+        _ => render_mermaid(&picture),
     };
-    let exported = Exported {
+    let exported = ExportedRun {
         story: &story,
-        exchanges: &model_exchanges(&journal.records, &prepared.plan)?,
+        exchanges: &collect_model_exchanges(&journal.records, &prepared.plan)?,
         agents: &agents,
         context: state.context(),
         driver,
         graph: &graph,
     };
     Ok(match format {
-        ExportFormat::Html => html(&exported),
-        _ => markdown(&exported),
+        ExportFormat::Html => render_html(&exported),
+        _ => render_markdown(&exported),
     })
 }

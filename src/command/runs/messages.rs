@@ -4,41 +4,41 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::command::run::arguments::Output;
+use crate::command::run::arguments::RunOutput;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::store::StoredRun;
-use ensemble_history::story::{FileRecords, ModelExchange, model_exchanges};
-use ensemble_reports::report::story::messages;
+use ensemble_history::story::{FileRecords, ModelExchange, collect_model_exchanges};
+use ensemble_reports::report::story::render_messages;
 use ensemble_runs::{RecordedRun, RunError};
 
 /// Prints the exchanges that the filter `AGENT[@TURN]` selects; an empty filter selects all.
-pub(crate) async fn show(
+pub(crate) async fn print_messages(
     filter: &str,
     run: Arc<dyn StoredRun>,
-    form: Output,
-    surroundings: &Surroundings,
+    form: RunOutput,
+    surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let recorded = RecordedRun::read(run, &surroundings.project).await?;
-    let all = model_exchanges(&recorded.journal.records, &recorded.prepared.plan).map_err(RunError::from)?;
-    let (agent, turn) = selected(filter)?;
+    let recorded = RecordedRun::load(run, &surroundings.project).await?;
+    let all = collect_model_exchanges(&recorded.journal.records, &recorded.prepared.plan).map_err(RunError::from)?;
+    let (agent, turn) = parse_filter(filter)?;
     let is_selected = |exchange: &&ModelExchange| {
-        let within = &exchange.within;
+        let within = &exchange.scope;
         (agent.is_empty() || *within.agent == *agent) && turn.is_none_or(|turn| within.turn == turn)
     };
     let chosen: Vec<&ModelExchange> = all.iter().filter(is_selected).collect();
     if chosen.is_empty() && !filter.is_empty() {
-        return Err(nothing(filter, &all));
+        return Err(no_messages_error(filter, &all));
     }
     let text = match form {
-        Output::Human if chosen.is_empty() => "the run has sent nothing to a model\n".to_owned(),
-        Output::Human => messages(&chosen, &all, surroundings.streams.out_width()),
-        Output::Json => document(&chosen, &FileRecords::of(&recorded.journal.records)),
-        Output::Events => {
+        RunOutput::Human if chosen.is_empty() => "the run has sent nothing to a model\n".to_owned(),
+        RunOutput::Human => render_messages(&chosen, &all, surroundings.streams.out_width()),
+        RunOutput::Json => messages_to_json(&chosen, &FileRecords::from_records(&recorded.journal.records)),
+        RunOutput::Events => {
             let message =
                 "--messages has the forms human and json; the events are those of `runs show --output events`";
-            return Err(CliError::usage(message));
+            return Err(CliError::usage_error(message));
         }
     };
     surroundings.print_as(form, &text);
@@ -46,28 +46,28 @@ pub(crate) async fn show(
 }
 
 /// The exchanges as JSON, a list.
-fn document(chosen: &[&ModelExchange], files: &FileRecords) -> String {
-    let list: Value = chosen.iter().map(|exchange| exchange.described(files)).collect();
+fn messages_to_json(chosen: &[&ModelExchange], files: &FileRecords) -> String {
+    let list: Value = chosen.iter().map(|exchange| exchange.to_json(files)).collect();
     format!("{list:#}\n")
 }
 
 /// The agent and the turn of the filter.
-fn selected(filter: &str) -> Result<(&str, Option<u32>), CliError> {
+fn parse_filter(filter: &str) -> Result<(&str, Option<u32>), CliError> {
     let Some((agent, turn)) = filter.rsplit_once('@') else {
         return Ok((filter, None));
     };
     match turn.parse() {
         Ok(turn) => Ok((agent, Some(turn))),
-        Err(_) => Err(CliError::usage(format!(
+        Err(_) => Err(CliError::usage_error(format!(
             "--messages takes AGENT or AGENT@TURN, not `{filter}`"
         ))),
     }
 }
 
-fn nothing(filter: &str, all: &[ModelExchange]) -> CliError {
+fn no_messages_error(filter: &str, all: &[ModelExchange]) -> CliError {
     let mut known: Vec<String> = Vec::new();
     for exchange in all {
-        let place = format!("{}@{}", exchange.within.agent, exchange.within.turn);
+        let place = format!("{}@{}", exchange.scope.agent, exchange.scope.turn);
         if !known.contains(&place) {
             known.push(place);
         }
@@ -76,5 +76,5 @@ fn nothing(filter: &str, all: &[ModelExchange]) -> CliError {
         true => "the run has sent nothing to a model".to_owned(),
         false => format!("there are messages of: {}", known.join(", ")),
     };
-    CliError::usage(format!("no messages of `{filter}`; {there_are}"))
+    CliError::usage_error(format!("no messages of `{filter}`; {there_are}"))
 }

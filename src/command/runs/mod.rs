@@ -17,21 +17,21 @@ use std::sync::Arc;
 use chrono::{DateTime, Local, Utc};
 use serde_json::json;
 
-use crate::command::runs::short_names::short_names;
+use crate::command::runs::short_names::shortest_prefixes;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::conversation::{CompletionReason, ConversationState};
 use ensemble_core::store::{RunId, RunStore, StoredRun};
-use ensemble_history::story::Story;
-use ensemble_history::{Driver, RunHistory, RunState, RunSummary};
-use ensemble_language::data::{Context, Usage};
-use ensemble_reports::report::door::{Ink, Spelling};
+use ensemble_history::story::RunStory;
+use ensemble_history::{RunDriver, RunHistory, RunState, RunSummary};
+use ensemble_language::data::{ModelUsage, RunContext};
+use ensemble_reports::report::sanitized_writer::{EscapeStyle, TrustedStyle};
 use ensemble_runs::replay::{RunRecord, SavedRecords};
-use ensemble_runs::start::recorded_run::{recorded_ensemble, started, unchanged_ensemble};
+use ensemble_runs::start::recorded_run::{load_recorded_ensemble, load_unchanged_ensemble, read_start_event};
 use ensemble_runs::store::files::{FileStore, read_journal};
-use ensemble_runs::{Prepared, RunError};
+use ensemble_runs::{PreparedEnsemble, RunError};
 
 use crate::command::runs::diff::RunsDiffArgs;
 use crate::command::runs::engine::RunsFetchArgs;
@@ -41,13 +41,13 @@ use crate::command::setup::completions;
 use crate::command::shared::output_form::ListArgs;
 use clap::{Args, Subcommand, ValueEnum};
 pub(crate) use private_file::write_private;
-pub(crate) use show::driver;
+pub(crate) use show::find_driver;
 
 /// `ensemble runs export`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsExportArgs {
     /// The id of the run, the beginning of the id, or its folder; default: the latest run
-    #[arg(value_name = "RUN", add = completions::runs())]
+    #[arg(value_name = "RUN", add = completions::complete_runs())]
     pub run: Option<String>,
     /// Use the latest run, as without RUN
     #[arg(long, conflicts_with = "run")]
@@ -95,7 +95,7 @@ pub(crate) enum RunsCommand {
     /// Delete runs
     Rm {
         /// The ids of the runs, or the beginnings of the ids
-        #[arg(value_name = "RUN", add = completions::runs(), required_unless_present = "last")]
+        #[arg(value_name = "RUN", add = completions::complete_runs(), required_unless_present = "last")]
         runs: Vec<String>,
         /// Delete the latest run
         #[arg(long, conflicts_with = "runs")]
@@ -115,30 +115,30 @@ pub(crate) struct RunsListArgs {
 }
 
 /// `ensemble runs …`.
-pub(crate) fn runs(command: &RunsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let store = surroundings.runs().store();
+pub(crate) fn run_runs_command(command: &RunsCommand, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let store = surroundings.project_runs().store();
     let store = &*store;
     block_on(async {
         match command {
             RunsCommand::List(args) => match &args.on {
-                Some(url) => engine::list(url, args.form.is_json(), surroundings).await,
-                None => list(store, args.form.is_json(), surroundings).await,
+                Some(url) => engine::list_remote_runs(url, args.form.is_json(), surroundings).await,
+                None => list_runs(store, args.form.is_json(), surroundings).await,
             },
-            RunsCommand::Fetch(args) => engine::fetch(args, store, surroundings).await,
-            RunsCommand::Show(args) => show::show(args, store, surroundings).await,
-            RunsCommand::Diff(args) => diff::diff(args, surroundings).await,
-            RunsCommand::Export(args) => export::export(args, store, surroundings).await,
-            RunsCommand::Prune(args) => prune::prune(args, store, surroundings).await,
-            RunsCommand::Rm { runs, last } => remove(store, runs, *last, surroundings).await,
+            RunsCommand::Fetch(args) => engine::fetch_run(args, store, surroundings).await,
+            RunsCommand::Show(args) => show::show_run(args, store, surroundings).await,
+            RunsCommand::Diff(args) => diff::diff_runs(args, surroundings).await,
+            RunsCommand::Export(args) => export::export_run(args, store, surroundings).await,
+            RunsCommand::Prune(args) => prune::prune_runs(args, store, surroundings).await,
+            RunsCommand::Rm { runs, last } => remove_runs(store, runs, *last, surroundings).await,
         }
     })
 }
 
 /// The part of an id that is enough to name the run.
-const ENOUGH: Ink = Ink::of(anstyle::Style::new().bold());
+const ENOUGH: TrustedStyle = TrustedStyle::new(anstyle::Style::new().bold());
 
 /// A run in the list.
-struct ListedRun {
+struct RunListRow {
     id: RunId,
     ensemble: Arc<str>,
     started_at: DateTime<Utc>,
@@ -148,48 +148,48 @@ struct ListedRun {
     turns: u32,
     executions: usize,
     failed: usize,
-    usage: Usage,
+    usage: ModelUsage,
 }
 
-async fn list(store: &dyn RunStore, as_json: bool, surroundings: &Surroundings) -> Result<u8, CliError> {
+async fn list_runs(store: &dyn RunStore, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let mut runs = Vec::new();
-    for run in store.list().await? {
+    for run in store.list_runs().await? {
         // Found before the log is read: everything that another process wrote before its end is read.
-        let driver = Driver::from(run.driver());
-        match run.read_all().await {
+        let driver = RunDriver::from(run.driver_pid());
+        match run.read_journal().await {
             Ok(journal) => {
-                let summary = RunHistory::from_records(&journal.records).summary(run.id().clone(), driver);
+                let summary = RunHistory::from_records(&journal.records).summarize_run(run.id().clone(), driver);
                 runs.push(summary.ok_or(RunError::NotBegun)?.into());
             }
             Err(error) => surroundings.print_err(&format!("warning: {error}\n")),
         }
     }
-    Ok(print_runs(&runs, &store.place(), as_json, surroundings))
+    Ok(print_runs(&runs, &store.describe_place(), as_json, surroundings))
 }
 
 /// Prints a list of runs that are stored in this place.
-fn print_runs(listed: &[ListedRun], place: &str, as_json: bool, surroundings: &Surroundings) -> u8 {
+fn print_runs(listed: &[RunListRow], place: &str, as_json: bool, surroundings: &CliEnvironment) -> u8 {
     if as_json {
-        let document = json!({"version": 1, "runs": listed.iter().map(ListedRun::to_json).collect::<Vec<_>>()});
-        surroundings.print_as(Spelling::Json, &format!("{document:#}\n"));
+        let document = json!({"version": 1, "runs": listed.iter().map(RunListRow::to_json).collect::<Vec<_>>()});
+        surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
         return exit::SUCCESS;
     }
     if listed.is_empty() {
         surroundings.print_err(&format!(
             "there is no run in {}\n",
-            surroundings.project.relative(place.as_ref()).display()
+            surroundings.project.relative_path(place.as_ref()).display()
         ));
     }
     let widest = listed.iter().map(|run| run.ensemble.chars().count()).max().unwrap_or(0);
     let ids: Vec<RunId> = listed.iter().map(|run| run.id.clone()).collect();
     let longest = ids.iter().map(|id| id.as_str().chars().count()).max().unwrap_or(0);
-    let named = listed.iter().zip(short_names(&ids));
+    let named = listed.iter().zip(shortest_prefixes(&ids));
     let lines: String = named.map(|(run, short)| run.to_line(short, longest, widest)).collect();
-    surroundings.print(&lines);
+    surroundings.print_out(&lines);
     exit::SUCCESS
 }
 
-impl From<RunSummary> for ListedRun {
+impl From<RunSummary> for RunListRow {
     fn from(summary: RunSummary) -> Self {
         Self {
             id: summary.id,
@@ -206,7 +206,7 @@ impl From<RunSummary> for ListedRun {
     }
 }
 
-impl ListedRun {
+impl RunListRow {
     fn to_json(&self) -> serde_json::Value {
         json!({
             "run_id": self.id,
@@ -240,73 +240,73 @@ impl ListedRun {
             failed => format!(" ({failed} failed)"),
         };
         let pad = " ".repeat(longest.saturating_sub(id.as_str().chars().count()));
-        let id = marked(id, short);
+        let id = mark_id(id, short);
         format!("{id}{pad}  {when}  {ensemble:widest$}  {state}, turns {turns}, executions {executions}{failed}\n")
     }
 }
 
 /// The id with its beginning `short` marked.
-fn marked(id: &RunId, short: &str) -> String {
+fn mark_id(id: &RunId, short: &str) -> String {
     let after = &id.as_str()[short.len()..];
     format!("{ENOUGH}{short}{ENOUGH:#}{after}")
 }
 
 /// The run with this id, beginning of an id, or folder; without an argument, the latest run.
-async fn find(
+async fn find_run(
     given: Option<&str>,
     store: &dyn RunStore,
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) -> Result<Arc<dyn StoredRun>, CliError> {
     let Some(given) = given else {
-        return Ok(store.latest().await?);
+        return Ok(store.find_latest().await?);
     };
     let path = surroundings.project.folder.join(given);
-    match FileStore::run_in(&path).filter(|_| path.is_dir()) {
+    match FileStore::find_run_in(&path).filter(|_| path.is_dir()) {
         Some(run) => Ok(run),
-        None => Ok(store.find(given).await?),
+        None => Ok(store.find_run(given).await?),
     }
 }
 
 /// A record of any form, read as a story.
-pub(crate) struct Opened {
+pub(crate) struct OpenedRecord {
     /// The events.
-    pub(crate) story: Story,
+    pub(crate) story: RunStory,
     /// The process that drives the run.
-    pub(crate) driver: Driver,
+    pub(crate) driver: RunDriver,
     /// The ensemble, if it is available.
-    pub(crate) prepared: Option<Prepared>,
+    pub(crate) prepared: Option<PreparedEnsemble>,
     /// The context at the end, if the ensemble is available or the result contains the context.
-    context: Option<Context>,
+    context: Option<RunContext>,
 }
 
-impl Opened {
+impl OpenedRecord {
     /// Returns the state of the run.
-    pub(crate) fn state(&self) -> RunState {
-        self.story.history.state(self.driver)
+    pub(crate) fn run_state(&self) -> RunState {
+        self.story.history.run_state(self.driver)
     }
 }
 
 /// Opens the record with this name, or the latest run.
-pub(crate) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> Result<Opened, CliError> {
+pub(crate) async fn open_record(given: Option<&str>, surroundings: &CliEnvironment) -> Result<OpenedRecord, CliError> {
     let project = &surroundings.project;
-    let mut driver = Driver::Nobody;
-    let (journal, prepared) = match surroundings.runs().record(given).await? {
+    let mut driver = RunDriver::NoProcess;
+    let (journal, prepared) = match surroundings.project_runs().resolve_record(given).await? {
         RunRecord::Run(run) => {
-            driver = show::driver(&*run);
-            let journal = run.read_all().await?;
-            let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await;
+            driver = show::find_driver(&*run);
+            let journal = run.read_journal().await?;
+            let prepared = load_recorded_ensemble(&*run, read_start_event(&journal.records)?, project).await;
             (journal, prepared.ok())
         }
         RunRecord::Journal(path) => {
             let journal = read_journal(&path)?;
             // The file may have been edited since.
-            let prepared = unchanged_ensemble(started(&journal.records)?, project);
+            let prepared = load_unchanged_ensemble(read_start_event(&journal.records)?, project);
             (journal, prepared)
         }
         RunRecord::Result(path) => {
-            let saved = SavedRecords::read(&path)?;
-            return Ok(Opened {
-                story: Story::from_records(&saved.records),
+            let saved = SavedRecords::load(&path)?;
+            return Ok(OpenedRecord {
+                story: RunStory::from_records(&saved.records),
                 driver,
                 prepared: None,
                 context: saved.context,
@@ -316,12 +316,12 @@ pub(crate) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> 
     let context = match &prepared {
         Some(prepared) => {
             let state = ConversationState::from_records(prepared.plan.clone(), &journal.records);
-            Some(Context::clone(state.map_err(RunError::from)?.context()))
+            Some(RunContext::clone(state.map_err(RunError::from)?.context()))
         }
         None => None,
     };
-    Ok(Opened {
-        story: Story::from_records(&journal.records),
+    Ok(OpenedRecord {
+        story: RunStory::from_records(&journal.records),
         driver,
         prepared,
         context,
@@ -329,18 +329,18 @@ pub(crate) async fn opened(given: Option<&str>, surroundings: &Surroundings) -> 
 }
 
 /// Deletes these runs, or the latest.
-async fn remove(
+async fn remove_runs(
     store: &dyn RunStore,
     runs: &[String],
     last: bool,
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
     let mut found = Vec::new();
     if last {
-        found.push(store.latest().await?);
+        found.push(store.find_latest().await?);
     }
     let project = &surroundings.project;
-    let files = FileStore::of(&project.project_root(&project.folder));
+    let files = FileStore::for_project(&project.project_root(&project.folder));
     for run in runs {
         // A slash at its end would follow the link.
         let given: PathBuf = Path::new(run).components().collect();
@@ -349,16 +349,16 @@ async fn remove(
             1 => given,
             _ => project.folder.join(given),
         };
-        if files.remove_link(&given)? {
+        if files.remove_run_link(&given)? {
             surroundings.print_err(&format!("deleted {run}, which was a symbolic link\n"));
             continue;
         }
-        found.push(store.find(run).await?);
+        found.push(store.find_run(run).await?);
     }
     for run in found {
         // A run that another process executes is not deleted.
-        let _lease = run.lease().await?;
-        run.remove().await?;
+        let _lease = run.acquire_lease().await?;
+        run.remove_run().await?;
         surroundings.print_err(&format!("deleted {}\n", run.id()));
     }
     Ok(exit::SUCCESS)

@@ -4,25 +4,25 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::command::shared::error::CliError;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 
 /// Writes the file that the user has named, and says so.
-pub(crate) fn write_bytes(path: &Path, bytes: &[u8], surroundings: &Surroundings) -> Result<(), CliError> {
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8], surroundings: &CliEnvironment) -> Result<(), CliError> {
     let path = surroundings.project.folder.join(path);
-    let shown = surroundings.project.relative(&path);
-    private(&path)
+    let shown = surroundings.project.relative_path(&path);
+    open_private(&path)
         .and_then(|mut file| file.write_all(bytes))
-        .map_err(|error| CliError::usage(format!("cannot write {}: {error}", shown.display())))?;
+        .map_err(|error| CliError::usage_error(format!("cannot write {}: {error}", shown.display())))?;
     surroundings.print_err(&format!("wrote {}\n", shown.display()));
     Ok(())
 }
 
 /// Writes a file with what was said. If it is new, only the user may read it.
 pub(crate) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    private(path)?.write_all(text.as_bytes())
+    open_private(path)?.write_all(text.as_bytes())
 }
 
-fn private(path: &Path) -> std::io::Result<std::fs::File> {
+fn open_private(path: &Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

@@ -7,12 +7,12 @@ use chrono::{DateTime, Utc};
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use ensemble_core::store::{RunStore, StoreError, StoredRun};
-use ensemble_history::{Driver, RunHistory, RunState};
-use ensemble_reports::report::count;
+use ensemble_history::{RunDriver, RunHistory, RunState};
+use ensemble_reports::report::format_count;
 
 /// `ensemble runs prune`.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub(crate) struct RunsPruneArgs {
     #[arg(long, value_name = "AGE", group = "which", value_parser = humantime::parse_duration)]
     pub older_than: Option<std::time::Duration>,
     /// Only runs in this state; separate several with commas
-    #[arg(long, value_name = "STATE", group = "which", value_delimiter = ',', value_parser = PossibleValuesParser::new(RunState::words()))]
+    #[arg(long, value_name = "STATE", group = "which", value_delimiter = ',', value_parser = PossibleValuesParser::new(RunState::state_names()))]
     pub outcome: Vec<String>,
     /// Also runs that can still be resumed: interrupted, waiting, cancelled, timeout
     #[arg(long)]
@@ -36,23 +36,23 @@ pub(crate) struct RunsPruneArgs {
 }
 
 /// `ensemble runs prune`.
-pub(crate) async fn prune(
+pub(crate) async fn prune_runs(
     args: &RunsPruneArgs,
     store: &dyn RunStore,
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let mut runs = store.list().await?;
+    let mut runs = store.list_runs().await?;
     runs.truncate(runs.len().saturating_sub(args.keep.unwrap_or(0)));
-    let mut pruned = Pruned::default();
+    let mut pruned = PruneTotals::default();
     for run in runs {
-        match verdict(&*run, args).await {
-            Verdict::Keep => {}
-            Verdict::Spare(why) => surroundings.print_err(&format!("kept {}: {why}\n", run.id())),
-            Verdict::Resumable(state) => {
+        match decide_run(&*run, args).await {
+            PruneDecision::Keep => {}
+            PruneDecision::Spare(why) => surroundings.print_err(&format!("kept {}: {why}\n", run.id())),
+            PruneDecision::Resumable(state) => {
                 pruned.resumable += 1;
                 surroundings.print_err(&format!("kept {}: {state}, and it can be resumed\n", run.id()));
             }
-            Verdict::Delete(state) => delete(&*run, state, args.dry_run, &mut pruned, surroundings).await?,
+            PruneDecision::Delete(state) => delete_run(&*run, state, args.dry_run, &mut pruned, surroundings).await?,
         }
     }
     let (verb, freed) = if args.dry_run {
@@ -62,11 +62,11 @@ pub(crate) async fn prune(
     };
     surroundings.print_err(&format!(
         "{verb} {}, {} {freed}\n",
-        count(pruned.runs, "run"),
+        format_count(pruned.runs, "run"),
         indicatif::HumanBytes(pruned.bytes)
     ));
     if pruned.resumable > 0 {
-        let them = count(pruned.resumable, "run");
+        let them = format_count(pruned.resumable, "run");
         surroundings.print_err(&format!(
             "  help: --resumable deletes {them} more that could be resumed\n"
         ));
@@ -76,7 +76,7 @@ pub(crate) async fn prune(
 
 /// The result of the deletions.
 #[derive(Default)]
-struct Pruned {
+struct PruneTotals {
     runs: u64,
     bytes: u64,
     /// The number of selected runs that are kept because they can be resumed.
@@ -84,7 +84,7 @@ struct Pruned {
 }
 
 /// The decision about a run.
-enum Verdict {
+enum PruneDecision {
     /// The run is not selected.
     Keep,
     /// The run is selected, but must be kept, for this reason.
@@ -95,26 +95,26 @@ enum Verdict {
     Delete(RunState),
 }
 
-async fn verdict(run: &dyn StoredRun, args: &RunsPruneArgs) -> Verdict {
-    if let Some(pid) = run.driver() {
-        return Verdict::Spare(format!("process {pid} executes it"));
+async fn decide_run(run: &dyn StoredRun, args: &RunsPruneArgs) -> PruneDecision {
+    if let Some(pid) = run.driver_pid() {
+        return PruneDecision::Spare(format!("process {pid} executes it"));
     }
-    let journal = match run.read_all().await {
+    let journal = match run.read_journal().await {
         Ok(journal) => journal,
-        Err(error) => return Verdict::Spare(format!("{error}; `ensemble runs rm` deletes it")),
+        Err(error) => return PruneDecision::Spare(format!("{error}; `ensemble runs rm` deletes it")),
     };
     let history = RunHistory::from_records(&journal.records);
     if !is_old(&history, args) {
-        return Verdict::Keep;
+        return PruneDecision::Keep;
     }
-    let state = history.state(Driver::Nobody);
+    let state = history.run_state(RunDriver::NoProcess);
     if !args.outcome.is_empty() && !args.outcome.iter().any(|wanted| wanted == state.as_str()) {
-        return Verdict::Keep;
+        return PruneDecision::Keep;
     }
     if state.is_resumable() && !args.resumable {
-        return Verdict::Resumable(state);
+        return PruneDecision::Resumable(state);
     }
-    Verdict::Delete(state)
+    PruneDecision::Delete(state)
 }
 
 fn is_old(history: &RunHistory, args: &RunsPruneArgs) -> bool {
@@ -126,17 +126,17 @@ fn is_old(history: &RunHistory, args: &RunsPruneArgs) -> bool {
     history.latest_at().is_some_and(|latest| latest < before)
 }
 
-async fn delete(
+async fn delete_run(
     run: &dyn StoredRun,
     state: RunState,
     dry_run: bool,
-    pruned: &mut Pruned,
-    surroundings: &Surroundings,
+    pruned: &mut PruneTotals,
+    surroundings: &CliEnvironment,
 ) -> Result<(), CliError> {
-    let bytes = run.folder().map_or(0, size);
+    let bytes = run.folder().map_or(0, folder_size);
     if !dry_run {
         // Another process may have started to execute the run in the meantime.
-        let _lease = match run.lease().await {
+        let _lease = match run.acquire_lease().await {
             Ok(lease) => lease,
             Err(error @ StoreError::Leased { .. }) => {
                 surroundings.print_err(&format!("kept {}: {error}\n", run.id()));
@@ -144,20 +144,20 @@ async fn delete(
             }
             Err(error) => return Err(error.into()),
         };
-        run.remove().await?;
+        run.remove_run().await?;
     }
     pruned.runs += 1;
     pruned.bytes += bytes;
-    surroundings.print(&format!("{}  {state}\n", run.id()));
+    surroundings.print_out(&format!("{}  {state}\n", run.id()));
     Ok(())
 }
 
 /// The size of all files below the folder, in bytes.
-fn size(folder: &Path) -> u64 {
+fn folder_size(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .map(|entry| match entry.metadata() {
-            Ok(about) if about.is_dir() => size(&entry.path()),
+            Ok(about) if about.is_dir() => folder_size(&entry.path()),
             Ok(about) => about.len(),
             Err(_) => 0,
         })

@@ -6,8 +6,8 @@ use ensemble_core::store::RunId;
 const FEWEST: usize = 2;
 
 /// For each id, the shortest beginning that names no other run; the whole id if there is none.
-pub(crate) fn short_names(ids: &[RunId]) -> Vec<&str> {
-    let is_alone = |text: &str| ids.iter().filter(|id| id.begins_with(text)).take(2).count() == 1;
+pub(crate) fn shortest_prefixes(ids: &[RunId]) -> Vec<&str> {
+    let is_alone = |text: &str| ids.iter().filter(|id| id.matches_prefix(text)).take(2).count() == 1;
     let short = |id: &'_ RunId| -> Option<usize> {
         let text = id.as_str();
         let ends = text.char_indices().map(|(at, char)| at + char.len_utf8());
@@ -36,7 +36,7 @@ mod tests {
             (&["own", "abcd-20260102-000000000"], &["ow", "ab"]),
         ] {
             let ids: Vec<RunId> = ids.iter().copied().map(RunId::new).collect();
-            assert_eq!(short_names(&ids), expected);
+            assert_eq!(shortest_prefixes(&ids), expected);
         }
     }
 }

@@ -5,28 +5,28 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::command::run::arguments::Output;
+use crate::command::run::arguments::RunOutput;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use ensemble_core::conversation::{Event, Record, RunStarted};
-use ensemble_core::records::encode;
+use ensemble_core::records::encode_record;
 use ensemble_core::store::{RunStore, StoredRun};
-use ensemble_history::Driver;
-use ensemble_history::story::Story;
+use ensemble_history::RunDriver;
+use ensemble_history::story::RunStory;
 use ensemble_project::Project;
-use ensemble_reports::report::door::Door;
-use ensemble_reports::report::story::{StoryPrinter, document};
-use ensemble_runs::start::recorded_run::{recorded_ensemble, started};
+use ensemble_reports::report::sanitized_writer::SanitizedWriter;
+use ensemble_reports::report::story::{StoryPrinter, story_to_json};
+use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
 use ensemble_runs::store::files::FileStore;
 
 /// `ensemble runs show`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsShowArgs {
     /// The id of the run, the beginning of the id, or its folder; default: the latest run
-    #[arg(value_name = "RUN", add = completions::runs())]
+    #[arg(value_name = "RUN", add = completions::complete_runs())]
     pub run: Option<String>,
     /// Use the latest run, as without RUN
     #[arg(long, conflicts_with = "run")]
@@ -41,8 +41,8 @@ pub(crate) struct RunsShowArgs {
     #[arg(short, long)]
     pub follow: bool,
     /// human: readable text; json: the same as one document; events: the lines of the journal
-    #[arg(long, alias = "format", value_enum, default_value_t = Output::Human, value_name = "FORM")]
-    pub output: Output,
+    #[arg(long, alias = "format", value_enum, default_value_t = RunOutput::Human, value_name = "FORM")]
+    pub output: RunOutput,
 }
 
 /// The time between two reads of a growing journal.
@@ -52,58 +52,58 @@ const PAUSE: Duration = Duration::from_millis(100);
 const GRACE: u32 = 10;
 
 /// `ensemble runs show`.
-pub(crate) async fn show(
+pub(crate) async fn show_run(
     args: &RunsShowArgs,
     store: &dyn RunStore,
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let run = super::find(args.run.as_deref(), store, surroundings).await?;
+    let run = super::find_run(args.run.as_deref(), store, surroundings).await?;
     if let Some(filter) = &args.messages {
-        return crate::command::runs::messages::show(filter, run, args.output, surroundings).await;
+        return crate::command::runs::messages::print_messages(filter, run, args.output, surroundings).await;
     }
     let mut printer = StoryPrinter::new(args.verbose, args.follow);
     printer.width = surroundings.streams.out_width();
-    printer.given.clone_from(&args.run);
+    printer.given_name.clone_from(&args.run);
     let mut output = StoryOutput {
-        out: surroundings.streams.out_as(args.output.into()),
+        out: surroundings.streams.out_with_style(args.output.into()),
         form: args.output,
         printer,
-        story: Story::default(),
+        story: RunStory::default(),
         line: Vec::new(),
         is_open: true,
     };
     let code = if args.follow {
-        follow(&*run, &mut output, &surroundings.project).await?
+        follow_run(&*run, &mut output, &surroundings.project).await?
     } else {
-        let journal = run.read_all().await?;
-        output.printer.kinds = kinds(&*run, started(&journal.records)?, &surroundings.project).await;
-        journal.records.iter().for_each(|record| output.take(record));
+        let journal = run.read_journal().await?;
+        output.printer.kinds = agent_kinds(&*run, read_start_event(&journal.records)?, &surroundings.project).await;
+        journal.records.iter().for_each(|record| output.print_record(record));
         if journal.is_torn {
             surroundings.print_err("warning: the last line of the journal is incomplete and has been left out\n");
         }
         exit::SUCCESS
     };
-    output.close(driver(&*run));
+    output.finish_output(find_driver(&*run));
     Ok(code)
 }
 
 /// Reads until the run has ended and no process executes it any more.
-async fn follow(run: &dyn StoredRun, output: &mut StoryOutput, project: &Project) -> Result<u8, CliError> {
-    let mut follower = run.follow();
+async fn follow_run(run: &dyn StoredRun, output: &mut StoryOutput, project: &Project) -> Result<u8, CliError> {
+    let mut follower = run.open_follower();
     let mut silent = 0;
     while output.is_open {
         // Checked before the journal is read, so that everything the other process wrote before its end is read now.
-        let is_driven = driver(run) != Driver::Nobody;
-        let more = follower.poll().await?;
+        let is_driven = find_driver(run) != RunDriver::NoProcess;
+        let more = follower.poll_records().await?;
         for record in &more {
             if let Event::RunStarted(started) = &record.event {
-                output.printer.kinds = kinds(run, started, project).await;
+                output.printer.kinds = agent_kinds(run, started, project).await;
             }
-            output.take(record);
+            output.print_record(record);
         }
         if !more.is_empty() || is_driven {
             silent = 0;
-        } else if output.story.ended().is_some() {
+        } else if output.story.end_event().is_some() {
             return Ok(exit::SUCCESS);
         } else {
             silent += 1;
@@ -118,62 +118,62 @@ async fn follow(run: &dyn StoredRun, output: &mut StoryOutput, project: &Project
 
 /// Prints records as they arrive.
 struct StoryOutput {
-    out: Door,
-    form: Output,
+    out: SanitizedWriter,
+    form: RunOutput,
     printer: StoryPrinter,
-    story: Story,
+    story: RunStory,
     line: Vec<u8>,
     /// Whether the reader of the output is still there.
     is_open: bool,
 }
 
 impl StoryOutput {
-    fn take(&mut self, record: &Record) {
-        self.story.apply(record);
+    fn print_record(&mut self, record: &Record) {
+        self.story.apply_record(record);
         match self.form {
-            Output::Human => {
-                let text = self.printer.render(record, &self.story);
-                self.print(text.as_bytes());
+            RunOutput::Human => {
+                let text = self.printer.render_record(record, &self.story);
+                self.print_bytes(text.as_bytes());
             }
-            Output::Events => {
+            RunOutput::Events => {
                 let mut line = std::mem::take(&mut self.line);
                 line.clear();
-                encode(record, &mut line);
-                self.print(&line);
+                encode_record(record, &mut line);
+                self.print_bytes(&line);
                 self.line = line;
             }
-            Output::Json => {}
+            RunOutput::Json => {}
         }
     }
 
-    fn close(&mut self, driver: Driver) {
+    fn finish_output(&mut self, driver: RunDriver) {
         let text = match self.form {
-            Output::Human => self.printer.close(&self.story, driver),
-            Output::Json => format!("{:#}\n", document(&self.story, driver)),
-            Output::Events => String::new(),
+            RunOutput::Human => self.printer.render_footer(&self.story, driver),
+            RunOutput::Json => format!("{:#}\n", story_to_json(&self.story, driver)),
+            RunOutput::Events => String::new(),
         };
-        self.print(text.as_bytes());
+        self.print_bytes(text.as_bytes());
     }
 
-    fn print(&mut self, text: &[u8]) {
+    fn print_bytes(&mut self, text: &[u8]) {
         let printed = self.out.write_all(text).and_then(|()| self.out.flush());
         self.is_open &= printed.is_ok();
     }
 }
 
 /// The process that executes the run. A run inside another run is executed by the process of the outer run.
-pub(crate) fn driver(run: &dyn StoredRun) -> Driver {
-    let outer = || FileStore::run_around(run.folder()?)?.driver();
-    run.driver().or_else(outer).into()
+pub(crate) fn find_driver(run: &dyn StoredRun) -> RunDriver {
+    let outer = || FileStore::find_outer_run(run.folder()?)?.driver_pid();
+    run.driver_pid().or_else(outer).into()
 }
 
 /// The kinds of the agents, if the ensemble can still be read.
-async fn kinds(run: &dyn StoredRun, started: &RunStarted, project: &Project) -> HashMap<Arc<str>, &'static str> {
-    let Ok(prepared) = recorded_ensemble(run, started, project).await else {
+async fn agent_kinds(run: &dyn StoredRun, started: &RunStarted, project: &Project) -> HashMap<Arc<str>, &'static str> {
+    let Ok(prepared) = load_recorded_ensemble(run, started, project).await else {
         return HashMap::new();
     };
     let plan = &prepared.plan;
-    plan.ids()
-        .map(|id| (plan.name(id).clone(), plan.agent(id).kind_name()))
+    plan.agent_ids()
+        .map(|id| (plan.agent_name(id).clone(), plan.agent(id).kind_name()))
         .collect()
 }

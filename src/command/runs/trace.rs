@@ -8,30 +8,30 @@ use crate::command::runs::private_file::write_bytes;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::output_form::OutputForm;
-use crate::command::shared::surroundings::Surroundings;
-use crate::command::shared::telemetry::resource;
+use crate::command::shared::surroundings::CliEnvironment;
+use crate::command::shared::telemetry::telemetry_resource;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, StoredRun};
-use ensemble_telemetry::{Recorded, Trace};
+use ensemble_telemetry::{RecordedTree, RunTrace};
 
 /// How the name of a file with protobuf ends.
 const PROTOBUF: &str = "pb";
 
 /// Writes the trace: JSON, or protobuf into a file `….pb`.
-pub(crate) async fn export(
+pub(crate) async fn export_trace(
     args: &RunsExportArgs,
     run: Arc<dyn StoredRun>,
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let trace = Trace::of_run(&recorded(run, String::new()).await?, args.otlp_content);
-    let resource = resource();
+    let trace = RunTrace::from_run(&load_recorded_tree(run, String::new()).await?, args.otlp_content);
+    let resource = telemetry_resource();
     let Some(path) = &args.to else {
-        surroundings.print_as(OutputForm::Json, &trace.json(&resource));
+        surroundings.print_as(OutputForm::Json, &trace.to_json(&resource));
         return Ok(exit::SUCCESS);
     };
     let bytes = match is_protobuf(path) {
-        true => trace.protobuf(&resource),
-        false => trace.json(&resource).into_bytes(),
+        true => trace.to_protobuf(&resource),
+        false => trace.to_json(&resource).into_bytes(),
     };
     write_bytes(path, &bytes, surroundings)?;
     Ok(exit::SUCCESS)
@@ -42,20 +42,24 @@ fn is_protobuf(path: &Path) -> bool {
 }
 
 /// Reads a run and the runs inside it. A run that has no record yet is none.
-fn recorded(run: Arc<dyn StoredRun>, name: String) -> BoxFuture<'static, Result<Recorded, CliError>> {
+fn load_recorded_tree(run: Arc<dyn StoredRun>, name: String) -> BoxFuture<'static, Result<RecordedTree, CliError>> {
     Box::pin(async move {
         let mut inside = Vec::new();
-        for name in run.names_inside().await? {
-            let Some(inner) = run.inside(&name).await? else {
+        for name in run.list_nested_names().await? {
+            let Some(inner) = run.find_nested(&name).await? else {
                 continue;
             };
-            inside.push(recorded(inner, name).await?);
+            inside.push(load_recorded_tree(inner, name).await?);
         }
-        let records = match run.read_all().await {
+        let records = match run.read_journal().await {
             Ok(journal) => journal.records,
             Err(ReadError::Empty { .. }) if !name.is_empty() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        Ok(Recorded { name, records, inside })
+        Ok(RecordedTree {
+            name,
+            records,
+            inner_runs: inside,
+        })
     })
 }

@@ -5,10 +5,10 @@ use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::sandbox_helper;
 use crate::command::shared::simulated_agent;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use crate::command::shared::watchdog;
 use clap::Args;
-use ensemble_acp::server::{Services, serve};
+use ensemble_acp::server::{AcpServices, serve_acp};
 use ensemble_process::collect_orphans;
 use ensemble_runs::{Host, Project, Runs};
 
@@ -21,22 +21,22 @@ pub(crate) struct AcpArgs {
 }
 
 /// `ensemble acp`.
-pub(crate) fn acp(args: &AcpArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn run_acp(args: &AcpArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let project = surroundings.project.clone();
     let folder = project.folder.canonicalize().unwrap_or_else(|_| project.folder.clone());
     let served = match args.served.as_deref() {
         None => None,
         Some(named) if folder.join(named).is_dir() => Some(folder.join(named)),
-        Some(named) => Some(folder.join(project.ensemble_file(named)?)),
+        Some(named) => Some(folder.join(project.resolve_ensemble_file(named)?)),
     };
     // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
     let _refused = collect_orphans();
-    let host = Host::system()
-        .with_watchdog(watchdog::command())
-        .with_sandbox_helper(sandbox_helper::command())
-        .with_simulated_acp(simulated_agent::command())
-        .sharing_models();
-    let services = Services {
+    let host = Host::from_system()
+        .with_watchdog(watchdog::watchdog_command())
+        .with_sandbox_helper(sandbox_helper::helper_command())
+        .with_simulated_acp(simulated_agent::agent_command())
+        .with_shared_models();
+    let services = AcpServices {
         runs: Box::new(move |folder| {
             let project = Project {
                 folder: folder.to_owned(),
@@ -44,13 +44,13 @@ pub(crate) fn acp(args: &AcpArgs, surroundings: &Surroundings) -> Result<u8, Cli
             };
             Runs::open(project, host.clone())
         }),
-        served,
+        served_path: served,
         folder,
         version: env!("CARGO_PKG_VERSION"),
     };
-    let frames = surroundings.streams.frames();
+    let frames = surroundings.streams.protocol_out();
     block_on(async {
-        serve(Box::new(std::io::stdin()), Box::new(frames), services).await;
+        serve_acp(Box::new(std::io::stdin()), Box::new(frames), services).await;
         Ok(exit::SUCCESS)
     })
 }

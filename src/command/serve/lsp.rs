@@ -3,61 +3,61 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::command::check::picture::of_ensemble;
+use crate::command::check::picture::ensemble_picture;
 use crate::command::check::settings;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_cases::suite::Suite;
-use ensemble_ide::analysis::findings::Checks;
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_cases::suite::TestSuite;
+use ensemble_ide::analysis::findings::ProjectFileChecks;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Ensemble;
-use ensemble_language::source::Source;
-use ensemble_lsp::server::{End, Services, serve};
-use ensemble_reports::report::graph::{ascii, dot, mermaid, svg};
+use ensemble_language::source::SourceText;
+use ensemble_lsp::server::{LspServerEnd, LspServerOptions, serve_client};
+use ensemble_reports::report::graph::{render_ascii, render_dot, render_mermaid, render_svg};
 use ensemble_runs::{Host, Project, Runs};
 
 /// The checks of `ensemble validate`.
 #[derive(Debug)]
-pub(crate) struct OfValidate;
+pub(crate) struct ValidateChecks;
 
-impl Checks for OfValidate {
-    fn of_tests(&self, source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic> {
-        let runs = Runs::open(project.clone(), Host::system().unattended());
-        Suite::read(source, path, &runs).findings
+impl ProjectFileChecks for ValidateChecks {
+    fn check_test_file(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
+        let runs = Runs::open(project.clone(), Host::from_system().without_operator());
+        TestSuite::load(source, path, &runs).findings
     }
 
-    fn of_configuration(&self, source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic> {
-        settings::examine(source, path, project)
+    fn check_configuration(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
+        settings::check_config(source, path, project)
     }
 }
 
 /// `ensemble lsp`.
-pub(crate) fn lsp(surroundings: &Surroundings) -> Result<u8, CliError> {
-    let services = Services {
+pub(crate) fn serve_lsp(surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let services = LspServerOptions {
         project: surroundings.project.clone(),
-        checks: Arc::new(OfValidate),
+        checks: Arc::new(ValidateChecks),
         version: env!("CARGO_PKG_VERSION"),
-        graph,
+        graph: render_graph,
     };
-    match serve(std::io::stdin(), surroundings.streams.frames(), services) {
-        End::Exit { after_shutdown: true } => Ok(exit::SUCCESS),
+    match serve_client(std::io::stdin(), surroundings.streams.protocol_out(), services) {
+        LspServerEnd::Exit { after_shutdown: true } => Ok(exit::SUCCESS),
         // As the protocol wants it.
-        End::Exit { after_shutdown: false } | End::ClientGone => Ok(exit::FAILURE),
-        End::Malformed(why) => Err(CliError::Internal(format!(
+        LspServerEnd::Exit { after_shutdown: false } | LspServerEnd::ClientGone => Ok(exit::FAILURE),
+        LspServerEnd::MalformedMessage(why) => Err(CliError::Internal(format!(
             "standard input is not the Language Server Protocol, which editors speak: {why}"
         ))),
     }
 }
 
 /// The graph as `ensemble graph` prints it.
-pub(crate) fn graph(ensemble: &Ensemble, format: &str) -> Option<String> {
-    let picture = of_ensemble(ensemble);
+pub(crate) fn render_graph(ensemble: &Ensemble, format: &str) -> Option<String> {
+    let picture = ensemble_picture(ensemble);
     match format {
-        "mermaid" => Some(mermaid(&picture)),
-        "dot" => Some(dot(&picture)),
-        "svg" => Some(svg(&picture)),
-        "ascii" => Some(ascii(&picture)),
+        "mermaid" => Some(render_mermaid(&picture)),
+        "dot" => Some(render_dot(&picture)),
+        "svg" => Some(render_svg(&picture)),
+        "ascii" => Some(render_ascii(&picture)),
         _ => None,
     }
 }

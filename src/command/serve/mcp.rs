@@ -9,14 +9,14 @@ use crate::command::runs::estimate;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::{Surroundings, enter};
+use crate::command::shared::surroundings::{CliEnvironment, enter_folder};
 use clap::{ArgAction, Args};
-use ensemble_mcp::catalog::Catalog;
-use ensemble_mcp::session::Services;
+use ensemble_mcp::catalog::ToolCatalog;
+use ensemble_mcp::session::McpServices;
 use ensemble_mcp::{http, stdio};
-use ensemble_reports::report::count;
+use ensemble_reports::report::format_count;
 use ensemble_runs::service::run_service::RunService;
-use ensemble_wire::token::Token;
+use ensemble_wire::token::AccessToken;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,22 +44,22 @@ pub(crate) struct McpArgs {
 }
 
 /// `ensemble mcp`.
-pub(crate) fn mcp(args: &McpArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let mut surroundings = surroundings.clone();
     if let Some(folder) = &args.served {
-        enter(folder)?;
+        enter_folder(folder)?;
         surroundings.project.folder = std::env::current_dir()
-            .map_err(|error| CliError::usage(format!("cannot use the folder {}: {error}", folder.display())))?;
+            .map_err(|error| CliError::usage_error(format!("cannot use the folder {}: {error}", folder.display())))?;
     }
     if let Some(address) = args.http.filter(|address| !address.ip().is_loopback()) {
-        return Err(CliError::usage_with_help(
+        return Err(CliError::usage_error_with_help(
             format!("--http {address}: other machines can reach this address"),
             "expected an address of this machine, such as 127.0.0.1:7421",
         ));
     }
-    let token = args.http.map(|_| token(args)).transpose()?;
-    announce(&surroundings);
-    let services = Arc::new(services(args, &surroundings)?);
+    let token = args.http.map(|_| resolve_token(args)).transpose()?;
+    print_served(&surroundings);
+    let services = Arc::new(build_services(args, &surroundings)?);
     block_on(async {
         match args.http.zip(token) {
             Some((address, token)) => {
@@ -70,9 +70,9 @@ pub(crate) fn mcp(args: &McpArgs, surroundings: &Surroundings) -> Result<u8, Cli
                 if surroundings.streams.in_is_terminal {
                     surroundings.print_err("waiting for an MCP client on standard input; Ctrl-C ends\n");
                 }
-                let served = stdio::serve(
+                let served = stdio::serve_stdio(
                     Box::new(tokio::io::stdin()),
-                    Box::new(surroundings.streams.frames_async()),
+                    Box::new(surroundings.streams.protocol_out_async()),
                     services,
                 )
                 .await;
@@ -85,16 +85,16 @@ pub(crate) fn mcp(args: &McpArgs, surroundings: &Surroundings) -> Result<u8, Cli
     Ok(exit::SUCCESS)
 }
 
-fn services(args: &McpArgs, surroundings: &Surroundings) -> Result<Services, CliError> {
+fn build_services(args: &McpArgs, surroundings: &CliEnvironment) -> Result<McpServices, CliError> {
     let own = surroundings.clone();
-    let servers = run_options::servers(args.mcp_config.as_deref(), surroundings)?;
-    Ok(Services {
+    let servers = run_options::load_servers(args.mcp_config.as_deref(), surroundings)?;
+    Ok(McpServices {
         runs: RunService::new(surroundings.runs_for_clients(servers)),
-        draw: lsp::graph,
+        draw: lsp::render_graph,
         estimate: Box::new(move |ensemble, from| {
             let own = own.clone();
             Box::pin(async move {
-                let estimated = estimate::document(&ensemble, Some(&from), &own).await;
+                let estimated = estimate::build_estimate_json(&ensemble, Some(&from), &own).await;
                 estimated.map_err(|error| error.to_string())
             })
         }),
@@ -105,16 +105,16 @@ fn services(args: &McpArgs, surroundings: &Surroundings) -> Result<Services, Cli
 }
 
 /// Says on standard error what is served and what is not.
-fn announce(surroundings: &Surroundings) {
-    let catalog = Catalog::of(&surroundings.project);
-    let ensembles = count(catalog.entries.len() as u64, "ensemble");
+fn print_served(surroundings: &CliEnvironment) {
+    let catalog = ToolCatalog::load(&surroundings.project);
+    let ensembles = format_count(catalog.entries.len() as u64, "ensemble");
     let folder = surroundings.project.folder.display();
     let mut text = format!("serving {ensembles} of {folder}\n");
-    for wrong in &catalog.left_out {
+    for wrong in &catalog.invalid_ensembles {
         text.push_str(&format!(
             "warning: {} is left out: {}; `ensemble validate` shows them\n",
             wrong.file.display(),
-            count(wrong.errors as u64, "error")
+            format_count(wrong.errors as u64, "error")
         ));
     }
     surroundings.print_err(&text);
@@ -122,12 +122,12 @@ fn announce(surroundings: &Surroundings) {
 
 async fn serve_http(
     address: SocketAddr,
-    token: Token,
+    token: AccessToken,
     is_new: bool,
-    services: Arc<Services>,
-    surroundings: &Surroundings,
+    services: Arc<McpServices>,
+    surroundings: &CliEnvironment,
 ) -> Result<(), CliError> {
-    let unusable = |error: std::io::Error| CliError::usage(format!("--http {address}: {error}"));
+    let unusable = |error: std::io::Error| CliError::usage_error(format!("--http {address}: {error}"));
     let listener = tokio::net::TcpListener::bind(address).await.map_err(unusable)?;
     let own = listener.local_addr().map_err(unusable)?;
     surroundings.print_err(&format!("at http://{own}{}\n", http::PATH));
@@ -137,18 +137,18 @@ async fn serve_http(
             token.as_str()
         ));
     }
-    http::serve(listener, token, services).await.map_err(unusable)
+    http::serve_http(listener, token, services).await.map_err(unusable)
 }
 
 /// Returns the token of the clients: that of the variable, or a new one.
-fn token(args: &McpArgs) -> Result<Token, CliError> {
+fn resolve_token(args: &McpArgs) -> Result<AccessToken, CliError> {
     let Some(name) = &args.token_env else {
-        return Token::random()
+        return AccessToken::generate()
             .map_err(|error| CliError::Internal(format!("the system gives no random numbers: {error}")));
     };
     let value = std::env::var(name).unwrap_or_default();
-    Token::for_header(&value).map_err(|_| {
-        CliError::usage(format!(
+    AccessToken::for_header(&value).map_err(|_| {
+        CliError::usage_error(format!(
             "--token-env {name}: the variable needs at least 16 visible ASCII characters"
         ))
     })

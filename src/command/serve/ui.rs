@@ -4,18 +4,18 @@ use std::net::Ipv4Addr;
 
 use ensemble_core::store::RunId;
 use ensemble_runs::service::run_service::RunService;
-use ensemble_runs::{Ready, Runs};
-use ensemble_ui::{Server, Settings, Token};
+use ensemble_runs::{ReadyRun, Runs};
+use ensemble_ui::{AccessToken, UiServer, UiSettings};
 
-use crate::command::check::picture::of_ensemble;
-use crate::command::run::driver::Ending;
+use crate::command::check::picture::ensemble_picture;
+use crate::command::run::driver::EndReporter;
 use crate::command::run::run_options;
-use crate::command::serve::lsp::OfValidate;
+use crate::command::serve::lsp::ValidateChecks;
 use crate::command::setup::init;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::signals;
 use clap::Args;
 use std::net::IpAddr;
@@ -49,121 +49,121 @@ const TOKEN: &str = "ENSEMBLE_UI_TOKEN";
 const SERVER: &str = "the end of ensemble ui";
 
 /// `ensemble ui`.
-pub(crate) fn ui(args: &UiArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn serve_ui(args: &UiArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     block_on(async {
-        let mut signals = signals::listen();
-        let servers = run_options::servers(args.mcp_config.as_deref(), surroundings)?;
+        let mut signals = signals::listen_for_signals();
+        let servers = run_options::load_servers(args.mcp_config.as_deref(), surroundings)?;
         let runs = RunService::new(surroundings.runs_for_clients(servers));
-        let server = bind(&args.place, &runs)?;
-        let link = server.link();
-        serve(server)?;
-        surroundings.print(&format!("{link}\n"));
+        let server = bind_server(&args.place, &runs)?;
+        let link = server.link_with_token();
+        start_server(server)?;
+        surroundings.print_out(&format!("{link}\n"));
         surroundings.print_err("open this address in a browser; Ctrl-C ends the server\n");
-        signals.next().await;
+        signals.wait_for_signal().await;
         cancel_all(&runs).await;
         Ok(exit::SUCCESS)
     })
 }
 
 /// `ensemble run --ui`: runs it to its end, and keeps the page until a signal.
-pub(crate) async fn run_beside_page(
-    ready: Ready,
+pub(crate) async fn run_with_page(
+    ready: ReadyRun,
     runs: Runs,
     port: Option<u16>,
-    ending: Ending<'_>,
+    ending: EndReporter<'_>,
 ) -> Result<u8, CliError> {
-    let mut signals = signals::listen();
+    let mut signals = signals::listen_for_signals();
     let surroundings = ending.surroundings;
     let runs = RunService::new(runs);
     let place = PageArgs {
         port,
         address: Ipv4Addr::LOCALHOST.into(),
     };
-    let server = bind(&place, &runs)?;
-    let link = server.link();
-    serve(server)?;
-    let id = runs.begin(ready).await?;
-    signals.of_run(&id);
+    let server = bind_server(&place, &runs)?;
+    let link = server.link_with_token();
+    start_server(server)?;
+    let id = runs.start_ready_run(ready).await?;
+    signals.set_run(&id);
     surroundings.print_err(&format!("watch it: {link}&run={id}\n"));
     let mut is_stopped = false;
     loop {
         tokio::select! {
-            () = runs.ended(&id) => break,
-            _ = signals.next() => {
+            () = runs.wait_until_closed(&id) => break,
+            _ = signals.wait_for_signal() => {
                 is_stopped = true;
-                let _it_has_ended = runs.cancel(&id, "a signal").await;
+                let _it_has_ended = runs.cancel_run(&id, "a signal").await;
             }
         }
     }
-    let mut code = show(&runs, &id, &ending).await?;
+    let mut code = print_run_result(&runs, &id, &ending).await?;
     if !is_stopped {
         surroundings.print_err("the run has ended; the page stays until Ctrl-C\n");
-        signals.are_dealt_with();
-        signals.next().await;
+        signals.mark_handled();
+        signals.wait_for_signal().await;
         cancel_all(&runs).await;
-        code = code_of(&runs, &id, &ending).await?;
+        code = run_exit_code(&runs, &id, &ending).await?;
     }
     Ok(code)
 }
 
 /// Prints the result, and returns the exit code.
-async fn show(runs: &RunService, id: &RunId, ending: &Ending<'_>) -> Result<u8, CliError> {
-    let recorded = runs.recorded(id).await?;
-    Ok(ending.show(&recorded.state, &recorded.prepared))
+async fn print_run_result(runs: &RunService, id: &RunId, ending: &EndReporter<'_>) -> Result<u8, CliError> {
+    let recorded = runs.load_recorded_run(id).await?;
+    Ok(ending.print_result(&recorded.state, &recorded.prepared))
 }
 
 /// The exit code of the run, which may have gone on since.
-async fn code_of(runs: &RunService, id: &RunId, ending: &Ending<'_>) -> Result<u8, CliError> {
-    let state = runs.recorded(id).await?.state;
+async fn run_exit_code(runs: &RunService, id: &RunId, ending: &EndReporter<'_>) -> Result<u8, CliError> {
+    let state = runs.load_recorded_run(id).await?.state;
     let code = state
-        .ended()
-        .map(|ended| exit::of_run(ended.completion_reason, state.interrupted(), ending.fail_on_limit));
+        .run_end()
+        .map(|ended| exit::exit_code_for(ended.completion_reason, state.interruption(), ending.fail_on_limit));
     Ok(code.unwrap_or(exit::SUCCESS))
 }
 
-fn bind(place: &PageArgs, runs: &RunService) -> Result<Server, CliError> {
-    let settings = Settings {
+fn bind_server(place: &PageArgs, runs: &RunService) -> Result<UiServer, CliError> {
+    let settings = UiSettings {
         address: place.address,
         port: place.port,
-        token: token(runs)?,
+        token: resolve_token(runs)?,
         runs: runs.clone(),
         driving: tokio::runtime::Handle::current(),
         version: env!("CARGO_PKG_VERSION"),
-        picture: of_ensemble,
-        starter: init::smallest,
-        checks: std::sync::Arc::new(OfValidate),
+        picture: ensemble_picture,
+        starter: init::smallest_ensemble,
+        checks: std::sync::Arc::new(ValidateChecks),
     };
-    Server::bind(settings).map_err(|error| {
+    UiServer::bind_address(settings).map_err(|error| {
         let port = place.port.map_or_else(String::new, |port| format!(" port {port}"));
-        CliError::usage(format!("cannot serve a page at {}{port}: {error}", place.address))
+        CliError::usage_error(format!("cannot serve a page at {}{port}: {error}", place.address))
     })
 }
 
-fn serve(server: Server) -> Result<(), CliError> {
-    let started = server.serve();
+fn start_server(server: UiServer) -> Result<(), CliError> {
+    let started = server.serve_on_thread();
     started.map_err(|error| CliError::Internal(format!("cannot start the server: {error}")))
 }
 
 /// The token of the environment, or a new one.
-fn token(runs: &RunService) -> Result<Token, CliError> {
-    match runs.runs().host().variable(TOKEN) {
-        Some(given) => Token::given(&given).map_err(|why| CliError::usage(format!("{TOKEN}: {why}"))),
-        None => Token::random().map_err(|error| CliError::Internal(format!("cannot make a token: {error}"))),
+fn resolve_token(runs: &RunService) -> Result<AccessToken, CliError> {
+    match runs.runs().host().read_variable(TOKEN) {
+        Some(given) => AccessToken::parse(&given).map_err(|why| CliError::usage_error(format!("{TOKEN}: {why}"))),
+        None => AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot make a token: {error}"))),
     }
 }
 
 /// Cancels the runs that go on here, and waits until they are closed. They can be resumed.
 async fn cancel_all(runs: &RunService) {
-    let listed = runs.list(usize::MAX).await.unwrap_or_default();
+    let listed = runs.list_summaries(usize::MAX).await.unwrap_or_default();
     let driven = listed
         .into_iter()
         .flatten()
         .filter(|summary| runs.is_driven_here(&summary.id));
     let driven: Vec<RunId> = driven.map(|summary| summary.id).collect();
     for id in &driven {
-        let _it_has_ended = runs.cancel(id, SERVER).await;
+        let _it_has_ended = runs.cancel_run(id, SERVER).await;
     }
     for id in &driven {
-        runs.ended(id).await;
+        runs.wait_until_closed(id).await;
     }
 }

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use crate::command::check::files::inputs::read_stdin;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::{Args, ValueEnum};
-use ensemble_import::import::{self, Beside, Imported, Origin};
+use ensemble_import::import::{self, ImportContext, ImportOrigin, ImportResult};
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::loader;
-use ensemble_language::loader::document::Document;
-use ensemble_language::source::Source;
+use ensemble_language::loader::document::YamlDocument;
+use ensemble_language::source::SourceText;
 use ensemble_project::ProjectError;
 use ensemble_project::project::read_source;
 use ensemble_reports::report::diagnostics;
-use ensemble_reports::report::door::Spelling;
+use ensemble_reports::report::sanitized_writer::EscapeStyle;
 
 /// `ensemble import`.
 #[derive(Debug, Args)]
@@ -47,100 +47,108 @@ pub(crate) enum ImportFrom {
 const LLM_ORC: &str = ".llm-orc";
 
 /// `ensemble import` of one file.
-pub(crate) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn import_file(args: &ImportArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let (source, stem) = if args.file == "-" {
-        (Source::new("<stdin>", read_stdin()?), "imported".to_owned())
+        (SourceText::new("<stdin>", read_stdin()?), "imported".to_owned())
     } else {
         let path = Path::new(&args.file);
-        (read_source(path)?, stem_of(path))
+        (read_source(path)?, file_stem(path))
     };
-    let output = args.to.as_deref().map(|output| place(output, &stem, surroundings));
+    let output = args
+        .to
+        .as_deref()
+        .map(|output| output_path(output, &stem, surroundings));
     if let Some(output) = output
         .as_deref()
         .filter(|output| surroundings.project.folder.join(output).exists() && !args.force)
     {
         let message = format!("{} already exists", output.display());
-        return Err(CliError::usage_with_help(
+        return Err(CliError::usage_error_with_help(
             message,
             "name another file, or overwrite it with `--force`",
         ));
     }
-    let one = One {
+    let one = ImportFile {
         file: &args.file,
         stem: &stem,
         output: output.as_deref(),
-        origin: origin(args),
+        origin: chosen_origin(args),
     };
-    let imported = one.convert(&source, surroundings)?.map_err(ProjectError::Invalid)?;
+    let imported = one
+        .convert_text(&source, surroundings)?
+        .map_err(ProjectError::Invalid)?;
     match &output {
         Some(output) => {
-            write(output, &imported.text, surroundings)?;
-            surroundings.print(&format!("wrote {}\n", output.display()));
+            write_file(output, &imported.text, surroundings)?;
+            surroundings.print_out(&format!("wrote {}\n", output.display()));
         }
         // The text is written so that nothing in it steers a terminal.
-        None => surroundings.print_as(Spelling::Exact, &imported.text),
+        None => surroundings.print_as(EscapeStyle::Exact, &imported.text),
     }
-    Ok(report(&imported, surroundings))
+    Ok(print_lost_parts(&imported, surroundings))
 }
 
 /// A file to import.
-pub(crate) struct One<'a> {
+pub(crate) struct ImportFile<'a> {
     pub(crate) file: &'a str,
     /// The name for an ensemble without a name.
     pub(crate) stem: &'a str,
     pub(crate) output: Option<&'a Path>,
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<ImportOrigin>,
 }
 
-impl One<'_> {
+impl ImportFile<'_> {
     /// The new text; the inner error is what is wrong with the old one.
-    pub(crate) fn convert(
+    pub(crate) fn convert_text(
         &self,
-        source: &Source,
-        surroundings: &Surroundings,
-    ) -> Result<Result<Imported, Vec<Diagnostic>>, CliError> {
-        let project = Project::around(self.file, self.output, surroundings);
-        let configurations = project.configurations(surroundings)?;
-        let beside = Beside {
+        source: &SourceText,
+        surroundings: &CliEnvironment,
+    ) -> Result<Result<ImportResult, Vec<Diagnostic>>, CliError> {
+        let project = ImportFolders::for_file(self.file, self.output, surroundings);
+        let configurations = project.load_configurations(surroundings)?;
+        let beside = ImportContext {
             stem: self.stem,
             configurations: &configurations,
-            script: &|script| project.script(script),
+            script: &|script| project.resolve_script(script),
             script_text: &|script| {
-                let found = project.script(script)?;
-                read_source(&surroundings.project.relative(&project.new.join(found))).ok()
+                let found = project.resolve_script(script)?;
+                read_source(&surroundings.project.relative_path(&project.new.join(found))).ok()
             },
             ensemble: &|name| {
                 surroundings
                     .project
-                    .ensemble_file_from(name, &project.new, &project.root)
+                    .resolve_ensemble_file_from(name, &project.new, &project.root)
                     .is_ok()
             },
-            schema: project.schema(),
+            schema: project.schema_file(),
         };
-        Ok(import::import(source, &beside, self.origin))
+        Ok(import::import_ensemble(source, &beside, self.origin))
     }
 }
 
-pub(crate) fn origin(args: &ImportArgs) -> Option<Origin> {
+pub(crate) fn chosen_origin(args: &ImportArgs) -> Option<ImportOrigin> {
     args.from.map(|from| match from {
-        ImportFrom::LlmOrc => Origin::LlmOrc,
-        ImportFrom::Conductor => Origin::Conductor,
+        ImportFrom::LlmOrc => ImportOrigin::LlmOrc,
+        ImportFrom::Conductor => ImportOrigin::Conductor,
     })
 }
 
-pub(crate) fn stem_of(path: &Path) -> String {
+pub(crate) fn file_stem(path: &Path) -> String {
     path.file_stem()
         .map(|stem| stem.to_string_lossy().into_owned())
         .unwrap_or_default()
 }
 
 /// Prints the number of parts that were not converted, and returns the exit code.
-fn report(imported: &Imported, surroundings: &Surroundings) -> u8 {
-    if imported.lost.is_empty() {
+fn print_lost_parts(imported: &ImportResult, surroundings: &CliEnvironment) -> u8 {
+    if imported.unconverted.is_empty() {
         return exit::SUCCESS;
     }
-    surroundings.print_err(&diagnostics::human(&imported.lost, surroundings.colors_on_stderr()));
-    let count = imported.lost.len();
+    surroundings.print_err(&diagnostics::render_diagnostics(
+        &imported.unconverted,
+        surroundings.colors_on_stderr(),
+    ));
+    let count = imported.unconverted.len();
     let things = if count == 1 { "thing" } else { "things" };
     surroundings.print_err(&format!(
         "{count} {things} to check; comments in the new file mark the places\n"
@@ -149,7 +157,7 @@ fn report(imported: &Imported, surroundings: &Surroundings) -> u8 {
 }
 
 /// The path of the file to write. In a folder, the file gets the name of the old file.
-fn place(output: &Path, stem: &str, surroundings: &Surroundings) -> PathBuf {
+fn output_path(output: &Path, stem: &str, surroundings: &CliEnvironment) -> PathBuf {
     if surroundings.project.folder.join(output).is_dir() {
         output.join(format!("{stem}.yaml"))
     } else {
@@ -158,16 +166,16 @@ fn place(output: &Path, stem: &str, surroundings: &Surroundings) -> PathBuf {
 }
 
 /// Writes a new file, and the folders that lead to it.
-pub(crate) fn write(output: &Path, text: &str, surroundings: &Surroundings) -> Result<(), CliError> {
+pub(crate) fn write_file(output: &Path, text: &str, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let path = surroundings.project.folder.join(output);
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     folder
         .and_then(|()| std::fs::write(&path, text))
-        .map_err(|error| CliError::usage(format!("cannot write {}: {error}", output.display())))
+        .map_err(|error| CliError::usage_error(format!("cannot write {}: {error}", output.display())))
 }
 
 /// The folders of the old file and the new file; all paths are absolute.
-struct Project {
+struct ImportFolders {
     /// The folder that contains `.llm-orc/`; otherwise the folder of the old file.
     old: PathBuf,
     /// The folder of the new file.
@@ -177,8 +185,8 @@ struct Project {
     has_schema: bool,
 }
 
-impl Project {
-    fn around(file: &str, output: Option<&Path>, surroundings: &Surroundings) -> Self {
+impl ImportFolders {
+    fn for_file(file: &str, output: Option<&Path>, surroundings: &CliEnvironment) -> Self {
         let here = &surroundings.project.folder;
         let parent = |path: &Path| {
             let absolute = here.join(path);
@@ -200,13 +208,13 @@ impl Project {
         }
     }
 
-    fn schema(&self) -> Option<&'static str> {
+    fn schema_file(&self) -> Option<&'static str> {
         self.has_schema.then_some("ensemble.schema.json")
     }
 
     /// The configurations of llm-orc: of the project, its profiles, and of the user. Files that are not valid YAML are
     /// skipped.
-    fn configurations(&self, surroundings: &Surroundings) -> Result<Vec<Document>, CliError> {
+    fn load_configurations(&self, surroundings: &CliEnvironment) -> Result<Vec<YamlDocument>, CliError> {
         let mut files = vec![self.old.join(LLM_ORC).join("config.yaml")];
         let mut profiles: Vec<PathBuf> = std::fs::read_dir(self.old.join(LLM_ORC).join("profiles"))
             .into_iter()
@@ -225,15 +233,15 @@ impl Project {
         files.extend(user.map(|folder| folder.join("llm-orc").join("config.yaml")));
         let mut documents = Vec::new();
         for file in files.into_iter().filter(|file| file.is_file()) {
-            let source = read_source(&surroundings.project.relative(&file))?;
-            documents.extend(loader::parse(&source).ok());
+            let source = read_source(&surroundings.project.relative_path(&file))?;
+            documents.extend(loader::parse_yaml(&source).ok());
         }
         Ok(documents)
     }
 
     /// The path of a script for the new file: the place where llm-orc finds the script, relative to the folder of the
     /// new file.
-    fn script(&self, script: &str) -> Option<String> {
+    fn resolve_script(&self, script: &str) -> Option<String> {
         let given = Path::new(script);
         let scripts = self.old.join(LLM_ORC).join("scripts");
         let mut places = vec![self.new.join(given)];
@@ -245,12 +253,12 @@ impl Project {
         if given.is_absolute() {
             return Some(script.to_owned());
         }
-        relative(&found, &self.new)
+        relative_path(&found, &self.new)
     }
 }
 
 /// The relative path from a folder to a file.
-fn relative(file: &Path, folder: &Path) -> Option<String> {
+fn relative_path(file: &Path, folder: &Path) -> Option<String> {
     let common = folder.ancestors().find(|folder| file.starts_with(folder))?;
     let up = folder.strip_prefix(common).ok()?.components().count();
     let mut way = PathBuf::new();

@@ -2,45 +2,45 @@
 
 use std::path::{Path, PathBuf};
 
-use super::import::{One, origin, stem_of, write};
+use super::import::{ImportFile, chosen_origin, file_stem, write_file};
 use crate::command::setup::import::ImportArgs;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_import::import::Imported;
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_import::import::ImportResult;
 use ensemble_language::loader;
-use ensemble_language::loader::document::Node;
-use ensemble_language::source::Source;
+use ensemble_language::loader::document::YamlNode;
+use ensemble_language::source::SourceText;
 use ensemble_project::project::read_source;
 use ensemble_reports::report::diagnostics;
 
 /// An ensemble that was found.
-struct Found {
+struct FoundEnsemble {
     /// The path as the user writes it.
     file: String,
-    source: Source,
+    source: SourceText,
     output: PathBuf,
 }
 
 /// The number of files by result of the import.
 #[derive(Default)]
-struct Count {
+struct ImportCounts {
     clean: usize,
     noted: usize,
     failed: usize,
-    left: usize,
+    ignored: usize,
 }
 
 /// Returns whether the user names a folder.
-pub(crate) fn is_folder(args: &ImportArgs, surroundings: &Surroundings) -> bool {
+pub(crate) fn is_folder(args: &ImportArgs, surroundings: &CliEnvironment) -> bool {
     args.file != "-" && surroundings.project.folder.join(&args.file).is_dir()
 }
 
 /// Imports every ensemble of the folder and its sub-folders.
-pub(crate) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let Some(to) = &args.to else {
         let message = format!("{} is a folder", args.file);
-        return Err(CliError::usage_with_help(
+        return Err(CliError::usage_error_with_help(
             message,
             "name the folder for the new files with `-o FOLDER`",
         ));
@@ -48,13 +48,16 @@ pub(crate) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
     let here = &surroundings.project.folder;
     if here.join(to).is_file() {
         let message = format!("{} is a file, and {} a folder", to.display(), args.file);
-        return Err(CliError::usage_with_help(message, "name a folder for the new files"));
+        return Err(CliError::usage_error_with_help(
+            message,
+            "name a folder for the new files",
+        ));
     }
-    let mut count = Count::default();
-    let found = find(args, to, surroundings, &mut count)?;
+    let mut count = ImportCounts::default();
+    let found = find_ensembles(args, to, surroundings, &mut count)?;
     if found.is_empty() && count.failed == 0 {
         let message = format!("no ensemble in {}", args.file);
-        return Err(CliError::usage_with_help(
+        return Err(CliError::usage_error_with_help(
             message,
             "an ensemble is a YAML file with a list of `agents`",
         ));
@@ -66,55 +69,66 @@ pub(crate) fn import(args: &ImportArgs, surroundings: &Surroundings) -> Result<u
         .collect();
     if !existing.is_empty() && !args.force {
         let message = format!("nothing is written: {} already exists", existing.join(", "));
-        return Err(CliError::usage_with_help(
+        return Err(CliError::usage_error_with_help(
             message,
             "name another folder, or overwrite them with `--force`",
         ));
     }
     // The second time, the ensembles that these ensembles name are there.
     for one in &found {
-        if let Ok(imported) = convert(one, args, surroundings)? {
-            write(&one.output, &imported.text, surroundings)?;
+        if let Ok(imported) = convert_file(one, args, surroundings)? {
+            write_file(&one.output, &imported.text, surroundings)?;
         }
     }
     for one in &found {
-        match convert(one, args, surroundings)? {
+        match convert_file(one, args, surroundings)? {
             Ok(imported) => {
-                write(&one.output, &imported.text, surroundings)?;
-                surroundings.print(&format!("wrote {}\n", one.output.display()));
-                if imported.lost.is_empty() {
+                write_file(&one.output, &imported.text, surroundings)?;
+                surroundings.print_out(&format!("wrote {}\n", one.output.display()));
+                if imported.unconverted.is_empty() {
                     count.clean += 1;
                 } else {
                     count.noted += 1;
-                    surroundings.print_err(&diagnostics::human(&imported.lost, surroundings.colors_on_stderr()));
+                    surroundings.print_err(&diagnostics::render_diagnostics(
+                        &imported.unconverted,
+                        surroundings.colors_on_stderr(),
+                    ));
                 }
             }
             Err(errors) => {
                 count.failed += 1;
-                surroundings.print_err(&diagnostics::human(&errors, surroundings.colors_on_stderr()));
+                surroundings.print_err(&diagnostics::render_diagnostics(
+                    &errors,
+                    surroundings.colors_on_stderr(),
+                ));
             }
         }
     }
-    Ok(count.report(surroundings))
+    Ok(count.print_summary(surroundings))
 }
 
-fn convert(
-    found: &Found,
+fn convert_file(
+    found: &FoundEnsemble,
     args: &ImportArgs,
-    surroundings: &Surroundings,
-) -> Result<Result<Imported, Vec<ensemble_language::diagnostic::Diagnostic>>, CliError> {
-    let stem = stem_of(Path::new(&found.file));
-    let one = One {
+    surroundings: &CliEnvironment,
+) -> Result<Result<ImportResult, Vec<ensemble_language::diagnostic::Diagnostic>>, CliError> {
+    let stem = file_stem(Path::new(&found.file));
+    let one = ImportFile {
         file: &found.file,
         stem: &stem,
         output: Some(&found.output),
-        origin: origin(args),
+        origin: chosen_origin(args),
     };
-    one.convert(&found.source, surroundings)
+    one.convert_text(&found.source, surroundings)
 }
 
 /// The ensembles of the folder, in the order of their paths; other files are counted.
-fn find(args: &ImportArgs, to: &Path, surroundings: &Surroundings, count: &mut Count) -> Result<Vec<Found>, CliError> {
+fn find_ensembles(
+    args: &ImportArgs,
+    to: &Path,
+    surroundings: &CliEnvironment,
+    count: &mut ImportCounts,
+) -> Result<Vec<FoundEnsemble>, CliError> {
     let here = &surroundings.project.folder;
     let from = Path::new(&args.file);
     let new = here.join(to).canonicalize().ok();
@@ -122,8 +136,8 @@ fn find(args: &ImportArgs, to: &Path, surroundings: &Surroundings, count: &mut C
     // A folder may be imported into itself only with other names, so its own files stay.
     let new = new.filter(|new| Some(new) != old.as_ref());
     let mut files = Vec::new();
-    gather(&here.join(from), new.as_deref(), &mut files)
-        .map_err(|error| CliError::usage(format!("cannot read {}: {error}", args.file)))?;
+    collect_files(&here.join(from), new.as_deref(), &mut files)
+        .map_err(|error| CliError::usage_error(format!("cannot read {}: {error}", args.file)))?;
     files.sort();
     let mut found = Vec::new();
     for path in files {
@@ -132,7 +146,7 @@ fn find(args: &ImportArgs, to: &Path, surroundings: &Surroundings, count: &mut C
         };
         let is_yaml = rest.extension().is_some_and(|end| end == "yaml" || end == "yml");
         if !is_yaml {
-            count.left += 1;
+            count.ignored += 1;
             continue;
         }
         let file = from.join(&rest);
@@ -144,24 +158,27 @@ fn find(args: &ImportArgs, to: &Path, surroundings: &Surroundings, count: &mut C
                 continue;
             }
         };
-        match loader::parse(&source) {
+        match loader::parse_yaml(&source) {
             Ok(document)
                 if document
                     .root()
                     .get("agents")
-                    .and_then(Node::items)
+                    .and_then(YamlNode::items)
                     .is_some_and(|list| !list.is_empty()) =>
             {
-                found.push(Found {
+                found.push(FoundEnsemble {
                     file: file.display().to_string(),
                     source,
                     output: to.join(rest),
                 });
             }
-            Ok(_) => count.left += 1,
+            Ok(_) => count.ignored += 1,
             Err(errors) => {
                 count.failed += 1;
-                surroundings.print_err(&diagnostics::human(&errors, surroundings.colors_on_stderr()));
+                surroundings.print_err(&diagnostics::render_diagnostics(
+                    &errors,
+                    surroundings.colors_on_stderr(),
+                ));
             }
         }
     }
@@ -169,7 +186,7 @@ fn find(args: &ImportArgs, to: &Path, surroundings: &Surroundings, count: &mut C
 }
 
 /// All files of a folder and its sub-folders, without hidden ones; links to folders are not followed.
-fn gather(folder: &Path, without: Option<&Path>, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+fn collect_files(folder: &Path, without: Option<&Path>, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(&folder)? {
@@ -189,21 +206,21 @@ fn gather(folder: &Path, without: Option<&Path>, files: &mut Vec<PathBuf>) -> st
     Ok(())
 }
 
-impl Count {
+impl ImportCounts {
     /// Prints the summary, and returns the exit code.
-    fn report(&self, surroundings: &Surroundings) -> u8 {
+    fn print_summary(&self, surroundings: &CliEnvironment) -> u8 {
         let written = self.clean + self.noted;
-        let mut text = format!("{} imported", files(written));
+        let mut text = format!("{} imported", format_files(written));
         if self.noted > 0 {
             text.push_str(&format!(", {} of them with things to check", self.noted));
         }
         if self.failed > 0 {
-            text.push_str(&format!("; {} not imported", files(self.failed)));
+            text.push_str(&format!("; {} not imported", format_files(self.failed)));
         }
-        if self.left > 0 {
-            text.push_str(&format!("; {} left alone: no ensembles", files(self.left)));
+        if self.ignored > 0 {
+            text.push_str(&format!("; {} left alone: no ensembles", format_files(self.ignored)));
         }
-        surroundings.print(&format!("{text}\n"));
+        surroundings.print_out(&format!("{text}\n"));
         match (written, self.noted + self.failed) {
             (0, _) => exit::USAGE,
             (_, 0) => exit::SUCCESS,
@@ -212,7 +229,7 @@ impl Count {
     }
 }
 
-fn files(count: usize) -> String {
+fn format_files(count: usize) -> String {
     let noun = if count == 1 { "file" } else { "files" };
     format!("{count} {noun}")
 }

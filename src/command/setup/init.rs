@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use ensemble_language::loader::schema::SCHEMA;
 use ensemble_language::names;
@@ -22,8 +22,8 @@ pub(crate) struct InitArgs {
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// What the ensemble shows
-    #[arg(short, long, value_enum, default_value_t = Template::ReviewLoop, value_name = "TEMPLATE")]
-    pub template: Template,
+    #[arg(short, long, value_enum, default_value_t = StarterTemplate::ReviewLoop, value_name = "TEMPLATE")]
+    pub template: StarterTemplate,
     /// List the templates, and write nothing
     #[arg(long, conflicts_with = "name")]
     pub list_templates: bool,
@@ -31,7 +31,7 @@ pub(crate) struct InitArgs {
 
 /// The pattern that a new ensemble shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Template {
+pub(crate) enum StarterTemplate {
     /// A writer and a reviewer repeat until the text is approved
     ReviewLoop,
     /// A chat with a model that remembers the conversation
@@ -50,19 +50,19 @@ const SCHEMA_FILE: &str = "ensembles/ensemble.schema.json";
 const IGNORED: &str = "# The records of runs.\n.ensemble/runs/\n";
 
 /// `ensemble init`.
-pub(crate) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if args.list_templates {
-        surroundings.print(&list());
+        surroundings.print_out(&render_templates());
         return Ok(exit::SUCCESS);
     }
-    let name = name(args, surroundings)?;
+    let name = resolve_name(args, surroundings)?;
     let folder = &surroundings.project.folder;
-    let mut files = args.template.files(&name);
+    let mut files = args.template.project_files(&name);
     // All files are checked before the first one is written.
     for (file, _) in &files {
         if folder.join(file).exists() {
             let help = "give the new ensemble another name: `ensemble init NAME`";
-            return Err(CliError::usage_with_help(format!("{file} already exists"), help));
+            return Err(CliError::usage_error_with_help(format!("{file} already exists"), help));
         }
     }
     let mut notes = String::new();
@@ -72,24 +72,24 @@ pub(crate) fn init(args: &InitArgs, surroundings: &Surroundings) -> Result<u8, C
     } else if std::fs::read_to_string(&schema).is_ok_and(|text| text != SCHEMA) {
         notes = format!("\nkept {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` renews it\n");
     }
-    if holds_runs(surroundings) && !folder.join(".gitignore").exists() {
+    if records_runs_here(surroundings) && !folder.join(".gitignore").exists() {
         files.push((".gitignore".to_owned(), IGNORED.to_owned()));
     }
     let mut told = String::new();
     for (file, text) in &files {
-        create(&folder.join(file), text)?;
+        create_file(&folder.join(file), text)?;
         told.push_str(&format!("wrote {file}\n"));
     }
-    surroundings.print(&told);
-    let command = args.template.command();
+    surroundings.print_out(&told);
+    let command = args.template.first_command();
     surroundings.print_err(&format!("{notes}\nnext: ensemble {command} {name}\n"));
     Ok(exit::SUCCESS)
 }
 
 /// All templates, each with its description.
-fn list() -> String {
+fn render_templates() -> String {
     let mut text = String::new();
-    for template in Template::value_variants() {
+    for template in StarterTemplate::value_variants() {
         let Some(value) = template.to_possible_value() else {
             continue;
         };
@@ -100,39 +100,42 @@ fn list() -> String {
 }
 
 /// Returns whether the runs of the new ensemble are recorded in this folder, and not in one around it.
-fn holds_runs(surroundings: &Surroundings) -> bool {
+fn records_runs_here(surroundings: &CliEnvironment) -> bool {
     let folder = &surroundings.project.folder;
     let root = surroundings.project.project_root(folder);
     root == *folder || folder.canonicalize().is_ok_and(|folder| folder == root)
 }
 
-fn name(args: &InitArgs, surroundings: &Surroundings) -> Result<String, CliError> {
-    match args.name.as_deref().map(without_ending) {
-        Some(name) if is_name(name) => Ok(name.to_owned()),
+fn resolve_name(args: &InitArgs, surroundings: &CliEnvironment) -> Result<String, CliError> {
+    match args.name.as_deref().map(strip_yaml_ending) {
+        Some(name) if is_ensemble_name(name) => Ok(name.to_owned()),
         Some(name) => {
             let help = "a name starts with a letter or a digit, contains only letters, digits, `_`, `.` and `-`, and does not end with `.test`";
-            Err(CliError::usage_with_help(format!("`{name}` is not a valid name"), help))
+            Err(CliError::usage_error_with_help(
+                format!("`{name}` is not a valid name"),
+                help,
+            ))
         }
-        None => Ok(name_of(&surroundings.project.folder)),
+        None => Ok(name_for_folder(&surroundings.project.folder)),
     }
 }
 
 /// Writes a file that must not exist yet.
-fn create(path: &Path, text: &str) -> Result<(), CliError> {
-    atomic_write::create(path, text).map_err(|error| CliError::Usage {
+fn create_file(path: &Path, text: &str) -> Result<(), CliError> {
+    atomic_write::create_file(path, text).map_err(|error| CliError::Usage {
         message: format!("cannot write {}: {error}", path.display()),
         help: None,
     })
 }
 
 /// The files of the smallest ensemble with this name, for the page; the ensemble is the first one. `None`: it is not a name.
-pub(crate) fn smallest(given: &str) -> Option<Vec<NewFile>> {
-    let name = without_ending(given);
-    if !is_name(name) {
+pub(crate) fn smallest_ensemble(given: &str) -> Option<Vec<NewFile>> {
+    let name = strip_yaml_ending(given);
+    if !is_ensemble_name(name) {
         return None;
     }
-    let mut files: Vec<NewFile> = Template::Chat
-        .files(name)
+    let mut files: Vec<NewFile> = StarterTemplate::Chat
+        .project_files(name)
         .into_iter()
         .map(|(path, text)| NewFile {
             path: path.into(),
@@ -149,20 +152,20 @@ pub(crate) fn smallest(given: &str) -> Option<Vec<NewFile>> {
 }
 
 /// The name in a given name of a file.
-fn without_ending(given: &str) -> &str {
+fn strip_yaml_ending(given: &str) -> &str {
     let ending = [".yaml", ".yml"]
         .into_iter()
         .find_map(|ending| given.strip_suffix(ending));
     ending.unwrap_or(given)
 }
 
-fn is_name(name: &str) -> bool {
+fn is_ensemble_name(name: &str) -> bool {
     // A file with that ending contains tests.
     names::is_name(name) && !name.ends_with(".test")
 }
 
 /// The name of the folder, with every character that is not allowed in a name replaced by a dash.
-fn name_of(folder: &Path) -> String {
+fn name_for_folder(folder: &Path) -> String {
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let name: String = name
         .unwrap_or_default()

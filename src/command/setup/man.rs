@@ -7,7 +7,7 @@ use clap_mangen::Man;
 
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -39,8 +39,8 @@ In the configuration folder: the files that are trusted, by \fBensemble trust\fR
 "#;
 
 /// `ensemble man`.
-pub(crate) fn man(args: &ManArgs, program: Command, surroundings: &Surroundings) -> Result<u8, CliError> {
-    let pages = pages(program);
+pub(crate) fn print_man_page(args: &ManArgs, program: Command, surroundings: &CliEnvironment) -> Result<u8, CliError> {
+    let pages = render_pages(program);
     let Some(folder) = &args.to else {
         let name = match &args.command {
             Some(command) => format!("ensemble-{command}"),
@@ -51,38 +51,38 @@ pub(crate) fn man(args: &ManArgs, program: Command, surroundings: &Surroundings)
                 .iter()
                 .filter_map(|(known, _)| known.strip_prefix("ensemble-"))
                 .collect();
-            return Err(CliError::usage_with_help(
+            return Err(CliError::usage_error_with_help(
                 format!("there is no page `{name}`"),
                 format!("there is one for each of {}", commands.join(", ")),
             ));
         };
-        surroundings.print(page);
+        surroundings.print_out(page);
         return Ok(exit::SUCCESS);
     };
     let shown = folder.display();
     let place = surroundings.project.folder.join(folder);
     let mut told = String::new();
     for (name, page) in &pages {
-        write(&place, &format!("{name}.1"), page)
-            .map_err(|error| CliError::usage(format!("cannot write {shown}/{name}.1: {error}")))?;
+        write_page(&place, &format!("{name}.1"), page)
+            .map_err(|error| CliError::usage_error(format!("cannot write {shown}/{name}.1: {error}")))?;
         told.push_str(&format!("wrote {shown}/{name}.1\n"));
     }
-    surroundings.print(&told);
+    surroundings.print_out(&told);
     Ok(exit::SUCCESS)
 }
 
-fn write(folder: &Path, file: &str, page: &str) -> std::io::Result<()> {
+fn write_page(folder: &Path, file: &str, page: &str) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join(file), page)
 }
 
 /// The page of the program and of each command, with their names.
-fn pages(program: Command) -> Vec<(String, String)> {
+fn render_pages(program: Command) -> Vec<(String, String)> {
     // A page for `help` would only repeat the other pages.
     let mut program = program.disable_help_subcommand(true);
     program.build();
     let mut pages = Vec::new();
-    collect(&program, &mut pages);
+    collect_pages(&program, &mut pages);
     pages
 }
 
@@ -96,7 +96,7 @@ fn render_exit_status() -> String {
     text
 }
 
-fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
+fn collect_pages(command: &Command, pages: &mut Vec<(String, String)>) {
     // `build` has set the names of the commands to the names of the pages: `ensemble-runs-list`.
     let name = command
         .get_display_name()
@@ -115,6 +115,6 @@ fn collect(command: &Command, pages: &mut Vec<(String, String)>) {
     }
     pages.push((name, page));
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
-        collect(inner, pages);
+        collect_pages(inner, pages);
     }
 }

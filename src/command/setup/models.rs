@@ -14,21 +14,22 @@ use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::output_form::OutputForm;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::{ArgAction, Args, Subcommand};
-use ensemble_core::operator::visible;
+use ensemble_core::operator::escape_hidden;
 use ensemble_core::thread::{Message, Role};
 use ensemble_language::ensemble::{
-    AgentKind, Ensemble, ModelChoice, Profile, Provider as KnownProvider, Responses, SIMULATED, Strategy,
+    AgentKind, Ensemble, HttpProvider as KnownProvider, ModelChoice, ModelProfile, PreparedResponses, SIMULATED,
+    WindowStrategy,
 };
-use ensemble_language::profiles::{Link, ProfileError, Profiles};
-use ensemble_models::{ModelError, ModelRequest, Network, Provider, Remote, key_variable};
-use ensemble_project::config::config_profiles;
-use ensemble_project::prepare::profiles;
+use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileError};
+use ensemble_models::{ModelError, ModelNetwork, ModelProvider, ModelRequest, RemoteProvider, key_variable};
+use ensemble_project::config::load_configs;
+use ensemble_project::prepare::collect_profiles;
 use ensemble_project::review::check_trust;
-use ensemble_reports::report::count;
-use ensemble_reports::report::door::Ink;
-use ensemble_runs::options::arguments::overrides;
+use ensemble_reports::report::format_count;
+use ensemble_reports::report::sanitized_writer::TrustedStyle;
+use ensemble_runs::options::arguments::parse_overrides;
 use ensemble_runs::{EnsembleRef, Host};
 
 /// `ensemble models`.
@@ -55,7 +56,7 @@ pub(crate) struct ModelsListArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
     /// The ensemble: a file, or the name of an ensemble; default: all profiles of the configuration
-    #[arg(value_name = "FILE|NAME", add = completions::ensembles())]
+    #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
     /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
@@ -71,17 +72,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The highest number of tokens of the reply.
 const MAX_TOKENS: u64 = 16;
 
-const GOOD: Ink = Ink::of(AnsiColor::Green.on_default().bold());
-const BAD: Ink = Ink::of(AnsiColor::Red.on_default().bold());
-const DIM: Ink = Ink::of(Style::new().dimmed());
+const GOOD: TrustedStyle = TrustedStyle::new(AnsiColor::Green.on_default().bold());
+const BAD: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
+const DIM: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
 
 /// `ensemble models …`.
-pub(crate) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn run_models_command(command: &ModelsCommand, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let (args, sends) = match command {
         ModelsCommand::Check(args) => (args, true),
         ModelsCommand::List(args) => (&args.models, args.remote),
     };
-    let named = named(args, sends, surroundings)?;
+    let named = collect_named_profiles(args, sends, surroundings)?;
     if named.is_empty() {
         let what = match &args.ensemble {
             Some(file) => format!("no agent of {file} uses a model\n"),
@@ -92,18 +93,18 @@ pub(crate) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
         };
         surroundings.print_err(&what);
     }
-    let network = Host::system().network();
+    let network = Host::from_system().model_network();
     let asked = named.into_iter().map(|named| match command {
-        ModelsCommand::Check(_) => Asking::Check(named),
-        ModelsCommand::List(_) if sends => Asking::List(named),
-        ModelsCommand::List(_) => Asking::Nobody(named),
+        ModelsCommand::Check(_) => ProviderRequest::Check(named),
+        ModelsCommand::List(_) if sends => ProviderRequest::List(named),
+        ModelsCommand::List(_) => ProviderRequest::Nobody(named),
     });
-    let answers = asked.map(|asking| asking.answer(&network));
+    let answers = asked.map(|asking| asking.send(&network));
     let answers = block_on(async { Ok(join_all(answers).await) })?;
     match args.output {
-        OutputForm::Human => surroundings.print(&human(&answers)),
+        OutputForm::Human => surroundings.print_out(&render_answers(&answers)),
         OutputForm::Json => {
-            let models: Vec<Value> = answers.iter().map(Answer::json).collect();
+            let models: Vec<Value> = answers.iter().map(ProfileAnswer::to_json).collect();
             surroundings.print_as(args.output, &format!("{:#}\n", json!({"version": 1, "models": models})));
         }
     }
@@ -112,49 +113,49 @@ pub(crate) fn models(command: &ModelsCommand, surroundings: &Surroundings) -> Re
 }
 
 /// The request that a command sends to the provider of a profile.
-enum Asking {
+enum ProviderRequest {
     /// A word.
-    Check(Named),
+    Check(NamedProfile),
     /// Its models.
-    List(Named),
+    List(NamedProfile),
     /// Nothing.
-    Nobody(Named),
+    Nobody(NamedProfile),
 }
 
-impl Asking {
-    async fn answer(self, network: &Network) -> Answer {
+impl ProviderRequest {
+    async fn send(self, network: &ModelNetwork) -> ProfileAnswer {
         match self {
-            Self::Check(named) => check(named, network).await,
-            Self::List(named) => list(named, network).await,
-            Self::Nobody(named) => Answer {
+            Self::Check(named) => check_model(named, network).await,
+            Self::List(named) => list_models(named, network).await,
+            Self::Nobody(named) => ProfileAnswer {
                 name: named.name,
                 profile: named.link.as_ref().ok().map(|link| link.profile.clone()),
                 seconds: 0.0,
-                result: named.link.map(|_| Found::Written),
+                result: named.link.map(|_| ProfileFinding::NotAsked),
             },
         }
     }
 }
 
 /// A profile to test, or the reason why it cannot be tested.
-struct Named {
+struct NamedProfile {
     name: Arc<str>,
-    link: Result<Link, String>,
+    link: Result<ChainedProfile, String>,
 }
 
 /// The result of a test.
-struct Answer {
+struct ProfileAnswer {
     name: Arc<str>,
-    profile: Option<Arc<Profile>>,
+    profile: Option<Arc<ModelProfile>>,
     seconds: f64,
     /// The finding, or the error message.
-    result: Result<Found, String>,
+    result: Result<ProfileFinding, String>,
 }
 
 /// The finding of a test.
-enum Found {
+enum ProfileFinding {
     /// Nothing was asked.
-    Written,
+    NotAsked,
     /// Nothing was sent, because the model is the built-in simulated one.
     Simulated,
     /// The model answers.
@@ -164,27 +165,33 @@ enum Found {
 }
 
 /// The profiles that a file uses, including fallbacks; without a file, those of the configuration.
-fn named(args: &ModelsArgs, sends: bool, surroundings: &Surroundings) -> Result<Vec<Named>, CliError> {
-    let overrides = overrides(&args.model)?;
+fn collect_named_profiles(
+    args: &ModelsArgs,
+    sends: bool,
+    surroundings: &CliEnvironment,
+) -> Result<Vec<NamedProfile>, CliError> {
+    let overrides = parse_overrides(&args.model)?;
     let (choices, profiles) = match &args.ensemble {
         Some(file) => {
-            let prepared = surroundings.runs().prepare(&EnsembleRef::file(&**file))?;
+            let prepared = surroundings
+                .project_runs()
+                .prepare_ensemble(&EnsembleRef::from_file(&**file))?;
             if sends {
                 check_trust(&prepared, &overrides, &surroundings.project)?;
             }
             let ensemble = prepared.plan.ensemble();
             (
-                choices(ensemble),
-                profiles(ensemble, &prepared.folder, overrides, &surroundings.project)?,
+                model_choices(ensemble),
+                collect_profiles(ensemble, &prepared.folder, overrides, &surroundings.project)?,
             )
         }
         None => {
-            let mut profiles = Profiles::new(overrides);
+            let mut profiles = ModelProfiles::new(overrides);
             let mut choices = Vec::new();
-            for config in config_profiles(&surroundings.project.folder, &surroundings.project)? {
+            for config in load_configs(&surroundings.project.folder, &surroundings.project)? {
                 let named = config.profiles.iter();
                 choices.extend(named.map(|(name, _)| ModelChoice::Profile(name.clone())));
-                profiles = config.add_to(profiles, &surroundings.project);
+                profiles = config.add_to_profiles(profiles, &surroundings.project);
             }
             (choices, profiles)
         }
@@ -192,14 +199,14 @@ fn named(args: &ModelsArgs, sends: bool, surroundings: &Surroundings) -> Result<
     let mut known = HashSet::new();
     let mut all = Vec::new();
     for choice in choices {
-        match profiles.resolve(&choice) {
-            Ok(resolved) => all.extend(resolved.chain.into_iter().map(|link| Named {
+        match profiles.resolve_choice(&choice) {
+            Ok(resolved) => all.extend(resolved.chain.into_iter().map(|link| NamedProfile {
                 name: link.name.clone(),
                 link: Ok(link),
             })),
-            Err(error) => all.push(Named {
-                name: name_of(&choice),
-                link: Err(message_of(&error)),
+            Err(error) => all.push(NamedProfile {
+                name: choice_name(&choice),
+                link: Err(profile_error_message(&error)),
             }),
         }
     }
@@ -207,20 +214,20 @@ fn named(args: &ModelsArgs, sends: bool, surroundings: &Surroundings) -> Result<
     Ok(all)
 }
 
-fn choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
+fn model_choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
     let choices = |kind: &AgentKind| -> Vec<ModelChoice> {
         match kind {
             AgentKind::Llm(llm) => {
                 let strategy = llm.context_window.as_ref().map(|window| &window.strategy);
                 let summing_up = match strategy {
-                    Some(Strategy::Summarize(Some(name))) => Some(ModelChoice::Profile(name.clone())),
+                    Some(WindowStrategy::Summarize(Some(name))) => Some(ModelChoice::Profile(name.clone())),
                     _ => None,
                 };
-                let own = llm.acp().is_none().then(|| llm.model.clone());
+                let own = llm.acp_agent().is_none().then(|| llm.model.clone());
                 own.into_iter().chain(summing_up).collect()
             }
             AgentKind::Input(input) => match &input.responses {
-                Some(Responses::Profile(name)) => vec![ModelChoice::Profile(name.clone())],
+                Some(PreparedResponses::Profile(name)) => vec![ModelChoice::Profile(name.clone())],
                 _ => Vec::new(),
             },
             AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => Vec::new(),
@@ -229,64 +236,72 @@ fn choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
     ensemble.agents.iter().flat_map(|agent| choices(&agent.kind)).collect()
 }
 
-fn name_of(choice: &ModelChoice) -> Arc<str> {
+fn choice_name(choice: &ModelChoice) -> Arc<str> {
     match choice {
         ModelChoice::Profile(name) => name.clone(),
         ModelChoice::Model { provider, model } => format!("{provider}/{model}").into(),
-        ModelChoice::Acp(acp) => acp.program.shown().into(),
+        ModelChoice::Acp(acp) => acp.program.display_name().into(),
     }
 }
 
-fn message_of(error: &ProfileError) -> String {
-    match error.help() {
+fn profile_error_message(error: &ProfileError) -> String {
+    match error.help_text() {
         Some(help) => format!("{error}; {help}"),
         None => error.to_string(),
     }
 }
 
 /// Sends a request for one word.
-async fn check(named: Named, network: &Network) -> Answer {
-    ask_model(named, network, async |remote: Remote, profile: Arc<Profile>| {
-        // A budget for thinking must be below the limit of the reply.
-        let has_budget = profile.options.contains_key("thinking");
-        let profile = Arc::new(Profile {
-            max_tokens: if has_budget {
-                profile.max_tokens
-            } else {
-                Some(MAX_TOKENS)
-            },
-            ..Profile::clone(&profile)
-        });
-        match remote.complete(test_request(profile), &|_| {}).await {
-            // A model that has thought until the limit has answered.
-            Err(error) if error.message.contains("model output limit was reached") => Ok(Found::Answers),
-            answered => answered.map(|_| Found::Answers),
-        }
-    })
+async fn check_model(named: NamedProfile, network: &ModelNetwork) -> ProfileAnswer {
+    ask_model(
+        named,
+        network,
+        async |remote: RemoteProvider, profile: Arc<ModelProfile>| {
+            // A budget for thinking must be below the limit of the reply.
+            let has_budget = profile.options.contains_key("thinking");
+            let profile = Arc::new(ModelProfile {
+                max_tokens: if has_budget {
+                    profile.max_tokens
+                } else {
+                    Some(MAX_TOKENS)
+                },
+                ..ModelProfile::clone(&profile)
+            });
+            match remote.complete_request(test_request(profile), &|_| {}).await {
+                // A model that has thought until the limit has answered.
+                Err(error) if error.message.contains("model output limit was reached") => Ok(ProfileFinding::Answers),
+                answered => answered.map(|_| ProfileFinding::Answers),
+            }
+        },
+    )
     .await
 }
 
-async fn list(named: Named, network: &Network) -> Answer {
-    ask_model(named, network, async |remote: Remote, profile: Arc<Profile>| {
-        remote.models(&profile).await.map(Found::Models)
-    })
+async fn list_models(named: NamedProfile, network: &ModelNetwork) -> ProfileAnswer {
+    ask_model(
+        named,
+        network,
+        async |remote: RemoteProvider, profile: Arc<ModelProfile>| {
+            remote.list_models(&profile).await.map(ProfileFinding::Models)
+        },
+    )
     .await
 }
 
 async fn ask_model(
-    named: Named,
-    network: &Network,
-    ask: impl AsyncFnOnce(Remote, Arc<Profile>) -> Result<Found, ModelError>,
-) -> Answer {
+    named: NamedProfile,
+    network: &ModelNetwork,
+    ask: impl AsyncFnOnce(RemoteProvider, Arc<ModelProfile>) -> Result<ProfileFinding, ModelError>,
+) -> ProfileAnswer {
     let begun = Instant::now();
     let profile = named.link.as_ref().ok().map(|link| link.profile.clone());
     let result = match named.link {
         Err(message) => Err(message),
-        Ok(link) => match KnownProvider::named(&link.profile.provider) {
-            None => Ok(Found::Simulated),
+        Ok(link) => match KnownProvider::find_by_name(&link.profile.provider) {
+            None => Ok(ProfileFinding::Simulated),
             Some(provider) => {
                 let limit = link.profile.timeout.unwrap_or(PATIENCE);
-                let asked = ask(Remote::new(provider, network.clone()), link.profile);
+                let asked = ask(RemoteProvider::new(provider, network.clone()), link.profile);
                 match tokio::time::timeout(limit, asked).await {
                     Ok(found) => found.map_err(|error| error.message),
                     Err(_) => Err(format!("no answer within {} s", limit.as_secs_f64())),
@@ -294,7 +309,7 @@ async fn ask_model(
             }
         },
     };
-    Answer {
+    ProfileAnswer {
         name: named.name,
         profile,
         seconds: begun.elapsed().as_secs_f64(),
@@ -302,7 +317,7 @@ async fn ask_model(
     }
 }
 
-fn test_request(profile: Arc<Profile>) -> ModelRequest {
+fn test_request(profile: Arc<ModelProfile>) -> ModelRequest {
     let prompt = "Answer with the word ok.";
     ModelRequest {
         messages: vec![Message::new(Role::User, prompt)],
@@ -316,10 +331,11 @@ fn test_request(profile: Arc<Profile>) -> ModelRequest {
     }
 }
 
-fn human(answers: &[Answer]) -> String {
-    let widest = |text: fn(&Answer) -> String| answers.iter().map(|one| text(one).chars().count()).max().unwrap_or(0);
+fn render_answers(answers: &[ProfileAnswer]) -> String {
+    let widest =
+        |text: fn(&ProfileAnswer) -> String| answers.iter().map(|one| text(one).chars().count()).max().unwrap_or(0);
     let names = widest(|answer| answer.name.to_string());
-    let models = widest(Answer::model);
+    let models = widest(ProfileAnswer::model_name);
     let mut text = String::new();
     for answer in answers {
         let (mark, style) = if answer.result.is_ok() {
@@ -327,19 +343,19 @@ fn human(answers: &[Answer]) -> String {
         } else {
             ("✗", BAD)
         };
-        let (name, model, what) = (&answer.name, answer.model(), answer.words());
+        let (name, model, what) = (&answer.name, answer.model_name(), answer.describe_answer());
         text.push_str(&format!(
             "{style}{mark}{style:#} {name:names$}  {DIM}{model:models$}{DIM:#}  {what}\n"
         ));
-        if let Ok(Found::Models(models)) = &answer.result {
+        if let Ok(ProfileFinding::Models(models)) = &answer.result {
             models.iter().for_each(|model| text.push_str(&format!("    {model}\n")));
         }
     }
     text
 }
 
-impl Answer {
-    fn model(&self) -> String {
+impl ProfileAnswer {
+    fn model_name(&self) -> String {
         match &self.profile {
             Some(profile) if profile.model.is_empty() || &*self.name == SIMULATED => profile.provider.to_string(),
             Some(profile) => format!("{}/{}", profile.provider, profile.model),
@@ -347,52 +363,52 @@ impl Answer {
         }
     }
 
-    fn key(&self) -> Option<&str> {
+    fn key_variable_name(&self) -> Option<&str> {
         let profile = self.profile.as_ref()?;
-        key_variable(profile, KnownProvider::named(&profile.provider)?)
+        key_variable(profile, KnownProvider::find_by_name(&profile.provider)?)
     }
 
-    fn words(&self) -> String {
-        let key = match self.key() {
+    fn describe_answer(&self) -> String {
+        let key = match self.key_variable_name() {
             Some(name) => format!("with the key in {name}"),
             None => "no key is sent".to_owned(),
         };
         match &self.result {
-            Ok(Found::Written) => self.written(),
-            Ok(Found::Simulated) => "simulated: no request was sent".to_owned(),
-            Ok(Found::Answers) => format!("answered in {:.1} s, {key}", self.seconds),
-            Ok(Found::Models(models)) => format!("{}, {key}", count(models.len() as u64, "model")),
+            Ok(ProfileFinding::NotAsked) => self.describe_address(),
+            Ok(ProfileFinding::Simulated) => "simulated: no request was sent".to_owned(),
+            Ok(ProfileFinding::Answers) => format!("answered in {:.1} s, {key}", self.seconds),
+            Ok(ProfileFinding::Models(models)) => format!("{}, {key}", format_count(models.len() as u64, "model")),
             Err(message) => message.clone(),
         }
     }
 
     /// Renders the address of a request, and the name of its key.
-    fn written(&self) -> String {
+    fn describe_address(&self) -> String {
         let profile = self.profile.as_ref();
-        let provider = profile.and_then(|profile| KnownProvider::named(&profile.provider));
+        let provider = profile.and_then(|profile| KnownProvider::find_by_name(&profile.provider));
         let (Some(profile), Some(provider)) = (profile, provider) else {
             return "simulated".to_owned();
         };
-        let address = visible(profile.base_url.as_deref().unwrap_or(provider.base_url));
-        match self.key() {
+        let address = escape_hidden(profile.base_url.as_deref().unwrap_or(provider.base_url));
+        match self.key_variable_name() {
             Some(name) => format!("{address}, with the key in {name}"),
             None => format!("{address}, without a key"),
         }
     }
 
-    fn json(&self) -> Value {
+    fn to_json(&self) -> Value {
         let profile = self.profile.as_ref();
         let mut answer = json!({
             "profile": self.name,
             "provider": profile.map(|profile| &profile.provider),
             "model": profile.map(|profile| &profile.model),
             "base_url": profile.and_then(|profile| profile.base_url.as_ref()),
-            "api_key_env": self.key(),
+            "api_key_env": self.key_variable_name(),
             "ok": self.result.is_ok(),
             "seconds": self.seconds,
             "error": self.result.as_ref().err(),
         });
-        if let Ok(Found::Models(models)) = &self.result {
+        if let Ok(ProfileFinding::Models(models)) = &self.result {
             answer["models"] = json!(models);
         }
         answer

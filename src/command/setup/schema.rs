@@ -5,8 +5,8 @@ use clap::Args;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::output_form::OutputForm;
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, of_config};
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, config_schema};
 
 /// `ensemble schema`.
 #[derive(Debug, Args)]
@@ -23,12 +23,12 @@ pub(crate) struct SchemaArgs {
 }
 
 /// `ensemble schema`.
-pub(crate) fn schema(args: &SchemaArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn schema(args: &SchemaArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let json = |text: &str| surroundings.print_as(OutputForm::Json, text);
     match args {
-        args if args.skill => surroundings.print(ensemble_mcp::skill::SKILL),
+        args if args.skill => surroundings.print_out(ensemble_mcp::skill::SKILL),
         args if args.tests => json(TEST_SCHEMA),
-        args if args.config => json(&of_config()),
+        args if args.config => json(&config_schema()),
         _ => json(SCHEMA),
     }
     Ok(exit::SUCCESS)

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
-use crate::command::shared::untrusted_files::shown;
+use crate::command::shared::surroundings::CliEnvironment;
+use crate::command::shared::untrusted_files::visible_path;
 use clap::Args;
-use ensemble_core::operator::visible;
-use ensemble_project::review::{Review, review};
-use ensemble_project::trust::Trusted;
+use ensemble_core::operator::escape_hidden;
+use ensemble_project::review::{TrustReview, review_files};
+use ensemble_project::trust::TrustedFile;
 
 /// `ensemble trust`.
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
     /// A configuration, a folder with one, or an ensemble; default: the configuration of the project
-    #[arg(value_name = "PATH", add = completions::ensembles())]
+    #[arg(value_name = "PATH", add = completions::complete_ensembles())]
     pub path: Option<String>,
     /// Allow it without asking
     #[arg(long, short)]
@@ -31,45 +31,45 @@ pub(crate) struct TrustArgs {
 }
 
 /// `ensemble trust`.
-pub(crate) fn trust(args: &TrustArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if args.list {
-        return Ok(list(surroundings));
+        return Ok(list_trusted(surroundings));
     }
     if let Some(path) = &args.remove {
-        return remove(path, surroundings);
+        return remove_trust(path, surroundings);
     }
-    let path = chosen(args.path.as_deref(), surroundings)?;
+    let path = chosen_file(args.path.as_deref(), surroundings)?;
     let project = &surroundings.project;
-    let shown = shown(&project.relative(&path));
-    let reviews = review(&path, project)?;
+    let shown = visible_path(&project.relative_path(&path));
+    let reviews = review_files(&path, project)?;
     if reviews.is_empty() {
-        surroundings.print(&format!(
+        surroundings.print_out(&format!(
             "{shown} needs no trust: it sends no key and no value of the environment anywhere\n"
         ));
         return Ok(exit::SUCCESS);
     }
-    surroundings.print(&told(&reviews, surroundings));
+    surroundings.print_out(&render_reviews(&reviews, surroundings));
     if reviews.iter().all(|review| review.is_trusted) && !project.trust.is_everything() {
-        surroundings.print("it is trusted\n");
+        surroundings.print_out("it is trusted\n");
         return Ok(exit::SUCCESS);
     }
-    if !args.yes && !agreed(surroundings)? {
-        surroundings.print("it is not trusted\n");
+    if !args.yes && !ask_for_consent(surroundings)? {
+        surroundings.print_out("it is not trusted\n");
         return Ok(exit::FAILURE);
     }
-    let trusted = reviews.iter().map(trusted).collect::<Result<_, _>>()?;
-    let kept = project.trust.add(trusted);
+    let trusted = reviews.iter().map(to_trusted).collect::<Result<_, _>>()?;
+    let kept = project.trust.trust_files(trusted);
     kept.map_err(|error| CliError::Internal(format!("cannot keep the trust: {error}")))?;
-    surroundings.print("it is trusted until it changes\n");
+    surroundings.print_out("it is trusted until it changes\n");
     Ok(exit::SUCCESS)
 }
 
 /// The file that is meant.
-fn chosen(given: Option<&str>, surroundings: &Surroundings) -> Result<PathBuf, CliError> {
+fn chosen_file(given: Option<&str>, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
     let project = &surroundings.project;
     let Some(given) = given else {
         return project.project_config(&project.folder).ok_or_else(|| {
-            CliError::usage_with_help(
+            CliError::usage_error_with_help(
                 "there is no `.ensemble/config.yaml` in this project",
                 "name an ensemble: `ensemble trust FILE`",
             )
@@ -79,13 +79,13 @@ fn chosen(given: Option<&str>, surroundings: &Surroundings) -> Result<PathBuf, C
     if path.is_dir() {
         return Ok(path.join(".ensemble").join("config.yaml"));
     }
-    Ok(project.ensemble_file(given)?)
+    Ok(project.resolve_ensemble_file(given)?)
 }
 
-fn told(reviews: &[Review], surroundings: &Surroundings) -> String {
+fn render_reviews(reviews: &[TrustReview], surroundings: &CliEnvironment) -> String {
     let mut text = String::new();
     for review in reviews {
-        let path = shown(&surroundings.project.relative(&review.path));
+        let path = visible_path(&surroundings.project.relative_path(&review.path));
         text.push_str(&format!("{path} does this:\n"));
         review
             .lines
@@ -96,15 +96,15 @@ fn told(reviews: &[Review], surroundings: &Surroundings) -> String {
 }
 
 /// Asks at the terminal. Only a plain yes is one.
-fn agreed(surroundings: &Surroundings) -> Result<bool, CliError> {
+fn ask_for_consent(surroundings: &CliEnvironment) -> Result<bool, CliError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        return Err(CliError::usage_with_help(
+        return Err(CliError::usage_error_with_help(
             "there is no terminal to ask at",
             "`--yes` allows it without asking",
         ));
     }
-    let mut err = surroundings.streams.err();
+    let mut err = surroundings.streams.human_err();
     let _it_is_read_anyway = err.write_all(b"allow this? [y/N] ").and_then(|()| err.flush());
     let mut line = String::new();
     let read = stdin.lock().read_line(&mut line);
@@ -112,42 +112,45 @@ fn agreed(surroundings: &Surroundings) -> Result<bool, CliError> {
     Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-fn trusted(review: &Review) -> Result<Trusted, CliError> {
+fn to_trusted(review: &TrustReview) -> Result<TrustedFile, CliError> {
     let path = review
         .path
         .to_str()
-        .ok_or_else(|| CliError::usage(format!("the path {} is no text in UTF-8", shown(&review.path))))?;
-    Ok(Trusted {
+        .ok_or_else(|| CliError::usage_error(format!("the path {} is no text in UTF-8", visible_path(&review.path))))?;
+    Ok(TrustedFile {
         path: path.to_owned(),
         digest: review.digest.clone(),
     })
 }
 
-fn list(surroundings: &Surroundings) -> u8 {
-    let trusted = surroundings.project.trust.trusted();
+fn list_trusted(surroundings: &CliEnvironment) -> u8 {
+    let trusted = surroundings.project.trust.list_trusted();
     let lines: String = trusted
         .iter()
-        .map(|file| format!("{}\n", visible(&file.path)))
+        .map(|file| format!("{}\n", escape_hidden(&file.path)))
         .collect();
-    surroundings.print(&lines);
+    surroundings.print_out(&lines);
     exit::SUCCESS
 }
 
-fn remove(path: &Path, surroundings: &Surroundings) -> Result<u8, CliError> {
+fn remove_trust(path: &Path, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let project = &surroundings.project;
     let mut path = project.folder.join(path);
     if path.is_dir() {
         path = path.join(".ensemble").join("config.yaml");
     }
     let path = path.canonicalize().unwrap_or(path);
-    let removed = project.trust.remove(&path);
+    let removed = project.trust.untrust_file(&path);
     let removed = removed.map_err(|error| CliError::Internal(format!("cannot change what is trusted: {error}")))?;
     if !removed {
-        return Err(CliError::usage_with_help(
-            format!("{} is not trusted", shown(&path)),
+        return Err(CliError::usage_error_with_help(
+            format!("{} is not trusted", visible_path(&path)),
             "`ensemble trust --list` shows what is",
         ));
     }
-    surroundings.print(&format!("{} is no longer trusted\n", shown(&project.relative(&path))));
+    surroundings.print_out(&format!(
+        "{} is no longer trusted\n",
+        visible_path(&project.relative_path(&path))
+    ));
     Ok(exit::SUCCESS)
 }

@@ -1,18 +1,18 @@
 //! The errors of the program, with their messages for the command line and their exit codes.
 
 use super::exit;
-use crate::command::runs::short_names::short_names;
+use crate::command::runs::short_names::shortest_prefixes;
 use ensemble_core::log::CommitError;
 use ensemble_core::request::AnswerRefusal;
 use ensemble_core::store::{ReadError, RunId, StoreError};
 use ensemble_project::ProjectError;
-use ensemble_remote::RemoteError;
-use ensemble_reports::report::door::Ink;
-use ensemble_reports::report::{count, diagnostics, hanging};
+use ensemble_remote::EngineClientError;
+use ensemble_reports::report::sanitized_writer::TrustedStyle;
+use ensemble_reports::report::{diagnostics, format_count, indent_later_lines};
 use ensemble_runs::RunError;
 
 /// The word before an error.
-const BAD: Ink = Ink::of(anstyle::AnsiColor::Red.on_default().bold());
+const BAD: TrustedStyle = TrustedStyle::new(anstyle::AnsiColor::Red.on_default().bold());
 
 /// An error of a command.
 #[derive(Debug, thiserror::Error)]
@@ -26,11 +26,11 @@ pub(crate) enum CliError {
         help: Option<String>,
     },
     /// The run layer returned an error.
-    #[error("{}", words(.0))]
+    #[error("{}", error_message(.0))]
     Run(#[from] RunError),
     /// A durable execution engine.
     #[error("{0}")]
-    Remote(#[from] RemoteError),
+    Remote(#[from] EngineClientError),
     /// An internal error of the program.
     #[error("{0}")]
     Internal(String),
@@ -56,7 +56,7 @@ impl From<ReadError> for CliError {
 
 impl CliError {
     /// A usage error.
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage_error(message: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
             help: None,
@@ -64,7 +64,7 @@ impl CliError {
     }
 
     /// A usage error that says what to do.
-    pub(crate) fn usage_with_help(message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(crate) fn usage_error_with_help(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
             help: Some(help.into()),
@@ -77,10 +77,10 @@ impl CliError {
             Self::Usage { .. } => exit::USAGE,
             Self::Internal(_) => exit::FAILURE,
             Self::Remote(error) => match error {
-                RemoteError::Address { .. }
-                | RemoteError::NoRun { .. }
-                | RemoteError::Ambiguous { .. }
-                | RemoteError::WentOnElsewhere(_) => exit::USAGE,
+                EngineClientError::Address { .. }
+                | EngineClientError::NoRun { .. }
+                | EngineClientError::Ambiguous { .. }
+                | EngineClientError::CopyDiverged(_) => exit::USAGE,
                 _ => exit::FAILURE,
             },
             Self::Run(error) => match error {
@@ -100,32 +100,32 @@ impl CliError {
     }
 
     /// The message with its help text, in the form for the terminal.
-    pub(crate) fn render(&self, color: bool) -> String {
+    pub(crate) fn render_for_terminal(&self, color: bool) -> String {
         if let Self::Run(RunError::Project(ProjectError::Invalid(findings))) = self {
-            return diagnostics::human(findings, color);
+            return diagnostics::render_diagnostics(findings, color);
         }
         let mut text = match color {
-            true => format!("{BAD}error{BAD:#}: {}\n", hanging(&self.to_string())),
-            false => format!("error: {}\n", hanging(&self.to_string())),
+            true => format!("{BAD}error{BAD:#}: {}\n", indent_later_lines(&self.to_string())),
+            false => format!("error: {}\n", indent_later_lines(&self.to_string())),
         };
-        if let Some(help) = self.help() {
+        if let Some(help) = self.help_text() {
             text.push_str(&format!("  help: {help}\n"));
         }
         text
     }
 
-    fn help(&self) -> Option<String> {
+    fn help_text(&self) -> Option<String> {
         match self {
             Self::Usage { help, .. } => help.clone(),
-            Self::Run(error) => help(error),
-            Self::Remote(error) => error.advice(),
+            Self::Run(error) => run_error_help(error),
+            Self::Remote(error) => error.advice_text(),
             Self::Internal(_) => None,
         }
     }
 }
 
 /// The message; it names the option of the command line that causes the error.
-fn words(error: &RunError) -> String {
+fn error_message(error: &RunError) -> String {
     match error {
         RunError::NoTool { tool, is_denied, .. } => {
             let option = if *is_denied { "--deny-tool" } else { "--allow-tool" };
@@ -134,13 +134,13 @@ fn words(error: &RunError) -> String {
         RunError::Model { given, reason } => format!("--model {given}: {reason}"),
         RunError::Cache { folder, source, .. } => format!("--cache {}: {source}", folder.display()),
         RunError::NoAgent(name) => format!("--live {name}: there is no agent `{name}`"),
-        RunError::Store(StoreError::Ambiguous { id, candidates }) => ambiguous(id, candidates),
+        RunError::Store(StoreError::Ambiguous { id, candidates }) => ambiguous_message(id, candidates),
         other => other.to_string(),
     }
 }
 
 /// The latest runs that the text names, and the number of the others.
-fn ambiguous(given: &str, candidates: &[RunId]) -> String {
+fn ambiguous_message(given: &str, candidates: &[RunId]) -> String {
     const MOST: usize = 8;
     let latest: Vec<&str> = candidates.iter().rev().take(MOST).map(RunId::as_str).collect();
     let earlier = match candidates.len() - latest.len() {
@@ -170,7 +170,7 @@ fn project_help(error: &ProjectError) -> Option<String> {
 }
 
 /// The help text for the error.
-fn help(error: &RunError) -> Option<String> {
+fn run_error_help(error: &RunError) -> Option<String> {
     Some(match error {
         RunError::Project(error) => return project_help(error),
         RunError::AnswerForNobody { inputs, .. } => match inputs.as_slice() {
@@ -205,7 +205,7 @@ fn help(error: &RunError) -> Option<String> {
             "`ensemble fork {run} --at-turn N --ensemble {file}` continues from a turn (the last turn is {turn}); `ensemble rerun {run} --from AGENT@TURN --ensemble {file}` repeats an execution"
         ),
         RunError::NoTurn { finished, .. } => {
-            format!("it has finished {}; 0 keeps only the input", count(*finished as u64, "turn"))
+            format!("it has finished {}; 0 keeps only the input", format_count(*finished as u64, "turn"))
         }
         RunError::NoExecution { ran_in, agents, .. } => match ran_in.as_slice() {
             [] => format!("the agents that ran are {}", agents.join(", ")),
@@ -224,16 +224,16 @@ fn help(error: &RunError) -> Option<String> {
             "the run has stopped; `ensemble resume` continues it from its records once they are in place and the folder can be written"
                 .to_owned()
         }
-        RunError::Store(error) => return help_of_store(error),
+        RunError::Store(error) => return store_error_help(error),
         _ => return None,
     })
 }
 
-fn help_of_store(error: &StoreError) -> Option<String> {
+fn store_error_help(error: &StoreError) -> Option<String> {
     Some(match error {
         StoreError::Unknown { .. } => "`ensemble runs list` shows all".to_owned(),
         StoreError::Ambiguous { candidates, .. } => {
-            let short = short_names(candidates).pop().unwrap_or_default();
+            let short = shortest_prefixes(candidates).pop().unwrap_or_default();
             format!("`{short}` is enough for the latest; `ensemble runs list` shows all")
         }
         StoreError::Empty { .. } => "`ensemble run FILE` creates one".to_owned(),

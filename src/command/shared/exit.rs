@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ensemble_core::conversation::{Canceller, CompletionReason, Interruption};
+use ensemble_core::conversation::{CompletionReason, RunCanceller, RunInterruption};
 
 /// Success.
 pub(crate) const SUCCESS: u8 = 0;
@@ -37,10 +37,17 @@ pub(crate) const RUN_CODES: &[(&str, &str)] = &[
 ];
 
 /// The exit code of a run with this outcome.
-pub(crate) fn of_run(reason: CompletionReason, cause: Option<&Interruption>, fail_on_limit: bool) -> u8 {
+pub(crate) fn exit_code_for(reason: CompletionReason, cause: Option<&RunInterruption>, fail_on_limit: bool) -> u8 {
     match reason {
         CompletionReason::ConditionFailed | CompletionReason::AgentFailed => FAILURE,
-        CompletionReason::Cancelled if cause == Some(&Interruption::Cancelled { by: Canceller::Signal }) => 143,
+        CompletionReason::Cancelled
+            if cause
+                == Some(&RunInterruption::Cancelled {
+                    by: RunCanceller::Signal,
+                }) =>
+        {
+            143
+        }
         CompletionReason::Cancelled => 130,
         CompletionReason::Timeout => 4,
         CompletionReason::WaitingForInput => 3,
@@ -50,7 +57,7 @@ pub(crate) fn of_run(reason: CompletionReason, cause: Option<&Interruption>, fai
 }
 
 /// The exit code in the type of the standard library.
-pub(crate) fn code(code: u8) -> ExitCode {
+pub(crate) fn to_exit_code(code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
@@ -63,7 +70,7 @@ mod tests {
         use CompletionReason::*;
         let codes: Vec<(u8, u8)> = CompletionReason::ALL
             .iter()
-            .map(|reason| (of_run(*reason, None, false), of_run(*reason, None, true)))
+            .map(|reason| (exit_code_for(*reason, None, false), exit_code_for(*reason, None, true)))
             .collect();
         let expected = vec![
             (1, 1),
@@ -77,8 +84,11 @@ mod tests {
             (0, 0),
         ];
         assert_eq!(codes, expected);
-        for (by, code) in [(Canceller::Signal, 143), (Canceller::Keyboard, 130)] {
-            assert_eq!(of_run(Cancelled, Some(&Interruption::Cancelled { by }), false), code);
+        for (by, code) in [(RunCanceller::Signal, 143), (RunCanceller::Keyboard, 130)] {
+            assert_eq!(
+                exit_code_for(Cancelled, Some(&RunInterruption::Cancelled { by }), false),
+                code
+            );
         }
     }
 }

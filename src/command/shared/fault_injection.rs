@@ -4,7 +4,7 @@
 #![cfg(debug_assertions)]
 
 use crate::command::shared::error::CliError;
-use ensemble_runs::store::files::{Fault, record_effects};
+use ensemble_runs::store::files::{AppendFault, start_recording_effects};
 
 /// The environment variable.
 const VARIABLE: &str = "ENSEMBLE_FAULT";
@@ -15,16 +15,16 @@ const EFFECTS: &str = "ENSEMBLE_EFFECTS";
 ///
 /// # Errors
 /// The value of the variable is not valid.
-pub(crate) fn arm() -> Result<(), CliError> {
+pub(crate) fn arm_fault() -> Result<(), CliError> {
     if let Some(path) = std::env::var_os(EFFECTS).filter(|path| !path.is_empty()) {
-        let recorded = record_effects(path.as_ref());
-        recorded.map_err(|error| CliError::usage(format!("{EFFECTS}: {error}")))?;
+        let recorded = start_recording_effects(path.as_ref());
+        recorded.map_err(|error| CliError::usage_error(format!("{EFFECTS}: {error}")))?;
     }
     let Some(asked) = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty()) else {
         return Ok(());
     };
-    let fault: Result<Fault, String> = asked.to_string_lossy().parse();
+    let fault: Result<AppendFault, String> = asked.to_string_lossy().parse();
     fault
-        .map(Fault::arm)
-        .map_err(|error| CliError::usage(format!("{VARIABLE}: {error}")))
+        .map(AppendFault::arm_fault)
+        .map_err(|error| CliError::usage_error(format!("{VARIABLE}: {error}")))
 }

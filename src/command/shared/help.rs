@@ -390,7 +390,7 @@ pub(crate) fn build_command() -> Command {
         .collect();
     for help in COMMANDS {
         program = program.mut_subcommand(help.name, |command| {
-            let command = command.after_help(help.render());
+            let command = command.after_help(help.render_after_help());
             match help.name {
                 name if WITHOUT_GLOBAL_OPTIONS.contains(&name) => hide_options(command, &global_options),
                 name if WITH_HEADINGS.contains(&name) => set_headings(command),
@@ -405,7 +405,7 @@ pub(crate) fn build_command() -> Command {
 }
 
 impl CommandHelp {
-    fn render(&self) -> String {
+    fn render_after_help(&self) -> String {
         let mut text = "Examples:".to_owned();
         for (example, purpose) in self.examples {
             text.push_str(&format!("\n  {example}\n      {purpose}"));

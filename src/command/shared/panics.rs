@@ -4,17 +4,17 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write;
 
 use crate::terminal::streams::ColorChoice;
-use crate::terminal::streams::Streams;
+use crate::terminal::streams::StandardStreams;
 
 /// Makes panics print their message as all other messages are printed. `RUST_BACKTRACE` works as always.
-pub(crate) fn show_safely() {
+pub(crate) fn sanitize_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
         let trace = match trace.status() {
             BacktraceStatus::Captured => format!("{trace}\n"),
             _ => String::new(),
         };
-        let mut err = Streams::capture(ColorChoice::Never).err();
+        let mut err = StandardStreams::detect(ColorChoice::Never).human_err();
         let _ = err.write_all(format!("\n{panic}\n{trace}").as_bytes());
     }));
 }

@@ -1,14 +1,14 @@
 //! The async runtime of the program: one thread, for one command.
 
 use crate::command::shared::error::CliError;
-use ensemble_process::room;
+use ensemble_process::resource_room;
 
 /// Waits for the future on a new runtime, which ends with the future.
 ///
 /// # Errors
 /// The runtime cannot be started, or the future returned an error.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    room::raise_open_files();
+    resource_room::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
     let result = runtime.block_on(future);

@@ -1,23 +1,23 @@
 //! The program as the helper of a sandbox: an internal command that the help does not show.
 
-use ensemble_process::Invocation;
+use ensemble_process::ProgramInvocation;
 use ensemble_process::confine::run_sandbox_helper;
 
 /// The name of the internal command.
 const COMMAND: &str = "__sandbox";
 
 /// The command that starts a helper: this program with the internal command.
-pub(crate) fn command() -> Option<Invocation> {
+pub(crate) fn helper_command() -> Option<ProgramInvocation> {
     let program = std::env::current_exe().ok()?;
-    Some(Invocation {
+    Some(ProgramInvocation {
         program,
         arguments: vec![COMMAND.into()],
     })
 }
 
 /// Acts as the helper and returns its exit code, if this process was started as one.
-pub(crate) fn helped() -> Option<u8> {
+pub(crate) fn run_as_helper() -> Option<u8> {
     let mut arguments = std::env::args_os().skip(1);
     let is_called = arguments.next().is_some_and(|first| first == COMMAND);
-    is_called.then(|| command().map(|own| run_sandbox_helper(&own, arguments)))?
+    is_called.then(|| helper_command().map(|own| run_sandbox_helper(&own, arguments)))?
 }

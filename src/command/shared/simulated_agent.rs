@@ -1,27 +1,27 @@
 //! The program as the built-in external agent (`acp: simulated`): an internal command that the help does not show.
 
-use ensemble_agents::agent::acp::{SIMULATED_CONFIG, run_simulated};
-use ensemble_process::Invocation;
+use ensemble_agents::agent::acp::{SIMULATED_CONFIG, serve_simulated_agent};
+use ensemble_process::ProgramInvocation;
 
 /// The name of the internal command.
 const COMMAND: &str = "__acp";
 
 /// The command that starts the agent.
-pub(crate) fn command() -> Option<Invocation> {
+pub(crate) fn agent_command() -> Option<ProgramInvocation> {
     let program = std::env::current_exe().ok()?;
-    Some(Invocation {
+    Some(ProgramInvocation {
         program,
         arguments: vec![COMMAND.into()],
     })
 }
 
 /// Returns whether this process was started as the agent.
-pub(crate) fn is_called() -> bool {
+pub(crate) fn is_started_as_agent() -> bool {
     std::env::args_os().skip(1).eq([COMMAND])
 }
 
 /// Serves the run that has started this process.
-pub(crate) fn serve() {
+pub(crate) fn serve_parent_run() {
     let config = std::env::var(SIMULATED_CONFIG).unwrap_or_default();
-    run_simulated(std::io::BufReader::new(std::io::stdin()), std::io::stdout(), &config);
+    serve_simulated_agent(std::io::BufReader::new(std::io::stdin()), std::io::stdout(), &config);
 }

@@ -3,21 +3,21 @@
 use crate::command::check::ValidateFormat;
 use crate::command::check::graph::GraphFormat;
 use crate::command::check::test::TestFormat;
-use crate::command::run::arguments::Output;
+use crate::command::run::arguments::RunOutput;
 use crate::command::runs::ExportFormat;
 use crate::command::shared::output_form::OutputForm;
-use ensemble_reports::report::door::Spelling;
+use ensemble_reports::report::sanitized_writer::EscapeStyle;
 
-impl From<Output> for Spelling {
-    fn from(form: Output) -> Self {
+impl From<RunOutput> for EscapeStyle {
+    fn from(form: RunOutput) -> Self {
         match form {
-            Output::Human => Self::Text,
-            Output::Json | Output::Events => Self::Json,
+            RunOutput::Human => Self::Text,
+            RunOutput::Json | RunOutput::Events => Self::Json,
         }
     }
 }
 
-impl From<OutputForm> for Spelling {
+impl From<OutputForm> for EscapeStyle {
     fn from(form: OutputForm) -> Self {
         match form {
             OutputForm::Human => Self::Text,
@@ -26,7 +26,7 @@ impl From<OutputForm> for Spelling {
     }
 }
 
-impl From<ExportFormat> for Spelling {
+impl From<ExportFormat> for EscapeStyle {
     fn from(form: ExportFormat) -> Self {
         match form {
             ExportFormat::Json | ExportFormat::Otlp => Self::Json,
@@ -36,7 +36,7 @@ impl From<ExportFormat> for Spelling {
     }
 }
 
-impl From<GraphFormat> for Spelling {
+impl From<GraphFormat> for EscapeStyle {
     fn from(form: GraphFormat) -> Self {
         match form {
             GraphFormat::Svg => Self::Xml,
@@ -45,7 +45,7 @@ impl From<GraphFormat> for Spelling {
     }
 }
 
-impl From<ValidateFormat> for Spelling {
+impl From<ValidateFormat> for EscapeStyle {
     fn from(form: ValidateFormat) -> Self {
         match form {
             ValidateFormat::Human => Self::Text,
@@ -56,7 +56,7 @@ impl From<ValidateFormat> for Spelling {
     }
 }
 
-impl From<TestFormat> for Spelling {
+impl From<TestFormat> for EscapeStyle {
     fn from(form: TestFormat) -> Self {
         match form {
             TestFormat::Human => Self::Text,

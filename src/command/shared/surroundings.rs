@@ -8,13 +8,13 @@ use super::sandbox_helper;
 use super::simulated_agent;
 use super::watchdog;
 use crate::command::shared::error::CliError;
-use crate::command::shared::telemetry::Telemetry;
-use crate::command::shared::untrusted_files::note;
+use crate::command::shared::telemetry::CliTelemetry;
+use crate::command::shared::untrusted_files::ignored_file_note;
 use crate::terminal::streams::ColorChoice;
-use crate::terminal::streams::Streams;
+use crate::terminal::streams::StandardStreams;
 use ensemble_core::operator::Operator;
 use ensemble_process::collect_orphans;
-use ensemble_reports::report::door::Spelling;
+use ensemble_reports::report::sanitized_writer::EscapeStyle;
 use ensemble_runs::{ClientServers, Host, Project, Runs};
 
 /// The variable that does what `--trust` does, for CI.
@@ -24,90 +24,90 @@ const TRUST: &str = "ENSEMBLE_TRUST";
 const USER_VARIABLES: [&str; 3] = ["USER", "LOGNAME", "USERNAME"];
 
 /// Makes this the folder of the process, as if the program had been started there.
-pub(crate) fn enter(folder: &Path) -> Result<(), CliError> {
+pub(crate) fn enter_folder(folder: &Path) -> Result<(), CliError> {
     std::env::set_current_dir(folder)
-        .map_err(|error| CliError::usage(format!("cannot change to the folder {}: {error}", folder.display())))
+        .map_err(|error| CliError::usage_error(format!("cannot change to the folder {}: {error}", folder.display())))
 }
 
 /// The environment of the program, read once at the start.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct CliEnvironment {
     /// The project, in which files are searched.
     pub(crate) project: Project,
     /// The standard streams.
-    pub(crate) streams: Streams,
+    pub(crate) streams: StandardStreams,
     /// The name of the user of the operating system, if known.
     pub(crate) user: Option<String>,
     /// Where spans of runs go, if a command has turned that on.
-    pub(crate) telemetry: Telemetry,
+    pub(crate) telemetry: CliTelemetry,
 }
 
-impl Surroundings {
+impl CliEnvironment {
     /// Reads the environment. With `trusts_all`, every file of the project is trusted.
-    pub(crate) fn capture(color: ColorChoice, trusts_all: bool) -> Self {
-        let streams = Streams::capture(color);
-        let project = Project::of_process();
+    pub(crate) fn detect(color: ColorChoice, trusts_all: bool) -> Self {
+        let streams = StandardStreams::detect(color);
+        let project = Project::from_process();
         let trusts_all = trusts_all || std::env::var_os(TRUST).is_some_and(|value| value == "1");
         let err = streams;
         let trust = project
             .trust
             .clone()
-            .or_everything(trusts_all)
-            .telling(move |left_alone| {
-                let _it_was_tried = err.err().write_all(note(left_alone).as_bytes());
+            .or_trust_everything(trusts_all)
+            .with_listener(move |left_alone| {
+                let _it_was_tried = err.human_err().write_all(ignored_file_note(left_alone).as_bytes());
             });
         Self {
-            project: project.trusting(trust),
+            project: project.with_trust(trust),
             streams,
             user: USER_VARIABLES.iter().find_map(|name| std::env::var(name).ok()),
-            telemetry: Telemetry::default(),
+            telemetry: CliTelemetry::default(),
         }
     }
 
     /// The runs of the project, without an operator.
-    pub(crate) fn runs(&self) -> Runs {
-        Runs::open(self.project.clone(), Host::system().unattended())
+    pub(crate) fn project_runs(&self) -> Runs {
+        Runs::open(self.project.clone(), Host::from_system().without_operator())
     }
 
     /// The runs of the project, with this operator and a watchdog.
     pub(crate) fn runs_with(&self, operator: &Arc<dyn Operator>) -> Runs {
         // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
         let _refused = collect_orphans();
-        let host = Host::system()
+        let host = Host::from_system()
             .with_operator(Arc::clone(operator))
-            .with_watchdog(watchdog::command())
-            .with_sandbox_helper(sandbox_helper::command())
-            .with_simulated_acp(simulated_agent::command());
+            .with_watchdog(watchdog::watchdog_command())
+            .with_sandbox_helper(sandbox_helper::helper_command())
+            .with_simulated_acp(simulated_agent::agent_command());
         Runs::open(self.project.clone(), host)
     }
 
     /// The runs of the project, with a watchdog and these servers of tools; whoever holds a run answers its questions.
     pub(crate) fn runs_for_clients(&self, servers: ClientServers) -> Runs {
         let _refused = collect_orphans();
-        let host = Host::system()
-            .with_watchdog(watchdog::command())
-            .with_sandbox_helper(sandbox_helper::command())
-            .with_simulated_acp(simulated_agent::command())
+        let host = Host::from_system()
+            .with_watchdog(watchdog::watchdog_command())
+            .with_sandbox_helper(sandbox_helper::helper_command())
+            .with_simulated_acp(simulated_agent::agent_command())
             .with_client_servers(servers)
-            .sharing_models();
+            .with_shared_models();
         Runs::open(self.project.clone(), host)
     }
 
     /// Prints a result for people.
-    pub(crate) fn print(&self, text: &str) {
-        self.print_as(Spelling::Text, text);
+    pub(crate) fn print_out(&self, text: &str) {
+        self.print_as(EscapeStyle::Text, text);
     }
 
     /// Prints a result in a format.
-    pub(crate) fn print_as(&self, spelling: impl Into<Spelling>, text: &str) {
-        let mut out = self.streams.out_as(spelling.into());
+    pub(crate) fn print_as(&self, spelling: impl Into<EscapeStyle>, text: &str) {
+        let mut out = self.streams.out_with_style(spelling.into());
         // An error is noted, and the program ends with it. If the pipe was closed, its reader needs no more output.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
     /// Prints a message to standard error.
     pub(crate) fn print_err(&self, text: &str) {
-        let mut err = self.streams.err();
+        let mut err = self.streams.human_err();
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 

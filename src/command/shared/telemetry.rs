@@ -9,55 +9,57 @@ use crate::command::run::arguments::TelemetryArgs;
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::store::RunId;
 use ensemble_core::trace::TraceParent;
-use ensemble_runs::{Host, Tracer};
-use ensemble_telemetry::{Exporter, HttpClient, Live, Off, Resource, Settings};
+use ensemble_runs::{Host, RunTracer};
+use ensemble_telemetry::{
+    HttpClient, LiveTelemetry, SpanExporter, TelemetryResource, TelemetrySettings, TelemetrySettingsError,
+};
 
 /// The variable that does what `--otlp` does, for CI.
 const OTLP: &str = "ENSEMBLE_OTLP";
 
 /// The telemetry of the program: none until a command turns it on.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Telemetry(Arc<OnceLock<Option<Arc<Started>>>>);
+pub(crate) struct CliTelemetry(Arc<OnceLock<Option<Arc<StartedTelemetry>>>>);
 
 #[derive(Debug)]
-struct Started {
-    live: Live,
+struct StartedTelemetry {
+    live: LiveTelemetry,
     secrets: Vec<String>,
     /// Where the spans go, without secrets.
     endpoint: String,
 }
 
-impl Telemetry {
+impl CliTelemetry {
     /// Turns it on, if these options or the environment say so.
-    pub(crate) fn begin(&self, args: &TelemetryArgs, warn: impl FnOnce(&str)) -> Option<Arc<dyn Tracer>> {
+    pub(crate) fn start_if_wanted(&self, args: &TelemetryArgs, warn: impl FnOnce(&str)) -> Option<Arc<dyn RunTracer>> {
         let started = self.0.get_or_init(|| {
-            let is_wanted = args.otlp || variable(OTLP).is_some_and(|value| value == "1");
-            let started = is_wanted.then(|| start(args.otlp_content))?;
+            let is_wanted = args.otlp || read_variable(OTLP).is_some_and(|value| value == "1");
+            let started = is_wanted.then(|| start_export(args.otlp_content))?;
             match started {
                 Ok(started) => Some(Arc::new(started)),
-                Err(Off::Wanted) => None,
-                Err(Off::Wrong(why)) => {
+                Err(TelemetrySettingsError::Disabled) => None,
+                Err(TelemetrySettingsError::Invalid(why)) => {
                     warn(&format!("warning: no telemetry is sent: {why}\n"));
                     None
                 }
             }
         });
         let started = started.as_ref()?;
-        Some(Arc::clone(started) as Arc<dyn Tracer>)
+        Some(Arc::clone(started) as Arc<dyn RunTracer>)
     }
 
     /// Sends what is left, and says if something was not taken.
-    pub(crate) fn finish(&self, warn: impl FnOnce(&str)) {
+    pub(crate) fn finish_export(&self, warn: impl FnOnce(&str)) {
         let Some(started) = self.0.get().and_then(Option::as_ref) else {
             return;
         };
-        let report = started.live.finish();
-        if report.taken == report.all && report.problem.is_none() {
+        let report = started.live.finish_export();
+        if report.accepted == report.all && report.first_problem.is_none() {
             return;
         }
-        let (lost, all) = (report.all.saturating_sub(report.taken), report.all);
+        let (lost, all) = (report.all.saturating_sub(report.accepted), report.all);
         let problem = report
-            .problem
+            .first_problem
             .map_or_else(String::new, |problem| format!(": {problem}"));
         warn(&format!(
             "warning: telemetry: {lost} of {all} spans did not reach {}{problem}\n",
@@ -67,33 +69,34 @@ impl Telemetry {
 }
 
 /// Returns the resource of spans, as the environment names it.
-pub(crate) fn resource() -> Resource {
-    Resource::read(variable)
+pub(crate) fn telemetry_resource() -> TelemetryResource {
+    TelemetryResource::from_variables(read_variable)
 }
 
-fn start(with_content: bool) -> Result<Started, Off> {
-    let settings = Settings::read(variable)?;
+fn start_export(with_content: bool) -> Result<StartedTelemetry, TelemetrySettingsError> {
+    let settings = TelemetrySettings::from_variables(read_variable)?;
     let client: HttpClient = Box::new(|| {
-        let network = Host::system().network();
-        Box::pin(async move { network.client().await.cloned() })
+        let network = Host::from_system().model_network();
+        Box::pin(async move { network.shared_client().await.cloned() })
     });
-    let exporter = Exporter::start(&settings, client).map_err(|error| Off::Wrong(error.to_string()))?;
-    let parent = variable("TRACEPARENT");
-    let parent = parent.and_then(|parent| TraceParent::parse(&parent, variable("TRACESTATE").as_deref()));
-    Ok(Started {
-        live: Live::new(exporter, settings.sampler, parent, with_content),
-        secrets: settings.endpoint.secrets(),
-        endpoint: settings.endpoint.shown(),
+    let exporter = SpanExporter::start_thread(&settings, client)
+        .map_err(|error| TelemetrySettingsError::Invalid(error.to_string()))?;
+    let parent = read_variable("TRACEPARENT");
+    let parent = parent.and_then(|parent| TraceParent::parse(&parent, read_variable("TRACESTATE").as_deref()));
+    Ok(StartedTelemetry {
+        live: LiveTelemetry::new(exporter, settings.sampler, parent, with_content),
+        secrets: settings.endpoint.secret_values(),
+        endpoint: settings.endpoint.url_without_secrets(),
     })
 }
 
-fn variable(name: &str) -> Option<String> {
+fn read_variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok()?;
     Some(value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-impl Tracer for Started {
-    fn parent(&self) -> Option<TraceParent> {
+impl RunTracer for StartedTelemetry {
+    fn parent_span(&self) -> Option<TraceParent> {
         self.live.parent.clone()
     }
 
@@ -101,11 +104,11 @@ impl Tracer for Started {
         self.live.is_sampled(trace)
     }
 
-    fn secrets(&self) -> Vec<String> {
+    fn secret_values(&self) -> Vec<String> {
         self.secrets.clone()
     }
 
-    fn observe(&self, run: &RunId, record: &Record, state: &ConversationState) {
-        self.live.take(&run.shared(), record, state.started());
+    fn observe_record(&self, run: &RunId, record: &Record, state: &ConversationState) {
+        self.live.apply_record(&run.shared_text(), record, state.run_start());
     }
 }

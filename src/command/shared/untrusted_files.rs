@@ -2,31 +2,31 @@
 
 use std::path::Path;
 
-use ensemble_core::operator::visible;
-use ensemble_project::LeftAlone;
+use ensemble_core::operator::escape_hidden;
+use ensemble_project::IgnoredContent;
 
 /// Renders the message about a file that the command ignored.
-pub(crate) fn note(left_alone: &LeftAlone) -> String {
+pub(crate) fn ignored_file_note(left_alone: &IgnoredContent) -> String {
     match left_alone {
-        LeftAlone::Parts { path, lines } => {
+        IgnoredContent::IgnoredParts { path, lines } => {
             let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
             format!(
                 "note: {} is not trusted, so profiles in it that do this are left alone:\n{lines}  \
                  help: `ensemble trust {}` shows this and asks for trust; `--trust` trusts all files for one command\n",
-                shown(path),
-                shown(path)
+                visible_path(path),
+                visible_path(path)
             )
         }
-        LeftAlone::Stranger(stranger) => format!(
+        IgnoredContent::ForeignFile(stranger) => format!(
             "note: {} belongs to {}, not to you, and is left alone\n  \
              help: make it yours with `chown`, or use it as it is with `--trust`\n",
-            shown(&stranger.path),
-            visible(&stranger.owner)
+            visible_path(&stranger.path),
+            escape_hidden(&stranger.owner)
         ),
     }
 }
 
 /// The path, without characters that a terminal obeys.
-pub(crate) fn shown(path: &Path) -> String {
-    visible(&path.display().to_string())
+pub(crate) fn visible_path(path: &Path) -> String {
+    escape_hidden(&path.display().to_string())
 }

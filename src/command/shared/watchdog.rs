@@ -2,27 +2,27 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use ensemble_process::{Invocation, run_watchdog};
+use ensemble_process::{ProgramInvocation, run_watchdog};
 
 /// The name of the internal command.
 const COMMAND: &str = "__watchdog";
 
 /// The command that starts a watchdog: this program with the internal command.
-pub(crate) fn command() -> Option<Invocation> {
+pub(crate) fn watchdog_command() -> Option<ProgramInvocation> {
     let program = std::env::current_exe().ok()?;
-    Some(Invocation {
+    Some(ProgramInvocation {
         program,
         arguments: vec![COMMAND.into()],
     })
 }
 
 /// Returns whether this process was started as a watchdog.
-pub(crate) fn is_called() -> bool {
+pub(crate) fn is_started_as_watchdog() -> bool {
     std::env::args_os().skip(1).eq([COMMAND])
 }
 
 /// Waits until the parent process has ended. Signals that end the parent must not end the watchdog before it.
-pub(crate) fn watch() {
+pub(crate) fn watch_parent() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let _entered = runtime.as_ref().map(tokio::runtime::Runtime::enter);
     let _heard_and_ignored = [

@@ -20,8 +20,8 @@ use rustyline::history::MemHistory;
 use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
 
-use super::{Prompt, plain_line};
-use crate::terminal::streams::Streams;
+use super::{LinePrompt, read_plain_line};
+use crate::terminal::streams::StandardStreams;
 
 /// Text that a terminal inserts from the clipboard is no longer marked; the line ends.
 const PASTE_IS_NOT_MARKED: &str = "\x1b[?2004l\n";
@@ -30,28 +30,28 @@ const PASTE_IS_NOT_MARKED: &str = "\x1b[?2004l\n";
 const PASTE_IS_MARKED: &str = "\x1b[?2004h";
 
 /// Reads lines that can be edited.
-pub(crate) struct LineEditor(Editor<Observer, MemHistory>);
+pub(crate) struct LineEditor(Editor<EmptyLineObserver, MemHistory>);
 
 /// The mode of the terminal outside of a line, and in the line that was abandoned.
 #[derive(Clone)]
 pub(crate) struct TerminalMode {
-    streams: Streams,
-    outside: Termios,
-    inside: Arc<Mutex<Option<Termios>>>,
+    streams: StandardStreams,
+    normal_mode: Termios,
+    line_mode: Arc<Mutex<Option<Termios>>>,
 }
 
 /// Gives the terminal back when the question is withdrawn.
-pub(crate) struct Waiting<'a>(&'a TerminalMode);
+pub(crate) struct LineWaitGuard<'a>(&'a TerminalMode);
 
 /// Knows whether the line contains anything.
 #[derive(Default)]
-struct Observer {
+struct EmptyLineObserver {
     is_empty: Cell<bool>,
 }
 
 impl LineEditor {
     /// The editor and the mode of the terminal; `None` if lines cannot be edited there.
-    pub(crate) fn open(streams: Streams) -> Option<(Self, TerminalMode)> {
+    pub(crate) fn open_terminal(streams: StandardStreams) -> Option<(Self, TerminalMode)> {
         let is_simple =
             |term: &std::ffi::OsStr| term.is_empty() || ["dumb", "cons25", "emacs"].iter().any(|it| term == *it);
         if std::env::var_os("TERM").is_none_or(|term| is_simple(&term)) {
@@ -65,17 +65,17 @@ impl LineEditor {
         let config = Config::builder().behavior(behavior).bell_style(BellStyle::None).build();
         let history = MemHistory::with_config(&config);
         let mut editor = Editor::with_history(config, history).ok()?;
-        editor.set_helper(Some(Observer::default()));
+        editor.set_helper(Some(EmptyLineObserver::default()));
         let mode = TerminalMode {
             streams,
-            outside: tcgetattr(std::io::stdin()).ok()?,
-            inside: Arc::default(),
+            normal_mode: tcgetattr(std::io::stdin()).ok()?,
+            line_mode: Arc::default(),
         };
         Some((Self(editor), mode))
     }
 
     /// The next line; `None` at the end of the input.
-    pub(crate) fn line(&mut self, prompt: Prompt, streams: Streams) -> Option<String> {
+    pub(crate) fn read_line(&mut self, prompt: LinePrompt, streams: StandardStreams) -> Option<String> {
         loop {
             if let Some(observer) = self.0.helper() {
                 observer.is_empty.set(true);
@@ -88,60 +88,60 @@ impl LineEditor {
                     }
                     return Some(line);
                 }
-                Err(ReadlineError::Interrupted) if !self.is_empty() => {}
+                Err(ReadlineError::Interrupted) if !self.is_line_empty() => {}
                 Err(ReadlineError::Interrupted) => {
                     // What Ctrl-C does in other programs: the terminal tells all processes in the foreground.
                     let _ = kill_current_process_group(Signal::INT);
-                    return plain_line(Prompt { text: "", ..prompt }, streams, false);
+                    return read_plain_line(LinePrompt { text: "", ..prompt }, streams, false);
                 }
                 Err(_) => return None,
             }
         }
     }
 
-    fn is_empty(&self) -> bool {
+    fn is_line_empty(&self) -> bool {
         self.0.helper().is_none_or(|observer| observer.is_empty.get())
     }
 }
 
 impl TerminalMode {
     /// For as long as a line is awaited. `again`: the prompt of the question that takes over an abandoned line.
-    pub(crate) fn while_waiting(&self, again: Option<Prompt>) -> Waiting<'_> {
+    pub(crate) fn wait_guard(&self, again: Option<LinePrompt>) -> LineWaitGuard<'_> {
         if let Some(prompt) = again {
-            let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let inside = self.line_mode.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(inside) = inside {
-                self.set(&inside, PASTE_IS_MARKED);
-                self.streams.steer_err(prompt.text);
+                self.set_mode(&inside, PASTE_IS_MARKED);
+                self.streams.write_err_code(prompt.text);
             }
         }
-        Waiting(self)
+        LineWaitGuard(self)
     }
 
     /// Ends the mode of a line, if the terminal is in it.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn leave_line_mode(&self) {
         let Ok(now) = tcgetattr(std::io::stdin()) else {
             return;
         };
         if now.local_modes.contains(LocalModes::ICANON) {
             return;
         }
-        *self.inside.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-        self.set(&self.outside, PASTE_IS_NOT_MARKED);
+        *self.line_mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        self.set_mode(&self.normal_mode, PASTE_IS_NOT_MARKED);
     }
 
-    fn set(&self, mode: &Termios, code: &'static str) {
+    fn set_mode(&self, mode: &Termios, code: &'static str) {
         let _ = tcsetattr(std::io::stdin().as_fd(), OptionalActions::Drain, mode);
-        self.streams.steer_err(code);
+        self.streams.write_err_code(code);
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for LineWaitGuard<'_> {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.leave_line_mode();
     }
 }
 
-impl Hinter for Observer {
+impl Hinter for EmptyLineObserver {
     type Hint = String;
 
     fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
@@ -150,12 +150,12 @@ impl Hinter for Observer {
     }
 }
 
-impl Completer for Observer {
+impl Completer for EmptyLineObserver {
     type Candidate = String;
 }
 
-impl Highlighter for Observer {}
+impl Highlighter for EmptyLineObserver {}
 
-impl Validator for Observer {}
+impl Validator for EmptyLineObserver {}
 
-impl Helper for Observer {}
+impl Helper for EmptyLineObserver {}

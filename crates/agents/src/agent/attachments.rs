@@ -10,26 +10,26 @@ use sha2::Digest as _;
 
 use super::build_error::{BuildError, compile_template};
 use ensemble_core::thread::Attachment;
-use ensemble_language::template::{Scope, Template};
-use ensemble_process::program::Places;
-use ensemble_scripts::apart;
+use ensemble_language::template::{Template, TemplateScope};
+use ensemble_process::program::ScriptFolders;
 use ensemble_scripts::regular_files;
+use ensemble_scripts::template_worker;
 
 /// The maximum size of all attachments of one execution, in bytes: 20 MiB.
 pub const MAX_BYTES: u64 = 20 << 20;
 
 /// The compiled paths, and the folders in which files may be.
-pub(super) struct Attachments {
+pub(super) struct AttachmentTemplates {
     paths: Vec<(String, Option<Template>)>,
-    places: Option<Places>,
+    places: Option<ScriptFolders>,
 }
 
-impl Attachments {
+impl AttachmentTemplates {
     /// Compiles the paths.
     ///
     /// # Errors
     /// A path is not a template.
-    pub(super) fn compile(paths: &[String], places: Option<Places>) -> Result<Self, BuildError> {
+    pub(super) fn compile_paths(paths: &[String], places: Option<ScriptFolders>) -> Result<Self, BuildError> {
         let compile = |(at, path): (usize, &String)| {
             let is_template = path.contains('{');
             let template = Some(path.as_str()).filter(|_| is_template);
@@ -48,19 +48,19 @@ impl Attachments {
 
     /// The files of an execution, in order; those of a template must be within the folder of the ensemble or the root
     /// of the project.
-    pub(super) async fn located(&self, scope: &Scope) -> Result<Vec<Located>, String> {
+    pub(super) async fn resolve_files(&self, scope: &TemplateScope) -> Result<Vec<AttachmentFile>, String> {
         let places = self.places.as_ref().ok_or("attachments need an ensemble file")?;
         let mut files = Vec::new();
         for (at, (path, template)) in self.paths.iter().enumerate() {
             let Some(template) = template else {
-                files.push(Located::at(path, places, false));
+                files.push(AttachmentFile::resolve(path, places, false));
                 continue;
             };
-            let value = apart::value(template, scope)
+            let value = template_worker::render_value(template, scope)
                 .await
                 .map_err(|error| format!("attachments[{at}]: {error}"))?;
-            for path in named(&value).ok_or_else(|| format!("attachments[{at}]: {value} is no path"))? {
-                files.push(Located::at(&path, places, true));
+            for path in parse_paths(&value).ok_or_else(|| format!("attachments[{at}]: {value} is no path"))? {
+                files.push(AttachmentFile::resolve(&path, places, true));
             }
         }
         Ok(files)
@@ -68,13 +68,13 @@ impl Attachments {
 }
 
 /// The paths that a template gives: a text or a list of texts. Empty texts name no file.
-fn named(value: &Value) -> Option<Vec<String>> {
+fn parse_paths(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),
         Value::String(path) if path.trim().is_empty() => Some(Vec::new()),
         Value::String(path) => Some(vec![path.trim().to_owned()]),
         Value::Array(items) => {
-            let lists: Option<Vec<Vec<String>>> = items.iter().map(named).collect();
+            let lists: Option<Vec<Vec<String>>> = items.iter().map(parse_paths).collect();
             Some(lists?.concat())
         }
         _ => None,
@@ -82,38 +82,38 @@ fn named(value: &Value) -> Option<Vec<String>> {
 }
 
 /// A file that is to be attached.
-pub(super) struct Located {
+pub(super) struct AttachmentFile {
     name: String,
     path: PathBuf,
     /// The folders of which one must contain the file; empty: it may be anywhere.
-    within: Vec<PathBuf>,
+    allowed_folders: Vec<PathBuf>,
 }
 
-impl Located {
-    fn at(name: &str, places: &Places, is_bound: bool) -> Self {
+impl AttachmentFile {
+    fn resolve(name: &str, places: &ScriptFolders, is_bound: bool) -> Self {
         let folders = [&places.ensemble_dir, &places.project_root];
         Self {
             name: name.to_owned(),
             path: places.attachment(name),
-            within: folders.into_iter().filter(|_| is_bound).cloned().collect(),
+            allowed_folders: folders.into_iter().filter(|_| is_bound).cloned().collect(),
         }
     }
 
-    fn read(&self, left: u64) -> Result<Attachment, String> {
+    fn read_bytes(&self, left: u64) -> Result<Attachment, String> {
         let failed = |error: std::io::Error| error.to_string();
         let path = self.path.canonicalize().map_err(failed)?;
         let is_within = |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| path.starts_with(folder));
-        if !self.within.is_empty() && !self.within.iter().any(is_within) {
+        if !self.allowed_folders.is_empty() && !self.allowed_folders.iter().any(is_within) {
             return Err("it is outside the project; a path from a template must be inside".to_owned());
         }
-        let bytes = read_bounded(&path, left)?;
-        of_bytes(&self.name, &bytes)
+        let bytes = read_with_limit(&path, left)?;
+        attachment_from_bytes(&self.name, &bytes)
             .ok_or_else(|| "it is no image (png, jpeg, gif, webp), no PDF and no text in UTF-8".to_owned())
     }
 }
 
 /// The bytes as a file with this name; `None` if no model takes them.
-pub(super) fn of_bytes(name: &str, bytes: &[u8]) -> Option<Attachment> {
+pub(super) fn attachment_from_bytes(name: &str, bytes: &[u8]) -> Option<Attachment> {
     let hex: String = sha2::Sha256::digest(bytes)
         .iter()
         .map(|byte| format!("{byte:02x}"))
@@ -131,12 +131,12 @@ pub(super) fn of_bytes(name: &str, bytes: &[u8]) -> Option<Attachment> {
 ///
 /// # Errors
 /// A file cannot be sent; the message names it.
-pub(super) fn read(files: &[Located]) -> Result<Vec<Attachment>, String> {
+pub(super) fn read_attachments(files: &[AttachmentFile]) -> Result<Vec<Attachment>, String> {
     let mut left = MAX_BYTES;
     let mut read = Vec::new();
     for file in files {
         let attachment = file
-            .read(left)
+            .read_bytes(left)
             .map_err(|error| format!("the attachment `{}` cannot be sent: {error}", file.name))?;
         left -= attachment.size;
         read.push(attachment);
@@ -144,10 +144,10 @@ pub(super) fn read(files: &[Located]) -> Result<Vec<Attachment>, String> {
     Ok(read)
 }
 
-fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, String> {
+fn read_with_limit(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let mut bytes = Vec::new();
-    let file = regular_files::open(path).map_err(failed)?;
+    let file = regular_files::open_regular(path).map_err(failed)?;
     file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 > most {
         true => Err(format!(
@@ -178,8 +178,8 @@ fn mime_type(bytes: &[u8]) -> Option<&'static str> {
 }
 
 /// The attachments as an execution needs them.
-pub(super) async fn of_execution(files: Vec<Located>) -> Result<Vec<Attachment>, String> {
-    match tokio::task::spawn_blocking(move || read(&files)).await {
+pub(super) async fn load_attachments(files: Vec<AttachmentFile>) -> Result<Vec<Attachment>, String> {
+    match tokio::task::spawn_blocking(move || read_attachments(&files)).await {
         Ok(read) => read,
         Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
         Err(_) => std::future::pending().await,
@@ -219,7 +219,7 @@ mod tests {
         ];
         for (value, expected) in table {
             let expected = expected.map(|paths| paths.into_iter().map(str::to_owned).collect());
-            assert_eq!(named(&value), expected, "{value}");
+            assert_eq!(parse_paths(&value), expected, "{value}");
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use super::{AttemptLedger, BoxFuture, Execution};
+use super::{AttemptLedger, BoxFuture, ExecutionInput};
 use ensemble_core::runner::ExecutionRecords;
-use ensemble_language::data::{Context, JsonMap, Remaining};
+use ensemble_language::data::{JsonMap, RemainingBudget, RunContext};
 use ensemble_language::ensemble::{
-    Agent, AgentKind, Conversation, Declared, Dependency, Ending, OnError, Retry, WaitFor,
+    Agent, AgentKind, ConversationSpec, DeclaredPosition, Dependency, OnError, RequiredResult, RetryPolicy, WaitFor,
 };
-use ensemble_models::{ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece};
+use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece};
 
 /// An agent that listens to those.
 pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
@@ -19,9 +19,9 @@ pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
         max_executions: None,
         requires_all: true,
         feedback: false,
-        on: Ending::Success,
+        on: RequiredResult::Success,
         wait_for: WaitFor::default(),
-        declared: Declared::DependsOn(at),
+        declared_at: DeclaredPosition::DependsOn(at),
     };
     Agent {
         name: name.into(),
@@ -29,11 +29,11 @@ pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
         kind,
         config: JsonMap::new(),
         dependencies: listens_to.iter().enumerate().map(edge).collect(),
-        conversation: Conversation::default(),
+        conversation: ConversationSpec::default(),
         for_each: None,
         output_schema: None,
         timeout: None,
-        retry: Retry::default(),
+        retry: RetryPolicy::default(),
         on_error: OnError::Fail,
         sandbox: None,
     }
@@ -56,8 +56,8 @@ impl Prepared {
     }
 }
 
-impl Provider for Prepared {
-    fn complete<'a>(
+impl ModelProvider for Prepared {
+    fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
         on_piece: &'a OnPiece<'a>,
@@ -77,8 +77,8 @@ impl Provider for Prepared {
 }
 
 /// The first attempt of that execution, with an input and nothing else.
-pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
-    Execution {
+pub(super) fn execution(agent_name: &str, execution: u32) -> ExecutionInput {
+    ExecutionInput {
         origin: ensemble_core::request::RequestOrigin::default().with_agent(agent_name.into(), 0, execution),
         run_id: "run".into(),
         agent_name: agent_name.into(),
@@ -87,16 +87,16 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> Execution {
         turn_count: 3,
         input: "the input".into(),
         inputs: Arc::default(),
-        context: Arc::new(Context::default()),
+        context: Arc::new(RunContext::default()),
         dependencies: Vec::new(),
         other_outputs: Vec::new(),
-        history: ensemble_language::past::Past::default(),
+        history: ensemble_language::execution_history::ExecutionHistory::default(),
         parameters: Arc::default(),
         request: None,
         thread: Arc::default(),
         requests_made: 0,
         lost_attempts: 0,
-        remaining: Remaining::default(),
+        remaining: RemainingBudget::default(),
         last_failure: None,
         ledger: AttemptLedger::default(),
         stopwatch: ensemble_core::stopwatch::Stopwatch::default(),

@@ -2,7 +2,7 @@
 //!
 //! A runner receives all data that the execution may use and returns an observation. It decides nothing about the
 //! conversation.
-//! **Invariant:** dropping the future of [`Runner::execute`] stops the execution and leaves nothing running.
+//! **Invariant:** dropping the future of [`Runner::execute_attempt`] stops the execution and leaves nothing running.
 //!
 //! - `agent/kinds/` has one runner for each kind of agent; `agent/output/` makes outputs of their replies.
 //! - `agent/chat/` is the loop of requests and tool calls of one model. It is a library that needs no ensemble: LLM agents use it,

@@ -14,28 +14,28 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use self::shorten::shortened;
+use self::shorten::shorten_results;
 use self::tokens::TokenCounter;
 use super::BoxFuture;
 use super::build_error::BuildError;
-use super::chat::{Window, WindowError, WindowInput, WindowOutput};
+use super::chat::{MessageSelector, WindowError, WindowInput, WindowOutput};
 use ensemble_core::thread::Message;
-use ensemble_core::thread::window::{Keep, Limits, Rules, Size, Whole, cut};
-use ensemble_language::ensemble::{ContextWindow, ModelChoice, Profile, Strategy};
+use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
+use ensemble_language::ensemble::{ContextWindow, ModelChoice, ModelProfile, WindowStrategy};
 use ensemble_language::profiles::ProfileError;
-use ensemble_models::{LoadScript, Model, describe};
+use ensemble_models::{LoadScript, Model, describe_script_failure};
 use ensemble_scripts::{Script, ScriptFailure};
 
 /// The context window of one agent.
 pub struct AgentWindow {
-    rules: Rules,
-    how: How,
+    rules: TrimRules,
+    how: SelectionMethod,
     counter: Arc<TokenCounter>,
     /// Has the window no limit of its own? Then its strategy always applies.
     always: bool,
 }
 
-enum How {
+enum SelectionMethod {
     /// The rules select the messages.
     Rules,
     /// A script selects the messages.
@@ -50,7 +50,7 @@ pub struct WindowResources<'a> {
     pub model: &'a ModelChoice,
     /// The name of the model at its provider.
     pub model_name: &'a str,
-    /// The number of tokens of a request if the window does not say it; see [`room`].
+    /// The number of tokens of a request if the window does not say it; see [`input_token_limit`].
     pub max_tokens: Option<u64>,
     /// Reads scripts.
     pub load: &'a LoadScript,
@@ -60,14 +60,14 @@ pub struct WindowResources<'a> {
 
 /// The number of tokens that a request to the model of this profile may have: its `context_window`, less the tokens of
 /// the reply if the profile limits them.
-pub fn room(profile: &Profile) -> Option<u64> {
+pub fn input_token_limit(profile: &ModelProfile) -> Option<u64> {
     let whole = profile.context_window?;
     let reply = profile.max_tokens.filter(|reply| *reply < whole);
     Some(whole - reply.unwrap_or_default())
 }
 
 /// The window of an agent without `context_window` whose profile says how much the model can process.
-pub fn of_model() -> ContextWindow {
+pub fn default_window() -> ContextWindow {
     ContextWindow {
         min_recent_turns: std::num::NonZeroU32::MIN,
         ..ContextWindow::default()
@@ -75,7 +75,7 @@ pub fn of_model() -> ContextWindow {
 }
 
 /// The input of the window, with the number of tokens of each message.
-struct Measured<'a> {
+struct MeasuredInput<'a> {
     sending: WindowInput<'a>,
     system: Option<u64>,
     tokens: Vec<u64>,
@@ -90,50 +90,54 @@ impl AgentWindow {
         let always = window.max_tokens.is_none() && window.max_messages.is_none();
         let turns = |count: std::num::NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
         let how = match &window.strategy {
-            Strategy::OldestFirst | Strategy::MiddleOut | Strategy::RecentTurnsOnly(_) => How::Rules,
-            Strategy::Custom(path) => How::Custom {
-                script: compile(path, outside.load)?,
+            WindowStrategy::OldestFirst | WindowStrategy::MiddleOut | WindowStrategy::RecentTurnsOnly(_) => {
+                SelectionMethod::Rules
+            }
+            WindowStrategy::Custom(path) => SelectionMethod::Custom {
+                script: compile_script(path, outside.load)?,
                 path: path.clone(),
             },
-            Strategy::Summarize(None) => How::Summary((outside.connect)(outside.model)?),
-            Strategy::Summarize(Some(profile)) => {
-                How::Summary((outside.connect)(&ModelChoice::Profile(profile.clone()))?)
+            WindowStrategy::Summarize(None) => SelectionMethod::Summary((outside.connect)(outside.model)?),
+            WindowStrategy::Summarize(Some(profile)) => {
+                SelectionMethod::Summary((outside.connect)(&ModelChoice::Profile(profile.clone()))?)
             }
         };
         Ok(Self {
-            rules: Rules {
-                limits: Limits {
+            rules: TrimRules {
+                limits: WindowLimits {
                     max_tokens: window.max_tokens.or(outside.max_tokens),
                     max_messages: window.max_messages,
                 },
                 keeps_system: window.preserve_system_message,
                 min_recent_turns: turns(window.min_recent_turns),
                 keep: match window.strategy {
-                    Strategy::MiddleOut => Keep::BothEnds,
-                    Strategy::RecentTurnsOnly(count) if always => Keep::Always(turns(count)),
-                    Strategy::RecentTurnsOnly(count) => Keep::AtMost(turns(count)),
-                    Strategy::OldestFirst | Strategy::Custom(_) | Strategy::Summarize(_) => Keep::Latest,
+                    WindowStrategy::MiddleOut => RetentionPolicy::BothEnds,
+                    WindowStrategy::RecentTurnsOnly(count) if always => RetentionPolicy::Always(turns(count)),
+                    WindowStrategy::RecentTurnsOnly(count) => RetentionPolicy::AtMost(turns(count)),
+                    WindowStrategy::OldestFirst | WindowStrategy::Custom(_) | WindowStrategy::Summarize(_) => {
+                        RetentionPolicy::Latest
+                    }
                 },
-                in_place: Size::default(),
+                in_place: ThreadSize::default(),
             },
             how,
             always,
-            counter: Arc::new(TokenCounter::of_model(outside.model_name)),
+            counter: Arc::new(TokenCounter::for_model(outside.model_name)),
         })
     }
 
     /// Does a simulated model write the summaries?
     pub fn is_simulated(&self) -> bool {
-        matches!(&self.how, How::Summary(model) if model.is_simulated())
+        matches!(&self.how, SelectionMethod::Summary(model) if model.is_simulated())
     }
 
-    async fn measured<'a>(&self, mut sending: WindowInput<'a>) -> Measured<'a> {
+    async fn measure_input<'a>(&self, mut sending: WindowInput<'a>) -> MeasuredInput<'a> {
         let messages = std::mem::take(&mut sending.messages);
         let system = sending.system.map(str::to_owned);
         let counter = Arc::clone(&self.counter);
         let count = move || {
-            let tokens = counter.messages(&messages);
-            (system.map(|text| counter.text(&text)), tokens, messages)
+            let tokens = counter.count_messages(&messages);
+            (system.map(|text| counter.count_text(&text)), tokens, messages)
         };
         let counted = if self.counter.is_estimate() {
             count()
@@ -146,52 +150,52 @@ impl AgentWindow {
             }
         };
         let (system, tokens, messages) = counted;
-        Measured {
+        MeasuredInput {
             sending: WindowInput { messages, ..sending },
             system,
             tokens,
         }
     }
 
-    async fn fitted(&self, sending: WindowInput<'_>) -> Result<WindowOutput, WindowError> {
-        let measured = self.measured(sending).await;
+    async fn fit_input(&self, sending: WindowInput<'_>) -> Result<WindowOutput, WindowError> {
+        let measured = self.measure_input(sending).await;
         match &self.how {
-            How::Rules => Ok(self.by_rules(measured)),
-            How::Custom { path, script } => {
-                let fitted = self.by_script(script, measured).await;
+            SelectionMethod::Rules => Ok(self.select_by_rules(measured)),
+            SelectionMethod::Custom { path, script } => {
+                let fitted = self.select_by_script(script, measured).await;
                 fitted.map_err(|error| WindowError {
                     error: format!("context_window: {path}: {error}"),
                 })
             }
-            How::Summary(model) => self.with_summary(model, measured).await,
+            SelectionMethod::Summary(model) => self.select_with_summary(model, measured).await,
         }
     }
 
-    fn by_rules(&self, measured: Measured<'_>) -> WindowOutput {
-        let cut = cut(&self.rules, &measured.whole());
-        let dropped = self.note(&measured, &cut.dropped, !cut.system);
+    fn select_by_rules(&self, measured: MeasuredInput<'_>) -> WindowOutput {
+        let cut = trim_thread(&self.rules, &measured.to_thread());
+        let dropped = self.dropped_note(&measured, &cut.dropped, !cut.system);
         let mut at = 0..;
         let mut messages = measured.sending.messages;
         messages.retain(|_| at.next().is_some_and(|at| cut.dropped.binary_search(&at).is_err()));
-        let sent = Sent {
+        let sent = SentMessages {
             messages,
             size: cut.sent,
             system: cut.system,
         };
-        self.output(sent, dropped, measured.system.is_some())
+        self.build_output(sent, dropped, measured.system.is_some())
     }
 
     /// The output; if it is too large, with shortened tool results, or with a warning.
-    fn output(&self, sent: Sent, dropped: Option<Value>, has_system: bool) -> WindowOutput {
+    fn build_output(&self, sent: SentMessages, dropped: Option<Value>, has_system: bool) -> WindowOutput {
         let limits = self.rules.limits;
         let (mut messages, mut size) = (sent.messages, sent.size);
         let mut warnings = Vec::new();
         let mut dropped = dropped;
         if let Some(most) = limits.max_tokens.filter(|most| size.tokens > *most) {
-            let shortened = shortened(&self.counter, &mut messages, size.tokens - most);
+            let shortened = shorten_results(&self.counter, &mut messages, size.tokens - most);
             size.tokens = size.tokens.saturating_sub(shortened.tokens);
             if !shortened.tools.is_empty() {
-                let note = dropped.get_or_insert_with(|| self.nothing_dropped());
+                let note = dropped.get_or_insert_with(|| self.empty_dropped_note());
                 note["shortened"] = json!(shortened.tools.len());
                 note["shortened_tokens"] = json!(shortened.tokens);
             }
@@ -203,8 +207,8 @@ impl AgentWindow {
             warnings.extend(shortened.tools.iter().map(tell));
             warnings.dedup();
         }
-        if !limits.allow(size) {
-            warnings.push(self.too_much(size, sent.system));
+        if !limits.allows_size(size) {
+            warnings.push(self.too_large_warning(size, sent.system));
         }
         WindowOutput {
             messages,
@@ -216,20 +220,20 @@ impl AgentWindow {
     }
 
     /// The record of dropped messages for the thread; `None` if no message is dropped.
-    fn note(&self, measured: &Measured<'_>, left_out: &[usize], drops_system: bool) -> Option<Value> {
+    fn dropped_note(&self, measured: &MeasuredInput<'_>, left_out: &[usize], drops_system: bool) -> Option<Value> {
         let drops_system = drops_system && measured.system.is_some();
         if left_out.is_empty() && !drops_system {
             return None;
         }
-        let size = measured.whole().size(left_out.iter().copied());
-        Some(self.note_of(size, drops_system))
+        let size = measured.to_thread().sum_sizes(left_out.iter().copied());
+        Some(self.size_note(size, drops_system))
     }
 
-    fn nothing_dropped(&self) -> Value {
-        self.note_of(Size::default(), false)
+    fn empty_dropped_note(&self) -> Value {
+        self.size_note(ThreadSize::default(), false)
     }
 
-    fn note_of(&self, size: Size, drops_system: bool) -> Value {
+    fn size_note(&self, size: ThreadSize, drops_system: bool) -> Value {
         let mut note = json!({"messages": size.messages, "tokens": size.tokens});
         if drops_system {
             note["system"] = json!(true);
@@ -241,13 +245,13 @@ impl AgentWindow {
     }
 
     /// The warning if the limits cannot be kept.
-    fn too_much(&self, sent: Size, system: bool) -> String {
+    fn too_large_warning(&self, sent: ThreadSize, system: bool) -> String {
         let turns = match self.rules.min_recent_turns {
             1 => "the task and the latest messages are".to_owned(),
             count => format!("the {count} latest turns (`min_recent_turns`) are"),
         };
         let instructions = if system { ", and so are the instructions" } else { "" };
-        let (sent, most) = (amount(sent), most(self.rules.limits));
+        let (sent, most) = (format_size(sent), format_limits(self.rules.limits));
         format!(
             "the context window is too small: {most} are allowed, {sent} are sent, since {turns} always sent{instructions}"
         )
@@ -255,17 +259,17 @@ impl AgentWindow {
 }
 
 /// The messages of a request.
-struct Sent {
+struct SentMessages {
     messages: Vec<Message>,
     /// Its size, including the instructions.
-    size: Size,
+    size: ThreadSize,
     /// Are the instructions sent?
     system: bool,
 }
 
-impl Window for AgentWindow {
-    fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
-        Box::pin(self.fitted(sending))
+impl MessageSelector for AgentWindow {
+    fn select_messages<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
+        Box::pin(self.fit_input(sending))
     }
 
     fn min_recent_turns(&self) -> usize {
@@ -273,9 +277,9 @@ impl Window for AgentWindow {
     }
 }
 
-impl Measured<'_> {
-    fn whole(&self) -> Whole<'_> {
-        Whole {
+impl MeasuredInput<'_> {
+    fn to_thread(&self) -> ThreadToTrim<'_> {
+        ThreadToTrim {
             system: self.system,
             messages: &self.sending.messages,
             tokens: &self.tokens,
@@ -284,34 +288,34 @@ impl Measured<'_> {
     }
 
     /// The size of the instructions, if they are always sent.
-    fn instructions(&self, rules: &Rules) -> Size {
+    fn instructions_size(&self, rules: &TrimRules) -> ThreadSize {
         match rules.keeps_system {
-            true => self.whole().system_size(),
-            false => Size::default(),
+            true => self.to_thread().system_size(),
+            false => ThreadSize::default(),
         }
     }
 
     /// The size of everything.
-    fn size(&self) -> Size {
-        let whole = self.whole();
-        whole.system_size() + whole.size(0..self.tokens.len())
+    fn total_size(&self) -> ThreadSize {
+        let whole = self.to_thread();
+        whole.system_size() + whole.sum_sizes(0..self.tokens.len())
     }
 }
 
-fn compile(path: &str, load: &LoadScript) -> Result<Arc<Script>, BuildError> {
+fn compile_script(path: &str, load: &LoadScript) -> Result<Arc<Script>, BuildError> {
     let failed = |message: String| BuildError::Script {
         path: format!("context_window: {path}"),
         message,
     };
     let text = load(path).map_err(failed)?;
-    Script::compile(&text).map_err(|error| failed(describe(&ScriptFailure::Reported(error))))
+    Script::compile(&text).map_err(|error| failed(describe_script_failure(&ScriptFailure::Reported(error))))
 }
 
-fn amount(size: Size) -> String {
+fn format_size(size: ThreadSize) -> String {
     format!("{} tokens in {} messages", size.tokens, size.messages)
 }
 
-fn most(limits: Limits) -> String {
+fn format_limits(limits: WindowLimits) -> String {
     let tokens = limits.max_tokens.map(|most| format!("{most} tokens"));
     let messages = limits.max_messages.map(|most| format!("{most} messages"));
     let both: Vec<String> = tokens.into_iter().chain(messages).collect();
@@ -319,6 +323,6 @@ fn most(limits: Limits) -> String {
 }
 
 /// An additional message that contains the summary.
-fn in_place(text: String) -> Message {
+fn summary_message(text: String) -> Message {
     Message::new(ensemble_core::thread::Role::User, text)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ensemble_language::condition::Counts;
+use ensemble_language::condition::ExecutionCounts;
 use ensemble_language::plan::{AgentId, Plan};
 
 /// The number of executions of each agent so far.
@@ -25,17 +25,20 @@ impl CountList {
     }
 
     /// The number of executions of the agent.
-    pub(super) fn of(&self, id: AgentId) -> u32 {
+    pub(super) fn count_for(&self, id: AgentId) -> u32 {
         self.counts[id.index()]
     }
 }
 
-impl Counts for CountList {
-    fn count(&self, agent: &str) -> Option<u64> {
-        self.plan.id(agent).map(|id| u64::from(self.of(id)))
+impl ExecutionCounts for CountList {
+    fn execution_count(&self, agent: &str) -> Option<u64> {
+        self.plan.find_agent_id(agent).map(|id| u64::from(self.count_for(id)))
     }
 
-    fn names(&self) -> Vec<Arc<str>> {
-        self.plan.ids().map(|id| self.plan.name(id).clone()).collect()
+    fn agent_names(&self) -> Vec<Arc<str>> {
+        self.plan
+            .agent_ids()
+            .map(|id| self.plan.agent_name(id).clone())
+            .collect()
     }
 }

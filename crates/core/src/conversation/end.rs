@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use ensemble_language::data::{Failure, JsonMap};
+use ensemble_language::data::{ExecutionFailure, JsonMap};
 
 /// The result of an execution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -15,12 +15,12 @@ pub enum ExecutionEnd {
     Succeeded(Arc<Value>),
     /// The execution failed after all its attempts.
     #[serde(rename = "failure")]
-    Failed(Failure),
+    Failed(ExecutionFailure),
 }
 
 impl ExecutionEnd {
     /// Returns the end of an execution with this result.
-    pub fn from_result(result: Result<JsonMap, Failure>) -> Self {
+    pub fn from_result(result: Result<JsonMap, ExecutionFailure>) -> Self {
         match result {
             Ok(output) => Self::Succeeded(Arc::new(output.into())),
             Err(failure) => Self::Failed(failure),
@@ -28,7 +28,7 @@ impl ExecutionEnd {
     }
 
     /// Returns the output or the failure. An output that is no object is empty.
-    pub fn into_result(self) -> Result<JsonMap, Failure> {
+    pub fn into_result(self) -> Result<JsonMap, ExecutionFailure> {
         match self {
             Self::Succeeded(output) => Ok(match Arc::unwrap_or_clone(output) {
                 Value::Object(output) => output,
@@ -39,7 +39,7 @@ impl ExecutionEnd {
     }
 
     /// Returns the output or the failure. The output is shared.
-    pub fn into_shared_result(self) -> Result<Arc<Value>, Failure> {
+    pub fn into_shared_result(self) -> Result<Arc<Value>, ExecutionFailure> {
         match self {
             Self::Succeeded(output) => Ok(output),
             Self::Failed(failure) => Err(failure),
@@ -47,7 +47,7 @@ impl ExecutionEnd {
     }
 
     /// The result that these keys of a journal give.
-    pub(super) fn of(failure: Option<Failure>, output: Option<Arc<Value>>) -> Self {
+    pub(super) fn from_fields(failure: Option<ExecutionFailure>, output: Option<Arc<Value>>) -> Self {
         match (failure, output) {
             (Some(failure), _) => Self::Failed(failure),
             (None, Some(output)) => Self::Succeeded(output),

@@ -13,20 +13,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::CompletionReason;
+use super::attempt_scope::AttemptScope;
 use super::end::ExecutionEnd;
-use super::enforced::EnforcedSandbox;
-use super::exchange::{Exchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
-use super::interruption::Interruption;
+use super::enforced_sandbox::EnforcedSandbox;
+use super::exchange::{RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
+use super::interruption::RunInterruption;
 use super::part::PartEnded;
 use super::permission::PermissionDecided;
 use super::question::InputRequested;
-use super::reason::Waiting;
-use super::within::Within;
+use super::reason::SkippedAgent;
 use crate::request::{AnswerRecord, RequestOrigin};
-use crate::thread::Iteration;
+use crate::thread::ThreadIteration;
 use crate::trace::TraceParent;
-use ensemble_language::condition::Read;
-use ensemble_language::data::{Context, Failure, Request, Usage};
+use ensemble_language::condition::ConditionRead;
+use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage, RunContext};
 use ensemble_language::definition::ExternalDefinitions;
 
 /// An event with its number in the journal and its time.
@@ -51,7 +51,7 @@ pub enum Event {
     /// A user message continues a conversation that had ended.
     MessageAdded(MessageAdded),
     /// A fork added these values to the context.
-    ContextSet(Context),
+    ContextSet(RunContext),
     /// Decision: a turn starts, and these agents run in parallel.
     TurnStarted(TurnStarted),
     /// An attempt of an execution starts.
@@ -75,7 +75,7 @@ pub enum Event {
     /// An agent asks a question, and the question is not answered yet.
     InputRequested(InputRequested),
     /// A cancellation or a time-out ends the run.
-    Interrupted(Interruption),
+    Interrupted(RunInterruption),
     /// Decision: all executions of the turn have ended, and the results are merged.
     TurnFinished(TurnFinished),
     /// Decision: the conversation ends, with its outcome.
@@ -100,11 +100,11 @@ pub struct RunStarted {
     /// The input of the run.
     pub input: Arc<str>,
     /// The initial context.
-    #[serde(default, skip_serializing_if = "Context::is_empty")]
-    pub context: Context,
+    #[serde(default, skip_serializing_if = "RunContext::is_empty")]
+    pub context: RunContext,
     /// What the run was given by name, with the defaults of what was not given.
-    #[serde(default, skip_serializing_if = "Context::is_empty")]
-    pub inputs: Context,
+    #[serde(default, skip_serializing_if = "RunContext::is_empty")]
+    pub inputs: RunContext,
     /// The values of `--model`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
@@ -176,8 +176,8 @@ pub struct MessageAdded {
     /// The message. It is the input from now on.
     pub text: Arc<str>,
     /// Values that are set with it in the context, and in place of inputs of the run.
-    #[serde(default, skip_serializing_if = "Context::is_empty")]
-    pub set: Context,
+    #[serde(default, skip_serializing_if = "RunContext::is_empty")]
+    pub set: RunContext,
     /// The digests behind each agent from now on, if they are not those that were recorded before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definitions: Option<ExternalDefinitions>,
@@ -192,15 +192,15 @@ pub struct TurnStarted {
     /// The number of the turn, from 1.
     pub turn: u32,
     /// The agents that run, in declaration order.
-    pub starts: Vec<Start>,
+    pub starts: Vec<AgentStart>,
     /// The agents that were examined and do not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<SkippedAgent>,
 }
 
 /// The start of an agent in the turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Start {
+pub struct AgentStart {
     /// The agent.
     pub agent: Arc<str>,
     /// The number of the execution of the agent, from 1.
@@ -213,7 +213,7 @@ pub struct Start {
     pub handles: Vec<Arc<str>>,
     /// The request that starts the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<Arc<Request>>,
+    pub request: Option<Arc<AgentRequest>>,
     /// The outputs that the execution reads: the agent, and the number of its execution.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub reads: IndexMap<Arc<str>, u32>,
@@ -244,10 +244,10 @@ pub struct AttemptFailed {
     /// The number of the attempt.
     pub attempt: u32,
     /// The reason of the failure.
-    pub failure: Failure,
+    pub failure: ExecutionFailure,
     /// The usage of the attempt: tokens and cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
     /// The end of the text that the attempt wrote to stderr.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr: String,
@@ -256,7 +256,7 @@ pub struct AttemptFailed {
     pub warnings: Vec<String>,
     /// LLM: the iterations of the attempt that no earlier record contains.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exchange: Vec<Iteration>,
+    pub exchange: Vec<ThreadIteration>,
     /// The pause before the next attempt, in seconds.
     pub pause: f64,
 }
@@ -281,17 +281,17 @@ pub struct ExecutionFinished {
     /// The usage of the last attempt: tokens and cost. The records of the failed attempts have theirs; a copied result
     /// has the usage of all attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
     /// The end of the text that the execution wrote to stderr.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stderr: String,
     /// Warnings for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// LLM: the iterations of the execution that no earlier record contains. What is [remembered](crate::thread::remembered)
+    /// LLM: the iterations of the execution that no earlier record contains. What is [remembered](crate::thread::remembered_iterations)
     /// of all iterations of a successful execution is added to the agent's thread.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub exchange: Vec<Iteration>,
+    pub exchange: Vec<ThreadIteration>,
     /// The result was copied from the run of which this run is a fork, and nothing was executed.
     #[serde(skip_serializing_if = "is_false")]
     pub reused: bool,
@@ -311,15 +311,15 @@ struct ExecutionFinishedFields {
     execution: u32,
     attempt: u32,
     output: Option<Arc<Value>>,
-    failure: Option<Failure>,
+    failure: Option<ExecutionFailure>,
     execution_time: f64,
-    usage: Option<Usage>,
+    usage: Option<ModelUsage>,
     #[serde(default)]
     stderr: String,
     #[serde(default)]
     warnings: Vec<String>,
     #[serde(default)]
-    exchange: Vec<Iteration>,
+    exchange: Vec<ThreadIteration>,
     #[serde(default)]
     reused: bool,
     #[serde(default)]
@@ -335,7 +335,7 @@ impl From<ExecutionFinishedFields> for ExecutionFinished {
             agent: read.agent,
             execution: read.execution,
             attempt: read.attempt,
-            end: ExecutionEnd::of(read.failure, read.output),
+            end: ExecutionEnd::from_fields(read.failure, read.output),
             execution_time: read.execution_time,
             usage: read.usage,
             stderr: read.stderr,
@@ -362,7 +362,7 @@ pub struct TurnFinished {
 }
 
 /// New requests by target agent.
-pub type RequestsByTarget = IndexMap<Arc<str>, Vec<Arc<Request>>>;
+pub type RequestsByTarget = IndexMap<Arc<str>, Vec<Arc<AgentRequest>>>;
 
 /// The conversation has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -381,7 +381,7 @@ pub struct RunEnded {
     /// The agents that were never executed, in declaration order. An agent some of whose parts ended is not
     /// among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_run: Vec<NotRun>,
+    pub not_run: Vec<AgentNotRun>,
     /// Warnings about the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -415,24 +415,24 @@ pub struct ConditionFailure {
     /// The error message.
     pub message: String,
     /// The values that the condition read.
-    pub values: Vec<Read>,
+    pub values: Vec<ConditionRead>,
 }
 
 /// An agent of which no execution has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotRun {
+pub struct AgentNotRun {
     /// The agent.
     pub agent: Arc<str>,
     /// The reason, as text.
     pub reason: String,
 }
 
-impl NotRun {
+impl AgentNotRun {
     /// The reason of an agent whose first execution was under way when the run ended.
     pub const INTERRUPTED: &str = "interrupted";
 
     /// The whole sentence for users.
-    pub fn sentence(&self) -> String {
+    pub fn to_sentence(&self) -> String {
         match self.reason == Self::INTERRUPTED {
             true => format!("{} was interrupted in its first execution", self.agent),
             false => format!("{} never ran: {}", self.agent, self.reason),
@@ -446,7 +446,7 @@ fn is_false(value: &bool) -> bool {
 
 impl Event {
     /// Returns the attempt in which the event happened. Returns `None` for events outside of an execution.
-    pub fn within(&self) -> Option<&Within> {
+    pub fn attempt_scope(&self) -> Option<&AttemptScope> {
         match self {
             Self::ReplyReceived(event) => Some(&event.within),
             Self::RequestStopped(event) => Some(&event.within),
@@ -458,31 +458,31 @@ impl Event {
     }
 
     /// The agent whose execution the event concerns; `None` for events of a turn or of the run.
-    pub fn agent(&self) -> Option<&str> {
+    pub fn agent_name(&self) -> Option<&str> {
         match self {
             Self::ExecutionStarted(event) => Some(&event.agent),
             Self::AttemptFailed(event) => Some(&event.agent),
             Self::PartEnded(event) => Some(&event.agent),
             Self::ExecutionFinished(event) => Some(&event.agent),
             Self::InputRequested(event) => Some(&event.agent),
-            _ => self.within().map(|within| &*within.agent),
+            _ => self.attempt_scope().map(|within| &*within.agent),
         }
     }
 
     /// Adds the event to the exchanges of its execution, if it happened inside one.
-    pub fn add_to(&self, exchanges: &mut Exchanges) {
+    pub fn apply_to_exchanges(&self, exchanges: &mut RecordedExchanges) {
         match self {
-            Self::ReplyReceived(event) => exchanges.replied(event),
-            Self::RequestStopped(event) => exchanges.stopped(event),
-            Self::PermissionDecided(event) => exchanges.decided(event),
-            Self::ToolCallStarted(event) => exchanges.call_started(event),
-            Self::ToolCallEnded(event) => exchanges.call_ended(event),
+            Self::ReplyReceived(event) => exchanges.apply_reply(event),
+            Self::RequestStopped(event) => exchanges.apply_stopped_request(event),
+            Self::PermissionDecided(event) => exchanges.apply_decision(event),
+            Self::ToolCallStarted(event) => exchanges.apply_call_start(event),
+            Self::ToolCallEnded(event) => exchanges.apply_call_end(event),
             _ => {}
         }
     }
 
     /// The name of the event in the journal.
-    pub fn name(&self) -> &'static str {
+    pub fn event_name(&self) -> &'static str {
         match self {
             Self::RunStarted(_) => "run_started",
             Self::RunResumed(_) => "run_resumed",
@@ -508,7 +508,7 @@ impl Event {
 
 impl ExecutionFinished {
     /// Returns whether the execution succeeded.
-    pub fn success(&self) -> bool {
+    pub fn is_success(&self) -> bool {
         matches!(self.end, ExecutionEnd::Succeeded(_))
     }
 
@@ -521,7 +521,7 @@ impl ExecutionFinished {
     }
 
     /// The failure of a failed execution.
-    pub fn failure(&self) -> Option<&Failure> {
+    pub fn failure(&self) -> Option<&ExecutionFailure> {
         match &self.end {
             ExecutionEnd::Succeeded(_) => None,
             ExecutionEnd::Failed(failure) => Some(failure),

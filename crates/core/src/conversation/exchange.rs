@@ -6,38 +6,38 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::attempt_scope::{AttemptScope, ExchangeKey, flat_within};
 use super::permission::{PermissionDecided, PermissionDecision};
-use super::within::{ExchangeKey, Within, flat_within};
-use crate::thread::{Iteration, ToolCall};
-use ensemble_language::data::Usage;
+use crate::thread::{ThreadIteration, ToolCall};
+use ensemble_language::data::ModelUsage;
 
 /// A model replied, and the execution goes on: the reply calls tools, or it was sent back to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplyReceived {
     /// Where.
-    pub within: Within,
+    pub within: AttemptScope,
     /// The messages that were new to the model, and the reply with its calls, none of which has ended.
-    pub iteration: Iteration,
+    pub iteration: ThreadIteration,
     /// What was used since the previous record of the attempt.
-    pub usage: Usage,
+    pub usage: ModelUsage,
 }
 
 /// A request to a model was stopped with the run, before its reply was complete.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestStopped {
     /// Where.
-    pub within: Within,
+    pub within: AttemptScope,
     /// The messages that were new to the model.
-    pub iteration: Iteration,
+    pub iteration: ThreadIteration,
     /// What was used since the previous record of the attempt.
-    pub usage: Usage,
+    pub usage: ModelUsage,
 }
 
 /// A tool is about to be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCallStarted {
     /// Where.
-    pub within: Within,
+    pub within: AttemptScope,
     /// The id of the call.
     pub call: Arc<str>,
 }
@@ -46,102 +46,102 @@ pub struct ToolCallStarted {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCallEnded {
     /// Where.
-    pub within: Within,
+    pub within: AttemptScope,
     /// The call with its result or error.
     pub call: ToolCall,
     /// What the tool used of models.
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
 }
 
-flat_within! { ReplyReceived { iteration: Iteration, usage: Usage, } }
-flat_within! { RequestStopped { iteration: Iteration, usage: Usage, } }
+flat_within! { ReplyReceived { iteration: ThreadIteration, usage: ModelUsage, } }
+flat_within! { RequestStopped { iteration: ThreadIteration, usage: ModelUsage, } }
 flat_within! { ToolCallStarted { call: Arc<str>, } }
-flat_within! { ToolCallEnded { call: ToolCall, ? usage: Usage, } }
+flat_within! { ToolCallEnded { call: ToolCall, ? usage: ModelUsage, } }
 
 /// The recorded messages between an agent and its model in one execution that has not ended.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Exchange {
+pub struct RecordedExchange {
     /// The iterations, with the ends of their calls.
-    pub iterations: Vec<Iteration>,
+    pub iterations: Vec<ThreadIteration>,
     /// The ids of the calls that were started.
-    pub started: BTreeSet<Arc<str>>,
+    pub started_calls: BTreeSet<Arc<str>>,
     /// The request that was stopped with the run. It is sent again if the execution goes on.
-    pub stopped: Option<Iteration>,
+    pub stopped_request: Option<ThreadIteration>,
     /// The decisions about calls, by the ids of the calls.
-    pub decided: BTreeMap<Arc<str>, PermissionDecision>,
+    pub decisions: BTreeMap<Arc<str>, PermissionDecision>,
     /// What the recorded replies, and the calls that ended, have used since the attempt began.
-    pub usage: Usage,
+    pub usage: ModelUsage,
     /// What attempts that were cut short have used. The usage of the execution contains it.
-    pub lost_usage: Usage,
+    pub lost_usage: ModelUsage,
 }
 
-impl Exchange {
+impl RecordedExchange {
     /// Returns what the records of attempts that were cut short have used.
-    pub fn recorded_usage(&self) -> Usage {
+    pub fn recorded_usage(&self) -> ModelUsage {
         self.lost_usage + self.usage
     }
 }
 
 /// The exchanges of one execution: its own, those of its parts, and those of agents that are used as tools in it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Exchanges(BTreeMap<ExchangeKey, Exchange>);
+pub struct RecordedExchanges(BTreeMap<ExchangeKey, RecordedExchange>);
 
-impl Exchanges {
+impl RecordedExchanges {
     /// Returns whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the recorded exchange of the part, or of the whole execution, inside these calls.
-    pub fn get(&self, part: Option<&Arc<str>>, inside: &[Arc<str>]) -> Option<&Exchange> {
+    pub fn get(&self, part: Option<&Arc<str>>, inside: &[Arc<str>]) -> Option<&RecordedExchange> {
         self.0.get(&(part.cloned(), inside.to_vec()))
     }
 
     /// The iterations of the execution itself.
-    pub fn own(&self) -> &[Iteration] {
+    pub fn own_iterations(&self) -> &[ThreadIteration] {
         self.get(None, &[]).map_or(&[], |exchange| &exchange.iterations)
     }
 
     /// All exchanges, each with its part and the calls that contain it.
-    pub fn iter(&self) -> impl Iterator<Item = (Option<&Arc<str>>, &[Arc<str>], &Exchange)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Option<&Arc<str>>, &[Arc<str>], &RecordedExchange)> {
         let all = self.0.iter();
         all.map(|((part, inside), exchange)| (part.as_ref(), inside.as_slice(), exchange))
     }
 
     /// Adds a reply.
-    pub fn replied(&mut self, event: &ReplyReceived) {
-        let exchange = self.0.entry(event.within.key()).or_default();
+    pub fn apply_reply(&mut self, event: &ReplyReceived) {
+        let exchange = self.0.entry(event.within.exchange_key()).or_default();
         if let Some(previous) = exchange.iterations.last_mut() {
             previous.completed_at = previous.completed_at.or(event.iteration.started_at);
         }
-        exchange.stopped = None;
+        exchange.stopped_request = None;
         exchange.iterations.push(event.iteration.clone());
         exchange.usage = exchange.usage + event.usage;
     }
 
     /// Adds a request that was stopped.
-    pub fn stopped(&mut self, event: &RequestStopped) {
-        let exchange = self.0.entry(event.within.key()).or_default();
-        exchange.stopped = (!event.iteration.messages.is_empty()).then(|| event.iteration.clone());
+    pub fn apply_stopped_request(&mut self, event: &RequestStopped) {
+        let exchange = self.0.entry(event.within.exchange_key()).or_default();
+        exchange.stopped_request = (!event.iteration.messages.is_empty()).then(|| event.iteration.clone());
         exchange.usage = exchange.usage + event.usage;
     }
 
     /// Adds a decision about a call.
-    pub fn decided(&mut self, event: &PermissionDecided) {
-        let exchange = self.0.entry(event.within.key()).or_default();
-        exchange.decided.insert(event.call.clone(), event.decision);
+    pub fn apply_decision(&mut self, event: &PermissionDecided) {
+        let exchange = self.0.entry(event.within.exchange_key()).or_default();
+        exchange.decisions.insert(event.call.clone(), event.decision);
     }
 
     /// Adds the start of a call.
-    pub fn call_started(&mut self, event: &ToolCallStarted) {
-        let exchange = self.0.entry(event.within.key()).or_default();
-        exchange.started.insert(event.call.clone());
+    pub fn apply_call_start(&mut self, event: &ToolCallStarted) {
+        let exchange = self.0.entry(event.within.exchange_key()).or_default();
+        exchange.started_calls.insert(event.call.clone());
     }
 
     /// Adds the end of a call. What an agent that was used as a tool has recorded inside the call is contained in the
     /// usage of the call.
-    pub fn call_ended(&mut self, event: &ToolCallEnded) {
-        let key = event.within.key();
+    pub fn apply_call_end(&mut self, event: &ToolCallEnded) {
+        let key = event.within.exchange_key();
         let mut inside = key.1.clone();
         inside.push(event.call.id.as_str().into());
         self.0
@@ -157,7 +157,7 @@ impl Exchanges {
     }
 
     /// Removes what was recorded of a part, or of the whole execution, and returns its iterations.
-    pub fn take(&mut self, part: Option<&Arc<str>>) -> Vec<Iteration> {
+    pub fn take_iterations(&mut self, part: Option<&Arc<str>>) -> Vec<ThreadIteration> {
         if self.0.is_empty() {
             return Vec::new();
         }
@@ -167,12 +167,12 @@ impl Exchanges {
     }
 
     /// Removes the request of the execution itself that was stopped, and returns it.
-    pub fn take_stopped(&mut self) -> Option<Iteration> {
-        self.0.get_mut(&(None, Vec::new()))?.stopped.take()
+    pub fn take_stopped_request(&mut self) -> Option<ThreadIteration> {
+        self.0.get_mut(&(None, Vec::new()))?.stopped_request.take()
     }
 
     /// Takes what the records so far have used; it counts once.
-    pub fn take_usage(&mut self) -> Option<Usage> {
+    pub fn take_usage(&mut self) -> Option<ModelUsage> {
         let used = self.usage();
         for exchange in self.0.values_mut() {
             exchange.lost_usage = exchange.lost_usage + std::mem::take(&mut exchange.usage);
@@ -181,13 +181,13 @@ impl Exchanges {
     }
 
     /// Returns the usage that the records contain so far.
-    pub fn usage(&self) -> Option<Usage> {
+    pub fn usage(&self) -> Option<ModelUsage> {
         let used = self.0.iter().map(|((_, inside), exchange)| match inside.is_empty() {
             true => exchange.usage,
-            false => exchange.usage.by_a_tool(),
+            false => exchange.usage.mark_as_tool_usage(),
         });
-        let used = used.fold(Usage::default(), |sum, one| sum + one);
-        (used != Usage::default()).then_some(used)
+        let used = used.fold(ModelUsage::default(), |sum, one| sum + one);
+        (used != ModelUsage::default()).then_some(used)
     }
 }
 

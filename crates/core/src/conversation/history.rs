@@ -6,10 +6,10 @@ use chrono::{DateTime, Utc};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use super::kept::KeptOutput;
+use super::compact_output::CompactOutput;
 use crate::thread::StopReason;
-use ensemble_language::condition::History;
-use ensemble_language::data::{Failure, Request, Usage};
+use ensemble_language::condition::ConditionHistory;
+use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage};
 
 /// A finished execution, in the form for results and conditions.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,17 +23,17 @@ pub struct HistoryEntry {
     /// The outputs that the execution read: the agent, and the number of its execution.
     pub reads: IndexMap<Arc<str>, u32>,
     /// The request that started the execution.
-    pub request: Option<Arc<Request>>,
+    pub request: Option<Arc<AgentRequest>>,
     /// The digest of the run's input at that time.
     pub input_digest: Arc<str>,
     /// The output; `{error, kind}` after a failure.
-    pub(super) output: KeptOutput,
+    pub(super) output: CompactOutput,
     /// The failure; `None` after a success.
-    pub failure: Option<Failure>,
+    pub failure: Option<ExecutionFailure>,
     /// The number of the last attempt.
     pub attempt: u32,
     /// The usage of all attempts: tokens and cost.
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
     /// LLM: why the model stopped its last reply. Conditions do not read it.
     pub stop_reason: Option<StopReason>,
     /// The duration of the last attempt, in seconds.
@@ -46,13 +46,13 @@ pub struct HistoryEntry {
 #[derive(Debug, Clone, Default)]
 pub(super) struct HistoryList(pub Vec<HistoryEntry>);
 
-impl History for HistoryList {
+impl ConditionHistory for HistoryList {
     fn len(&self) -> usize {
         self.0.len()
     }
 
-    fn field(&self, at: usize, name: &str) -> Option<Arc<Value>> {
-        self.0.get(at)?.field(name)
+    fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>> {
+        self.0.get(at)?.find_field(name)
     }
 }
 
@@ -60,11 +60,11 @@ impl HistoryEntry {
     /// The output; `{error, kind}` after a failure. Of an old output with very many values, this reads the text that is
     /// kept in its place.
     pub fn output_data(&self) -> Arc<Value> {
-        self.output.value()
+        self.output.to_value()
     }
 
     /// Returns whether the execution succeeded.
-    pub fn success(&self) -> bool {
+    pub fn is_success(&self) -> bool {
         self.failure.is_none()
     }
 
@@ -77,11 +77,13 @@ impl HistoryEntry {
         data
     }
 
-    fn error(&self) -> Option<&str> {
-        self.failure.as_ref().map(|Failure { error, .. }| error.as_str())
+    fn error_message(&self) -> Option<&str> {
+        self.failure
+            .as_ref()
+            .map(|ExecutionFailure { error, .. }| error.as_str())
     }
 
-    fn field(&self, name: &str) -> Option<Arc<Value>> {
+    fn find_field(&self, name: &str) -> Option<Arc<Value>> {
         let value = match name {
             "output_data" => return Some(self.output_data()),
             "turn_number" => json!(self.turn_number),
@@ -90,8 +92,8 @@ impl HistoryEntry {
             "input_data" => self.input_data(),
             "execution_time" => json!(self.execution_time),
             "timestamp" => json!(self.timestamp),
-            "success" => json!(self.success()),
-            "error" => json!(self.error()),
+            "success" => json!(self.is_success()),
+            "error" => json!(self.error_message()),
             "attempt" => json!(self.attempt),
             "usage" => json!(self.usage),
             _ => return None,
@@ -111,8 +113,8 @@ impl serde::Serialize for HistoryEntry {
         map.serialize_entry("output_data", &self.output)?;
         map.serialize_entry("execution_time", &self.execution_time)?;
         map.serialize_entry("timestamp", &self.timestamp)?;
-        map.serialize_entry("success", &self.success())?;
-        map.serialize_entry("error", &self.error())?;
+        map.serialize_entry("success", &self.is_success())?;
+        map.serialize_entry("error", &self.error_message())?;
         map.serialize_entry("attempt", &self.attempt)?;
         map.serialize_entry("usage", &self.usage)?;
         if let Some(reason) = self.stop_reason {

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 /// An event outside the conversation that ends the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Cause", into = "Cause")]
-pub enum Interruption {
+#[serde(from = "InterruptionCause", into = "InterruptionCause")]
+pub enum RunInterruption {
     /// The run was cancelled.
     Cancelled {
         /// Who cancelled the run.
-        by: Canceller,
+        by: RunCanceller,
     },
     /// The run reached its `timeout_seconds`.
     Timeout,
@@ -20,7 +20,7 @@ pub enum Interruption {
 
 /// The person or program that cancels a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Canceller {
+pub enum RunCanceller {
     /// A person at the terminal, with Ctrl-C.
     Keyboard,
     /// A process that sent SIGTERM.
@@ -30,7 +30,7 @@ pub enum Canceller {
 }
 
 /// `Ctrl-C`, `SIGTERM`, or the name of the program.
-impl fmt::Display for Canceller {
+impl fmt::Display for RunCanceller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Keyboard => "Ctrl-C",
@@ -40,36 +40,36 @@ impl fmt::Display for Canceller {
     }
 }
 
-/// The form of an [`Interruption`] in a journal.
+/// The form of an [`RunInterruption`] in a journal.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
-enum Cause {
+enum InterruptionCause {
     CtrlC,
     Terminated,
     Cancelled { by: Arc<str> },
     Timeout,
 }
 
-impl From<Cause> for Interruption {
-    fn from(cause: Cause) -> Self {
+impl From<InterruptionCause> for RunInterruption {
+    fn from(cause: InterruptionCause) -> Self {
         let by = match cause {
-            Cause::Timeout => return Self::Timeout,
-            Cause::CtrlC => Canceller::Keyboard,
-            Cause::Terminated => Canceller::Signal,
-            Cause::Cancelled { by } => Canceller::Client(by),
+            InterruptionCause::Timeout => return Self::Timeout,
+            InterruptionCause::CtrlC => RunCanceller::Keyboard,
+            InterruptionCause::Terminated => RunCanceller::Signal,
+            InterruptionCause::Cancelled { by } => RunCanceller::Client(by),
         };
         Self::Cancelled { by }
     }
 }
 
-impl From<Interruption> for Cause {
-    fn from(interruption: Interruption) -> Self {
+impl From<RunInterruption> for InterruptionCause {
+    fn from(interruption: RunInterruption) -> Self {
         match interruption {
-            Interruption::Timeout => Self::Timeout,
-            Interruption::Cancelled { by } => match by {
-                Canceller::Keyboard => Self::CtrlC,
-                Canceller::Signal => Self::Terminated,
-                Canceller::Client(by) => Self::Cancelled { by },
+            RunInterruption::Timeout => Self::Timeout,
+            RunInterruption::Cancelled { by } => match by {
+                RunCanceller::Keyboard => Self::CtrlC,
+                RunCanceller::Signal => Self::Terminated,
+                RunCanceller::Client(by) => Self::Cancelled { by },
             },
         }
     }

@@ -1,51 +1,55 @@
 //! A conversation: its events, the state that is computed from the events, and its outcome.
 //!
-//! **Invariant:** [`ConversationState`] changes only in [`ConversationState::apply`]. So the journal and the text of
+//! **Invariant:** [`ConversationState`] changes only in [`ConversationState::apply_record`]. So the journal and the text of
 //! the ensemble always give the same state again.
 
+mod attempt_scope;
+mod compact_output;
 mod counts;
 mod end;
-mod enforced;
+mod enforced_sandbox;
 mod event;
 mod exchange;
-mod given;
 mod history;
 mod interruption;
-mod kept;
-mod latest;
+mod latest_outputs;
 mod outcome;
 mod part;
 mod permission;
 mod question;
 mod reason;
 mod result;
-mod standing;
+mod run_value;
 mod state;
-mod unfinished;
-mod within;
+mod static_readiness;
+mod unfinished_executions;
 
+pub use attempt_scope::AttemptScope;
 pub use end::ExecutionEnd;
-pub use enforced::EnforcedSandbox;
+pub use enforced_sandbox::EnforcedSandbox;
 pub use event::{
-    AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted, FailedExecution, ForkedFrom,
-    MessageAdded, NotRun, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted, Start, TurnFinished, TurnStarted,
+    AgentNotRun, AgentStart, AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted,
+    FailedExecution, ForkedFrom, MessageAdded, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
+    TurnFinished, TurnStarted,
 };
-pub use exchange::{Exchange, Exchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
-pub use given::RunValue;
+pub use exchange::{
+    RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
+};
 pub use history::HistoryEntry;
-pub use interruption::{Canceller, Interruption};
+pub use interruption::{RunCanceller, RunInterruption};
 pub use outcome::CompletionReason;
 pub use part::{EndedParts, FailedAttempts, PartEnded, ThreadsByKey};
 pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
 pub use question::InputRequested;
-pub use reason::{Awaited, Reason, Waiting};
+pub use reason::{AgentSkipReason, AwaitedDependency, SkippedAgent};
 pub use result::{RunResult, usage_by_agent};
-pub use standing::is_unseen;
-pub(crate) use standing::{DependencyFact, Unfulfilled, dependency_fact};
-pub use standing::{Standing, standing};
+pub use run_value::RunValue;
 pub use state::AGENT_REQUESTS;
 pub use state::{
-    AgentState, ConversationState, IllegalEvent, IllegalRecord, LaterMessage, OpenExecution, OpenTurn, Slot,
+    AgentState, ConversationState, ExecutionProgress, ExecutionSlot, IllegalEvent, IllegalRecord, LaterMessage,
+    OpenTurn,
 };
-pub use unfinished::{Unfinished, UnfinishedParts, UnfinishedReason};
-pub use within::Within;
+pub use static_readiness::has_unseen_result;
+pub(crate) use static_readiness::{DependencyFact, UnfulfilledReason, find_dependency_fact};
+pub use static_readiness::{StaticReadiness, static_readiness};
+pub use unfinished_executions::{UnfinishedExecution, UnfinishedParts, UnfinishedReason};

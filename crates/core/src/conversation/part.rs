@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::end::ExecutionEnd;
-use crate::thread::{Iteration, Thread};
-use ensemble_language::data::{Failure, Usage};
+use crate::thread::{Thread, ThreadIteration};
+use ensemble_language::data::{ExecutionFailure, ModelUsage};
 
 /// An attempt of a part of an execution ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct PartEnded {
     pub execution_time: f64,
     /// The usage of the attempt: tokens and cost.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
     /// The end of the text that the attempt wrote to stderr.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stderr: String,
@@ -47,7 +47,7 @@ pub struct PartEnded {
     /// LLM: the iterations of the attempt that no earlier record contains. What is remembered of all iterations of a
     /// successful part is added to the thread of its key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub exchange: Vec<Iteration>,
+    pub exchange: Vec<ThreadIteration>,
     /// The pause before the next attempt of the part, in seconds; `None`: there is no further attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<f64>,
@@ -68,15 +68,15 @@ struct PartEndedFields {
     count: u32,
     item_digest: Arc<str>,
     output: Option<Arc<Value>>,
-    failure: Option<Failure>,
+    failure: Option<ExecutionFailure>,
     execution_time: f64,
-    usage: Option<Usage>,
+    usage: Option<ModelUsage>,
     #[serde(default)]
     stderr: String,
     #[serde(default)]
     warnings: Vec<String>,
     #[serde(default)]
-    exchange: Vec<Iteration>,
+    exchange: Vec<ThreadIteration>,
     pause: Option<f64>,
     #[serde(default)]
     reused: bool,
@@ -93,7 +93,7 @@ impl From<PartEndedFields> for PartEnded {
             key: read.key,
             count: read.count,
             item_digest: read.item_digest,
-            end: ExecutionEnd::of(read.failure, read.output),
+            end: ExecutionEnd::from_fields(read.failure, read.output),
             execution_time: read.execution_time,
             usage: read.usage,
             stderr: read.stderr,
@@ -112,7 +112,7 @@ impl PartEnded {
     }
 
     /// The failure, if there is one.
-    pub fn failure(&self) -> Option<&Failure> {
+    pub fn failure(&self) -> Option<&ExecutionFailure> {
         match &self.end {
             ExecutionEnd::Succeeded(_) => None,
             ExecutionEnd::Failed(failure) => Some(failure),
@@ -135,9 +135,9 @@ pub type ThreadsByKey = HashMap<Arc<str>, Arc<Thread>>;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EndedParts {
     /// The parts that have ended, in the order of their ends.
-    pub ended: Vec<Arc<PartEnded>>,
+    pub ended_parts: Vec<Arc<PartEnded>>,
     /// The parts of which only attempts have failed, by key.
-    pub failed: HashMap<Arc<str>, FailedAttempts>,
+    pub failed_attempts: HashMap<Arc<str>, FailedAttempts>,
 }
 
 /// The failed attempts of a part that has not ended.
@@ -146,28 +146,28 @@ pub struct FailedAttempts {
     /// Their number.
     pub count: u32,
     /// The failure of the last one.
-    pub last: Failure,
+    pub last: ExecutionFailure,
     /// What they used.
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
 }
 
 impl EndedParts {
     /// Adds the end of an attempt of a part, of which these iterations were recorded before.
-    pub fn add(&mut self, event: &PartEnded, recorded: Vec<Iteration>) {
+    pub fn add_attempt_end(&mut self, event: &PartEnded, recorded: Vec<ThreadIteration>) {
         match event.failure() {
             Some(failure) if !event.is_final() => {
-                let before = self.failed.remove(&event.key);
+                let before = self.failed_attempts.remove(&event.key);
                 let failed = FailedAttempts {
                     count: before.as_ref().map_or(0, |before| before.count) + 1,
                     last: failure.clone(),
-                    usage: Usage::sum(before.and_then(|before| before.usage), event.usage),
+                    usage: ModelUsage::sum_optional(before.and_then(|before| before.usage), event.usage),
                 };
-                self.failed.insert(event.key.clone(), failed);
+                self.failed_attempts.insert(event.key.clone(), failed);
             }
             _ => {
                 let mut event = event.clone();
                 event.exchange.splice(..0, recorded);
-                self.ended.push(Arc::new(event));
+                self.ended_parts.push(Arc::new(event));
             }
         }
     }

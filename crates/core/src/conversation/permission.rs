@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::within::{Within, flat_within};
+use super::attempt_scope::{AttemptScope, flat_within};
 pub use crate::request::PermissionDecision;
-use crate::request::{Answerer, RequestAddress};
+use crate::request::{AnswerAuthor, RequestAddress};
 
 /// The decision of an operator about a tool call that needs permission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionDecided {
     /// Where.
-    pub within: Within,
+    pub within: AttemptScope,
     /// The id of the call.
     pub call: Arc<str>,
     /// The tool: its name, or `SERVER.TOOL`.
@@ -24,13 +24,13 @@ pub struct PermissionDecided {
     /// The address of the call.
     pub address: Option<RequestAddress>,
     /// The source of the decision, where known.
-    pub answered_by: Option<Answerer>,
+    pub answered_by: Option<AnswerAuthor>,
 }
 
 flat_within! {
     PermissionDecided {
         call: Arc<str>, tool: Arc<str>, decision: PermissionDecision, by: DecidedBy,
-        ? address: RequestAddress, ? answered_by: Answerer,
+        ? address: RequestAddress, ? answered_by: AnswerAuthor,
     }
 }
 

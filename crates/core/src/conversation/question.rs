@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::request::{PendingRequest, RequestAddress, RequestDigest};
-use ensemble_language::data::{Question, WantedPermission};
+use ensemble_language::data::{OperatorQuestion, WantedPermission};
 
 /// An agent asks a question, and the question is not answered yet.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -21,7 +21,7 @@ pub struct InputRequested {
     /// The number of the execution of the agent.
     pub execution: u32,
     /// The question. In JSON, its keys are beside the keys above.
-    pub question: Question,
+    pub question: OperatorQuestion,
     /// The address of the request.
     pub address: RequestAddress,
     /// The digest of what was shown.
@@ -34,7 +34,7 @@ impl InputRequested {
     /// The request that waits.
     pub fn pending_request(&self) -> PendingRequest {
         let address = match self.address.is_empty() {
-            true => RequestAddress::of_agent(self.agent.clone()),
+            true => RequestAddress::for_agent(self.agent.clone()),
             false => self.address.clone(),
         };
         PendingRequest {
@@ -100,7 +100,7 @@ impl From<InputRequestedFields> for InputRequested {
             turn: read.turn,
             agent: read.agent,
             execution: read.execution,
-            question: Question {
+            question: OperatorQuestion {
                 prompt: read.prompt,
                 choices: read.choices,
                 asked_by: read.asked_by,

@@ -6,22 +6,22 @@ use std::sync::Arc;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
-use ensemble_language::condition::Read;
+use ensemble_language::condition::ConditionRead;
 use ensemble_language::ensemble::WaitFor;
 
 /// An agent that was examined and does not run in the turn.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(try_from = "WaitingFields")]
-pub struct Waiting {
+#[serde(try_from = "SkippedAgentFields")]
+pub struct SkippedAgent {
     /// The agent.
     pub agent: Arc<str>,
     /// The reason. In JSON, its name is the key `reason`, and its values are keys beside it.
-    pub reason: Reason,
+    pub reason: AgentSkipReason,
 }
 
 /// The reason why an agent does not run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reason {
+pub enum AgentSkipReason {
     /// Agents that it depends on have not ended with the required result.
     WaitingFor {
         /// The agents.
@@ -34,7 +34,7 @@ pub enum Reason {
         /// The text of the condition.
         condition: Arc<str>,
         /// The values that the condition read.
-        values: Vec<Read>,
+        values: Vec<ConditionRead>,
     },
     /// The agent has reached one of its limits: `max_turns`, or the `max_executions` of a dependency.
     LimitReached {
@@ -46,7 +46,7 @@ pub enum Reason {
     /// The agent is ready, but what it would read is about to be replaced.
     Waits {
         /// The dependencies that it waits for.
-        dependencies: Vec<Awaited>,
+        dependencies: Vec<AwaitedDependency>,
     },
     /// There is no new output that the agent has not read.
     NothingNew,
@@ -58,7 +58,7 @@ pub enum Reason {
 
 /// A dependency for which a ready agent waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Awaited {
+pub struct AwaitedDependency {
     /// The agent that is depended on.
     pub agent: Arc<str>,
     /// The position of the dependency, from 0.
@@ -69,41 +69,41 @@ pub struct Awaited {
     pub ready: Arc<str>,
 }
 
-impl Serialize for Waiting {
+impl Serialize for SkippedAgent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut waiting = serializer.serialize_struct("Waiting", 5)?;
         waiting.serialize_field("agent", &self.agent)?;
-        self.reason.write(&mut waiting)?;
+        self.reason.write_keys(&mut waiting)?;
         waiting.end()
     }
 }
 
-impl Serialize for Reason {
+impl Serialize for AgentSkipReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut reason = serializer.serialize_struct("Reason", 4)?;
-        self.write(&mut reason)?;
+        self.write_keys(&mut reason)?;
         reason.end()
     }
 }
 
-/// The form in which a [`Waiting`] is read: the keys of all reasons.
+/// The form in which a [`SkippedAgent`] is read: the keys of all reasons.
 #[derive(Deserialize)]
-struct WaitingFields {
+struct SkippedAgentFields {
     agent: Arc<str>,
-    reason: ReasonName,
+    reason: AgentSkipReasonName,
     agents: Option<Vec<Arc<str>>>,
     dependency: Option<Arc<str>>,
     condition: Option<Arc<str>>,
-    values: Option<Vec<Read>>,
+    values: Option<Vec<ConditionRead>>,
     limit: Option<Arc<str>>,
     count: Option<u32>,
-    dependencies: Option<Vec<Awaited>>,
+    dependencies: Option<Vec<AwaitedDependency>>,
 }
 
 /// The name of a reason in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum ReasonName {
+enum AgentSkipReasonName {
     WaitingFor,
     ConditionFalse,
     LimitReached,
@@ -113,10 +113,10 @@ enum ReasonName {
     RunEnded,
 }
 
-impl Reason {
+impl AgentSkipReason {
     /// Writes the name of the reason and its values.
-    fn write<S: SerializeStruct>(&self, keys: &mut S) -> Result<(), S::Error> {
-        keys.serialize_field("reason", &self.name())?;
+    fn write_keys<S: SerializeStruct>(&self, keys: &mut S) -> Result<(), S::Error> {
+        keys.serialize_field("reason", &self.reason_name())?;
         match self {
             Self::WaitingFor { agents } => keys.serialize_field("agents", agents),
             Self::ConditionFalse {
@@ -137,15 +137,15 @@ impl Reason {
         }
     }
 
-    fn name(&self) -> ReasonName {
+    fn reason_name(&self) -> AgentSkipReasonName {
         match self {
-            Self::WaitingFor { .. } => ReasonName::WaitingFor,
-            Self::ConditionFalse { .. } => ReasonName::ConditionFalse,
-            Self::LimitReached { .. } => ReasonName::LimitReached,
-            Self::Waits { .. } => ReasonName::Waits,
-            Self::NothingNew => ReasonName::NothingNew,
-            Self::OnlyTool => ReasonName::OnlyTool,
-            Self::RunEnded => ReasonName::RunEnded,
+            Self::WaitingFor { .. } => AgentSkipReasonName::WaitingFor,
+            Self::ConditionFalse { .. } => AgentSkipReasonName::ConditionFalse,
+            Self::LimitReached { .. } => AgentSkipReasonName::LimitReached,
+            Self::Waits { .. } => AgentSkipReasonName::Waits,
+            Self::NothingNew => AgentSkipReasonName::NothingNew,
+            Self::OnlyTool => AgentSkipReasonName::OnlyTool,
+            Self::RunEnded => AgentSkipReasonName::RunEnded,
         }
     }
 }
@@ -153,31 +153,31 @@ impl Reason {
 /// A key that the reason needs is missing.
 #[derive(Debug, thiserror::Error)]
 #[error("missing field `{0}`")]
-struct MissingKey(&'static str);
+struct MissingReasonKey(&'static str);
 
-impl TryFrom<WaitingFields> for Waiting {
-    type Error = MissingKey;
+impl TryFrom<SkippedAgentFields> for SkippedAgent {
+    type Error = MissingReasonKey;
 
-    fn try_from(read: WaitingFields) -> Result<Self, MissingKey> {
+    fn try_from(read: SkippedAgentFields) -> Result<Self, MissingReasonKey> {
         let reason = match read.reason {
-            ReasonName::WaitingFor => Reason::WaitingFor {
-                agents: read.agents.ok_or(MissingKey("agents"))?,
+            AgentSkipReasonName::WaitingFor => AgentSkipReason::WaitingFor {
+                agents: read.agents.ok_or(MissingReasonKey("agents"))?,
             },
-            ReasonName::ConditionFalse => Reason::ConditionFalse {
-                dependency: read.dependency.ok_or(MissingKey("dependency"))?,
-                condition: read.condition.ok_or(MissingKey("condition"))?,
-                values: read.values.ok_or(MissingKey("values"))?,
+            AgentSkipReasonName::ConditionFalse => AgentSkipReason::ConditionFalse {
+                dependency: read.dependency.ok_or(MissingReasonKey("dependency"))?,
+                condition: read.condition.ok_or(MissingReasonKey("condition"))?,
+                values: read.values.ok_or(MissingReasonKey("values"))?,
             },
-            ReasonName::LimitReached => Reason::LimitReached {
-                limit: read.limit.ok_or(MissingKey("limit"))?,
-                count: read.count.ok_or(MissingKey("count"))?,
+            AgentSkipReasonName::LimitReached => AgentSkipReason::LimitReached {
+                limit: read.limit.ok_or(MissingReasonKey("limit"))?,
+                count: read.count.ok_or(MissingReasonKey("count"))?,
             },
-            ReasonName::Waits => Reason::Waits {
-                dependencies: read.dependencies.ok_or(MissingKey("dependencies"))?,
+            AgentSkipReasonName::Waits => AgentSkipReason::Waits {
+                dependencies: read.dependencies.ok_or(MissingReasonKey("dependencies"))?,
             },
-            ReasonName::NothingNew => Reason::NothingNew,
-            ReasonName::OnlyTool => Reason::OnlyTool,
-            ReasonName::RunEnded => Reason::RunEnded,
+            AgentSkipReasonName::NothingNew => AgentSkipReason::NothingNew,
+            AgentSkipReasonName::OnlyTool => AgentSkipReason::OnlyTool,
+            AgentSkipReasonName::RunEnded => AgentSkipReason::RunEnded,
         };
         Ok(Self {
             agent: read.agent,
@@ -187,7 +187,7 @@ impl TryFrom<WaitingFields> for Waiting {
 }
 
 /// The text for reports: `waits for critic, which is about to answer again`.
-impl fmt::Display for Awaited {
+impl fmt::Display for AwaitedDependency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             agent, ready, wait_for, ..
@@ -204,7 +204,7 @@ impl fmt::Display for Awaited {
 }
 
 /// The text for reports: `waiting for writer`, `condition false: …`.
-impl fmt::Display for Reason {
+impl fmt::Display for AgentSkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WaitingFor { agents } => write!(f, "waiting for {}", agents.join(", ")),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::{ConversationState, LaterMessage, MessageAdded, OpenExecution};
+use super::{ConversationState, ExecutionProgress, LaterMessage, MessageAdded};
 use ensemble_language::data;
 
 /// The JSON result of a run, computed from its state.
@@ -20,7 +20,7 @@ impl RunResult<'_> {
     }
 
     /// The value under `result`.
-    pub fn result(&self) -> Value {
+    pub fn result_value(&self) -> Value {
         let value = match self.0.run_value() {
             Some(result) => serde_json::to_value(&result.value),
             None => serde_json::to_value(&**self.0.context()),
@@ -29,32 +29,32 @@ impl RunResult<'_> {
     }
 
     /// The value under `usage`.
-    pub fn usage(&self) -> Value {
-        serde_json::to_value(Usage(self.0)).expect("results have string keys")
+    pub fn usage_value(&self) -> Value {
+        serde_json::to_value(ResultUsage(self.0)).expect("results have string keys")
     }
 }
 
 impl Serialize for RunResult<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let state = self.0;
-        let started = state.started();
-        let ended = state.ended();
+        let started = state.run_start();
+        let ended = state.run_end();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("run_id", &started.map(|started| &started.run_id))?;
         map.serialize_entry("ensemble", &started.map(|started| &started.ensemble))?;
         map.serialize_entry("completion_reason", &ended.map(|ended| ended.completion_reason))?;
         map.serialize_entry("detail", &ended.and_then(|ended| ended.detail.as_ref()))?;
         map.serialize_entry("turn_count", &state.finished_turns())?;
-        map.serialize_entry("agent_execution_count", &Counts(state))?;
+        map.serialize_entry("agent_execution_count", &ResultCounts(state))?;
         match state.run_value() {
             Some(result) => map.serialize_entry("result", &result.value)?,
             None => map.serialize_entry("result", &**state.context())?,
         }
         map.serialize_entry("final_state", &**state.context())?;
-        map.serialize_entry("conversation_history", &History(state))?;
+        map.serialize_entry("conversation_history", &ResultHistory(state))?;
         map.serialize_entry("not_run", ended.map_or(&[][..], |ended| &ended.not_run))?;
-        map.serialize_entry("unfinished", &state.unfinished().collect::<Vec<_>>())?;
-        map.serialize_entry("usage", &Usage(state))?;
+        map.serialize_entry("unfinished", &state.unfinished_executions().collect::<Vec<_>>())?;
+        map.serialize_entry("usage", &ResultUsage(state))?;
         let of_result = ended.map_or(&[][..], |ended| &ended.warnings);
         let warnings: Vec<&String> = state.warnings().iter().chain(of_result).collect();
         map.serialize_entry("warnings", &warnings)?;
@@ -66,7 +66,7 @@ impl Serialize for RunResult<'_> {
             map.serialize_entry("responders", &started.responders)?;
         }
         map.serialize_entry("input", state.input())?;
-        map.serialize_entry("messages", &Messages(state))?;
+        map.serialize_entry("messages", &ResultMessages(state))?;
         map.serialize_entry("inputs", &**state.inputs())?;
         map.serialize_entry("initial_context", &started.map(|started| &started.context))?;
         map.end()
@@ -74,12 +74,12 @@ impl Serialize for RunResult<'_> {
 }
 
 /// The first input and the user messages after it, each with the turn that it follows.
-struct Messages<'a>(&'a ConversationState);
+struct ResultMessages<'a>(&'a ConversationState);
 
-impl Serialize for Messages<'_> {
+impl Serialize for ResultMessages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let later = self.0.messages();
-        let first = self.0.started().map(|started| LaterMessage {
+        let first = self.0.run_start().map(|started| LaterMessage {
             message: MessageAdded {
                 text: started.input.clone(),
                 ..MessageAdded::default()
@@ -91,62 +91,62 @@ impl Serialize for Messages<'_> {
     }
 }
 
-struct Counts<'a>(&'a ConversationState);
+struct ResultCounts<'a>(&'a ConversationState);
 
-impl Serialize for Counts<'_> {
+impl Serialize for ResultCounts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let plan = self.0.plan();
         let mut map = serializer.serialize_map(None)?;
-        for id in plan.ids() {
-            map.serialize_entry(plan.name(id), &self.0.execution_count(id))?;
+        for id in plan.agent_ids() {
+            map.serialize_entry(plan.agent_name(id), &self.0.execution_count(id))?;
         }
         map.end()
     }
 }
 
-struct History<'a>(&'a ConversationState);
+struct ResultHistory<'a>(&'a ConversationState);
 
-impl Serialize for History<'_> {
+impl Serialize for ResultHistory<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
-        for entry in self.0.history() {
+        for entry in self.0.list_executions() {
             seq.serialize_element(&*entry)?;
         }
         seq.end()
     }
 }
 
-struct Usage<'a>(&'a ConversationState);
+struct ResultUsage<'a>(&'a ConversationState);
 
-impl Serialize for Usage<'_> {
+impl Serialize for ResultUsage<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let by_agent = ByAgent(usage_by_agent(self.0));
+        let by_agent = UsageByAgent(usage_by_agent(self.0));
         let mut map = serializer.serialize_map(None)?;
-        entries(&mut map, &self.0.usage_until_now())?;
+        write_usage_entries(&mut map, &self.0.usage_until_now())?;
         map.serialize_entry("by_agent", &by_agent)?;
         map.end()
     }
 }
 
-struct ByAgent<'a>(Vec<(&'a str, data::Usage)>);
+struct UsageByAgent<'a>(Vec<(&'a str, data::ModelUsage)>);
 
-impl Serialize for ByAgent<'_> {
+impl Serialize for UsageByAgent<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, usage)| (name, One(usage))))
+        serializer.collect_map(self.0.iter().map(|(name, usage)| (name, UsageEntry(usage))))
     }
 }
 
-struct One<'a>(&'a data::Usage);
+struct UsageEntry<'a>(&'a data::ModelUsage);
 
-impl Serialize for One<'_> {
+impl Serialize for UsageEntry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        entries(&mut map, self.0)?;
+        write_usage_entries(&mut map, self.0)?;
         map.end()
     }
 }
 
-fn entries<M: SerializeMap>(map: &mut M, usage: &data::Usage) -> Result<(), M::Error> {
+fn write_usage_entries<M: SerializeMap>(map: &mut M, usage: &data::ModelUsage) -> Result<(), M::Error> {
     map.serialize_entry("requests", &usage.requests)?;
     map.serialize_entry("cached", &usage.cached)?;
     map.serialize_entry("by_tools", &usage.by_tools)?;
@@ -164,26 +164,26 @@ fn entries<M: SerializeMap>(map: &mut M, usage: &data::Usage) -> Result<(), M::E
 }
 
 /// The usage of models by each agent, in the order of the file. Agents without a model request are left out.
-pub fn usage_by_agent(state: &ConversationState) -> Vec<(&str, data::Usage)> {
-    let mut used: HashMap<Arc<str>, data::Usage> = HashMap::new();
-    let mut add = |agent: &Arc<str>, usage: Option<data::Usage>| {
+pub fn usage_by_agent(state: &ConversationState) -> Vec<(&str, data::ModelUsage)> {
+    let mut used: HashMap<Arc<str>, data::ModelUsage> = HashMap::new();
+    let mut add = |agent: &Arc<str>, usage: Option<data::ModelUsage>| {
         if let Some(usage) = usage {
             let sum = used.entry(Arc::clone(agent)).or_default();
             *sum = *sum + usage;
         }
     };
-    for entry in state.history() {
+    for entry in state.list_executions() {
         add(&entry.agent_name, entry.usage);
     }
     for slot in state.open_turn().into_iter().flat_map(|turn| &turn.slots) {
-        if !matches!(slot.progress, OpenExecution::Finished(_)) {
-            add(&slot.start.agent, slot.used());
+        if !matches!(slot.progress, ExecutionProgress::Finished(_)) {
+            add(&slot.start.agent, slot.usage_so_far());
         }
     }
     let plan = state.plan();
-    for id in plan.ids() {
-        add(plan.name(id), state.agent(id).abandoned_usage());
+    for id in plan.agent_ids() {
+        add(plan.agent_name(id), state.agent_state(id).abandoned_usage());
     }
-    let names = plan.ids().map(|id| &**plan.name(id));
+    let names = plan.agent_ids().map(|id| &**plan.agent_name(id));
     names.filter_map(|name| Some((name, used.remove(name)?))).collect()
 }

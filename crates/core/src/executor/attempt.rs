@@ -3,19 +3,21 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::conversation::{ConversationState, ExecutionEnd, ExecutionFinished, InputRequested, OpenExecution, Slot};
+use crate::conversation::{
+    ConversationState, ExecutionEnd, ExecutionFinished, ExecutionProgress, ExecutionSlot, InputRequested,
+};
 use crate::request::PendingRequest;
-use crate::runner::{AttemptLedger, AttemptResult, Execution, ExecutionRecords, LedgerEntries};
+use crate::runner::{AttemptLedger, AttemptResult, ExecutionInput, ExecutionRecords, LedgerEntries};
 use crate::stopwatch::Stopwatch;
-use ensemble_language::data::{Question, Remaining, Usage};
+use ensemble_language::data::{ModelUsage, OperatorQuestion, RemainingBudget};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
 /// The executions that have not ended: first the requested ones by priority, then the others in declaration order.
-pub fn queue(state: &ConversationState) -> VecDeque<AgentId> {
+pub fn queue_executions(state: &ConversationState) -> VecDeque<AgentId> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
-    let mut pending: Vec<&Slot> = slots
-        .filter(|slot| matches!(slot.progress, OpenExecution::Pending))
+    let mut pending: Vec<&ExecutionSlot> = slots
+        .filter(|slot| matches!(slot.progress, ExecutionProgress::Pending))
         .collect();
     pending.sort_by_key(|slot| match &slot.start.request {
         Some(request) => (0, std::cmp::Reverse(request.priority)),
@@ -24,19 +26,24 @@ pub fn queue(state: &ConversationState) -> VecDeque<AgentId> {
     pending.into_iter().map(|slot| slot.agent).collect()
 }
 
-pub(super) fn slot(state: &ConversationState, agent: AgentId) -> Option<&Slot> {
+pub(super) fn find_slot(state: &ConversationState, agent: AgentId) -> Option<&ExecutionSlot> {
     let slots = &state.open_turn()?.slots;
     let at = slots.binary_search_by_key(&agent, |slot| slot.agent).ok()?;
     Some(&slots[at])
 }
 
 /// The data for the next attempt of the agent, whose time this stopwatch measures.
-pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch: Stopwatch) -> Execution {
+pub fn build_execution(
+    plan: &Plan,
+    state: &ConversationState,
+    slot: &ExecutionSlot,
+    stopwatch: Stopwatch,
+) -> ExecutionInput {
     let agent = plan.agent(slot.agent);
-    let known = state.agent(slot.agent);
-    let started = state.started();
+    let known = state.agent_state(slot.agent);
+    let started = state.run_start();
     let caller = started.map(|started| started.caller.clone()).unwrap_or_default();
-    Execution {
+    ExecutionInput {
         run_id: started.map_or_else(|| "".into(), |started| started.run_id.clone()),
         origin: caller.with_agent(agent.name.clone(), slot.agent.index(), slot.start.execution),
         agent_name: agent.name.clone(),
@@ -52,17 +59,17 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch:
             .map(|(name, (_, output))| (name, output))
             .collect(),
         other_outputs: state
-            .other_outputs(slot.agent)
+            .list_other_outputs(slot.agent)
             .into_iter()
             .map(|(name, _, output)| (name, output))
             .collect(),
-        history: state.past(slot.agent),
-        parameters: plan.parameters(slot.agent).clone(),
+        history: state.execution_history(slot.agent),
+        parameters: plan.agent_config(slot.agent).clone(),
         request: slot.start.request.clone(),
         thread: known.thread().clone(),
-        requests_made: known.requests_made() + slot.used().map_or(0, |used| used.own_requests()),
+        requests_made: known.requests_made() + slot.usage_so_far().map_or(0, |used| used.own_requests()),
         lost_attempts: slot.attempt - slot.last_ended,
-        remaining: remaining(plan, state, slot.used()),
+        remaining: remaining_budget(plan, state, slot.usage_so_far()),
         last_failure: slot.last_failure.clone(),
         ledger: AttemptLedger::default(),
         stopwatch,
@@ -74,13 +81,15 @@ pub fn execution(plan: &Plan, state: &ConversationState, slot: &Slot, stopwatch:
 
 /// The tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of this
 /// execution. Parallel executions may therefore use the amount twice.
-pub(super) fn remaining(plan: &Plan, state: &ConversationState, used: Option<Usage>) -> Remaining {
+pub(super) fn remaining_budget(plan: &Plan, state: &ConversationState, used: Option<ModelUsage>) -> RemainingBudget {
     let limits = &plan.ensemble().limits;
-    let remaining = Remaining {
+    let remaining = RemainingBudget {
         tokens: limits.max_total_tokens,
         cost: limits.max_cost,
     };
-    remaining.without(state.leg_usage()).without(used.unwrap_or_default())
+    remaining
+        .subtract_usage(state.segment_usage())
+        .subtract_usage(used.unwrap_or_default())
 }
 
 /// The pause before the next attempt; `None`: there is no further attempt.
@@ -93,33 +102,38 @@ pub(super) fn pause_before_retry(
     let failure = observation.result.as_ref().err()?;
     let spec = plan.agent(agent);
     // An LLM agent has already sent the errors to its model, up to the allowed number of times.
-    let may_pass = failure.kind.may_pass(matches!(spec.kind, AgentKind::Llm(_)));
+    let may_pass = failure.kind.is_retryable(matches!(spec.kind, AgentKind::Llm(_)));
     // The attempts of an agent with parts are those of each part.
     if spec.for_each.is_some() {
         return None;
     }
-    let slot = slot(state, agent)?;
+    let slot = find_slot(state, agent)?;
     // With no budget left, the next attempt would only send one more request than the limits allow.
     let used = observation.usage;
-    let used_up = used.is_some_and(|used| remaining(plan, state, slot.usage).without(used).used_up().is_some());
+    let used_up = used.is_some_and(|used| {
+        remaining_budget(plan, state, slot.usage)
+            .subtract_usage(used)
+            .find_exhausted_limit()
+            .is_some()
+    });
     let failed = slot.failed_attempts + 1;
     (may_pass && !used_up && failed < spec.retry.max_attempts.get()).then(|| spec.retry.pause_after(failed))
 }
 
 /// Returns the event of a request for which the execution of the agent waits.
-pub(super) fn input_requested(
+pub(super) fn input_requested_event(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
     request: PendingRequest,
 ) -> InputRequested {
-    let name = plan.name(agent);
+    let name = plan.agent_name(agent);
     let is_inner = request.address.segments().len() > 1 || request.agent != *name;
     InputRequested {
         turn: state.turn_count() + 1,
         agent: name.clone(),
-        execution: slot(state, agent).map_or(1, |slot| slot.start.execution),
-        question: Question {
+        execution: find_slot(state, agent).map_or(1, |slot| slot.start.execution),
+        question: OperatorQuestion {
             asked_by: is_inner.then(|| request.agent.clone()),
             ..request.question
         },
@@ -129,7 +143,7 @@ pub(super) fn input_requested(
     }
 }
 
-pub(super) fn finished(
+pub(super) fn finished_event(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
@@ -137,11 +151,11 @@ pub(super) fn finished(
     took: Duration,
     left: LedgerEntries,
 ) -> ExecutionFinished {
-    let slot = slot(state, agent);
+    let slot = find_slot(state, agent);
     let end = ExecutionEnd::from_result(observation.result);
     ExecutionFinished {
         turn: state.turn_count() + 1,
-        agent: plan.name(agent).clone(),
+        agent: plan.agent_name(agent).clone(),
         execution: slot.map_or(1, |slot| slot.start.execution),
         attempt: slot.map_or(1, |slot| slot.attempt),
         end,

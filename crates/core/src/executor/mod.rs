@@ -29,18 +29,18 @@ use chrono::{DateTime, Utc};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-use crate::conversation::{ConversationState, Event, ExecutionStarted, Interruption, Record, RunEnded, TurnStarted};
+use crate::conversation::{ConversationState, Event, ExecutionStarted, Record, RunEnded, RunInterruption, TurnStarted};
 use crate::log::{CommitError, RunLog, SyncPoint};
 use crate::reporter::Reporter;
-use crate::resolver::{Decision, decide};
+use crate::resolver::{NextDecision, decide_next_step};
 use crate::runner::{AttemptLedger, BoxFuture, Runner};
 use crate::secrets::Secrets;
 use crate::stopwatch::Stopwatch;
 
-pub use attempt::{execution, queue};
+pub use attempt::{build_execution, queue_executions};
 
 /// The system clock, passed as a parameter so that no other code reads the time.
-pub trait Clock: Sync {
+pub trait WallClock: Sync {
     /// The time now.
     fn now(&self) -> DateTime<Utc>;
 }
@@ -62,15 +62,15 @@ pub struct Executor<'a> {
     /// The reporter of the events.
     pub reporter: &'a mut (dyn Reporter + Send),
     /// The clock that gives events their time.
-    pub clock: &'a dyn Clock,
+    pub clock: &'a dyn WallClock,
     /// Interruptions from outside that end the run.
-    pub interruptions: UnboundedReceiver<Interruption>,
+    pub interruptions: UnboundedReceiver<RunInterruption>,
     /// The time limit of the run from now on; `None`: no limit. The time of questions to a person does not count.
     pub timeout: Option<Duration>,
     /// What no event may tell.
     pub secrets: Secrets,
     /// For a run inside another run: the stopwatch of the execution that contains it.
-    pub around: Option<OuterAttempt>,
+    pub outer_stopwatch: Option<OuterAttempt>,
     /// The time limit of a turn in the place of that of the ensemble: of a turn that began before.
     pub turn_ends_in: Option<Duration>,
 }
@@ -80,23 +80,26 @@ impl Executor<'_> {
     ///
     /// # Errors
     /// The log did not accept an event. The run stops there, and the committed events are kept.
-    pub fn drive<'f>(&'f mut self, state: &'f mut ConversationState) -> BoxFuture<'f, Result<RunEnded, CommitError>> {
+    pub fn drive_conversation<'f>(
+        &'f mut self,
+        state: &'f mut ConversationState,
+    ) -> BoxFuture<'f, Result<RunEnded, CommitError>> {
         Box::pin(async move {
             let plan = state.plan().clone();
-            let around = self.around.as_ref();
-            let mut pace = Pace::new(around.map_or_else(Stopwatch::default, |outer| outer.stopwatch.inside()));
+            let around = self.outer_stopwatch.as_ref();
+            let mut pace = LoopPace::new(around.map_or_else(Stopwatch::default, |outer| outer.stopwatch.child()));
             loop {
-                match decide(&plan, state) {
-                    Decision::StartTurn(turn) => match self.interruption(&pace.stopwatch) {
+                match decide_next_step(&plan, state) {
+                    NextDecision::StartTurn(turn) => match self.poll_interruption(&pace.stopwatch) {
                         Some(cause) => self.commit(state, Event::Interrupted(cause)).await?,
-                        None => self.start_turn(state, turn, &mut pace).await?,
+                        None => self.commit_turn_start(state, turn, &mut pace).await?,
                     },
-                    Decision::Perform => self.perform(&plan, state, &mut pace).await?,
-                    Decision::FinishTurn(finished) => {
+                    NextDecision::Perform => self.perform_turn(&plan, state, &mut pace).await?,
+                    NextDecision::FinishTurn(finished) => {
                         self.commit(state, Event::TurnFinished(finished)).await?;
                         self.log.sync(SyncPoint::Turn).await?;
                     }
-                    Decision::End(ended) => {
+                    NextDecision::End(ended) => {
                         self.commit(state, Event::RunEnded(ended.clone())).await?;
                         self.log.sync(SyncPoint::Turn).await?;
                         return Ok(ended);
@@ -108,11 +111,11 @@ impl Executor<'_> {
 
     /// Commits the start of a turn. If only one agent runs, the start of its execution is appended with it: nothing happens
     /// between the two.
-    async fn start_turn(
+    async fn commit_turn_start(
         &mut self,
         state: &mut ConversationState,
         turn: TurnStarted,
-        pace: &mut Pace,
+        pace: &mut LoopPace,
     ) -> Result<(), CommitError> {
         let [start] = turn.starts.as_slice() else {
             return self.commit(state, Event::TurnStarted(turn)).await;
@@ -121,7 +124,7 @@ impl Executor<'_> {
             turn: turn.turn,
             agent: start.agent.clone(),
             execution: start.execution,
-            attempt: state.first_attempt(&start.agent),
+            attempt: state.next_attempt_number(&start.agent),
         };
         let (seq, at) = (state.next_seq(), self.clock.now());
         let record = |seq, event| Record { seq, at, event };
@@ -129,8 +132,8 @@ impl Executor<'_> {
         let second = record(seq + 1, Event::ExecutionStarted(started));
         state.check_record(&first)?;
         self.log.append_both(&first, &second).await?;
-        state.apply(&first)?;
-        self.reporter.report(&first, state);
+        state.apply_record(&first)?;
+        self.reporter.report_event(&first, state);
         pace.appended = Some(second);
         Ok(())
     }
@@ -148,27 +151,27 @@ impl Executor<'_> {
         let record = Record {
             seq: state.next_seq(),
             at: self.clock.now(),
-            event: self.secrets.strike_event(event),
+            event: self.secrets.redact_event(event),
         };
         async move {
             state.check_record(&record)?;
             self.log.append(&record).await?;
-            state.apply(&record)?;
-            self.reporter.report(&record, state);
+            state.apply_record(&record)?;
+            self.reporter.report_event(&record, state);
             Ok(())
         }
     }
 
     /// The interruptions that have arrived since the last call.
-    fn interruption(&mut self, stopwatch: &Stopwatch) -> Option<Interruption> {
-        let late = self.timeout.is_some_and(|timeout| stopwatch.elapsed() >= timeout);
+    fn poll_interruption(&mut self, stopwatch: &Stopwatch) -> Option<RunInterruption> {
+        let late = self.timeout.is_some_and(|timeout| stopwatch.elapsed_time() >= timeout);
         let signal = self.interruptions.try_recv().ok();
-        signal.or(late.then_some(Interruption::Timeout))
+        signal.or(late.then_some(RunInterruption::Timeout))
     }
 }
 
 /// The time limit, and how long the run may continue without yielding to other tasks.
-struct Pace {
+struct LoopPace {
     stopwatch: Stopwatch,
     /// When other tasks last ran. The task that receives signals runs on the same thread.
     gave_way: Instant,
@@ -176,7 +179,7 @@ struct Pace {
     appended: Option<Record>,
 }
 
-impl Pace {
+impl LoopPace {
     /// The longest time without a yield. Executions that never wait would otherwise delay signals.
     const AT_LEAST_EVERY: Duration = Duration::from_millis(1);
 
@@ -189,7 +192,7 @@ impl Pace {
     }
 
     /// Yields to other tasks at intervals, because each yield costs a system call.
-    async fn keep(&mut self) {
+    async fn yield_if_due(&mut self) {
         if self.gave_way.elapsed() >= Self::AT_LEAST_EVERY {
             tokio::task::yield_now().await;
             self.gave_way = Instant::now();

@@ -6,16 +6,16 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::Executor;
-use crate::conversation::{Canceller, ConversationState, IllegalEvent, Interruption, Record};
-use crate::log::{CommitError, Logged, RunLog, SyncPoint};
+use crate::conversation::{ConversationState, IllegalEvent, Record, RunCanceller, RunInterruption};
+use crate::log::{CommitError, LogFuture, RunLog, SyncPoint};
 use crate::random_conversations::{Frozen, started};
-use crate::reporter::Silent;
-use crate::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
-use crate::thread::{Iteration, Message, Role, Thread, ToolCall, ToolEnd};
-use ensemble_language::data::{FailureKind, Usage};
-use ensemble_language::loader::load;
+use crate::reporter::NoReporter;
+use crate::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use crate::thread::{Message, Role, Thread, ThreadIteration, ToolCall, ToolEnd};
+use ensemble_language::data::{FailureKind, ModelUsage};
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 
 /// The names of the events that were appended, and `sync` for each sync.
 #[derive(Clone, Default)]
@@ -29,14 +29,14 @@ impl Spy {
 }
 
 impl RunLog for Spy {
-    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
-        self.0.lock().expect("nobody panics").push(record.event.name());
-        Logged::ended(Ok(()))
+    fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
+        self.0.lock().expect("nobody panics").push(record.event.event_name());
+        LogFuture::ready(Ok(()))
     }
 
-    fn sync(&mut self, _: SyncPoint) -> Logged<'_> {
+    fn sync(&mut self, _: SyncPoint) -> LogFuture<'_> {
         self.0.lock().expect("nobody panics").push("sync");
-        Logged::ended(Ok(()))
+        LogFuture::ready(Ok(()))
     }
 }
 
@@ -44,29 +44,29 @@ impl RunLog for Spy {
 struct Recording(Spy);
 
 impl Runner for Recording {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let call = ToolCall::new("c", "pay", json!({}));
-            let reply = Iteration {
+            let reply = ThreadIteration {
                 messages: vec![Message::new(Role::Assistant, "I pay.")],
                 tool_calls: vec![call.clone()],
-                ..Iteration::default()
+                ..ThreadIteration::default()
             };
-            execution.records.replied(reply, Usage::default()).await;
+            execution.records.record_reply(reply, ModelUsage::default()).await;
             assert_eq!(self.0.latest(2), ["reply_received", "sync"]);
-            execution.records.call_started("c").await;
+            execution.records.record_call_start("c").await;
             assert_eq!(self.0.latest(2), ["tool_call_started", "sync"]);
-            let ended = call.ended(ToolEnd::Result("paid".into()), 0.1);
-            execution.records.call_ended(&ended, Usage::default()).await;
+            let ended = call.with_end(ToolEnd::Result("paid".into()), 0.1);
+            execution.records.record_call_end(&ended, ModelUsage::default()).await;
             assert_eq!(self.0.latest(2), ["tool_call_ended", "sync"]);
-            AttemptOutcome::success(serde_json::Map::new())
+            AttemptOutcome::from_output(serde_json::Map::new())
         })
     }
 }
 
 #[tokio::test]
 async fn an_illegal_event_is_not_appended() {
-    let loaded = load(&Source::new("a.yaml", "name: e\nagents: [{name: a, script: x}]\n"));
+    let loaded = load_ensemble(&SourceText::new("a.yaml", "name: e\nagents: [{name: a, script: x}]\n"));
     let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:?}", loaded.findings));
     let mut state = ConversationState::new(Arc::new(Plan::build(Arc::new(ensemble)).expect("a plan")));
     let spy = Spy::default();
@@ -74,12 +74,12 @@ async fn an_illegal_event_is_not_appended() {
     let mut executor = Executor {
         runners: Vec::new(),
         log: &mut spy.clone(),
-        reporter: &mut Silent,
+        reporter: &mut NoReporter,
         clock: &Frozen,
         interruptions,
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
-        around: None,
+        outer_stopwatch: None,
         turn_ends_in: None,
     };
     executor
@@ -99,7 +99,7 @@ async fn an_illegal_event_is_not_appended() {
 async fn a_record_is_in_the_log_before_its_runner_goes_on() {
     let text =
         "name: e\nagents: [{name: a, model_profile: m}]\nmodel_profiles: {m: {provider: simulated, replies: [x]}}\n";
-    let loaded = load(&Source::new("a.yaml", text));
+    let loaded = load_ensemble(&SourceText::new("a.yaml", text));
     let plan = Plan::build(Arc::new(
         loaded.ensemble.unwrap_or_else(|| panic!("{:?}", loaded.findings)),
     ))
@@ -110,30 +110,33 @@ async fn a_record_is_in_the_log_before_its_runner_goes_on() {
     let mut executor = Executor {
         runners: vec![Arc::new(Recording(spy.clone()))],
         log: &mut spy.clone(),
-        reporter: &mut Silent,
+        reporter: &mut NoReporter,
         clock: &Frozen,
         interruptions,
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
-        around: None,
+        outer_stopwatch: None,
         turn_ends_in: None,
     };
     executor
         .commit(&mut state, started())
         .await
         .expect("the spy takes everything");
-    executor.drive(&mut state).await.expect("the spy takes everything");
-    assert_eq!(state.history().count(), 1, "it ended");
+    executor
+        .drive_conversation(&mut state)
+        .await
+        .expect("the spy takes everything");
+    assert_eq!(state.list_executions().count(), 1, "it ended");
 }
 
 /// Is killed by the Ctrl-C that stops the run, before the run has heard of it.
-struct Killed(mpsc::UnboundedSender<Interruption>);
+struct Killed(mpsc::UnboundedSender<RunInterruption>);
 
 impl Runner for Killed {
-    fn execute(&self, _: Execution) -> BoxFuture<'_, AttemptOutcome> {
-        let by = Canceller::Keyboard;
-        self.0.send(Interruption::Cancelled { by }).expect("the run listens");
-        Box::pin(async { AttemptOutcome::failure(FailureKind::Signal, "killed") })
+    fn execute_attempt(&self, _: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        let by = RunCanceller::Keyboard;
+        self.0.send(RunInterruption::Cancelled { by }).expect("the run listens");
+        Box::pin(async { AttemptOutcome::from_failure(FailureKind::Signal, "killed") })
     }
 }
 
@@ -141,20 +144,20 @@ impl Runner for Killed {
 struct Waiting;
 
 impl Runner for Waiting {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let asking = |text: &str| {
-                Thread::of(vec![Iteration {
+                Thread::from_iterations(vec![ThreadIteration {
                     messages: vec![Message::new(Role::User, text)],
-                    ..Iteration::default()
+                    ..ThreadIteration::default()
                 }])
             };
             execution.ledger.begin_round(asking("Hello?"), 0);
             let call = execution.ledger.open_call("c", "helper");
             call.ledger().begin_round(asking("Who is there?"), 0);
-            call.ledger().add_usage(Usage {
+            call.ledger().add_usage(ModelUsage {
                 requests: 1,
-                ..Usage::default()
+                ..ModelUsage::default()
             });
             std::future::pending().await
         })
@@ -164,7 +167,7 @@ impl Runner for Waiting {
 #[tokio::test]
 async fn a_request_that_is_stopped_beside_a_script_that_was_killed_is_recorded() {
     let text = "name: e\nagents: [{name: a, script: a}, {name: b, script: b}]\n";
-    let loaded = load(&Source::new("a.yaml", text));
+    let loaded = load_ensemble(&SourceText::new("a.yaml", text));
     let plan = Plan::build(Arc::new(loaded.ensemble.expect("an ensemble"))).expect("a plan");
     let mut state = ConversationState::new(Arc::new(plan));
     let spy = Spy::default();
@@ -172,19 +175,22 @@ async fn a_request_that_is_stopped_beside_a_script_that_was_killed_is_recorded()
     let mut executor = Executor {
         runners: vec![Arc::new(Killed(interrupt)), Arc::new(Waiting)],
         log: &mut spy.clone(),
-        reporter: &mut Silent,
+        reporter: &mut NoReporter,
         clock: &Frozen,
         interruptions,
         timeout: None,
         secrets: crate::secrets::Secrets::default(),
-        around: None,
+        outer_stopwatch: None,
         turn_ends_in: None,
     };
     executor
         .commit(&mut state, started())
         .await
         .expect("the spy takes everything");
-    executor.drive(&mut state).await.expect("the spy takes everything");
+    executor
+        .drive_conversation(&mut state)
+        .await
+        .expect("the spy takes everything");
     let latest = spy.latest(5);
     assert_eq!(
         latest,
@@ -192,6 +198,6 @@ async fn a_request_that_is_stopped_beside_a_script_that_was_killed_is_recorded()
     );
     assert_eq!(state.usage().requests, 0, "the turn is open");
     let turn = state.open_turn().expect("it was interrupted");
-    let used = turn.slots[1].used().unwrap_or_default();
+    let used = turn.slots[1].usage_so_far().unwrap_or_default();
     assert_eq!((used.requests, used.by_tools), (1, 1), "of the request in the call");
 }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::conversation::{ConversationState, ExecutionStarted, Slot, Within};
-use crate::runner::{ExecutionRecords, LogSender, Parts, ToLog};
+use crate::conversation::{AttemptScope, ConversationState, ExecutionSlot, ExecutionStarted};
+use crate::runner::{ExecutionRecords, LogSender, PartsInput, PendingEvent};
 
 /// The way from the runners to the log, and back.
-pub(super) struct Records {
-    pub(super) events: mpsc::UnboundedReceiver<Box<ToLog>>,
+pub(super) struct RecordChannel {
+    pub(super) events: mpsc::UnboundedReceiver<Box<PendingEvent>>,
     log: LogSender,
     pub(super) time_is_up: watch::Sender<bool>,
 }
 
-impl Records {
+impl RecordChannel {
     pub(super) fn new() -> Self {
         let (log, events) = mpsc::unbounded_channel();
         Self {
@@ -26,7 +26,7 @@ impl Records {
 }
 
 /// Waits for an event inside an execution.
-pub(super) async fn record_of(records: &mut Option<Records>) -> Option<Box<ToLog>> {
+pub(super) async fn wait_for_record(records: &mut Option<RecordChannel>) -> Option<Box<PendingEvent>> {
     match records {
         Some(records) => records.events.recv().await,
         None => std::future::pending().await,
@@ -34,25 +34,29 @@ pub(super) async fn record_of(records: &mut Option<Records>) -> Option<Box<ToLog
 }
 
 /// Records what happens inside this attempt, which goes on from what is recorded of the execution.
-pub(super) fn records(started: &ExecutionStarted, slot: &Slot, running: &Records) -> ExecutionRecords {
-    let within = Within {
+pub(super) fn attempt_records(
+    started: &ExecutionStarted,
+    slot: &ExecutionSlot,
+    running: &RecordChannel,
+) -> ExecutionRecords {
+    let within = AttemptScope {
         turn: started.turn,
         agent: started.agent.clone(),
         execution: started.execution,
         attempt: started.attempt,
-        ..Within::default()
+        ..AttemptScope::default()
     };
     let before = (!slot.exchanges.is_empty()).then(|| Arc::new(slot.exchanges.clone()));
     ExecutionRecords::new(running.log.clone(), within, before)
 }
 
 /// Returns the data that the run has for the parts of an execution.
-pub(super) fn parts(state: &ConversationState, slot: &Slot, running: &Records) -> Parts {
-    Parts {
+pub(super) fn parts_input(state: &ConversationState, slot: &ExecutionSlot, running: &RecordChannel) -> PartsInput {
+    PartsInput {
         facts: state.facts_without_output(),
-        before: slot.parts.clone(),
-        known: Arc::default(),
-        threads: state.agent(slot.agent).threads_by_key().clone(),
+        earlier_parts: slot.parts.clone(),
+        reusable_parts: Arc::default(),
+        threads: state.agent_state(slot.agent).threads_by_key().clone(),
         time_is_up: running.time_is_up.subscribe(),
     }
 }

@@ -64,13 +64,13 @@ proptest! {
     fn every_conversation_ends_with_an_outcome_and_within_its_limits((plan, fate) in conversation()) {
         let (plan, fate) = (Arc::new(plan), Arc::new(fate));
         let (state, _) = drive(&plan, &fate, 1, &[], started());
-        let reason = state.ended().expect("it ended").completion_reason;
+        let reason = state.run_end().expect("it ended").completion_reason;
         prop_assert!(matches!(reason, CompletionReason::Completed | CompletionReason::MaxTotalTurns), "{reason}");
         prop_assert!(state.turn_count() <= plan.ensemble().limits.max_total_turns.get());
-        for id in plan.ids() {
+        for id in plan.agent_ids() {
             prop_assert!(state.execution_count(id) <= plan.agent(id).conversation.max_turns.get());
         }
-        let total: u32 = plan.ids().map(|id| state.execution_count(id)).sum();
-        prop_assert_eq!(state.history().count(), total as usize);
+        let total: u32 = plan.agent_ids().map(|id| state.execution_count(id)).sum();
+        prop_assert_eq!(state.list_executions().count(), total as usize);
     }
 }

@@ -6,17 +6,19 @@ use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::oneshot;
 
-use super::attempt::{execution, finished, input_requested, pause_before_retry, queue, slot};
-use super::records::{Records, parts, record_of, records};
-use super::{Executor, Pace};
+use super::attempt::{
+    build_execution, find_slot, finished_event, input_requested_event, pause_before_retry, queue_executions,
+};
+use super::records::{RecordChannel, attempt_records, parts_input, wait_for_record};
+use super::{Executor, LoopPace};
 use crate::conversation::{
-    AttemptFailed, ConversationState, Event, ExecutionFinished, ExecutionStarted, Interruption, PartEnded, Record,
-    RequestStopped, Within,
+    AttemptFailed, AttemptScope, ConversationState, Event, ExecutionFinished, ExecutionStarted, PartEnded, Record,
+    RequestStopped, RunInterruption,
 };
 use crate::log::{CommitError, SyncPoint};
 use crate::runner::{
-    AttemptLedger, AttemptOutcome, AttemptResult, BoxFuture, LedgerEntries, NestedLedger, StoppedWork, ToLog,
-    no_end_after, turn_is_up,
+    AttemptLedger, AttemptOutcome, AttemptResult, BoxFuture, LedgerEntries, NestedLedger, PendingEvent, StoppedWork,
+    attempt_timeout_failure, turn_timeout_failure,
 };
 use crate::stopwatch::Stopwatch;
 use crate::trace;
@@ -25,18 +27,18 @@ use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
 /// The result of one future of the turn.
-enum Step {
+enum TurnStep {
     /// An attempt ended.
-    Ended(Box<Ended>),
+    Ended(Box<EndedAttempt>),
     /// The pause before the next attempt of an agent has ended.
     Paused(AgentId),
 }
 
-impl Step {
+impl TurnStep {
     /// Did a signal end the attempt?
     fn was_killed(&self) -> bool {
         let Self::Ended(ended) = self else { return false };
-        match &ended.observed {
+        match &ended.outcome {
             AttemptOutcome::Finished(observation) => {
                 let failure = observation.result.as_ref().err();
                 failure.is_some_and(|failure| failure.kind == FailureKind::Signal)
@@ -47,43 +49,43 @@ impl Step {
 }
 
 /// The end of an attempt.
-struct Ended {
+struct EndedAttempt {
     agent: AgentId,
-    observed: AttemptOutcome,
+    outcome: AttemptOutcome,
     ledger: AttemptLedger,
     took: Duration,
 }
 
 /// The reason why a wait ended.
-enum Wake {
-    Step(Step),
-    Record(Box<ToLog>),
-    Interrupted(Interruption),
+enum TurnWakeReason {
+    Step(TurnStep),
+    Record(Box<PendingEvent>),
+    Interrupted(RunInterruption),
     TurnTimeout,
 }
 
 /// The executions of a turn that are in progress. Dropping this value stops them.
-struct Running {
-    futures: FuturesUnordered<BoxFuture<'static, Step>>,
+struct RunningTurn {
+    futures: FuturesUnordered<BoxFuture<'static, TurnStep>>,
     /// The attempts that have started in this turn; the latest one of an agent is behind its earlier ones.
-    attempts: Vec<Attempt>,
+    attempts: Vec<RunningAttempt>,
     /// The time of the turn.
     stopwatch: Stopwatch,
     /// What is recorded inside executions; only where an agent of the turn records anything.
-    records: Option<Records>,
+    records: Option<RecordChannel>,
     /// Executions whose records are in the log, and not synced.
     waiting: Vec<oneshot::Sender<()>>,
 }
 
-impl Running {
+impl RunningTurn {
     /// The next event that has happened inside an execution and is not in the log.
-    fn record_now(&mut self) -> Option<Box<ToLog>> {
+    fn try_next_record(&mut self) -> Option<Box<PendingEvent>> {
         self.records.as_mut()?.events.try_recv().ok()
     }
 }
 
 /// The data of an attempt that stays available when the attempt is stopped.
-struct Attempt {
+struct RunningAttempt {
     agent: AgentId,
     stopwatch: Stopwatch,
     ledger: AttemptLedger,
@@ -93,20 +95,20 @@ struct Attempt {
 
 impl Executor<'_> {
     /// Performs the executions of the open turn that have not ended.
-    pub(super) async fn perform(
+    pub(super) async fn perform_turn(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        pace: &mut Pace,
+        pace: &mut LoopPace,
     ) -> Result<(), CommitError> {
         let limits = &plan.ensemble().limits;
         let turn_timeout = self.turn_ends_in.or(limits.turn_timeout);
         let side_by_side = limits.parallel_agents.map_or(usize::MAX, |limit| limit.get() as usize);
-        let mut queue = queue(state);
-        let mut running = Running {
+        let mut queue = queue_executions(state);
+        let mut running = RunningTurn {
             futures: FuturesUnordered::new(),
             attempts: Vec::with_capacity(queue.len()),
-            stopwatch: pace.stopwatch.inside(),
+            stopwatch: pace.stopwatch.child(),
             records: None,
             waiting: Vec::new(),
         };
@@ -114,7 +116,7 @@ impl Executor<'_> {
             while running.futures.len() < side_by_side
                 && let Some(agent) = queue.pop_front()
             {
-                self.begin(plan, state, agent, &mut running, pace.appended.take())
+                self.start_attempt(plan, state, agent, &mut running, pace.appended.take())
                     .await?;
             }
             if running.futures.is_empty() {
@@ -125,70 +127,74 @@ impl Executor<'_> {
                 // An execution that was stopped does not wait any more.
                 let _is_stopped = logged.send(());
             }
-            match self.wait(&mut running, pace, turn_timeout).await {
-                Wake::Record(first) => self.log_records(state, Some(first), &mut running).await?,
-                Wake::Step(step) => {
+            match self.wait_for_next(&mut running, pace, turn_timeout).await {
+                TurnWakeReason::Record(first) => self.commit_records(state, Some(first), &mut running).await?,
+                TurnWakeReason::Step(step) => {
                     let mut steps = vec![step];
                     while let Some(Some(step)) = running.futures.next().now_or_never() {
                         steps.push(step);
                     }
-                    self.log_records(state, None, &mut running).await?;
-                    let interruption = self.interruption_behind(&steps).await;
+                    self.commit_records(state, None, &mut running).await?;
+                    let interruption = self.wait_for_interruption(&steps).await;
                     if interruption.is_some() {
                         steps.retain(|step| !step.was_killed());
                     }
                     for step in steps {
-                        self.step(plan, state, step, &mut running).await?;
+                        self.handle_step(plan, state, step, &mut running).await?;
                     }
-                    if let (Some(cause), None) = (interruption, state.interrupted()) {
-                        return self.interrupted(state, running, cause).await;
+                    if let (Some(cause), None) = (interruption, state.interruption()) {
+                        return self.stop_for_interruption(state, running, cause).await;
                     }
-                    if state.interrupted().is_some() {
+                    if state.interruption().is_some() {
                         return Ok(());
                     }
                 }
-                Wake::Interrupted(cause) => return self.interrupted(state, running, cause).await,
-                Wake::TurnTimeout => {
+                TurnWakeReason::Interrupted(cause) => return self.stop_for_interruption(state, running, cause).await,
+                TurnWakeReason::TurnTimeout => {
                     self.end_parts(plan, state, &mut running).await?;
                     drop(running.futures);
-                    return self.fail_the_rest(plan, state, &running.attempts).await;
+                    return self.fail_remaining(plan, state, &running.attempts).await;
                 }
             }
         }
     }
 
     /// Commits what has happened inside executions. Those that wait for it go on after the next sync.
-    async fn log_records(
+    async fn commit_records(
         &mut self,
         state: &mut ConversationState,
-        first: Option<Box<ToLog>>,
-        running: &mut Running,
+        first: Option<Box<PendingEvent>>,
+        running: &mut RunningTurn,
     ) -> Result<(), CommitError> {
-        let mut next = first.or_else(|| running.record_now());
+        let mut next = first.or_else(|| running.try_next_record());
         while let Some(record) = next {
             self.commit(state, record.event).await?;
-            running.waiting.extend(record.logged);
-            next = running.record_now();
+            running.waiting.extend(record.on_logged);
+            next = running.try_next_record();
         }
         Ok(())
     }
 
     /// Stops what is in progress, and commits what is known of it and the interruption.
-    async fn interrupted(
+    async fn stop_for_interruption(
         &mut self,
         state: &mut ConversationState,
-        mut running: Running,
-        cause: Interruption,
+        mut running: RunningTurn,
+        cause: RunInterruption,
     ) -> Result<(), CommitError> {
         running.futures.clear();
-        self.log_records(state, None, &mut running).await?;
-        self.log_stopped(state, &running.attempts).await?;
+        self.commit_records(state, None, &mut running).await?;
+        self.commit_stopped_requests(state, &running.attempts).await?;
         self.commit(state, Event::Interrupted(cause)).await
     }
 
     /// Commits the requests to models that were stopped with the run.
-    async fn log_stopped(&mut self, state: &mut ConversationState, attempts: &[Attempt]) -> Result<(), CommitError> {
-        for agent in queue(state) {
+    async fn commit_stopped_requests(
+        &mut self,
+        state: &mut ConversationState,
+        attempts: &[RunningAttempt],
+    ) -> Result<(), CommitError> {
+        for agent in queue_executions(state) {
             if let Some(latest) = attempts.iter().rfind(|attempt| attempt.agent == agent) {
                 let stopped = latest.ledger.take_entries().stopped;
                 self.log_stopped_work(state, agent, stopped).await?;
@@ -205,16 +211,16 @@ impl Executor<'_> {
         stopped: Vec<StoppedWork>,
     ) -> Result<(), CommitError> {
         for work in stopped {
-            let Some(slot) = slot(state, agent) else { break };
+            let Some(slot) = find_slot(state, agent) else { break };
             let (part, attempt) = work.part.unzip();
             let event = RequestStopped {
-                within: Within {
+                within: AttemptScope {
                     turn: state.turn_count() + 1,
                     agent: slot.start.agent.clone(),
                     execution: slot.start.execution,
                     attempt: attempt.unwrap_or(slot.attempt),
                     part,
-                    inside: work.inside,
+                    outer_calls: work.inside,
                 },
                 iteration: work.iteration,
                 usage: work.usage,
@@ -229,24 +235,24 @@ impl Executor<'_> {
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        running: &mut Running,
+        running: &mut RunningTurn,
     ) -> Result<(), CommitError> {
         let Some(records) = &running.records else {
             return Ok(());
         };
         records.time_is_up.send_replace(true);
         while let Some(Some(step)) = running.futures.next().now_or_never() {
-            self.log_records(state, None, running).await?;
-            self.step(plan, state, step, running).await?;
+            self.commit_records(state, None, running).await?;
+            self.handle_step(plan, state, step, running).await?;
         }
-        self.log_records(state, None, running).await
+        self.commit_records(state, None, running).await
     }
 
     /// A terminal sends Ctrl-C to every process of its group, so a child that is only just being started may die of it
     /// before the program itself has received the signal. Such an execution was interrupted and did not fail.
-    async fn interruption_behind(&mut self, steps: &[Step]) -> Option<Interruption> {
+    async fn wait_for_interruption(&mut self, steps: &[TurnStep]) -> Option<RunInterruption> {
         const GRACE: Duration = Duration::from_millis(50);
-        if !steps.iter().any(Step::was_killed) {
+        if !steps.iter().any(TurnStep::was_killed) {
             return None;
         }
         let interruption = tokio::time::timeout(GRACE, self.interruptions.recv()).await;
@@ -254,39 +260,47 @@ impl Executor<'_> {
     }
 
     /// Waits for the next result or interruption. Results that are available have precedence.
-    async fn wait(&mut self, running: &mut Running, pace: &mut Pace, turn_timeout: Option<Duration>) -> Wake {
-        pace.keep().await;
+    async fn wait_for_next(
+        &mut self,
+        running: &mut RunningTurn,
+        pace: &mut LoopPace,
+        turn_timeout: Option<Duration>,
+    ) -> TurnWakeReason {
+        pace.yield_if_due().await;
         tokio::select! {
             biased;
-            Some(record) = record_of(&mut running.records) => Wake::Record(record),
-            Some(step) = running.futures.next() => Wake::Step(step),
-            Some(cause) = self.interruptions.recv() => Wake::Interrupted(cause),
-            () = pace.stopwatch.reaches(self.timeout) => Wake::Interrupted(Interruption::Timeout),
-            () = running.stopwatch.reaches(turn_timeout) => Wake::TurnTimeout,
+            Some(record) = wait_for_record(&mut running.records) => TurnWakeReason::Record(record),
+            Some(step) = running.futures.next() => TurnWakeReason::Step(step),
+            Some(cause) = self.interruptions.recv() => TurnWakeReason::Interrupted(cause),
+            () = pace.stopwatch.wait_until(self.timeout) => TurnWakeReason::Interrupted(RunInterruption::Timeout),
+            () = running.stopwatch.wait_until(turn_timeout) => TurnWakeReason::TurnTimeout,
         }
     }
 
     /// Starts the next attempt of the agent. `appended`: its record, if that is in the log already.
-    async fn begin(
+    async fn start_attempt(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
         agent: AgentId,
-        running: &mut Running,
+        running: &mut RunningTurn,
         appended: Option<Record>,
     ) -> Result<(), CommitError> {
-        let Some(slot) = slot(state, agent) else {
+        let Some(slot) = find_slot(state, agent) else {
             unreachable!("only agents of the open turn begin");
         };
         let started = ExecutionStarted {
             turn: state.turn_count() + 1,
-            agent: plan.name(agent).clone(),
+            agent: plan.agent_name(agent).clone(),
             execution: slot.start.execution,
             attempt: slot.attempt + 1,
         };
-        let stopwatch = running.stopwatch.inside();
-        let mut execution = execution(plan, state, slot, stopwatch.clone());
-        let nested = self.around.as_ref().map(|outer| outer.ledger.open_nested_attempt());
+        let stopwatch = running.stopwatch.child();
+        let mut execution = build_execution(plan, state, slot, stopwatch.clone());
+        let nested = self
+            .outer_stopwatch
+            .as_ref()
+            .map(|outer| outer.ledger.open_nested_attempt());
         if let Some(nested) = &nested {
             execution.ledger = nested.ledger().clone();
         }
@@ -297,16 +311,17 @@ impl Executor<'_> {
                 AgentKind::Llm(_) | AgentKind::Tool { .. } | AgentKind::Ensemble { .. }
             )
         {
-            let running = running.records.get_or_insert_with(Records::new);
-            execution.records = records(&started, slot, running).with_permitted(state.permitted().clone());
+            let running = running.records.get_or_insert_with(RecordChannel::new);
+            execution.records =
+                attempt_records(&started, slot, running).with_permitted_tools(state.permitted_tools().clone());
             if has_parts {
-                execution.parts = Some(Box::new(parts(state, slot, running)));
+                execution.parts = Some(Box::new(parts_input(state, slot, running)));
             }
         }
         match appended {
             Some(record) => {
-                state.apply(&record)?;
-                self.reporter.report(&record, state);
+                state.apply_record(&record)?;
+                self.reporter.report_event(&record, state);
             }
             None => self.commit(state, Event::ExecutionStarted(started)).await?,
         }
@@ -314,22 +329,26 @@ impl Executor<'_> {
         // The time limit of an agent with parts is that of each part.
         let timeout = plan.agent(agent).timeout.filter(|_| !has_parts);
         let ledger = execution.ledger.clone();
-        running.attempts.push(Attempt {
+        running.attempts.push(RunningAttempt {
             agent,
             stopwatch: stopwatch.clone(),
             ledger: ledger.clone(),
             _nested: nested,
         });
         running.futures.push(Box::pin(async move {
-            let span = trace::current().map(|segment| segment.execution(&execution.agent_name, execution.execution));
-            let performed = trace::within(span, runner.execute(execution));
-            let observed = stopwatch.timeout(timeout, performed).await.unwrap_or_else(|_| {
-                let failure = no_end_after(timeout.unwrap_or_default());
-                AttemptOutcome::failure(failure.kind, failure.error)
-            });
-            Step::Ended(Box::new(Ended {
+            let span =
+                trace::current_span().map(|segment| segment.execution_span(&execution.agent_name, execution.execution));
+            let performed = trace::run_in_span(span, runner.execute_attempt(execution));
+            let observed = stopwatch
+                .run_with_timeout(timeout, performed)
+                .await
+                .unwrap_or_else(|_| {
+                    let failure = attempt_timeout_failure(timeout.unwrap_or_default());
+                    AttemptOutcome::from_failure(failure.kind, failure.error)
+                });
+            TurnStep::Ended(Box::new(EndedAttempt {
                 agent,
-                observed,
+                outcome: observed,
                 ledger,
                 took: stopwatch.since_start(),
             }))
@@ -337,20 +356,20 @@ impl Executor<'_> {
         Ok(())
     }
 
-    async fn step(
+    async fn handle_step(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        step: Step,
-        running: &mut Running,
+        step: TurnStep,
+        running: &mut RunningTurn,
     ) -> Result<(), CommitError> {
         match step {
-            Step::Paused(agent) => self.begin(plan, state, agent, running, None).await,
-            Step::Ended(ended) => match self.ended(plan, state, *ended).await? {
+            TurnStep::Paused(agent) => self.start_attempt(plan, state, agent, running, None).await,
+            TurnStep::Ended(ended) => match self.commit_attempt_end(plan, state, *ended).await? {
                 Some((agent, pause)) => {
                     running.futures.push(Box::pin(async move {
                         tokio::time::sleep(pause).await;
-                        Step::Paused(agent)
+                        TurnStep::Paused(agent)
                     }));
                     Ok(())
                 }
@@ -360,15 +379,15 @@ impl Executor<'_> {
     }
 
     /// Commits the end of an attempt. `Some`: another attempt follows after this pause.
-    async fn ended(
+    async fn commit_attempt_end(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        ended: Ended,
+        ended: EndedAttempt,
     ) -> Result<Option<(AgentId, Duration)>, CommitError> {
         let agent = ended.agent;
-        let reused = matches!(ended.observed, AttemptOutcome::Reused(_));
-        let (observation, may_retry) = match ended.observed {
+        let reused = matches!(ended.outcome, AttemptOutcome::Reused(_));
+        let (observation, may_retry) = match ended.outcome {
             AttemptOutcome::Finished(observation) => (observation, true),
             AttemptOutcome::Recorded(observation) | AttemptOutcome::Reused(observation) => (observation, false),
             AttemptOutcome::Interrupted(cause) => {
@@ -379,7 +398,7 @@ impl Executor<'_> {
                 let stopped = ended.ledger.take_entries().stopped;
                 self.log_stopped_work(state, agent, stopped).await?;
                 for request in requests {
-                    let requested = input_requested(plan, state, agent, request);
+                    let requested = input_requested_event(plan, state, agent, request);
                     self.commit(state, Event::InputRequested(requested)).await?;
                 }
                 return Ok(None);
@@ -396,19 +415,19 @@ impl Executor<'_> {
         };
         observation.exchange.extend(left.take_request());
         if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
-            self.attempt_failed(plan, state, agent, observation, left, pause)
+            self.commit_failed_attempt(plan, state, agent, observation, left, pause)
                 .await?;
             return Ok(Some((agent, pause)));
         }
         let finished = ExecutionFinished {
             reused,
-            ..finished(plan, state, agent, observation, ended.took, left)
+            ..finished_event(plan, state, agent, observation, ended.took, left)
         };
         self.commit(state, Event::ExecutionFinished(finished)).await?;
         Ok(None)
     }
 
-    async fn attempt_failed(
+    async fn commit_failed_attempt(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
@@ -417,12 +436,12 @@ impl Executor<'_> {
         left: LedgerEntries,
         pause: Duration,
     ) -> Result<(), CommitError> {
-        let (Some(slot), Err(failure)) = (slot(state, agent), observation.result) else {
+        let (Some(slot), Err(failure)) = (find_slot(state, agent), observation.result) else {
             return Ok(());
         };
         let failed = AttemptFailed {
             turn: state.turn_count() + 1,
-            agent: plan.name(agent).clone(),
+            agent: plan.agent_name(agent).clone(),
             execution: slot.start.execution,
             attempt: slot.attempt,
             failure,
@@ -436,26 +455,26 @@ impl Executor<'_> {
     }
 
     /// The turn has reached its time limit: executions that have not ended have failed.
-    async fn fail_the_rest(
+    async fn fail_remaining(
         &mut self,
         plan: &Plan,
         state: &mut ConversationState,
-        attempts: &[Attempt],
+        attempts: &[RunningAttempt],
     ) -> Result<(), CommitError> {
-        for agent in queue(state) {
+        for agent in queue_executions(state) {
             let latest = attempts.iter().rfind(|attempt| attempt.agent == agent);
             let (took, mut left) = match latest {
                 Some(attempt) => (attempt.stopwatch.since_start(), attempt.ledger.take_entries()),
                 None => (Duration::ZERO, LedgerEntries::default()),
             };
             let observation = AttemptResult {
-                result: Err(turn_is_up()),
+                result: Err(turn_timeout_failure()),
                 usage: left.usage,
                 exchange: left.take_request().into_iter().collect(),
                 answer: None,
                 parts: Vec::new(),
             };
-            let finished = finished(plan, state, agent, observation, took, left);
+            let finished = finished_event(plan, state, agent, observation, took, left);
             self.commit(state, Event::ExecutionFinished(finished)).await?;
         }
         self.log.sync(SyncPoint::Commit).await

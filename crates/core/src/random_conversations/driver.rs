@@ -7,11 +7,11 @@ use chrono::{DateTime, Utc};
 use serde_json::json;
 
 use crate::conversation::{
-    ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record, RunStarted, Start,
+    AgentStart, ConversationState, Event, ExecutionEnd, ExecutionFinished, ExecutionStarted, Record, RunStarted,
     TurnFinished, TurnStarted,
 };
-use crate::resolver::{Decision, decide};
-use ensemble_language::data::{Context, Failure, FailureKind};
+use crate::resolver::{NextDecision, decide_next_step};
+use ensemble_language::data::{ExecutionFailure, FailureKind, RunContext};
 use ensemble_language::plan::{AgentId, Plan};
 
 /// For how many turns in a row agents have waited for the dependencies at these positions.
@@ -33,11 +33,11 @@ pub struct Driver {
 impl Driver {
     /// Starts with an empty context.
     pub fn new(plan: &Arc<Plan>) -> Self {
-        Self::with(plan, Context::default())
+        Self::with(plan, RunContext::default())
     }
 
     /// Starts with this context.
-    pub fn with(plan: &Arc<Plan>, context: Context) -> Self {
+    pub fn with(plan: &Arc<Plan>, context: RunContext) -> Self {
         let mut driver = Self {
             state: ConversationState::new(plan.clone()),
             turns: Vec::new(),
@@ -71,13 +71,13 @@ impl Driver {
     pub fn apply(&mut self, event: Event) {
         let seq = self.state.next_seq();
         let at = DateTime::<Utc>::UNIX_EPOCH;
-        let applied = self.state.apply(&Record { seq, at, event });
+        let applied = self.state.apply_record(&Record { seq, at, event });
         applied.expect("a legal event");
     }
 
     /// Performs the first turn with these outputs; the decision that ends it.
     pub fn first_turn(&mut self, plan: &Plan, outputs: &[serde_json::Value]) -> TurnFinished {
-        let Decision::StartTurn(turn) = decide(plan, &self.state) else {
+        let NextDecision::StartTurn(turn) = decide_next_step(plan, &self.state) else {
             panic!("somebody is ready");
         };
         self.apply(Event::TurnStarted(turn.clone()));
@@ -85,8 +85,8 @@ impl Driver {
         for (start, output) in turn.starts.iter().zip(outputs) {
             self.finish(start, Some(output.clone()));
         }
-        match decide(plan, &self.state) {
-            Decision::FinishTurn(finished) => finished,
+        match decide_next_step(plan, &self.state) {
+            NextDecision::FinishTurn(finished) => finished,
             other => panic!("{other:?}"),
         }
     }
@@ -101,7 +101,7 @@ impl Driver {
             let target = format!("a{}", fate % 7);
             let output = json!({"n": fate % 3, "agent_requests": [{"target_agent": target, "priority": fate % 4}]});
             self.finish(start, (!failed).then_some(output));
-            let id = plan.id(&start.agent).expect("agents of the plan start");
+            let id = plan.find_agent_id(&start.agent).expect("agents of the plan start");
             self.results.push((turn.turn, id, !failed));
         }
     }
@@ -126,7 +126,7 @@ impl Driver {
         self.apply(Event::TurnFinished(finished));
     }
 
-    fn finish(&mut self, start: &Start, output: Option<serde_json::Value>) {
+    fn finish(&mut self, start: &AgentStart, output: Option<serde_json::Value>) {
         let turn = self.state.turn_count() + 1;
         self.apply(Event::ExecutionStarted(ExecutionStarted {
             turn,
@@ -141,7 +141,7 @@ impl Driver {
             attempt: 1,
             end: match output {
                 Some(output) => ExecutionEnd::Succeeded(Arc::new(output)),
-                None => ExecutionEnd::Failed(Failure::new(FailureKind::Exit, "no")),
+                None => ExecutionEnd::Failed(ExecutionFailure::new(FailureKind::Exit, "no")),
             },
             execution_time: 0.0,
             usage: None,
@@ -160,17 +160,17 @@ pub fn walk(plan: &Arc<Plan>, fate: Vec<u8>) -> Driver {
     let mut fate = fate.into_iter().cycle().take(400);
     let mut driver = Driver::new(plan);
     loop {
-        match decide(plan, &driver.state) {
-            Decision::StartTurn(turn) => driver.turn(plan, turn, &mut fate),
-            Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
-            Decision::Perform | Decision::End(_) => return driver,
+        match decide_next_step(plan, &driver.state) {
+            NextDecision::StartTurn(turn) => driver.turn(plan, turn, &mut fate),
+            NextDecision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+            NextDecision::Perform | NextDecision::End(_) => return driver,
         }
     }
 }
 
 /// Builds the plan of a text.
 pub fn plan_of(text: &str) -> Plan {
-    let loaded = ensemble_language::loader::load(&ensemble_language::source::Source::new("t", text));
+    let loaded = ensemble_language::loader::load_ensemble(&ensemble_language::source::SourceText::new("t", text));
     let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:#?}", loaded.findings));
     Plan::build(Arc::new(ensemble)).expect("the conditions compile")
 }

@@ -6,12 +6,12 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use crate::conversation::{ConversationState, Event, ExecutionEnd, PartEnded, Record, RunStarted};
-use crate::executor::{Clock, Executor};
-use crate::records::{decode, encode};
-use crate::reporter::Silent;
-use crate::runner::{AttemptOutcome, BoxFuture, Execution, Runner};
+use crate::executor::{Executor, WallClock};
+use crate::records::{decode_record, encode_record};
+use crate::reporter::NoReporter;
+use crate::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use crate::store::{Durability, LogEnd, MemoryStore, RunId, RunStore, StoredRun};
-use ensemble_language::data::{Context, Failure, FailureKind};
+use ensemble_language::data::{ExecutionFailure, FailureKind, RunContext};
 use ensemble_language::plan::Plan;
 
 /// The same output for the same execution, after as many detours as the seed says.
@@ -21,7 +21,7 @@ struct Fated {
 }
 
 impl Runner for Fated {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         if execution.parts.is_some() {
             return perform(self.fate.clone(), self.detours, execution);
         }
@@ -34,7 +34,7 @@ impl Runner for Fated {
                 tokio::task::yield_now().await;
             }
             if fate.is_multiple_of(5) {
-                return AttemptOutcome::failure(FailureKind::Exit, format!("fate {fate}"));
+                return AttemptOutcome::from_failure(FailureKind::Exit, format!("fate {fate}"));
             }
             let target = format!("a{}", fate % 7);
             let output = json!({
@@ -43,7 +43,7 @@ impl Runner for Fated {
                 "agent_requests": [{"target_agent": target, "priority": fate % 4}],
             });
             match output {
-                Value::Object(output) => AttemptOutcome::success(output),
+                Value::Object(output) => AttemptOutcome::from_output(output),
                 _ => unreachable!("an object"),
             }
         })
@@ -54,7 +54,7 @@ impl Runner for Fated {
 #[derive(Debug)]
 pub struct Frozen;
 
-impl Clock for Frozen {
+impl WallClock for Frozen {
     fn now(&self) -> DateTime<Utc> {
         DateTime::UNIX_EPOCH
     }
@@ -70,7 +70,7 @@ pub fn started() -> Event {
         ensemble_digest: String::new(),
         project_root: String::new(),
         input: "go".into(),
-        context: Context::default(),
+        context: RunContext::default(),
         inputs: Default::default(),
         models: Vec::new(),
         simulated: Vec::new(),
@@ -106,26 +106,29 @@ pub fn drive(
         let mut state = ConversationState::new(plan.clone());
         let mut end = LogEnd::NEW;
         if !records.is_empty() {
-            let journal = run.read_all().await.expect("memory can be read");
+            let journal = run.read_journal().await.expect("memory can be read");
             state = ConversationState::from_records(plan.clone(), &journal.records).expect("legal records");
             end = journal.end;
         }
-        let mut log = run.log(end, Durability::Commit).await.expect("memory opens");
+        let mut log = run.open_log(end, Durability::Commit).await.expect("memory opens");
         let mut executor = Executor {
             runners: vec![runner; plan.len()],
             log: &mut *log,
-            reporter: &mut Silent,
+            reporter: &mut NoReporter,
             clock: &Frozen,
             interruptions,
             timeout: None,
             secrets: crate::secrets::Secrets::default(),
-            around: None,
+            outer_stopwatch: None,
             turn_ends_in: None,
         };
         let first = executor.commit(&mut state, first).await;
         first.expect("memory takes everything");
-        executor.drive(&mut state).await.expect("memory takes everything");
-        let all = run.read_all().await.expect("memory can be read").records;
+        executor
+            .drive_conversation(&mut state)
+            .await
+            .expect("memory takes everything");
+        let all = run.read_journal().await.expect("memory can be read").records;
         all.iter().for_each(survives_a_journal);
         (state, all)
     })
@@ -134,8 +137,11 @@ pub fn drive(
 /// A run that holds these records.
 async fn stored(records: &[Record]) -> Arc<dyn StoredRun> {
     let store = MemoryStore::new();
-    let run = store.create(&RunId::new("r"), "").await.expect("memory is empty");
-    let mut log = run.log(LogEnd::NEW, Durability::Commit).await.expect("memory opens");
+    let run = store.create_run(&RunId::new("r"), "").await.expect("memory is empty");
+    let mut log = run
+        .open_log(LogEnd::NEW, Durability::Commit)
+        .await
+        .expect("memory opens");
     for record in records {
         log.append(record).await.expect("memory takes everything");
     }
@@ -145,14 +151,14 @@ async fn stored(records: &[Record]) -> Arc<dyn StoredRun> {
 /// An event comes back from a line of a journal as it was.
 fn survives_a_journal(record: &Record) {
     let mut line = Vec::new();
-    encode(record, &mut line);
-    let read = decode(line.strip_suffix(b"\n").expect("a line ends")).expect("what was written can be read");
+    encode_record(record, &mut line);
+    let read = decode_record(line.strip_suffix(b"\n").expect("a line ends")).expect("what was written can be read");
     assert_eq!(read, *record);
 }
 
 /// Performs an execution with parts, as the fate says: the list cannot be read, or has up to four items of which some fail,
 /// for good or at the first attempt. Parts that ended before are taken over.
-fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: Execution) -> BoxFuture<'static, AttemptOutcome> {
+fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> BoxFuture<'static, AttemptOutcome> {
     let parts = execution.parts.take().expect("it has parts");
     let name: usize = execution.agent_name.bytes().map(usize::from).sum();
     let at = name * 31 + execution.execution as usize * 7;
@@ -160,13 +166,13 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: Execution) -> BoxFut
     Box::pin(async move {
         let list = fate(0);
         if list.is_multiple_of(7) {
-            return AttemptOutcome::failure(FailureKind::Schema, "`for_each.in` gives nothing, and no list");
+            return AttemptOutcome::from_failure(FailureKind::Schema, "`for_each.in` gives nothing, and no list");
         }
         let count = u32::from(list % 5);
         let mut ends: Vec<ExecutionEnd> = Vec::new();
         for part in 0..count {
             let key: Arc<str> = part.to_string().into();
-            if let Some(before) = parts.before.ended.iter().find(|before| before.key == key) {
+            if let Some(before) = parts.earlier_parts.ended_parts.iter().find(|before| before.key == key) {
                 ends.push(before.end.clone());
                 continue;
             }
@@ -193,10 +199,10 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: Execution) -> BoxFut
                     pause,
                     reused: false,
                 };
-                execution.records.part_ended(ended);
+                execution.records.record_part_end(ended);
             };
-            let failed = || ExecutionEnd::Failed(Failure::new(FailureKind::Exit, format!("luck {luck}")));
-            if luck.is_multiple_of(3) && !parts.before.failed.contains_key(&key) {
+            let failed = || ExecutionEnd::Failed(ExecutionFailure::new(FailureKind::Exit, format!("luck {luck}")));
+            if luck.is_multiple_of(3) && !parts.earlier_parts.failed_attempts.contains_key(&key) {
                 log(failed(), Some(0.0));
                 tokio::task::yield_now().await;
             }
@@ -222,7 +228,7 @@ fn combined(ends: &[ExecutionEnd], fate: u8) -> AttemptOutcome {
         })
         .collect();
     if !failed.is_empty() && fate.is_multiple_of(2) {
-        return AttemptOutcome::failure(FailureKind::Exit, format!("{} parts failed", failed.len()));
+        return AttemptOutcome::from_failure(FailureKind::Exit, format!("{} parts failed", failed.len()));
     }
     let items: Vec<Value> = ends
         .iter()
@@ -239,7 +245,7 @@ fn combined(ends: &[ExecutionEnd], fate: u8) -> AttemptOutcome {
         "agreed": fate.is_multiple_of(3),
     });
     match output {
-        Value::Object(output) => AttemptOutcome::success(output),
+        Value::Object(output) => AttemptOutcome::from_output(output),
         _ => unreachable!("an object"),
     }
 }

@@ -26,13 +26,13 @@ pub trait LargeFields {
     ///
     /// # Errors
     /// The bytes cannot be stored.
-    fn put(&self, bytes: &[u8]) -> io::Result<String>;
+    fn store_field(&self, bytes: &[u8]) -> io::Result<String>;
 
     /// Returns the text with this name, after a check that the name matches.
     ///
     /// # Errors
     /// The reason why the text is not available.
-    fn get(&self, name: &str) -> Result<String, String>;
+    fn load_field(&self, name: &str) -> Result<String, String>;
 }
 
 /// The fields stored beside the line: field name → name in the storage.
@@ -42,7 +42,12 @@ pub(super) type Moved = IndexMap<String, String>;
 type Fields = IndexMap<String, Box<RawValue>>;
 
 /// Moves the large fields out of the data that starts at `start` in `buffer`.
-pub(super) fn take_out(large: &dyn LargeFields, event: &str, buffer: &mut Vec<u8>, start: usize) -> io::Result<Moved> {
+pub(super) fn extract_large_fields(
+    large: &dyn LargeFields,
+    event: &str,
+    buffer: &mut Vec<u8>,
+    start: usize,
+) -> io::Result<Moved> {
     let mut moved = Moved::new();
     let movable = MOVABLE.iter().find(|(name, _)| *name == event);
     let (Some((_, movable)), true) = (movable, buffer.len() - start > LARGE) else {
@@ -53,7 +58,7 @@ pub(super) fn take_out(large: &dyn LargeFields, event: &str, buffer: &mut Vec<u8
         if fields.get(*field).is_some_and(|value| value.get().len() > LARGE)
             && let Some(value) = fields.shift_remove(*field)
         {
-            moved.insert((*field).to_owned(), large.put(value.get().as_bytes())?);
+            moved.insert((*field).to_owned(), large.store_field(value.get().as_bytes())?);
         }
     }
     if !moved.is_empty() {
@@ -64,11 +69,15 @@ pub(super) fn take_out(large: &dyn LargeFields, event: &str, buffer: &mut Vec<u8
 }
 
 /// Inserts the fields into the data from which they were taken.
-pub(super) fn put_back(large: &dyn LargeFields, data: &RawValue, moved: &Moved) -> Result<Box<RawValue>, String> {
+pub(super) fn insert_large_fields(
+    large: &dyn LargeFields,
+    data: &RawValue,
+    moved: &Moved,
+) -> Result<Box<RawValue>, String> {
     let unreadable = |error: serde_json::Error| error.to_string();
     let mut fields: Fields = serde_json::from_str(data.get()).map_err(unreadable)?;
     for (field, name) in moved {
-        let value = RawValue::from_string(large.get(name)?).map_err(unreadable)?;
+        let value = RawValue::from_string(large.load_field(name)?).map_err(unreadable)?;
         fields.insert(field.clone(), value);
     }
     serde_json::value::to_raw_value(&fields).map_err(unreadable)

@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use std::io;
 
 use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
-use ensemble_language::shown;
+use ensemble_language::hidden_characters;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::large::{LargeFields, Moved, put_back, take_out};
+use super::large::{LargeFields, Moved, extract_large_fields, insert_large_fields};
 use crate::conversation::{Event, Record};
 
 /// The length of `,"crc":"00000000"}`.
@@ -36,7 +36,7 @@ pub enum LineError {
 }
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct RecordHead<'a> {
     seq: u64,
     at: DateTime<Utc>,
     event: &'a str,
@@ -47,28 +47,28 @@ struct Head<'a> {
 }
 
 /// Appends the line of the record, with its line break, to `buffer`.
-pub fn encode(record: &Record, buffer: &mut Vec<u8>) {
-    encode_beside(record, buffer, None).expect("events have string keys and are written to memory");
+pub fn encode_record(record: &Record, buffer: &mut Vec<u8>) {
+    encode_with_storage(record, buffer, None).expect("events have string keys and are written to memory");
 }
 
 /// Like `encode`, but large fields are stored beside the journal.
 ///
 /// # Errors
 /// A large field cannot be stored.
-pub fn encode_beside(record: &Record, buffer: &mut Vec<u8>, large: Option<&dyn LargeFields>) -> io::Result<()> {
+pub fn encode_with_storage(record: &Record, buffer: &mut Vec<u8>, large: Option<&dyn LargeFields>) -> io::Result<()> {
     let start = buffer.len();
     buffer.extend_from_slice(b"{\"seq\":");
-    number(buffer, record.seq);
+    write_number(buffer, record.seq);
     buffer.extend_from_slice(b",\"at\":\"");
-    time(buffer, record.at);
+    write_time(buffer, record.at);
     buffer.extend_from_slice(b"\",\"event\":\"");
-    buffer.extend_from_slice(record.event.name().as_bytes());
+    buffer.extend_from_slice(record.event.event_name().as_bytes());
     buffer.extend_from_slice(b"\",\"data\":");
     let data = buffer.len();
     encode_data(&record.event, buffer);
-    spell_out(buffer, data);
+    escape_controls(buffer, data);
     if let Some(large) = large {
-        let moved = take_out(large, record.event.name(), buffer, data)?;
+        let moved = extract_large_fields(large, record.event.event_name(), buffer, data)?;
         if !moved.is_empty() {
             buffer.extend_from_slice(b",\"blobs\":");
             serde_json::to_writer(&mut *buffer, &moved)?;
@@ -84,22 +84,22 @@ pub fn encode_beside(record: &Record, buffer: &mut Vec<u8>, large: Option<&dyn L
 }
 
 /// Spells out characters that a terminal obeys, for those who look at the journal or print it.
-fn spell_out(buffer: &mut Vec<u8>, from: usize) {
+fn escape_controls(buffer: &mut Vec<u8>, from: usize) {
     let Ok(text) = std::str::from_utf8(&buffer[from..]) else {
         return;
     };
-    if let Cow::Owned(spelt) = shown::json(text) {
+    if let Cow::Owned(spelt) = hidden_characters::escape_hidden_in_json(text) {
         buffer.truncate(from);
         buffer.extend_from_slice(spelt.as_bytes());
     }
 }
 
-fn number(buffer: &mut Vec<u8>, number: u64) {
+fn write_number(buffer: &mut Vec<u8>, number: u64) {
     serde_json::to_writer(buffer, &number).expect("memory can be written");
 }
 
 /// RFC 3339 in UTC with microseconds. Written by hand because every event has a time and the general function is slow.
-fn time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
+fn write_time(buffer: &mut Vec<u8>, at: DateTime<Utc>) {
     // Each part of a `DateTime` is converted on its own, so the conversion comes first.
     let naive = at.naive_utc();
     let (date, time) = (naive.date(), naive.time());
@@ -154,12 +154,12 @@ fn encode_data(event: &Event, buffer: &mut Vec<u8>) {
 }
 
 /// Reads a line without its line break. The line must not have fields stored beside the journal.
-pub fn decode(line: &[u8]) -> Result<Record, LineError> {
-    decode_beside(line, None)
+pub fn decode_record(line: &[u8]) -> Result<Record, LineError> {
+    decode_with_storage(line, None)
 }
 
 /// Reads a line without its line break, and inserts the fields that are stored beside the journal.
-pub fn decode_beside(line: &[u8], large: Option<&dyn LargeFields>) -> Result<Record, LineError> {
+pub fn decode_with_storage(line: &[u8], large: Option<&dyn LargeFields>) -> Result<Record, LineError> {
     let body_end = line.len().checked_sub(TAIL).ok_or(LineError::Incomplete)?;
     let (body, tail) = line.split_at(body_end);
     let crc = tail
@@ -171,11 +171,11 @@ pub fn decode_beside(line: &[u8], large: Option<&dyn LargeFields>) -> Result<Rec
     if crc32fast::hash(body) != crc {
         return Err(LineError::Checksum);
     }
-    let head: Head = serde_json::from_slice(line).map_err(content)?;
+    let head: RecordHead = serde_json::from_slice(line).map_err(content_error)?;
     let event = match (head.blobs.is_empty(), large) {
         (true, _) => decode_event(head.event, head.data)?,
         (false, Some(large)) => {
-            let whole = put_back(large, head.data, &head.blobs).map_err(LineError::Blob)?;
+            let whole = insert_large_fields(large, head.data, &head.blobs).map_err(LineError::Blob)?;
             decode_event(head.event, &whole)?
         }
         (false, None) => return Err(LineError::Blob("the line was read without its journal".to_owned())),
@@ -189,40 +189,40 @@ pub fn decode_beside(line: &[u8], large: Option<&dyn LargeFields>) -> Result<Rec
 
 fn decode_event(name: &str, data: &RawValue) -> Result<Event, LineError> {
     Ok(match name {
-        "run_started" => Event::RunStarted(parse(data)?),
-        "run_resumed" => Event::RunResumed(parse(data)?),
-        "message_added" => Event::MessageAdded(parse(data)?),
-        "context_set" => Event::ContextSet(parse(data)?),
-        "turn_started" => Event::TurnStarted(parse(data)?),
-        "execution_started" => Event::ExecutionStarted(parse(data)?),
-        "reply_received" => Event::ReplyReceived(parse(data)?),
-        "request_stopped" => Event::RequestStopped(parse(data)?),
-        "permission_decided" => Event::PermissionDecided(parse(data)?),
-        "tool_call_started" => Event::ToolCallStarted(parse(data)?),
-        "tool_call_ended" => Event::ToolCallEnded(parse(data)?),
-        "attempt_failed" => Event::AttemptFailed(parse(data)?),
-        "part_ended" => Event::PartEnded(parse(data)?),
-        "execution_finished" => Event::ExecutionFinished(parse(data)?),
-        "input_requested" => Event::InputRequested(parse(data)?),
-        "interrupted" => Event::Interrupted(parse(data)?),
-        "turn_finished" => Event::TurnFinished(parse(data)?),
-        "run_ended" => Event::RunEnded(parse(data)?),
+        "run_started" => Event::RunStarted(parse_data(data)?),
+        "run_resumed" => Event::RunResumed(parse_data(data)?),
+        "message_added" => Event::MessageAdded(parse_data(data)?),
+        "context_set" => Event::ContextSet(parse_data(data)?),
+        "turn_started" => Event::TurnStarted(parse_data(data)?),
+        "execution_started" => Event::ExecutionStarted(parse_data(data)?),
+        "reply_received" => Event::ReplyReceived(parse_data(data)?),
+        "request_stopped" => Event::RequestStopped(parse_data(data)?),
+        "permission_decided" => Event::PermissionDecided(parse_data(data)?),
+        "tool_call_started" => Event::ToolCallStarted(parse_data(data)?),
+        "tool_call_ended" => Event::ToolCallEnded(parse_data(data)?),
+        "attempt_failed" => Event::AttemptFailed(parse_data(data)?),
+        "part_ended" => Event::PartEnded(parse_data(data)?),
+        "execution_finished" => Event::ExecutionFinished(parse_data(data)?),
+        "input_requested" => Event::InputRequested(parse_data(data)?),
+        "interrupted" => Event::Interrupted(parse_data(data)?),
+        "turn_finished" => Event::TurnFinished(parse_data(data)?),
+        "run_ended" => Event::RunEnded(parse_data(data)?),
         other => return Err(LineError::Content(format!("unknown event `{other}`"))),
     })
 }
 
-fn parse<T: DeserializeOwned>(data: &RawValue) -> Result<T, LineError> {
-    serde_json::from_str(data.get()).map_err(content)
+fn parse_data<T: DeserializeOwned>(data: &RawValue) -> Result<T, LineError> {
+    serde_json::from_str(data.get()).map_err(content_error)
 }
 
-fn content(error: serde_json::Error) -> LineError {
+fn content_error(error: serde_json::Error) -> LineError {
     LineError::Content(error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::{Canceller, Interruption};
+    use crate::conversation::{RunCanceller, RunInterruption};
 
     #[test]
     fn times_are_written_as_the_general_way_writes_them() {
@@ -239,7 +239,7 @@ mod tests {
         for text in texts {
             let at: DateTime<Utc> = text.parse().expect("a time");
             let mut buffer = Vec::new();
-            time(&mut buffer, at);
+            write_time(&mut buffer, at);
             let general = at.to_rfc3339_opts(SecondsFormat::Micros, true);
             assert_eq!(String::from_utf8_lossy(&buffer), general, "{text}");
         }
@@ -250,16 +250,16 @@ mod tests {
         let record = Record {
             seq: 3,
             at: "2026-11-21T09:08:07.5Z".parse().expect("a time"),
-            event: Event::Interrupted(Interruption::Cancelled {
-                by: Canceller::Keyboard,
+            event: Event::Interrupted(RunInterruption::Cancelled {
+                by: RunCanceller::Keyboard,
             }),
         };
         let mut buffer = b"before".to_vec();
-        encode(&record, &mut buffer);
+        encode_record(&record, &mut buffer);
         let line = String::from_utf8(buffer.split_off(6)).expect("text");
         let body = r#"{"seq":3,"at":"2026-11-21T09:08:07.500000Z","event":"interrupted","data":{"cause":"ctrl_c"}"#;
         let crc = crc32fast::hash(body.as_bytes());
         assert_eq!(line, format!("{body},\"crc\":\"{crc:08x}\"}}\n"));
-        assert_eq!(decode(line.trim_end().as_bytes()), Ok(record));
+        assert_eq!(decode_record(line.trim_end().as_bytes()), Ok(record));
     }
 }

@@ -8,4 +8,4 @@ mod large;
 mod line;
 
 pub use large::{LARGE, LargeFields};
-pub use line::{LineError, decode, decode_beside, encode, encode_beside};
+pub use line::{LineError, decode_record, decode_with_storage, encode_record, encode_with_storage};

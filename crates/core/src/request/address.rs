@@ -45,7 +45,7 @@ pub struct AddressError {
 
 impl RequestAddress {
     /// Returns the address of an agent of the outermost run.
-    pub fn of_agent(agent: impl Into<Arc<str>>) -> Self {
+    pub fn for_agent(agent: impl Into<Arc<str>>) -> Self {
         Self::default().with_agent(agent.into())
     }
 
@@ -92,13 +92,13 @@ impl RequestAddress {
     }
 
     /// The agent of the innermost run; empty for the outermost run.
-    pub fn agent(&self) -> &str {
+    pub fn agent_name(&self) -> &str {
         self.0.last().map_or("", |segment| &segment.agent)
     }
 
     /// Returns whether the text is the bare name of the agent that asks, without its path, part and call.
     pub fn is_named(&self, name: &str) -> bool {
-        self.agent() == name
+        self.agent_name() == name
     }
 
     /// Returns the names of the agents and tools on the way, without the keys of parts and the numbers of calls.
@@ -205,17 +205,17 @@ impl AddressReader<'_> {
 
     fn read_segment(&mut self) -> Option<AddressSegment> {
         let agent = self.read_name(is_special_in_agent)?;
-        let part = match self.take('[') {
+        let part = match self.take_char('[') {
             true => Some(self.read_name(is_special_in_key)?),
             false => None,
         };
-        if part.is_some() && !self.take(']') {
+        if part.is_some() && !self.take_char(']') {
             return None;
         }
         let mut calls = Vec::new();
-        while self.take('/') {
+        while self.take_char('/') {
             let tool = self.read_name(is_special_in_tool)?;
-            let number = if self.take('#') {
+            let number = if self.take_char('#') {
                 self.read_number()?
             } else {
                 return None;
@@ -227,7 +227,7 @@ impl AddressReader<'_> {
 
     fn read_name(&mut self, is_special: fn(char) -> bool) -> Option<Arc<str>> {
         let begin = self.peek_index();
-        if self.take('"') {
+        if self.take_char('"') {
             let mut is_escaped = false;
             loop {
                 match self.chars.next()?.1 {
@@ -251,7 +251,7 @@ impl AddressReader<'_> {
         self.text[begin..self.peek_index()].parse().ok()
     }
 
-    fn take(&mut self, expected: char) -> bool {
+    fn take_char(&mut self, expected: char) -> bool {
         self.chars.next_if(|(_, char)| *char == expected).is_some()
     }
 
@@ -285,9 +285,9 @@ mod tests {
 
     #[test]
     fn addresses_are_printed_as_they_are_documented() {
-        let left = RequestAddress::of_agent("left");
-        let each = RequestAddress::of_agent("each");
-        let bot = RequestAddress::of_agent("bot");
+        let left = RequestAddress::for_agent("left");
+        let each = RequestAddress::for_agent("each");
+        let bot = RequestAddress::for_agent("bot");
         for (address, text) in [
             (left.with_agent("ok".into()), "left.ok"),
             (each.with_part("alpha".into()).with_agent("ok".into()), "each[alpha].ok"),
@@ -301,7 +301,7 @@ mod tests {
                 bot.with_call("look".into(), 1).with_agent("gate".into()),
                 "bot/look#1.gate",
             ),
-            (RequestAddress::of_agent("v1.2"), r#""v1.2""#),
+            (RequestAddress::for_agent("v1.2"), r#""v1.2""#),
             (each.with_part("a]b".into()), r#"each["a]b"]"#),
         ] {
             assert_eq!(address.to_string(), text);

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{PendingRequest, RequestAddress};
-use ensemble_language::data::Question;
+use ensemble_language::data::OperatorQuestion;
 
 /// The decision whether a tool call may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub enum AnswerSource {
 
 impl AnswerSource {
     /// The words for people, which follow "answered by".
-    pub fn words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Terminal => "the terminal",
             Self::Option => "an option",
@@ -84,7 +84,7 @@ impl AnswerSource {
 
 /// The source of an answer and, where known, the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answerer {
+pub struct AnswerAuthor {
     /// The source.
     pub source: AnswerSource,
     /// The user, where known.
@@ -95,7 +95,7 @@ pub struct Answerer {
 /// The maximum number of characters of a user's name.
 const LONGEST_USER: usize = 80;
 
-impl Answerer {
+impl AnswerAuthor {
     /// Creates the answerer with the name of the user, from which characters that control a terminal are removed. A name
     /// without characters is not known.
     pub fn with_user(source: AnswerSource, user: &str) -> Self {
@@ -110,9 +110,9 @@ impl Answerer {
 }
 
 /// Writes the words for people, which follow "answered by": `the terminal (alice)`.
-impl fmt::Display for Answerer {
+impl fmt::Display for AnswerAuthor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.source.words())?;
+        f.write_str(self.source.describe())?;
         match &self.user {
             Some(user) => write!(f, " ({user})"),
             None => Ok(()),
@@ -120,7 +120,7 @@ impl fmt::Display for Answerer {
     }
 }
 
-impl From<AnswerSource> for Answerer {
+impl From<AnswerSource> for AnswerAuthor {
     fn from(source: AnswerSource) -> Self {
         Self { source, user: None }
     }
@@ -140,7 +140,7 @@ pub struct AnswerRecord {
     pub answer: String,
     /// Who answered.
     #[serde(flatten)]
-    pub by: Answerer,
+    pub by: AnswerAuthor,
 }
 
 /// An answer of a client to a pending request.
@@ -154,7 +154,7 @@ pub enum RequestAnswer {
 
 impl RequestAnswer {
     /// The text for people.
-    pub fn words(&self) -> &str {
+    pub fn as_text(&self) -> &str {
         match self {
             Self::Text(text) => text,
             Self::Permission(decision) => decision.as_str(),
@@ -173,7 +173,7 @@ pub enum AnswerRefusal {
         /// The answer that was used.
         answer: String,
         /// Who gave it.
-        by: Answerer,
+        by: AnswerAuthor,
         /// When it was recorded.
         at: DateTime<Utc>,
     },
@@ -184,7 +184,7 @@ pub enum AnswerRefusal {
         address: RequestAddress,
     },
     /// Nothing waits at the address.
-    #[error("`{given}` asks nothing{}", list_pending(pending))]
+    #[error("`{given}` asks nothing{}", render_pending(pending))]
     NotPending {
         /// The address.
         given: String,
@@ -192,7 +192,7 @@ pub enum AnswerRefusal {
         pending: Vec<RequestAddress>,
     },
     /// Several requests have the name.
-    #[error("`{given}` is not unique{}", list_pending(pending))]
+    #[error("`{given}` is not unique{}", render_pending(pending))]
     Ambiguous {
         /// The name.
         given: String,
@@ -227,7 +227,7 @@ pub enum AnswerRefusal {
     },
 }
 
-fn list_pending(pending: &[RequestAddress]) -> String {
+fn render_pending(pending: &[RequestAddress]) -> String {
     match pending {
         [] => ", and nothing else waits for an answer".to_owned(),
         addresses => {
@@ -290,7 +290,7 @@ impl PendingRequest {
     /// # Errors
     /// [`AnswerRefusal::WrongKind`] or [`AnswerRefusal::NotAChoice`].
     pub fn check_answer(&self, answer: &RequestAnswer, by_number: bool) -> Result<(), AnswerRefusal> {
-        let Question { choices, .. } = &self.question;
+        let OperatorQuestion { choices, .. } = &self.question;
         match (answer, self.is_permission()) {
             (RequestAnswer::Permission(_), true) => Ok(()),
             (RequestAnswer::Text(text), false) if find_choice(text, choices, by_number).is_some() => Ok(()),

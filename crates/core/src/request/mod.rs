@@ -15,12 +15,12 @@ use serde_json::Value;
 
 pub use address::{AddressCall, AddressError, AddressSegment, RequestAddress};
 pub use answer::{
-    AnswerRecord, AnswerRefusal, AnswerSource, Answerer, PermissionDecision, RequestAnswer, find_choice,
+    AnswerAuthor, AnswerRecord, AnswerRefusal, AnswerSource, PermissionDecision, RequestAnswer, find_choice,
     resolve_request,
 };
 
-use ensemble_language::data::{JsonMap, Question, WantedPermission};
-use ensemble_language::shown::visible;
+use ensemble_language::data::{JsonMap, OperatorQuestion, WantedPermission};
+use ensemble_language::hidden_characters::escape_hidden;
 
 /// The number of bytes of the arguments of a call that a question shows.
 const SHOWN_ARGUMENTS: usize = 64 << 10;
@@ -46,22 +46,22 @@ impl RequestOrigin {
     #[must_use]
     pub fn with_agent(&self, agent: Arc<str>, index: usize, execution: u32) -> Self {
         let positions = [index.try_into().unwrap_or(u32::MAX), execution];
-        self.with(self.address.with_agent(agent), positions)
+        self.with_positions(self.address.with_agent(agent), positions)
     }
 
     /// Returns the origin of a part of this execution.
     #[must_use]
     pub fn with_part(&self, key: Arc<str>, index: u32) -> Self {
-        self.with(self.address.with_part(key), [index])
+        self.with_positions(self.address.with_part(key), [index])
     }
 
     /// Returns the origin of a call of a tool in this execution. `index`: its position among all calls of the execution.
     #[must_use]
     pub fn with_call(&self, tool: Arc<str>, number: u32, index: u32) -> Self {
-        self.with(self.address.with_call(tool, number), [index])
+        self.with_positions(self.address.with_call(tool, number), [index])
     }
 
-    fn with(&self, address: RequestAddress, positions: impl IntoIterator<Item = u32>) -> Self {
+    fn with_positions(&self, address: RequestAddress, positions: impl IntoIterator<Item = u32>) -> Self {
         let mut position = self.position.clone();
         position.extend(positions);
         Self { address, position }
@@ -104,7 +104,7 @@ pub struct PendingRequest {
     pub digest: RequestDigest,
     /// The question with its choices. For a permission request, it has the call.
     #[serde(flatten)]
-    pub question: Question,
+    pub question: OperatorQuestion,
     /// The position in the order of the file.
     #[serde(skip)]
     pub position: Vec<u32>,
@@ -123,8 +123,8 @@ impl PendingRequest {
 }
 
 /// Returns the question of a permission request. It shows all arguments, or the number of bytes that are hidden.
-pub fn permission_question(tool: &str, arguments: &JsonMap) -> Question {
-    let text = visible(&Value::Object(arguments.clone()).to_string()).to_string();
+pub fn permission_question(tool: &str, arguments: &JsonMap) -> OperatorQuestion {
+    let text = escape_hidden(&Value::Object(arguments.clone()).to_string()).to_string();
     let shown = match text.len() > SHOWN_ARGUMENTS {
         false => text,
         true => {
@@ -133,12 +133,12 @@ pub fn permission_question(tool: &str, arguments: &JsonMap) -> Question {
             format!("{shown}… ({hidden} more bytes of the arguments are in the run's journal)")
         }
     };
-    let prompt = format!("may the tool `{}` be called with {shown}?", visible(tool));
-    Question {
+    let prompt = format!("may the tool `{}` be called with {shown}?", escape_hidden(tool));
+    OperatorQuestion {
         permission: Some(Box::new(WantedPermission {
             tool: tool.into(),
             arguments: arguments.clone(),
         })),
-        ..Question::new(prompt, Vec::new())
+        ..OperatorQuestion::new(prompt, Vec::new())
     }
 }

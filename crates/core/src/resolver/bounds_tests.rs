@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ensemble_language::check::{EarlyCount, bounds, known};
-use ensemble_language::condition::{Facts, Known};
+use ensemble_language::check::{EarlyCountBound, collect_variable_types, compute_run_bounds};
+use ensemble_language::condition::{ConditionFacts, VariableTypes};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{counting, limited_conversation};
@@ -19,17 +19,17 @@ proptest! {
     #[test]
     fn no_run_exceeds_the_bounds((plan, fates) in limited_conversation()) {
         let plan = Arc::new(plan);
-        let bounds = bounds(plan.ensemble());
+        let bounds = compute_run_bounds(plan.ensemble());
         for fate in fates {
             let driver = walk(&plan, fate);
             let state = driver.state();
-            for id in plan.ids() {
+            for id in plan.agent_ids() {
                 let executions = u64::from(state.execution_count(id));
-                prop_assert!(!bounds.never_run.contains(&id.index()) || executions == 0, "{} ran", plan.name(id));
-                let most = bounds.most_executions[id.index()];
-                prop_assert!(executions <= most, "{} ran {executions} times", plan.name(id));
-                for (most, (at, _)) in bounds.most_starts[id.index()].iter().zip(plan.incoming(id)) {
-                    prop_assert!(u64::from(state.starts_of(at)) <= *most);
+                prop_assert!(!bounds.never_run.contains(&id.index()) || executions == 0, "{} ran", plan.agent_name(id));
+                let most = bounds.max_executions[id.index()];
+                prop_assert!(executions <= most, "{} ran {executions} times", plan.agent_name(id));
+                for (most, (at, _)) in bounds.max_starts[id.index()].iter().zip(plan.incoming_edges(id)) {
+                    prop_assert!(u64::from(state.edge_starts(at)) <= *most);
                 }
             }
         }
@@ -46,7 +46,7 @@ proptest! {
                     "type": "object", "required": ["target_agent"], "properties": {"target_agent": {"type": "string"}, "priority": {"type": "integer"}}}}},
             }));
         }
-        let known = known(&ensemble);
+        let known = collect_variable_types(&ensemble);
         let plan = Arc::new(plan);
         for fate in fates {
             let facts = walk(&plan, fate).state().facts_without_output();
@@ -61,7 +61,7 @@ proptest! {
         let plan = Arc::new(plan);
         // Every execution succeeds.
         let driver = walk(&plan, vec![1]);
-        for early in bounds(plan.ensemble()).early_counts {
+        for early in compute_run_bounds(plan.ensemble()).early_counts {
             let late = is_late(&plan, driver.state(), early);
             prop_assert!(!late, "{early:?} {:#?}", plan.ensemble().agents);
         }
@@ -69,8 +69,8 @@ proptest! {
 }
 
 /// Whether the agent has not started in the turn after the one in which the count was reached.
-fn is_late(plan: &Plan, state: &ConversationState, early: EarlyCount) -> bool {
-    let EarlyCount {
+fn is_late(plan: &Plan, state: &ConversationState, early: EarlyCountBound) -> bool {
+    let EarlyCountBound {
         agent,
         dependency,
         counted,
@@ -79,7 +79,7 @@ fn is_late(plan: &Plan, state: &ConversationState, early: EarlyCount) -> bool {
     let turns = |at: usize| {
         let name = plan.ensemble().agents[at].name.clone();
         let history: Vec<(u32, bool)> = state
-            .history()
+            .list_executions()
             .map(|one| (one.turn_number, one.agent_name == name))
             .collect();
         history
@@ -99,25 +99,25 @@ fn is_late(plan: &Plan, state: &ConversationState, early: EarlyCount) -> bool {
 }
 
 /// The values of the state, and whether what is known of each admits it.
-fn admitted(known: &Known, facts: &Facts) -> Vec<(String, bool)> {
+fn admitted(known: &VariableTypes, facts: &ConditionFacts) -> Vec<(String, bool)> {
     let context: Map<String, Value> = facts
         .context
         .iter()
         .map(|(key, value)| (key.to_string(), Value::clone(value)))
         .collect();
     let count = |name: Arc<str>| {
-        let count = facts.executions.count(&name).expect("a count of each name");
+        let count = facts.executions.execution_count(&name).expect("a count of each name");
         (name.to_string(), json!(count))
     };
-    let executions: Map<String, Value> = facts.executions.names().into_iter().map(count).collect();
+    let executions: Map<String, Value> = facts.executions.agent_names().into_iter().map(count).collect();
     let output = |name: Arc<str>| {
-        let output = facts.outputs.output(&name).expect("an output of each name");
+        let output = facts.outputs.latest_output(&name).expect("an output of each name");
         (name.to_string(), Value::clone(&output))
     };
-    let outputs: Map<String, Value> = facts.outputs.agents().into_iter().map(output).collect();
+    let outputs: Map<String, Value> = facts.outputs.agents_with_output().into_iter().map(output).collect();
     let entry = |at: usize| -> Value {
-        let fields = facts.history.fields().iter();
-        let field = |name: &&str| Some(((*name).to_owned(), Value::clone(&*facts.history.field(at, name)?)));
+        let fields = facts.history.field_names().iter();
+        let field = |name: &&str| Some(((*name).to_owned(), Value::clone(&*facts.history.field_value(at, name)?)));
         Value::Object(fields.filter_map(field).collect())
     };
     let history: Vec<Value> = (0..facts.history.len()).map(entry).collect();
@@ -129,6 +129,6 @@ fn admitted(known: &Known, facts: &Facts) -> Vec<(String, bool)> {
         ("history", &known.history, Value::Array(history)),
     ];
     all.into_iter()
-        .map(|(name, of, value)| (format!("{name} {value}"), of.admits(&value)))
+        .map(|(name, of, value)| (format!("{name} {value}"), of.contains_value(&value)))
         .collect()
 }

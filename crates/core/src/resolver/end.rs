@@ -2,28 +2,28 @@
 
 use std::borrow::Cow;
 
-use super::Answers;
-use super::readiness::{Readiness, readiness_by};
+use super::ConditionEvaluator;
+use super::readiness::{AgentReadiness, decide_readiness_with};
 use crate::conversation::{
-    CompletionReason, ConditionFailure, ConversationState, NotRun, OpenExecution, Reason, RunEnded,
+    AgentNotRun, AgentSkipReason, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress, RunEnded,
 };
 use ensemble_language::plan::{AgentId, Plan};
 
 /// The outcome if the conversation ends now; `None` if the next turn can start.
 ///
 /// A limit is the outcome only if an agent would have run without it. A limit never hides a failure.
-pub(super) fn reason(
+pub(super) fn find_end_reason(
     plan: &Plan,
     state: &ConversationState,
     somebody_is_ready: bool,
 ) -> Option<(CompletionReason, Option<String>)> {
-    let limit = limit(plan, state);
+    let limit = find_reached_limit(plan, state);
     if somebody_is_ready && limit.is_none() {
         return None;
     }
-    if let Some(agent) = state.first_failed() {
-        let name = plan.name(agent);
-        let error = state.agent(agent).latest_error().unwrap_or_default();
+    if let Some(agent) = state.first_failed_agent() {
+        let name = plan.agent_name(agent);
+        let error = state.agent_state(agent).latest_error().unwrap_or_default();
         return Some((CompletionReason::AgentFailed, Some(format!("{name} failed: {error}"))));
     }
     match limit {
@@ -33,9 +33,9 @@ pub(super) fn reason(
 }
 
 /// The first limit that is reached, in order of precedence.
-fn limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, String)> {
+fn find_reached_limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, String)> {
     let limits = &plan.ensemble().limits;
-    let usage = state.leg_usage();
+    let usage = state.segment_usage();
     let tokens = usage.input_tokens + usage.output_tokens;
     if let Some(budget) = limits.max_total_tokens.filter(|budget| tokens >= *budget) {
         let detail = format!("max_total_tokens {budget} was reached: {tokens} tokens");
@@ -46,25 +46,25 @@ fn limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, St
         let detail = format!("max_cost {budget} was reached: {cost}");
         return Some((CompletionReason::TokenBudget, detail));
     }
-    if let Some(agent) = state.first_capped() {
-        let cap = plan.cap(agent).map_or(0, std::num::NonZeroU32::get);
-        let detail = format!("max_agent_executions of {} was reached: {cap}", plan.name(agent));
+    if let Some(agent) = state.first_agent_at_limit() {
+        let cap = plan.max_executions(agent).map_or(0, std::num::NonZeroU32::get);
+        let detail = format!("max_agent_executions of {} was reached: {cap}", plan.agent_name(agent));
         return Some((CompletionReason::MaxAgentExecutions, detail));
     }
     let turns = limits.max_total_turns.get();
-    (state.leg_turns() >= turns).then(|| {
+    (state.segment_turns() >= turns).then(|| {
         let detail = format!("max_total_turns was reached: {turns}");
         (CompletionReason::MaxTotalTurns, detail)
     })
 }
 
 /// The end of the run, with the reasons why agents never ran.
-pub(super) fn ended(
+pub(super) fn run_ended_event(
     plan: &Plan,
     state: &ConversationState,
     completion_reason: CompletionReason,
     detail: Option<String>,
-    answers: &dyn Answers,
+    answers: &dyn ConditionEvaluator,
 ) -> RunEnded {
     let ended = RunEnded {
         completion_reason,
@@ -73,21 +73,25 @@ pub(super) fn ended(
             .first_failure()
             .filter(|_| completion_reason == CompletionReason::AgentFailed),
         condition: None,
-        not_run: not_run(plan, state, answers),
+        not_run: list_not_run(plan, state, answers),
         warnings: Vec::new(),
     };
     let failures = answers.run_value(state).map(|result| result.failures);
-    with_failures(ended, failures.unwrap_or_default())
+    add_result_failures(ended, failures.unwrap_or_default())
 }
 
 /// The end of a run whose result has expressions that cannot be evaluated: it cannot end well.
-fn with_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunEnded {
+fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunEnded {
     let Some(first) = failures.first() else {
         return ended;
     };
     let told = |failure: &ConditionFailure| {
         let key = failure.result.as_deref().unwrap_or_default();
-        format!("result `{key}` `{}`: {}", shortened(&failure.text), failure.message)
+        format!(
+            "result `{key}` `{}`: {}",
+            shorten_condition(&failure.text),
+            failure.message
+        )
     };
     let reason = ended.completion_reason;
     if reason == CompletionReason::Completed || reason.is_limit() {
@@ -105,22 +109,22 @@ fn with_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunEnded {
 }
 
 /// The end of a run after a condition that cannot be evaluated.
-pub(super) fn condition_failed(
+pub(super) fn condition_failed_event(
     plan: &Plan,
     state: &ConversationState,
     failure: ConditionFailure,
-    answers: &dyn Answers,
+    answers: &dyn ConditionEvaluator,
 ) -> RunEnded {
-    let text = shortened(&failure.text);
+    let text = shorten_condition(&failure.text);
     let detail = format!("condition of {} `{}`: {}", failure.agent, text, failure.message);
     RunEnded {
         condition: Some(failure),
-        ..ended(plan, state, CompletionReason::ConditionFailed, Some(detail), answers)
+        ..run_ended_event(plan, state, CompletionReason::ConditionFailed, Some(detail), answers)
     }
 }
 
 /// A condition, shortened for a sentence. The diagnostic beside it shows the place in the file.
-fn shortened(text: &str) -> Cow<'_, str> {
+fn shorten_condition(text: &str) -> Cow<'_, str> {
     const MOST: usize = 160;
     match text.char_indices().nth(MOST) {
         Some((at, _)) => Cow::Owned(format!("{}…", &text[..at])),
@@ -128,31 +132,31 @@ fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-fn not_run(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Vec<NotRun> {
+fn list_not_run(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> Vec<AgentNotRun> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
-    let in_part = slots.filter(|slot| slot.has_kept());
+    let in_part = slots.filter(|slot| slot.has_progress());
     let in_part: Vec<AgentId> = in_part.map(|slot| slot.agent).collect();
-    let never = plan.ids().filter(|id| state.execution_count(*id) == 0);
+    let never = plan.agent_ids().filter(|id| state.execution_count(*id) == 0);
     never
         .filter(|id| !in_part.contains(id))
-        .map(|id| NotRun {
-            agent: plan.name(id).clone(),
-            reason: explain(plan, state, id, answers),
+        .map(|id| AgentNotRun {
+            agent: plan.agent_name(id).clone(),
+            reason: explain_not_run(plan, state, id, answers),
         })
         .collect()
 }
 
-fn explain(plan: &Plan, state: &ConversationState, id: AgentId, answers: &dyn Answers) -> String {
+fn explain_not_run(plan: &Plan, state: &ConversationState, id: AgentId, answers: &dyn ConditionEvaluator) -> String {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     if let Some(slot) = slots.into_iter().find(|slot| slot.agent == id) {
         return match &slot.progress {
-            OpenExecution::Waiting(_) => "waiting for an answer".to_owned(),
-            _ => NotRun::INTERRUPTED.to_owned(),
+            ExecutionProgress::Waiting(_) => "waiting for an answer".to_owned(),
+            _ => AgentNotRun::INTERRUPTED.to_owned(),
         };
     }
-    match readiness_by(plan, state, id, answers) {
-        Ok(Readiness::NotReady(reason)) => reason.to_string(),
-        Ok(Readiness::Ready(_)) => Reason::RunEnded.to_string(),
+    match decide_readiness_with(plan, state, id, answers) {
+        Ok(AgentReadiness::NotReady(reason)) => reason.to_string(),
+        Ok(AgentReadiness::Ready(_)) => AgentSkipReason::RunEnded.to_string(),
         Err(failure) => format!("condition failed: {}", failure.message),
     }
 }

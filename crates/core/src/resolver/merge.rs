@@ -5,61 +5,63 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::conversation::{AGENT_REQUESTS, ConversationState, OpenExecution, OpenTurn, Slot, TurnFinished};
-use ensemble_language::data::Request;
+use crate::conversation::{
+    AGENT_REQUESTS, ConversationState, ExecutionProgress, ExecutionSlot, OpenTurn, TurnFinished,
+};
+use ensemble_language::data::AgentRequest;
 use ensemble_language::plan::{AgentId, Plan};
 
 /// The maximum number of requests of one execution: each is kept, counted and recorded.
 const REQUEST_LIMIT: usize = 100;
 
 /// The decision that finishes a turn in which all executions have ended.
-pub(super) fn finish(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> TurnFinished {
+pub(super) fn finish_turn(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> TurnFinished {
     let mut finished = TurnFinished {
         turn: turn.turn,
         requests: IndexMap::new(),
         warnings: Vec::new(),
     };
     for slot in &turn.slots {
-        finished.warnings.extend(too_many_requests(plan, state, slot));
+        finished.warnings.extend(excess_request_warnings(plan, state, slot));
     }
     for slot in &turn.slots {
-        let OpenExecution::Finished(ended) = &slot.progress else {
+        let ExecutionProgress::Finished(ended) = &slot.progress else {
             continue;
         };
         let Some(output) = ended.0.output().and_then(|output| output.as_object()) else {
             continue;
         };
         let from = slot.agent;
-        let own_name = plan.name(from);
+        let own_name = plan.agent_name(from);
         for key in output.keys().filter(|key| plan.is_reserved(key)) {
             finished.warnings.push(format!(
                 "{own_name}: the output's key `{key}` is the name or state key of an agent, so it was not merged into the context"
             ));
         }
         if let Some(requests) = output.get(AGENT_REQUESTS) {
-            collect(plan, state, turn, from, requests, &mut finished);
+            collect_requests(plan, state, turn, from, requests, &mut finished);
         }
     }
     finished
 }
 
 /// A warning for each request that waits for an agent which reaches its limit in this turn.
-fn too_many_requests(plan: &Plan, state: &ConversationState, slot: &Slot) -> Vec<String> {
+fn excess_request_warnings(plan: &Plan, state: &ConversationState, slot: &ExecutionSlot) -> Vec<String> {
     let max_turns = plan.agent(slot.agent).conversation.max_turns.get();
-    if state.agent(slot.agent).executions() + 1 < max_turns {
+    if state.agent_state(slot.agent).executions() + 1 < max_turns {
         return Vec::new();
     }
-    let target = plan.name(slot.agent);
-    let warning = |request: &Arc<Request>| {
+    let target = plan.agent_name(slot.agent);
+    let warning = |request: &Arc<AgentRequest>| {
         format!(
             "{}: a request was ignored: `{target}` has reached its max_turns {max_turns}",
             request.from
         )
     };
-    state.requests(slot.agent).iter().map(warning).collect()
+    state.agent_requests(slot.agent).iter().map(warning).collect()
 }
 
-fn collect(
+fn collect_requests(
     plan: &Plan,
     state: &ConversationState,
     turn: &OpenTurn,
@@ -67,7 +69,7 @@ fn collect(
     requests: &Value,
     finished: &mut TurnFinished,
 ) {
-    let own_name = plan.name(from);
+    let own_name = plan.agent_name(from);
     let mut warn = |warning: String| finished.warnings.push(format!("{own_name}: {warning}"));
     if !plan.agent(from).conversation.triggers_conversation {
         warn("`agent_requests` was ignored: the agent does not have `triggers_conversation: true`".to_owned());
@@ -84,10 +86,10 @@ fn collect(
         ));
     }
     for request in requests.iter().take(REQUEST_LIMIT) {
-        match read(plan, state, turn, own_name, request) {
+        match parse_request(plan, state, turn, own_name, request) {
             Err(warning) => warn(warning),
             Ok((target, request)) => {
-                let requests = finished.requests.entry(plan.name(target).clone()).or_default();
+                let requests = finished.requests.entry(plan.agent_name(target).clone()).or_default();
                 requests.push(Arc::new(request));
             }
         }
@@ -95,31 +97,31 @@ fn collect(
 }
 
 /// Parses a request, or returns why the request is ignored.
-fn read(
+fn parse_request(
     plan: &Plan,
     state: &ConversationState,
     turn: &OpenTurn,
     from: &Arc<str>,
     request: &Value,
-) -> Result<(AgentId, Request), String> {
+) -> Result<(AgentId, AgentRequest), String> {
     let ignored = |why: String| Err(format!("a request was ignored: {why}"));
     let target = request.get("target_agent").or_else(|| request.get("target_agent_type"));
     let Some(target) = target.and_then(Value::as_str) else {
         return ignored(format!("it has no `target_agent`: {request}"));
     };
-    let Some(id) = plan.id(target) else {
+    let Some(id) = plan.find_agent_id(target) else {
         return ignored(format!("there is no agent `{target}`"));
     };
     let priority = match request.get("priority") {
         None | Some(Value::Null) => 0,
-        Some(priority) => match priority.as_i64().or_else(|| whole(priority)) {
+        Some(priority) => match priority.as_i64().or_else(|| to_integer(priority)) {
             Some(priority) => priority,
             None => return ignored(format!("its priority is not an integer: {priority}")),
         },
     };
     let runs_now = u32::from(turn.slots.iter().any(|slot| slot.agent == id));
     let max_turns = plan.agent(id).conversation.max_turns.get();
-    if state.agent(id).executions() + runs_now >= max_turns {
+    if state.agent_state(id).executions() + runs_now >= max_turns {
         return ignored(format!("`{target}` has reached its max_turns {max_turns}"));
     }
     let parameters = match request.get("parameters") {
@@ -128,7 +130,7 @@ fn read(
     };
     Ok((
         id,
-        Request {
+        AgentRequest {
             from: from.clone(),
             parameters,
             priority,
@@ -137,7 +139,7 @@ fn read(
 }
 
 /// Converts a float without a fraction to an integer.
-fn whole(value: &Value) -> Option<i64> {
+fn to_integer(value: &Value) -> Option<i64> {
     let value = value.as_f64()?;
     (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
 }
@@ -159,7 +161,9 @@ mod tests {
         let outputs = [json!({"agent_requests": a}), json!({"agent_requests": b})];
         let finished = driver.first_turn(&plan, &outputs);
         driver.finish_turn(finished.clone());
-        let queued = driver.state().requests(plan.id("c").expect("it exists"));
+        let queued = driver
+            .state()
+            .agent_requests(plan.find_agent_id("c").expect("it exists"));
         let requests = queued
             .iter()
             .map(|request| format!("c {} {}", request.from, request.priority));

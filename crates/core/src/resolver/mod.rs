@@ -3,9 +3,9 @@
 //! **Invariant:** there is no clock, no randomness and no I/O. Only the candidates of the state are examined: the cost
 //! of a decision is proportional to the number of agents with new outputs to read.
 
-mod answers;
 #[cfg(test)]
 mod bounds_tests;
+mod condition_evaluator;
 mod end;
 mod merge;
 mod readiness;
@@ -18,19 +18,19 @@ mod waiting;
 use std::sync::Arc;
 
 use crate::conversation::{
-    CompletionReason, ConditionFailure, ConversationState, Interruption, OpenExecution, OpenTurn, Reason, RunEnded,
-    Start, TurnFinished, TurnStarted, Waiting,
+    AgentSkipReason, AgentStart, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress, OpenTurn,
+    RunEnded, RunInterruption, SkippedAgent, TurnFinished, TurnStarted,
 };
 use ensemble_language::plan::{AgentId, Plan};
 
-pub use answers::{Answers, Evaluated};
-use readiness::readiness_by;
-pub use readiness::{Readiness, readiness};
+pub use condition_evaluator::{ConditionEvaluator, DirectEvaluator};
+use readiness::decide_readiness_with;
+pub use readiness::{AgentReadiness, decide_readiness};
 
 /// The next step of a run.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
-pub enum Decision {
+pub enum NextDecision {
     /// The open turn has executions that have not ended: perform them.
     Perform,
     /// All executions of the open turn have ended: merge their results.
@@ -42,40 +42,45 @@ pub enum Decision {
 }
 
 /// Decides what happens next.
-pub fn decide(plan: &Plan, state: &ConversationState) -> Decision {
-    decide_by(plan, state, &Evaluated)
+pub fn decide_next_step(plan: &Plan, state: &ConversationState) -> NextDecision {
+    decide_with_evaluator(plan, state, &DirectEvaluator)
 }
 
 /// Decides what would happen next with these results of conditions.
-pub fn decide_by(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Decision {
-    if let Some(cause) = state.interrupted() {
+pub fn decide_with_evaluator(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> NextDecision {
+    if let Some(cause) = state.interruption() {
         let (reason, detail) = match cause {
-            Interruption::Cancelled { by } => (CompletionReason::Cancelled, format!("stopped by {by}")),
-            Interruption::Timeout => (CompletionReason::Timeout, "timeout_seconds was reached".to_owned()),
+            RunInterruption::Cancelled { by } => (CompletionReason::Cancelled, format!("stopped by {by}")),
+            RunInterruption::Timeout => (CompletionReason::Timeout, "timeout_seconds was reached".to_owned()),
         };
-        return Decision::End(end::ended(plan, state, reason, Some(detail), answers));
+        return NextDecision::End(end::run_ended_event(plan, state, reason, Some(detail), answers));
     }
     match state.open_turn() {
-        Some(turn) => decide_open(plan, state, turn, answers),
-        None => decide_next(plan, state, answers),
+        Some(turn) => decide_open_turn(plan, state, turn, answers),
+        None => decide_new_turn(plan, state, answers),
     }
 }
 
-fn decide_open(plan: &Plan, state: &ConversationState, turn: &OpenTurn, answers: &dyn Answers) -> Decision {
-    let pending = |progress: &OpenExecution| matches!(progress, OpenExecution::Pending);
+fn decide_open_turn(
+    plan: &Plan,
+    state: &ConversationState,
+    turn: &OpenTurn,
+    answers: &dyn ConditionEvaluator,
+) -> NextDecision {
+    let pending = |progress: &ExecutionProgress| matches!(progress, ExecutionProgress::Pending);
     if turn.slots.iter().any(|slot| pending(&slot.progress)) {
-        return Decision::Perform;
+        return NextDecision::Perform;
     }
     let mut waiting = state.pending_requests();
     match waiting.next() {
-        None => Decision::FinishTurn(merge::finish(plan, state, turn)),
+        None => NextDecision::FinishTurn(merge::finish_turn(plan, state, turn)),
         Some(first) => {
             let others = match waiting.count() {
                 0 => String::new(),
                 others => format!(" (and {others} more)"),
             };
             let detail = format!("{} asks: {}{others}", first.address, first.question.prompt.trim());
-            Decision::End(end::ended(
+            NextDecision::End(end::run_ended_event(
                 plan,
                 state,
                 CompletionReason::WaitingForInput,
@@ -86,31 +91,31 @@ fn decide_open(plan: &Plan, state: &ConversationState, turn: &OpenTurn, answers:
     }
 }
 
-fn decide_next(plan: &Plan, state: &ConversationState, answers: &dyn Answers) -> Decision {
+fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> NextDecision {
     let mut examined = Vec::new();
     for agent in agents_to_examine(state) {
-        match readiness_by(plan, state, agent, answers) {
+        match decide_readiness_with(plan, state, agent, answers) {
             Ok(readiness) => examined.push((agent, readiness)),
-            Err(failure) => return Decision::End(end::condition_failed(plan, state, failure, answers)),
+            Err(failure) => return NextDecision::End(end::condition_failed_event(plan, state, failure, answers)),
         }
     }
-    waiting::hold_back(plan, state, &mut examined, answers);
+    waiting::hold_back_waiting(plan, state, &mut examined, answers);
     let mut starts = Vec::new();
     let mut waiting = Vec::new();
     for (agent, readiness) in examined {
         match readiness {
-            Readiness::Ready(start) => starts.push(start),
-            Readiness::NotReady(reason) => waiting.push(Waiting {
-                agent: plan.name(agent).clone(),
+            AgentReadiness::Ready(start) => starts.push(start),
+            AgentReadiness::NotReady(reason) => waiting.push(SkippedAgent {
+                agent: plan.agent_name(agent).clone(),
                 reason,
             }),
         }
     }
-    if let Some(reason) = end::reason(plan, state, !starts.is_empty()) {
+    if let Some(reason) = end::find_end_reason(plan, state, !starts.is_empty()) {
         let (reason, detail) = reason;
-        return Decision::End(end::ended(plan, state, reason, detail, answers));
+        return NextDecision::End(end::run_ended_event(plan, state, reason, detail, answers));
     }
-    Decision::StartTurn(TurnStarted {
+    NextDecision::StartTurn(TurnStarted {
         turn: state.turn_count() + 1,
         starts,
         waiting,
@@ -119,9 +124,9 @@ fn decide_next(plan: &Plan, state: &ConversationState, answers: &dyn Answers) ->
 
 /// The agents that a decision examines, in declaration order.
 fn agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
-    let mut agents: Vec<AgentId> = state.candidates().collect();
-    agents.extend(state.excluded());
-    agents.extend(state.requested());
+    let mut agents: Vec<AgentId> = state.candidate_agents().collect();
+    agents.extend(state.excluded_agents());
+    agents.extend(state.requested_agents());
     agents.sort_unstable();
     agents.dedup();
     agents
@@ -131,10 +136,10 @@ fn agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
 type Asked<T> = Result<T, ConditionFailure>;
 
 /// The names of the agents, each once, in declaration order.
-fn names(plan: &Plan, agents: impl IntoIterator<Item = AgentId>) -> Vec<Arc<str>> {
+fn agent_names(plan: &Plan, agents: impl IntoIterator<Item = AgentId>) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = Vec::new();
     for agent in agents {
-        let name = plan.name(agent);
+        let name = plan.agent_name(agent);
         if !names.contains(name) {
             names.push(name.clone());
         }

@@ -3,110 +3,113 @@
 //! Facts are checked first. Conditions are evaluated in declaration order, each only if its result can decide, and only
 //! until the readiness is known.
 
-use super::{Answers, Asked, Evaluated, Reason, Start, names};
+use super::{AgentSkipReason, AgentStart, Asked, ConditionEvaluator, DirectEvaluator, agent_names};
 use crate::conversation::{
-    ConditionFailure, ConversationState, DependencyFact, Standing, Unfulfilled, dependency_fact, is_unseen, standing,
+    ConditionFailure, ConversationState, DependencyFact, StaticReadiness, UnfulfilledReason, find_dependency_fact,
+    has_unseen_result, static_readiness,
 };
-use ensemble_language::ensemble::Ending;
-use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
+use ensemble_language::ensemble::RequiredResult;
+use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
 /// The readiness of an agent in the next turn.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Readiness {
+pub enum AgentReadiness {
     /// The agent starts, with this data.
-    Ready(Start),
+    Ready(AgentStart),
     /// It does not run.
-    NotReady(Reason),
+    NotReady(AgentSkipReason),
 }
 
 /// A dependency during the decision.
-struct Examined<'p> {
-    edge: &'p Edge,
+struct ExaminedDependency<'p> {
+    edge: &'p PlanEdge,
     /// `None`: its condition has not been evaluated.
     holds: Option<bool>,
     unseen: bool,
-    why: Option<Unfulfilled>,
+    unfulfilled: Option<UnfulfilledReason>,
 }
 
 /// Decides whether the agent is ready at the start of the next turn.
 ///
 /// # Errors
 /// A condition whose result matters cannot be evaluated.
-pub fn readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> Asked<Readiness> {
-    readiness_by(plan, state, agent, &Evaluated)
+pub fn decide_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> Asked<AgentReadiness> {
+    decide_readiness_with(plan, state, agent, &DirectEvaluator)
 }
 
 /// The same decision with these results of conditions.
-pub(super) fn readiness_by(
+pub(super) fn decide_readiness_with(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
-    answers: &dyn Answers,
-) -> Asked<Readiness> {
-    if let Some(request) = state.requests(agent).first()
+    answers: &dyn ConditionEvaluator,
+) -> Asked<AgentReadiness> {
+    if let Some(request) = state.agent_requests(agent).first()
         && !state.is_exhausted(plan, agent)
     {
-        let mut start = start(plan, state, agent);
+        let mut start = plain_start(plan, state, agent);
         start.request = Some(request.clone());
-        return Ok(Readiness::Ready(start));
+        return Ok(AgentReadiness::Ready(start));
     }
-    let mut examined = examine(plan, state, agent);
-    if standing(plan, state, agent) != Standing::Open {
-        return Ok(Readiness::NotReady(reason_by_facts(plan, state, agent, &examined)));
+    let mut examined = examine_dependencies(plan, state, agent);
+    if static_readiness(plan, state, agent) != StaticReadiness::Open {
+        return Ok(AgentReadiness::NotReady(skip_reason_by_facts(
+            plan, state, agent, &examined,
+        )));
     }
-    let news_needed = state.agent(agent).has_executed() && !plan.every_turn(agent);
-    while verdict(&examined, news_needed).is_none() {
-        let Some(at) = next_to_ask(&examined, news_needed) else {
+    let news_needed = state.agent_state(agent).has_executed() && !plan.runs_every_turn(agent);
+    while combine_facts(&examined, news_needed).is_none() {
+        let Some(at) = find_next_condition(&examined, news_needed) else {
             break;
         };
-        examined[at].holds = Some(ask(plan, state, &examined[at], answers)?);
+        examined[at].holds = Some(evaluate_dependency(plan, state, &examined[at], answers)?);
     }
-    if verdict(&examined, news_needed) == Some(false) {
-        return Ok(Readiness::NotReady(reason_by_conditions(
+    if combine_facts(&examined, news_needed) == Some(false) {
+        return Ok(AgentReadiness::NotReady(skip_reason_by_conditions(
             plan, state, &examined, answers,
         )));
     }
-    ask_for_the_count(plan, state, agent, &mut examined, answers)?;
-    Ok(Readiness::Ready(counted_start(plan, state, agent, &examined)))
+    evaluate_for_count(plan, state, agent, &mut examined, answers)?;
+    Ok(AgentReadiness::Ready(start_with_counts(plan, state, agent, &examined)))
 }
 
-fn examine<'p>(plan: &'p Plan, state: &ConversationState, agent: AgentId) -> Vec<Examined<'p>> {
-    let fact = |(id, edge): (EdgeId, &'p Edge)| {
-        let (holds, why) = match dependency_fact(state, id, edge) {
+fn examine_dependencies<'p>(plan: &'p Plan, state: &ConversationState, agent: AgentId) -> Vec<ExaminedDependency<'p>> {
+    let fact = |(id, edge): (EdgeId, &'p PlanEdge)| {
+        let (holds, why) = match find_dependency_fact(state, id, edge) {
             DependencyFact::Holds => (Some(true), None),
             DependencyFact::Fails(why) => (Some(false), Some(why)),
             DependencyFact::Open => (None, None),
         };
-        Examined {
+        ExaminedDependency {
             edge,
             holds,
-            unseen: is_unseen(state, edge),
-            why,
+            unseen: has_unseen_result(state, edge),
+            unfulfilled: why,
         }
     };
-    plan.incoming(agent).map(fact).collect()
+    plan.incoming_edges(agent).map(fact).collect()
 }
 
 /// Ready, not ready, or still open. An agent is ready if every required dependency is fulfilled, one of the others is
 /// fulfilled, and one of the fulfilled dependencies has a new output.
-fn verdict(examined: &[Examined], news_needed: bool) -> Option<bool> {
-    let all = every(examined.iter().filter(|one| one.edge.requires_all).map(|one| one.holds));
+fn combine_facts(examined: &[ExaminedDependency], news_needed: bool) -> Option<bool> {
+    let all = all_known_true(examined.iter().filter(|one| one.edge.requires_all).map(|one| one.holds));
     let any_of = || examined.iter().filter(|one| !one.edge.requires_all);
     let any = if any_of().next().is_none() {
         Some(true)
     } else {
-        some(any_of().map(|one| one.holds))
+        any_known_true(any_of().map(|one| one.holds))
     };
     let news = if news_needed && !examined.is_empty() {
-        some(examined.iter().filter(|one| one.unseen).map(|one| one.holds))
+        any_known_true(examined.iter().filter(|one| one.unseen).map(|one| one.holds))
     } else {
         Some(true)
     };
-    every([all, any, news].into_iter())
+    all_known_true([all, any, news].into_iter())
 }
 
 /// Three-valued logic: all of the values are true.
-fn every(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+fn all_known_true(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     values
         .try_fold(Some(true), |all, value| match value {
             Some(false) => Err(Some(false)),
@@ -117,20 +120,21 @@ fn every(mut values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
 }
 
 /// Three-valued logic: one of the values is true.
-fn some(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
-    every(values.map(|value| value.map(|value| !value))).map(|none| !none)
+fn any_known_true(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    all_known_true(values.map(|value| value.map(|value| !value))).map(|none| !none)
 }
 
 /// The first dependency in declaration order whose condition is not evaluated and can decide.
-fn next_to_ask(examined: &[Examined], news_needed: bool) -> Option<usize> {
-    let any_open = some(
+fn find_next_condition(examined: &[ExaminedDependency], news_needed: bool) -> Option<usize> {
+    let any_open = any_known_true(
         examined
             .iter()
             .filter(|one| !one.edge.requires_all)
             .map(|one| one.holds),
     )
     .is_none();
-    let news_open = news_needed && some(examined.iter().filter(|one| one.unseen).map(|one| one.holds)).is_none();
+    let news_open =
+        news_needed && any_known_true(examined.iter().filter(|one| one.unseen).map(|one| one.holds)).is_none();
     examined
         .iter()
         .position(|one| one.holds.is_none() && (one.edge.requires_all || any_open || (news_open && one.unseen)))
@@ -138,131 +142,146 @@ fn next_to_ask(examined: &[Examined], news_needed: bool) -> Option<usize> {
 
 /// A condition that was not needed for readiness is evaluated when the agent starts, if a count or the handling of a
 /// failure depends on it.
-fn ask_for_the_count(
+fn evaluate_for_count(
     plan: &Plan,
     state: &ConversationState,
     agent: AgentId,
-    examined: &mut [Examined],
-    answers: &dyn Answers,
+    examined: &mut [ExaminedDependency],
+    answers: &dyn ConditionEvaluator,
 ) -> Asked<()> {
     for one in examined {
         let matters = one.edge.max_executions.is_some() || handles_failure(state, agent, one);
         if one.holds.is_none() && one.unseen && matters {
-            one.holds = Some(ask(plan, state, one, answers)?);
+            one.holds = Some(evaluate_dependency(plan, state, one, answers)?);
         }
     }
     Ok(())
 }
 
 /// Returns whether this start handles a failure over this edge.
-fn handles_failure(state: &ConversationState, agent: AgentId, one: &Examined) -> bool {
-    let from = state.agent(one.edge.from);
-    one.edge.on != Ending::Success
+fn handles_failure(state: &ConversationState, agent: AgentId, one: &ExaminedDependency) -> bool {
+    let from = state.agent_state(one.edge.from);
+    one.edge.on != RequiredResult::Success
         && from.is_unhandled()
         && one.unseen
-        && !is_first_over_feedback(state, agent, one.edge)
+        && !is_first_feedback_start(state, agent, one.edge)
 }
 
-fn is_first_over_feedback(state: &ConversationState, agent: AgentId, edge: &Edge) -> bool {
-    edge.feedback && !state.agent(agent).has_executed()
+fn is_first_feedback_start(state: &ConversationState, agent: AgentId, edge: &PlanEdge) -> bool {
+    edge.feedback && !state.agent_state(agent).has_executed()
 }
 
-fn counted_start(plan: &Plan, state: &ConversationState, agent: AgentId, examined: &[Examined]) -> Start {
+fn start_with_counts(
+    plan: &Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    examined: &[ExaminedDependency],
+) -> AgentStart {
     let counting = examined
         .iter()
-        .filter(|one| one.holds == Some(true) && one.unseen && !is_first_over_feedback(state, agent, one.edge));
+        .filter(|one| one.holds == Some(true) && one.unseen && !is_first_feedback_start(state, agent, one.edge));
     let handling = examined
         .iter()
         .filter(|one| one.holds == Some(true) && handles_failure(state, agent, one));
-    Start {
+    AgentStart {
         counts: counting.map(|one| one.edge.position).collect(),
-        handles: names(plan, handling.map(|one| one.edge.from)),
-        ..start(plan, state, agent)
+        handles: agent_names(plan, handling.map(|one| one.edge.from)),
+        ..plain_start(plan, state, agent)
     }
 }
 
-fn start(plan: &Plan, state: &ConversationState, agent: AgentId) -> Start {
-    Start {
-        agent: plan.name(agent).clone(),
-        execution: state.next_execution(agent),
+fn plain_start(plan: &Plan, state: &ConversationState, agent: AgentId) -> AgentStart {
+    AgentStart {
+        agent: plan.agent_name(agent).clone(),
+        execution: state.next_execution_number(agent),
         counts: Vec::new(),
         handles: Vec::new(),
         request: None,
-        reads: state.reads(agent),
+        reads: state.list_reads(agent),
     }
 }
 
-fn ask(plan: &Plan, state: &ConversationState, one: &Examined, answers: &dyn Answers) -> Asked<bool> {
+fn evaluate_dependency(
+    plan: &Plan,
+    state: &ConversationState,
+    one: &ExaminedDependency,
+    answers: &dyn ConditionEvaluator,
+) -> Asked<bool> {
     let Some(condition) = &one.edge.condition else {
         return Ok(true);
     };
     answers
-        .answer(state, one.edge, condition)
+        .evaluate_condition(state, one.edge, condition)
         .map_err(|error| ConditionFailure {
-            agent: plan.name(one.edge.to).clone(),
+            agent: plan.agent_name(one.edge.to).clone(),
             position: one.edge.position,
             result: None,
             text: condition.text().clone(),
             start: error.span.start,
             end: error.span.end,
             message: error.message,
-            values: answers.reads(state, one.edge, condition),
+            values: answers.list_reads(state, one.edge, condition),
         })
 }
 
-fn reason_by_facts(plan: &Plan, state: &ConversationState, agent: AgentId, examined: &[Examined]) -> Reason {
+fn skip_reason_by_facts(
+    plan: &Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    examined: &[ExaminedDependency],
+) -> AgentSkipReason {
     let max_turns = plan.agent(agent).conversation.max_turns.get();
-    match standing(plan, state, agent) {
-        Standing::MaxTurns => Reason::LimitReached {
+    match static_readiness(plan, state, agent) {
+        StaticReadiness::MaxTurns => AgentSkipReason::LimitReached {
             limit: "max_turns".into(),
             count: max_turns,
         },
-        Standing::NothingNew => Reason::NothingNew,
-        Standing::OnlyTool => Reason::OnlyTool,
-        Standing::Blocked | Standing::Open => blocked(plan, examined),
+        StaticReadiness::NothingNew => AgentSkipReason::NothingNew,
+        StaticReadiness::OnlyTool => AgentSkipReason::OnlyTool,
+        StaticReadiness::Blocked | StaticReadiness::Open => blocked_reason(plan, examined),
     }
 }
 
 /// The dependencies that prevent the agent from running.
-fn blocked(plan: &Plan, examined: &[Examined]) -> Reason {
+fn blocked_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReason {
     let failing = || examined.iter().filter(|one| one.holds == Some(false));
     let required = failing().any(|one| one.edge.requires_all);
     let relevant = || failing().filter(move |one| !required || one.edge.requires_all);
-    let waits = names(
+    let waits = agent_names(
         plan,
         relevant()
-            .filter(|one| one.why == Some(Unfulfilled::NotEnded))
+            .filter(|one| one.unfulfilled == Some(UnfulfilledReason::NotEnded))
             .map(|one| one.edge.from),
     );
     if !waits.is_empty() {
-        return Reason::WaitingFor { agents: waits };
+        return AgentSkipReason::WaitingFor { agents: waits };
     }
-    match relevant().find(|one| one.why == Some(Unfulfilled::Spent)) {
-        Some(one) => Reason::LimitReached {
-            limit: format!("max_executions on {}", plan.name(one.edge.from)).into(),
+    match relevant().find(|one| one.unfulfilled == Some(UnfulfilledReason::Spent)) {
+        Some(one) => AgentSkipReason::LimitReached {
+            limit: format!("max_executions on {}", plan.agent_name(one.edge.from)).into(),
             count: one.edge.max_executions.map_or(0, std::num::NonZeroU32::get),
         },
-        None => Reason::NothingNew,
+        None => AgentSkipReason::NothingNew,
     }
 }
 
 /// The condition that prevents the agent from running: the first false one; required dependencies come first.
-fn reason_by_conditions(
+fn skip_reason_by_conditions(
     plan: &Plan,
     state: &ConversationState,
-    examined: &[Examined],
-    answers: &dyn Answers,
-) -> Reason {
+    examined: &[ExaminedDependency],
+    answers: &dyn ConditionEvaluator,
+) -> AgentSkipReason {
     let asked = examined
         .iter()
-        .filter(|one| one.why.is_none() && one.holds == Some(false));
+        .filter(|one| one.unfulfilled.is_none() && one.holds == Some(false));
     let false_one = asked.max_by_key(|one| (one.edge.requires_all, std::cmp::Reverse(one.edge.position)));
     match false_one.and_then(|one| one.edge.condition.as_ref().map(|condition| (one, condition))) {
-        Some((one, condition)) => Reason::ConditionFalse {
-            dependency: plan.name(one.edge.from).clone(),
+        Some((one, condition)) => AgentSkipReason::ConditionFalse {
+            dependency: plan.agent_name(one.edge.from).clone(),
             condition: condition.text().clone(),
-            values: answers.reads(state, one.edge, condition),
+            values: answers.list_reads(state, one.edge, condition),
         },
-        None => blocked(plan, examined),
+        None => blocked_reason(plan, examined),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Decision, decide};
+use super::{NextDecision, decide_next_step};
 use crate::random_conversations::{Driver, plan_of};
 
 /// The decision after these turns: the agents that run (`a b`), or the outcome. A turn is written as its agents with
@@ -13,7 +13,7 @@ fn then(agents: &str, turns: &[&str]) -> String {
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{agents}")));
     let mut driver = Driver::new(&plan);
     for turn in turns {
-        let Decision::StartTurn(decided) = decide(&plan, driver.state()) else {
+        let NextDecision::StartTurn(decided) = decide_next_step(&plan, driver.state()) else {
             panic!("{turn}: nobody runs");
         };
         let names: Vec<&str> = turn.split(' ').map(|word| word.trim_end_matches(['+', '-'])).collect();
@@ -22,17 +22,17 @@ fn then(agents: &str, turns: &[&str]) -> String {
         let output = |word: &str| word.ends_with('+').then(|| json!({"n": decided.turn}));
         let outputs: Vec<_> = turn.split(' ').map(output).collect();
         driver.perform(&decided, &outputs);
-        let Decision::FinishTurn(finished) = decide(&plan, driver.state()) else {
+        let NextDecision::FinishTurn(finished) = decide_next_step(&plan, driver.state()) else {
             panic!("{turn}: the turn is complete");
         };
         driver.finish_turn(finished);
     }
-    match decide(&plan, driver.state()) {
-        Decision::StartTurn(turn) => {
+    match decide_next_step(&plan, driver.state()) {
+        NextDecision::StartTurn(turn) => {
             let names: Vec<&str> = turn.starts.iter().map(|start| &*start.agent).collect();
             names.join(" ")
         }
-        Decision::End(ended) => ended.completion_reason.to_string(),
+        NextDecision::End(ended) => ended.completion_reason.to_string(),
         other => panic!("{other:?}"),
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Decision, Readiness, decide, readiness};
-use crate::conversation::{Event, Start, TurnStarted};
+use super::{AgentReadiness, NextDecision, decide_next_step, decide_readiness};
+use crate::conversation::{AgentStart, Event, TurnStarted};
 use crate::random_conversations::{Driver, Waited};
-use ensemble_language::ensemble::{Ending, WaitFor};
-use ensemble_language::plan::{AgentId, Edge, Plan};
+use ensemble_language::ensemble::{RequiredResult, WaitFor};
+use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 use ensemble_language::random_ensembles::conversation;
 
 /// The rules, read off the whole record of the conversation.
@@ -23,13 +23,13 @@ impl Oracle<'_> {
     }
 
     fn last_start(&self, agent: AgentId) -> u32 {
-        let name = self.plan.name(agent);
+        let name = self.plan.agent_name(agent);
         let started = |turn: &&TurnStarted| turn.starts.iter().any(|start| start.agent == *name);
         self.driver.turns.iter().rev().find(started).map_or(0, |turn| turn.turn)
     }
 
     fn edge_starts(&self, agent: AgentId, position: usize) -> u32 {
-        let name = self.plan.name(agent);
+        let name = self.plan.agent_name(agent);
         let starts = self.driver.turns.iter().flat_map(|turn| &turn.starts);
         let counting = starts.filter(|start| start.agent == *name && start.counts.contains(&position));
         u32::try_from(counting.count()).expect("few")
@@ -42,31 +42,31 @@ impl Oracle<'_> {
         if executions >= spec.conversation.max_turns.get() as usize {
             return None;
         }
-        if !self.driver.state.requests(agent).is_empty() {
+        if !self.driver.state.agent_requests(agent).is_empty() {
             return Some((true, Vec::new()));
         }
         let first = executions == 0;
         let (mut all, mut any, mut any_exists, mut news) = (true, false, false, false);
         let mut counts = Vec::new();
-        for (_, edge) in self.plan.incoming(agent) {
+        for (_, edge) in self.plan.incoming_edges(agent) {
             let of_from = || self.driver.results.iter().filter(|(_, who, _)| *who == edge.from);
             let ended = match edge.on {
-                Ending::Success => of_from().any(|(_, _, success)| *success),
-                Ending::Failure => of_from().next_back().is_some_and(|(_, _, success)| !success),
-                Ending::Any => of_from().next().is_some(),
+                RequiredResult::Success => of_from().any(|(_, _, success)| *success),
+                RequiredResult::Failure => of_from().next_back().is_some_and(|(_, _, success)| !success),
+                RequiredResult::Any => of_from().next().is_some(),
             };
             let spent = edge
                 .max_executions
                 .is_some_and(|max| self.edge_starts(agent, edge.position) >= max.get());
             let true_now = edge.condition.as_ref().is_none_or(|condition| {
                 condition
-                    .evaluate(&self.driver.state.facts(edge))
+                    .evaluate(&self.driver.state.edge_facts(edge))
                     .expect("these conditions have answers")
             });
             let exempt = edge.feedback && first;
             let holds = exempt || (ended && !spent && true_now);
             let since = self.last_start(agent);
-            let unseen = of_from().any(|(turn, _, success)| *turn >= since && edge.on.admits(*success));
+            let unseen = of_from().any(|(turn, _, success)| *turn >= since && edge.on.is_fulfilled_by(*success));
             if edge.requires_all {
                 all &= holds;
             } else {
@@ -86,7 +86,7 @@ impl Oracle<'_> {
                 .iter()
                 .any(|(turn, who, success)| *who != agent && *success && *turn >= since);
         }
-        let ready = all && (any || !any_exists) && (first || self.plan.every_turn(agent) || news);
+        let ready = all && (any || !any_exists) && (first || self.plan.runs_every_turn(agent) || news);
         ready.then_some((false, counts))
     }
 }
@@ -97,7 +97,7 @@ impl Oracle<'_> {
     fn starts(&self) -> (Vec<(AgentId, bool, Vec<usize>)>, Waited) {
         let ready: Vec<(AgentId, bool, Vec<usize>)> = self
             .plan
-            .ids()
+            .agent_ids()
             .filter_map(|id| self.ready(id).map(|(requested, counts)| (id, requested, counts)))
             .collect();
         let ids: Vec<AgentId> = ready.iter().map(|(id, ..)| *id).collect();
@@ -105,8 +105,8 @@ impl Oracle<'_> {
             let mut waited = Waited::new();
             let mut going = ready.clone();
             going.retain(|(id, requested, _)| {
-                let edges = self.plan.incoming(*id).map(|(_, edge)| edge);
-                let waits_for: Vec<&Edge> = edges
+                let edges = self.plan.incoming_edges(*id).map(|(_, edge)| edge);
+                let waits_for: Vec<&PlanEdge> = edges
                     .filter(|edge| !*requested && self.waits(edge, &ids, with_feedback))
                     .collect();
                 for edge in &waits_for {
@@ -121,7 +121,7 @@ impl Oracle<'_> {
         (ready, Waited::new())
     }
 
-    fn waits(&self, edge: &Edge, ready: &[AgentId], with_feedback: bool) -> bool {
+    fn waits(&self, edge: &PlanEdge, ready: &[AgentId], with_feedback: bool) -> bool {
         let own = edge.to;
         let executed = self.executions(own) > 0;
         if !edge.requires_all || edge.feedback && (!with_feedback || !executed) {
@@ -134,7 +134,7 @@ impl Oracle<'_> {
         };
         let behind: Vec<AgentId> = self
             .plan
-            .ids()
+            .agent_ids()
             .filter(|from| *from != own && self.leads(*from, edge.from, own, settled, &mut Vec::new()))
             .collect();
         let about_to_come = behind.iter().any(|from| ready.contains(from));
@@ -146,8 +146,8 @@ impl Oracle<'_> {
             .driver
             .results
             .iter()
-            .any(|(turn, who, success)| *who == edge.from && *turn >= since && edge.on.admits(*success));
-        about_to_come && executed && !unseen && !self.plan.every_turn(own) && self.waited(edge) < behind.len()
+            .any(|(turn, who, success)| *who == edge.from && *turn >= since && edge.on.is_fulfilled_by(*success));
+        about_to_come && executed && !unseen && !self.plan.runs_every_turn(own) && self.waited(edge) < behind.len()
     }
 
     /// Whether a way leads from one agent to the other without passing through `own`.
@@ -159,22 +159,22 @@ impl Oracle<'_> {
         from == to
             || self
                 .plan
-                .incoming(to)
+                .incoming_edges(to)
                 .filter(|(_, edge)| over_feedback || !edge.feedback)
                 .any(|(_, edge)| self.leads(from, edge.from, own, over_feedback, seen))
     }
 
     /// For how many turns in a row the agent has waited for this dependency.
-    fn waited(&self, edge: &Edge) -> usize {
+    fn waited(&self, edge: &PlanEdge) -> usize {
         self.driver.waited.get(&(edge.to, edge.position)).copied().unwrap_or(0)
     }
 }
 
 /// What the oracle compares of a start.
-fn comparable(plan: &Plan, start: &Start) -> (AgentId, bool, Vec<usize>) {
-    let agent = plan.id(&start.agent).expect("agents of the plan start");
+fn comparable(plan: &Plan, start: &AgentStart) -> (AgentId, bool, Vec<usize>) {
+    let agent = plan.find_agent_id(&start.agent).expect("agents of the plan start");
     let capped: Vec<usize> = plan
-        .incoming(agent)
+        .incoming_edges(agent)
         .filter(|(_, edge)| edge.max_executions.is_some())
         .map(|(_, edge)| edge.position)
         .collect();
@@ -191,10 +191,10 @@ proptest! {
         let mut fate = fate.into_iter().cycle().take(400);
         let mut driver = Driver::new(&plan);
         loop {
-            let decision = decide(&plan, &driver.state);
-            prop_assert_eq!(&decision, &decide(&plan, &driver.state), "a decision is deterministic");
+            let decision = decide_next_step(&plan, &driver.state);
+            prop_assert_eq!(&decision, &decide_next_step(&plan, &driver.state), "a decision is deterministic");
             match decision {
-                Decision::StartTurn(turn) => {
+                NextDecision::StartTurn(turn) => {
                     let oracle = Oracle { plan: &plan, driver: &driver };
                     let started: Vec<_> = turn.starts.iter().map(|start| comparable(&plan, start)).collect();
                     let (starts, waited) = oracle.starts();
@@ -202,13 +202,13 @@ proptest! {
                     driver.waited = waited;
                     driver.turn(&plan, turn, &mut fate);
                 }
-                Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
-                Decision::Perform => prop_assert!(false, "every execution of the turn has ended"),
-                Decision::End(ended) => {
+                NextDecision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+                NextDecision::Perform => prop_assert!(false, "every execution of the turn has ended"),
+                NextDecision::End(ended) => {
                     let oracle = Oracle { plan: &plan, driver: &driver };
                     if ended.completion_reason == crate::conversation::CompletionReason::Completed {
-                        for id in plan.ids() {
-                            prop_assert_eq!(oracle.ready(id), None, "{} could still run", plan.name(id));
+                        for id in plan.agent_ids() {
+                            prop_assert_eq!(oracle.ready(id), None, "{} could still run", plan.agent_name(id));
                         }
                     }
                     break;
@@ -223,16 +223,16 @@ proptest! {
         let mut fate = fate.into_iter().cycle().take(400);
         let mut driver = Driver::new(&plan);
         loop {
-            match decide(&plan, &driver.state) {
-                Decision::StartTurn(turn) => {
-                    let candidates: Vec<AgentId> = driver.state.candidates().collect();
-                    for id in plan.ids().filter(|id| !candidates.contains(id)) {
-                        let ready = matches!(readiness(&plan, &driver.state, id), Ok(Readiness::Ready(start)) if start.request.is_none());
-                        prop_assert!(!ready, "{} is ready and no candidate", plan.name(id));
+            match decide_next_step(&plan, &driver.state) {
+                NextDecision::StartTurn(turn) => {
+                    let candidates: Vec<AgentId> = driver.state.candidate_agents().collect();
+                    for id in plan.agent_ids().filter(|id| !candidates.contains(id)) {
+                        let ready = matches!(decide_readiness(&plan, &driver.state, id), Ok(AgentReadiness::Ready(start)) if start.request.is_none());
+                        prop_assert!(!ready, "{} is ready and no candidate", plan.agent_name(id));
                     }
                     driver.turn(&plan, turn, &mut fate);
                 }
-                Decision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
+                NextDecision::FinishTurn(finished) => driver.apply(Event::TurnFinished(finished)),
                 _ => break,
             }
         }

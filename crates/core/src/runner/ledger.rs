@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::STDERR_KEPT;
 use crate::conversation::EnforcedSandbox;
 use crate::request::AnswerRecord;
-use crate::thread::{Iteration, Thread};
-use ensemble_language::data::Usage;
+use crate::thread::{Thread, ThreadIteration};
+use ensemble_language::data::ModelUsage;
 
 /// The ledger of an attempt. Clones share it, so that it can be read when the runner is stopped.
 #[derive(Debug, Clone, Default)]
@@ -20,17 +20,17 @@ pub struct AttemptLedger(Arc<Mutex<LedgerState>>);
 struct LedgerState {
     entries: LedgerEntries,
     /// The usage without the requests that `made` counts and the parts that were stopped.
-    used: Usage,
+    used: ModelUsage,
     /// The counters of the requests that are being made.
     made: Vec<Arc<AtomicU64>>,
     /// The usage in the records of the attempt.
-    recorded: Usage,
+    recorded: ModelUsage,
     /// The iterations of the latest round, until the attempt has used them.
     exchange: Thread,
     /// The number of these iterations that the records contain.
     recorded_iterations: usize,
     /// The usage in the records of a nested run.
-    nested: Option<Usage>,
+    nested: Option<ModelUsage>,
     /// The parts that were stopped, with their keys.
     stopped_parts: Vec<(Arc<str>, LedgerEntries)>,
 }
@@ -47,7 +47,7 @@ pub struct LedgerEntries {
     /// Input agents: the answered question.
     pub answer: Option<AnswerRecord>,
     /// The usage of the attempt, with that of its calls.
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
     /// The requests under way, and other usage that no record contains: first those inside calls and parts.
     pub stopped: Vec<StoppedWork>,
 }
@@ -60,9 +60,9 @@ pub struct StoppedWork {
     /// The ids of the calls that contain the agent, the outermost first.
     pub inside: Vec<Arc<str>>,
     /// The messages that were new to the model; without messages if no request was under way.
-    pub iteration: Iteration,
+    pub iteration: ThreadIteration,
     /// The usage since the latest record.
-    pub usage: Usage,
+    pub usage: ModelUsage,
 }
 
 impl StoppedWork {
@@ -74,7 +74,7 @@ impl StoppedWork {
 
 impl LedgerEntries {
     /// Takes the attempt's own request that was under way.
-    pub fn take_request(&mut self) -> Option<Iteration> {
+    pub fn take_request(&mut self) -> Option<ThreadIteration> {
         let own = self.stopped.iter().position(StoppedWork::is_own)?;
         let iteration = self.stopped.swap_remove(own).iteration;
         (!iteration.messages.is_empty()).then_some(iteration)
@@ -133,28 +133,28 @@ impl AttemptLedger {
     }
 
     /// Returns the usage of the attempt so far.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ModelUsage {
         self.lock().usage()
     }
 
     /// Adds usage.
-    pub fn add_usage(&self, usage: Usage) {
+    pub fn add_usage(&self, usage: ModelUsage) {
         let mut state = self.lock();
         state.used = state.used + usage;
     }
 
     /// Sets the usage in the records of the nested run of the attempt. It replaces an earlier reading.
-    pub fn set_nested_usage(&self, usage: Usage) {
+    pub fn set_nested_usage(&self, usage: ModelUsage) {
         self.lock().nested = Some(usage);
     }
 
     /// Returns the usage in the records of the nested run; `None` if the attempt has no nested run.
-    pub fn nested_usage(&self) -> Option<Usage> {
+    pub fn nested_usage(&self) -> Option<ModelUsage> {
         self.lock().nested
     }
 
     /// Adds usage that a record of its own contains.
-    pub fn add_recorded_usage(&self, usage: Usage) {
+    pub fn add_recorded_usage(&self, usage: ModelUsage) {
         let mut state = self.lock();
         state.used = state.used + usage;
         state.recorded = state.recorded + usage;
@@ -170,10 +170,10 @@ impl AttemptLedger {
     }
 
     /// Returns the usage since the latest record, and marks it as recorded.
-    pub fn record_usage(&self) -> Usage {
+    pub fn record_usage(&self) -> ModelUsage {
         let mut state = self.lock();
         let used = state.usage();
-        let unrecorded = used.since(state.recorded);
+        let unrecorded = used.subtract_earlier(state.recorded);
         state.recorded = used;
         unrecorded
     }
@@ -197,7 +197,7 @@ impl AttemptLedger {
 
     /// Returns the latest iteration with the usage since the latest record, and marks all iterations and the usage as
     /// recorded. Returns `None` if there is no iteration.
-    pub fn record_iteration(&self) -> Option<(Iteration, Usage)> {
+    pub fn record_iteration(&self) -> Option<(ThreadIteration, ModelUsage)> {
         let iteration = {
             let mut state = self.lock();
             state.recorded_iterations = state.exchange.iterations().len();
@@ -265,11 +265,11 @@ impl LedgerState {
         self.used.requests += ended.iter().map(|counter| counter.load(Ordering::Relaxed)).sum::<u64>();
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> ModelUsage {
         let made = self.made.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
-        let made = Usage {
+        let made = ModelUsage {
             requests: made,
-            ..Usage::default()
+            ..ModelUsage::default()
         };
         let parts = self.stopped_parts.iter().filter_map(|(_, part)| part.usage);
         let nested = self.nested.unwrap_or_default();
@@ -282,7 +282,7 @@ impl LedgerState {
             self.recorded = self.recorded + part.usage.unwrap_or_default();
             self.entries.stopped.extend(part.stopped);
         }
-        let unrecorded = used.since(self.recorded);
+        let unrecorded = used.subtract_earlier(self.recorded);
         let request = self.exchange.iterations().get(self.recorded_iterations).cloned();
         if request.is_some() || !unrecorded.is_empty() {
             self.entries.stopped.push(StoppedWork {
@@ -292,7 +292,7 @@ impl LedgerState {
             });
         }
         LedgerEntries {
-            usage: (used != Usage::default()).then_some(used),
+            usage: (used != ModelUsage::default()).then_some(used),
             ..self.entries
         }
     }
@@ -364,14 +364,14 @@ impl Drop for NestedLedger {
                     work.inside.insert(0, id.clone());
                 }
                 self.outer
-                    .add_recorded_usage(entries.usage.unwrap_or_default().by_a_tool());
+                    .add_recorded_usage(entries.usage.unwrap_or_default().mark_as_tool_usage());
                 self.outer.lock().entries.stopped.append(&mut entries.stopped);
             }
             LedgerScope::NestedRun => {
                 for work in entries.stopped {
                     self.outer.add_usage(match work.inside.is_empty() {
                         true => work.usage,
-                        false => work.usage.by_a_tool(),
+                        false => work.usage.mark_as_tool_usage(),
                     });
                 }
             }

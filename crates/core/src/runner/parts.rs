@@ -8,11 +8,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::conversation::{EndedParts, PartEnded, ThreadsByKey};
-use ensemble_language::condition::Facts;
+use ensemble_language::condition::ConditionFacts;
 
 /// A part of an execution, as its runner receives it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct ExecutionPart {
     /// The name of the item in templates and scripts.
     pub item_name: Arc<str>,
     /// The item.
@@ -27,23 +27,23 @@ pub struct Part {
 
 /// The data that the run has for an execution with parts, in addition to the data of every execution.
 #[derive(Clone)]
-pub struct Parts {
+pub struct PartsInput {
     /// The values that the expressions of `for_each` read: the state at the start of the turn.
-    pub facts: Facts,
+    pub facts: ConditionFacts,
     /// The parts that ended before this attempt.
-    pub before: EndedParts,
+    pub earlier_parts: EndedParts,
     /// Results that may be taken over from another run where the item of the key is the same.
-    pub known: Arc<HashMap<Arc<str>, Arc<PartEnded>>>,
+    pub reusable_parts: Arc<HashMap<Arc<str>, Arc<PartEnded>>>,
     /// The threads by key.
     pub threads: Arc<ThreadsByKey>,
     /// Becomes true when the time of the turn is up: parts that have not ended have failed.
     pub time_is_up: watch::Receiver<bool>,
 }
 
-impl fmt::Debug for Parts {
+impl fmt::Debug for PartsInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parts")
-            .field("before", &self.before)
+            .field("before", &self.earlier_parts)
             .finish_non_exhaustive()
     }
 }

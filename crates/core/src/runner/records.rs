@@ -6,38 +6,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conversation::{
-    Event, Exchange, Exchanges, PartEnded, PermissionDecided, ReplyReceived, ToolCallEnded, ToolCallStarted, Within,
+    AttemptScope, Event, PartEnded, PermissionDecided, RecordedExchange, RecordedExchanges, ReplyReceived,
+    ToolCallEnded, ToolCallStarted,
 };
-use crate::thread::{Iteration, ToolCall};
-use ensemble_language::data::Usage;
+use crate::thread::{ThreadIteration, ToolCall};
+use ensemble_language::data::ModelUsage;
 
 /// An event for the log.
 #[derive(Debug)]
-pub struct ToLog {
+pub struct PendingEvent {
     /// The event.
     pub event: Event,
     /// Hears when the event is in the log, as safe as the durability of the log promises.
-    pub logged: Option<oneshot::Sender<()>>,
+    pub on_logged: Option<oneshot::Sender<()>>,
 }
 
 /// The sending end of the way to the log.
 /// Events are boxed, because a channel reserves the space of many messages.
-pub type LogSender = mpsc::UnboundedSender<Box<ToLog>>;
+pub type LogSender = mpsc::UnboundedSender<Box<PendingEvent>>;
 
 /// Records what happens inside one execution, inside one of its parts, or inside an agent that it uses as a tool.
 ///
 /// The default records nothing.
 #[derive(Debug, Clone, Default)]
-pub struct ExecutionRecords(Option<Box<Recording>>);
+pub struct ExecutionRecords(Option<Box<RecordingState>>);
 
 #[derive(Debug, Clone)]
-struct Recording {
+struct RecordingState {
     log: LogSender,
-    within: Within,
+    scope: AttemptScope,
     /// What was recorded of the execution before this attempt, which goes on from there.
-    before: Option<Arc<Exchanges>>,
+    earlier: Option<Arc<RecordedExchanges>>,
     /// The tools that somebody has permitted for the rest of the run.
-    permitted: Arc<BTreeSet<Arc<str>>>,
+    permitted_tools: Arc<BTreeSet<Arc<str>>>,
     /// The names and ids of the calls of this attempt, in their order.
     calls: CallList,
 }
@@ -56,36 +57,36 @@ pub struct CallNumbers {
 
 impl ExecutionRecords {
     /// Sends the events of this attempt there. `before`: what was recorded of the execution before it.
-    pub fn new(log: LogSender, within: Within, before: Option<Arc<Exchanges>>) -> Self {
-        Self(Some(Box::new(Recording {
+    pub fn new(log: LogSender, within: AttemptScope, before: Option<Arc<RecordedExchanges>>) -> Self {
+        Self(Some(Box::new(RecordingState {
             log,
-            within,
-            before,
-            permitted: Arc::default(),
+            scope: within,
+            earlier: before,
+            permitted_tools: Arc::default(),
             calls: CallList::default(),
         })))
     }
 
     /// With the tools that somebody has permitted for the rest of the run.
     #[must_use]
-    pub fn with_permitted(mut self, permitted: Arc<BTreeSet<Arc<str>>>) -> Self {
+    pub fn with_permitted_tools(mut self, permitted: Arc<BTreeSet<Arc<str>>>) -> Self {
         if let Some(recording) = &mut self.0 {
-            recording.permitted = permitted;
+            recording.permitted_tools = permitted;
         }
         self
     }
 
     /// Returns whether somebody has permitted this tool for the rest of the run, before this attempt.
-    pub fn is_permitted(&self, tool: &str) -> bool {
+    pub fn is_tool_permitted(&self, tool: &str) -> bool {
         self.0
             .as_ref()
-            .is_some_and(|recording| recording.permitted.contains(tool))
+            .is_some_and(|recording| recording.permitted_tools.contains(tool))
     }
 
     /// The records of a part of this execution, in an attempt of the part.
     #[must_use]
-    pub fn of_part(&self, key: &Arc<str>, attempt: u32) -> Self {
-        self.changed(|within| {
+    pub fn for_part(&self, key: &Arc<str>, attempt: u32) -> Self {
+        self.with_changed_scope(|within| {
             within.part = Some(key.clone());
             within.attempt = attempt;
         })
@@ -93,25 +94,25 @@ impl ExecutionRecords {
 
     /// The records of an agent that is used as a tool by this call.
     #[must_use]
-    pub fn inside(&self, call: &str) -> Self {
-        self.changed(|within| within.inside.push(call.into()))
+    pub fn for_call(&self, call: &str) -> Self {
+        self.with_changed_scope(|within| within.outer_calls.push(call.into()))
     }
 
     /// Without what was recorded before: the execution starts afresh.
     #[must_use]
-    pub fn afresh(&self) -> Self {
+    pub fn without_earlier(&self) -> Self {
         let mut records = self.clone();
         if let Some(recording) = &mut records.0 {
-            recording.before = None;
+            recording.earlier = None;
             recording.calls = CallList::default();
         }
         records
     }
 
-    fn changed(&self, change: impl FnOnce(&mut Within)) -> Self {
+    fn with_changed_scope(&self, change: impl FnOnce(&mut AttemptScope)) -> Self {
         let mut records = self.clone();
         if let Some(recording) = &mut records.0 {
-            change(&mut recording.within);
+            change(&mut recording.scope);
             recording.calls = CallList::default();
         }
         records
@@ -123,16 +124,19 @@ impl ExecutionRecords {
     }
 
     /// Returns whether these are the records of an agent that is used as a tool.
-    pub fn is_inside_a_call(&self) -> bool {
+    pub fn is_in_tool_call(&self) -> bool {
         let recording = self.0.as_ref();
-        recording.is_some_and(|recording| !recording.within.inside.is_empty())
+        recording.is_some_and(|recording| !recording.scope.outer_calls.is_empty())
     }
 
     /// Returns the records before this attempt, which the attempt continues.
-    pub fn before(&self) -> Option<&Exchange> {
+    pub fn earlier_exchange(&self) -> Option<&RecordedExchange> {
         let recording = self.0.as_ref()?;
-        let within = &recording.within;
-        recording.before.as_ref()?.get(within.part.as_ref(), &within.inside)
+        let within = &recording.scope;
+        recording
+            .earlier
+            .as_ref()?
+            .get(within.part.as_ref(), &within.outer_calls)
     }
 
     /// The numbers of a call among those of the replies of this execution, which are the same after a resume. A call that
@@ -141,7 +145,10 @@ impl ExecutionRecords {
         let Some(recording) = &self.0 else {
             return CallNumbers { of_tool: 1, index: 0 };
         };
-        let before = self.before().into_iter().flat_map(|before| &before.iterations);
+        let before = self
+            .earlier_exchange()
+            .into_iter()
+            .flat_map(|before| &before.iterations);
         let before = before.flat_map(|iteration| &iteration.tool_calls);
         let mut calls: Vec<(Arc<str>, Arc<str>)> = before
             .map(|call| (call.name.as_str().into(), call.id.as_str().into()))
@@ -163,7 +170,7 @@ impl ExecutionRecords {
     }
 
     /// Records a reply, with what was used since the last record, and waits until it is in the log.
-    pub async fn replied(&self, iteration: Iteration, usage: Usage) {
+    pub async fn record_reply(&self, iteration: ThreadIteration, usage: ModelUsage) {
         if let Some(recording) = &self.0 {
             let calls = iteration.tool_calls.iter();
             let calls = calls.map(|call| (call.name.as_str().into(), call.id.as_str().into()));
@@ -177,55 +184,55 @@ impl ExecutionRecords {
                 usage,
             }))
         };
-        self.record(event).await;
+        self.record_event(event).await;
     }
 
     /// Records a decision about a call, and waits until it is in the log. `decided`: the event without its attempt.
-    pub async fn permission_decided(&self, decided: PermissionDecided) {
+    pub async fn record_permission(&self, decided: PermissionDecided) {
         let event = |within| Event::PermissionDecided(Box::new(PermissionDecided { within, ..decided }));
-        self.record(event).await;
+        self.record_event(event).await;
     }
 
     /// Records that the call is about to be made, and waits until it is in the log.
-    pub async fn call_started(&self, call: &str) {
+    pub async fn record_call_start(&self, call: &str) {
         let event = |within| {
             Event::ToolCallStarted(Box::new(ToolCallStarted {
                 within,
                 call: call.into(),
             }))
         };
-        self.record(event).await;
+        self.record_event(event).await;
     }
 
     /// Records the end of a call, and waits until it is in the log.
-    pub async fn call_ended(&self, call: &ToolCall, usage: Usage) {
+    pub async fn record_call_end(&self, call: &ToolCall, usage: ModelUsage) {
         let event = |within| {
             Event::ToolCallEnded(Box::new(ToolCallEnded {
                 within,
                 call: call.clone(),
-                usage: (usage != Usage::default()).then_some(usage),
+                usage: (usage != ModelUsage::default()).then_some(usage),
             }))
         };
-        self.record(event).await;
+        self.record_event(event).await;
     }
 
     /// Records the end of a part, or of one of its attempts.
-    pub fn part_ended(&self, part: PartEnded) {
+    pub fn record_part_end(&self, part: PartEnded) {
         if let Some(recording) = &self.0 {
             // Nobody takes it any more once the run is over.
-            let _is_over = recording.log.send(Box::new(ToLog {
+            let _is_over = recording.log.send(Box::new(PendingEvent {
                 event: Event::PartEnded(Box::new(part)),
-                logged: None,
+                on_logged: None,
             }));
         }
     }
 
-    async fn record(&self, event: impl FnOnce(Within) -> Event) {
+    async fn record_event(&self, event: impl FnOnce(AttemptScope) -> Event) {
         let Some(recording) = &self.0 else { return };
         let (sender, logged) = oneshot::channel();
-        let sent = recording.log.send(Box::new(ToLog {
-            event: event(recording.within.clone()),
-            logged: Some(sender),
+        let sent = recording.log.send(Box::new(PendingEvent {
+            event: event(recording.scope.clone()),
+            on_logged: Some(sender),
         }));
         if sent.is_ok() {
             // An error means that the run is over. Then this future is dropped, too.

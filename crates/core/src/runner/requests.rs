@@ -2,28 +2,33 @@
 
 use serde_json::json;
 
-use super::Execution;
+use super::ExecutionInput;
 use crate::request::{PendingRequest, RequestDigest, RequestOrigin, permission_question};
-use ensemble_language::data::{JsonMap, Question, digest};
+use ensemble_language::data::{JsonMap, OperatorQuestion, digest_text};
 
 /// The number of hexadecimal digits of a digest.
 const DIGEST_LENGTH: usize = 16;
 
 impl PendingRequest {
     /// Creates the question of an execution.
-    pub fn for_question(execution: &Execution, question: Question) -> Self {
+    pub fn for_question(execution: &ExecutionInput, question: OperatorQuestion) -> Self {
         Self::from_execution(execution, execution.origin.clone(), "", question)
     }
 
     /// Creates a question that a tool asks during a call of this execution. `number`: the number of the question in the
     /// call.
-    pub fn for_tool_question(execution: &Execution, origin: RequestOrigin, number: usize, question: Question) -> Self {
+    pub fn for_tool_question(
+        execution: &ExecutionInput,
+        origin: RequestOrigin,
+        number: usize,
+        question: OperatorQuestion,
+    ) -> Self {
         Self::from_execution(execution, origin, &number.to_string(), question)
     }
 
     /// Creates the permission request of a call. `call`: the id of the call.
     pub fn for_permission(
-        execution: &Execution,
+        execution: &ExecutionInput,
         origin: RequestOrigin,
         call: &str,
         tool: &str,
@@ -32,7 +37,12 @@ impl PendingRequest {
         Self::from_execution(execution, origin, call, permission_question(tool, arguments))
     }
 
-    fn from_execution(execution: &Execution, origin: RequestOrigin, distinct: &str, question: Question) -> Self {
+    fn from_execution(
+        execution: &ExecutionInput,
+        origin: RequestOrigin,
+        distinct: &str,
+        question: OperatorQuestion,
+    ) -> Self {
         // Attempts that were lost are continued, so their requests are the same.
         let attempt = execution.attempt.saturating_sub(execution.lost_attempts);
         let permission = question.permission.as_ref();
@@ -46,7 +56,7 @@ impl PendingRequest {
             "tool": permission.map(|wanted| &wanted.tool),
             "arguments": permission.map(|wanted| &wanted.arguments),
         });
-        let mut text = digest(&shown.to_string());
+        let mut text = digest_text(&shown.to_string());
         text.truncate(DIGEST_LENGTH);
         Self {
             address: origin.address,

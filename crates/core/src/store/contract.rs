@@ -64,12 +64,12 @@ pub fn record(seq: u64) -> Record {
 }
 
 async fn create(store: &dyn RunStore, id: &str) -> Arc<dyn StoredRun> {
-    let created = store.create(&RunId::new(id), "name: e\n").await;
+    let created = store.create_run(&RunId::new(id), "name: e\n").await;
     created.unwrap_or_else(|error| panic!("{id} is created: {error}"))
 }
 
 async fn append(run: &dyn StoredRun, end: LogEnd, numbers: std::ops::Range<u64>) {
-    let mut log = run.log(end, Durability::Commit).await.expect("the log opens");
+    let mut log = run.open_log(end, Durability::Commit).await.expect("the log opens");
     for seq in numbers {
         log.append(&record(seq)).await.expect("a record is appended");
     }
@@ -77,7 +77,7 @@ async fn append(run: &dyn StoredRun, end: LogEnd, numbers: std::ops::Range<u64>)
 }
 
 async fn numbers(run: &dyn StoredRun) -> Vec<u64> {
-    let journal = run.read_all().await.expect("the log can be read");
+    let journal = run.read_journal().await.expect("the log can be read");
     for read in &journal.records {
         assert_eq!(*read, record(read.seq), "what is read is what was appended");
     }
@@ -85,7 +85,7 @@ async fn numbers(run: &dyn StoredRun) -> Vec<u64> {
 }
 
 async fn ids(store: &dyn RunStore) -> Vec<String> {
-    let runs = store.list().await.expect("runs are listed");
+    let runs = store.list_runs().await.expect("runs are listed");
     runs.iter().map(|run| run.id().to_string()).collect()
 }
 
@@ -98,35 +98,35 @@ fn failed<T>(result: Result<T, StoreError>) -> StoreError {
 
 async fn an_empty_store_says_so(store: &dyn RunStore) {
     assert!(ids(store).await.is_empty());
-    assert!(matches!(failed(store.latest().await), StoreError::Empty { .. }));
-    assert!(matches!(failed(store.find("r").await), StoreError::Unknown { id, .. } if id == "r"));
-    assert!(!store.place().is_empty());
+    assert!(matches!(failed(store.find_latest().await), StoreError::Empty { .. }));
+    assert!(matches!(failed(store.find_run("r").await), StoreError::Unknown { id, .. } if id == "r"));
+    assert!(!store.describe_place().is_empty());
 }
 
 async fn what_was_appended_is_read(store: &dyn RunStore) {
     let run = create(store, "r1").await;
     append(&*run, LogEnd::NEW, 0..7).await;
     assert_eq!(numbers(&*run).await, (0..7).collect::<Vec<u64>>());
-    let journal = run.read_all().await.expect("the log can be read");
+    let journal = run.read_journal().await.expect("the log can be read");
     assert!(!journal.is_torn);
-    let mut reader = run.read().await.expect("the log can be read");
-    assert_eq!(reader.next().await.expect("a record").expect("a record").seq, 0);
-    assert_ne!(reader.end(), LogEnd::NEW);
-    assert_ne!(reader.end(), journal.end);
-    assert_eq!(run.ensemble().await.expect("the text is there"), "name: e\n");
+    let mut reader = run.open_reader().await.expect("the log can be read");
+    assert_eq!(reader.next_record().await.expect("a record").expect("a record").seq, 0);
+    assert_ne!(reader.log_end(), LogEnd::NEW);
+    assert_ne!(reader.log_end(), journal.end);
+    assert_eq!(run.load_ensemble().await.expect("the text is there"), "name: e\n");
 }
 
 async fn a_log_goes_on_where_it_is_told(store: &dyn RunStore) {
     let run = create(store, "r1").await;
     append(&*run, LogEnd::NEW, 0..3).await;
-    let journal = run.read_all().await.expect("the log can be read");
+    let journal = run.read_journal().await.expect("the log can be read");
     append(&*run, journal.end, 3..5).await;
     assert_eq!(numbers(&*run).await, [0, 1, 2, 3, 4]);
     // Records after the given end are dropped.
     append(&*run, journal.end, 3..4).await;
     assert_eq!(numbers(&*run).await, [0, 1, 2, 3]);
     assert!(
-        run.log(LogEnd::NEW, Durability::Commit).await.is_err(),
+        run.open_log(LogEnd::NEW, Durability::Commit).await.is_err(),
         "a log begins once"
     );
 }
@@ -137,7 +137,7 @@ async fn runs_are_found_by_their_ids(store: &dyn RunStore) {
     }
     let empty = create(store, "c1").await;
     assert!(matches!(
-        empty.read_all().await,
+        empty.read_journal().await,
         Err(ReadError::Empty { .. } | ReadError::Unavailable { .. })
     ));
     assert_eq!(
@@ -145,14 +145,14 @@ async fn runs_are_found_by_their_ids(store: &dyn RunStore) {
         ["a1", "a2", "b1"],
         "in order, without what holds no record"
     );
-    assert_eq!(store.latest().await.expect("a run").id().as_str(), "b1");
+    assert_eq!(store.find_latest().await.expect("a run").id().as_str(), "b1");
     for (given, found) in [("a1", "a1"), ("b", "b1"), ("a2", "a2")] {
-        assert_eq!(store.find(given).await.expect("a run").id().as_str(), found);
+        assert_eq!(store.find_run(given).await.expect("a run").id().as_str(), found);
     }
-    let ambiguous = failed(store.find("a").await);
+    let ambiguous = failed(store.find_run("a").await);
     assert!(matches!(ambiguous, StoreError::Ambiguous { candidates, .. } if candidates.len() == 2));
-    assert!(matches!(failed(store.find("x").await), StoreError::Unknown { .. }));
-    let again = failed(store.create(&RunId::new("a1"), "").await);
+    assert!(matches!(failed(store.find_run("x").await), StoreError::Unknown { .. }));
+    let again = failed(store.create_run(&RunId::new("a1"), "").await);
     assert!(matches!(again, StoreError::Exists(id) if id.as_str() == "a1"));
 }
 
@@ -168,37 +168,37 @@ async fn runs_are_listed_by_their_time(store: &dyn RunStore) {
         append(&*create(store, id).await, LogEnd::NEW, 0..1).await;
     }
     assert_eq!(ids(store).await, oldest_first);
-    assert_eq!(store.latest().await.expect("a run").id().as_str(), oldest_first[4]);
+    assert_eq!(store.find_latest().await.expect("a run").id().as_str(), oldest_first[4]);
     for (given, found) in [("zb", 0), ("aa2c", 1), ("ab", 2), ("ac", 3), ("aa2b-2026", 4)] {
         assert_eq!(
-            store.find(given).await.expect("a run").id().as_str(),
+            store.find_run(given).await.expect("a run").id().as_str(),
             oldest_first[found]
         );
     }
-    let ambiguous = failed(store.find("a").await);
+    let ambiguous = failed(store.find_run("a").await);
     assert!(matches!(ambiguous, StoreError::Ambiguous { candidates, .. } if candidates.len() == 4));
 }
 
 async fn a_run_has_one_driver(store: &dyn RunStore) {
     let run = create(store, "r1").await;
     append(&*run, LogEnd::NEW, 0..1).await;
-    let lease = run.lease().await.expect("nobody drives it");
-    let other = store.find("r1").await.expect("a run");
-    assert!(matches!(failed(other.lease().await), StoreError::Leased { id, .. } if id.as_str() == "r1"));
+    let lease = run.acquire_lease().await.expect("nobody drives it");
+    let other = store.find_run("r1").await.expect("a run");
+    assert!(matches!(failed(other.acquire_lease().await), StoreError::Leased { id, .. } if id.as_str() == "r1"));
     drop(lease);
-    drop(other.lease().await.expect("nobody drives it any more"));
+    drop(other.acquire_lease().await.expect("nobody drives it any more"));
 }
 
 async fn a_follower_reads_each_record_once(store: &dyn RunStore) {
     let run = create(store, "r1").await;
     append(&*run, LogEnd::NEW, 0..2).await;
-    let mut follower = run.follow();
+    let mut follower = run.open_follower();
     let (mut seen, mut appended) = (Vec::new(), 2);
     for until in [2, 2, 6] {
-        let end = run.read_all().await.expect("the log can be read").end;
+        let end = run.read_journal().await.expect("the log can be read").end;
         append(&*run, end, appended..until).await;
         appended = until;
-        let more = follower.poll().await.expect("the log can be followed");
+        let more = follower.poll_records().await.expect("the log can be followed");
         seen.extend(more.iter().map(|record| record.seq));
         assert_eq!(seen, (0..until).collect::<Vec<u64>>());
     }
@@ -207,21 +207,21 @@ async fn a_follower_reads_each_record_once(store: &dyn RunStore) {
 async fn runs_inside_a_run_belong_to_it(store: &dyn RunStore) {
     let outer = create(store, "r1").await;
     append(&*outer, LogEnd::NEW, 0..1).await;
-    assert!(outer.inside("a-1-1").await.expect("can be looked for").is_none());
-    let inner = outer.create_inside("a-1-1", "name: inner\n").await.expect("is created");
+    assert!(outer.find_nested("a-1-1").await.expect("can be looked for").is_none());
+    let inner = outer.create_nested("a-1-1", "name: inner\n").await.expect("is created");
     assert_eq!(inner.id().as_str(), "r1/sub/a-1-1");
-    assert_eq!(inner.id().path().collect::<Vec<_>>(), ["a-1-1"]);
+    assert_eq!(inner.id().nested_names().collect::<Vec<_>>(), ["a-1-1"]);
     append(&*inner, LogEnd::NEW, 0..3).await;
     let found = outer
-        .inside("a-1-1")
+        .find_nested("a-1-1")
         .await
         .expect("can be looked for")
         .expect("is there");
     assert_eq!(numbers(&*found).await, [0, 1, 2]);
-    assert_eq!(found.ensemble().await.expect("the text is there"), "name: inner\n");
-    assert_eq!(outer.names_inside().await.expect("can be listed"), ["a-1-1"]);
-    assert!(found.names_inside().await.expect("can be listed").is_empty());
-    let innermost = found.create_inside("b-1-1", "").await.expect("is created");
+    assert_eq!(found.load_ensemble().await.expect("the text is there"), "name: inner\n");
+    assert_eq!(outer.list_nested_names().await.expect("can be listed"), ["a-1-1"]);
+    assert!(found.list_nested_names().await.expect("can be listed").is_empty());
+    let innermost = found.create_nested("b-1-1", "").await.expect("is created");
     assert_eq!(innermost.id().as_str(), "r1/sub/a-1-1/sub/b-1-1");
     assert_eq!(ids(store).await, ["r1"], "only outermost runs are listed");
 }
@@ -230,14 +230,14 @@ async fn a_removed_run_is_gone(store: &dyn RunStore) {
     for id in ["r1", "r2"] {
         append(&*create(store, id).await, LogEnd::NEW, 0..1).await;
     }
-    let run = store.find("r1").await.expect("a run");
-    let inner = run.create_inside("a-1-1", "").await.expect("is created");
+    let run = store.find_run("r1").await.expect("a run");
+    let inner = run.create_nested("a-1-1", "").await.expect("is created");
     append(&*inner, LogEnd::NEW, 0..1).await;
-    let lease = run.lease().await.expect("nobody drives it");
-    run.remove().await.expect("is removed");
+    let lease = run.acquire_lease().await.expect("nobody drives it");
+    run.remove_run().await.expect("is removed");
     drop(lease);
     assert_eq!(ids(store).await, ["r2"]);
     append(&*create(store, "r1").await, LogEnd::NEW, 0..1).await;
-    let again = store.find("r1").await.expect("a run");
-    assert!(again.inside("a-1-1").await.expect("can be looked for").is_none());
+    let again = store.find_run("r1").await.expect("a run");
+    assert!(again.find_nested("a-1-1").await.expect("can be looked for").is_none());
 }

@@ -27,7 +27,7 @@ const CHARACTERS: &[u8; 31] = b"abcdefghjkmnpqrstuvwxyz23456789";
 const DISTINCT: usize = 4;
 
 impl RunId {
-    /// The number of ids that [`at`](Self::at) can make for one time.
+    /// The number of ids that [`from_time`](Self::from_time) can make for one time.
     pub const PER_TIME: u32 = (LETTERS.len() * CHARACTERS.len().pow(DISTINCT as u32 - 1)) as u32;
 
     /// Creates an id from the text.
@@ -37,7 +37,7 @@ impl RunId {
 
     /// The id number `number` of this time. The number is taken modulo [`PER_TIME`](Self::PER_TIME).
     #[must_use]
-    pub fn at(time: DateTime<Utc>, number: u32) -> Self {
+    pub fn from_time(time: DateTime<Utc>, number: u32) -> Self {
         let mut rest = number as usize;
         let mut take = |from: &[u8]| {
             let character = char::from(from[rest % from.len()]);
@@ -51,7 +51,7 @@ impl RunId {
 
     /// The id of the run `name` inside this one.
     #[must_use]
-    pub fn inside(&self, name: &str) -> Self {
+    pub fn nested_id(&self, name: &str) -> Self {
         Self(format!("{}/sub/{name}", self.0).into())
     }
 
@@ -61,23 +61,23 @@ impl RunId {
     }
 
     /// The text, shared.
-    pub fn shared(&self) -> Arc<str> {
+    pub fn shared_text(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }
 
     /// The names of the runs inside each other that lead to this run, without the outermost run. Empty for an outermost
     /// run.
-    pub fn path(&self) -> impl Iterator<Item = &str> {
+    pub fn nested_names(&self) -> impl Iterator<Item = &str> {
         self.0.split("/sub/").skip(1)
     }
 
     /// Returns whether the text names this run: the beginning of the id.
-    pub fn begins_with(&self, given: &str) -> bool {
+    pub fn matches_prefix(&self, given: &str) -> bool {
         self.0.starts_with(given)
     }
 
     /// The time in the id, as text.
-    fn time(&self) -> Option<&str> {
+    fn time_text(&self) -> Option<&str> {
         let outermost = self.0.split("/sub/").next()?;
         let (_, time) = outermost.split_once('-')?;
         let (date, clock) = time.split_once('-')?;
@@ -92,7 +92,7 @@ fn is_number(text: &str, length: usize) -> bool {
 
 impl Ord for RunId {
     fn cmp(&self, other: &Self) -> Ordering {
-        let by_time = self.time().cmp(&other.time());
+        let by_time = self.time_text().cmp(&other.time_text());
         by_time.then_with(|| self.0.cmp(&other.0))
     }
 }
@@ -146,10 +146,10 @@ mod tests {
     #[test]
     fn ids_of_one_time_are_distinct_folder_names() {
         let time = DateTime::<Utc>::UNIX_EPOCH + chrono::Duration::milliseconds(1_007);
-        assert_eq!(RunId::at(time, 0).as_str(), "aaaa-19700101-000001007");
-        assert_eq!(RunId::at(time, RunId::PER_TIME), RunId::at(time, 0));
+        assert_eq!(RunId::from_time(time, 0).as_str(), "aaaa-19700101-000001007");
+        assert_eq!(RunId::from_time(time, RunId::PER_TIME), RunId::from_time(time, 0));
         let numbers = || (0..RunId::PER_TIME).step_by(37);
-        let ids: HashSet<RunId> = numbers().map(|number| RunId::at(time, number)).collect();
+        let ids: HashSet<RunId> = numbers().map(|number| RunId::from_time(time, number)).collect();
         assert_eq!(ids.len(), numbers().count());
         for id in &ids {
             assert!(id.as_str().starts_with(|c: char| c.is_ascii_lowercase()), "{id}");
@@ -167,7 +167,7 @@ mod tests {
             DateTime::<Utc>::UNIX_EPOCH - chrono::Duration::days(400),
             DateTime::<Utc>::MAX_UTC,
         ] {
-            assert!(RunId::at(time, 7).as_str().contains('-'));
+            assert!(RunId::from_time(time, 7).as_str().contains('-'));
         }
     }
 
@@ -183,8 +183,8 @@ mod tests {
             ("", &[], &["a"]),
         ] {
             let id = RunId::new(id);
-            assert!(named.iter().all(|given| id.begins_with(given)), "{id}");
-            assert!(!not.iter().any(|given| id.begins_with(given)), "{id}");
+            assert!(named.iter().all(|given| id.matches_prefix(given)), "{id}");
+            assert!(!not.iter().any(|given| id.matches_prefix(given)), "{id}");
         }
     }
 }

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Durability, Lease, LogEnd, ReadError, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun};
 use crate::conversation::Record;
-use crate::log::{Logged, RunLog, SyncPoint};
+use crate::log::{LogFuture, RunLog, SyncPoint};
 use crate::runner::BoxFuture;
 
 /// A store in memory. Clones share the runs.
 #[derive(Debug, Clone, Default)]
-pub struct MemoryStore(Arc<Mutex<BTreeMap<RunId, Arc<Shared>>>>);
+pub struct MemoryStore(Arc<Mutex<BTreeMap<RunId, Arc<SharedRun>>>>);
 
 /// The data that all handles of a run share.
 #[derive(Debug)]
-struct Shared {
+struct SharedRun {
     ensemble: String,
     records: Mutex<Vec<Record>>,
     is_leased: AtomicBool,
@@ -24,17 +24,17 @@ struct Shared {
 #[derive(Debug)]
 struct MemoryRun {
     id: RunId,
-    shared: Arc<Shared>,
+    run: Arc<SharedRun>,
     store: MemoryStore,
 }
 
-struct MemoryLease(Arc<Shared>);
+struct MemoryLease(Arc<SharedRun>);
 
-struct MemoryLog(Arc<Shared>);
+struct MemoryLog(Arc<SharedRun>);
 
 struct MemoryReader {
     place: String,
-    shared: Arc<Shared>,
+    run: Arc<SharedRun>,
     next: usize,
 }
 
@@ -48,56 +48,60 @@ impl MemoryStore {
         Self::default()
     }
 
-    fn add(&self, id: RunId, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
+    fn add_run(&self, id: RunId, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
         let mut runs = lock(&self.0);
         if runs.get(&id).is_some_and(|run| !run.is_nested_and_empty(&id)) {
             return Err(StoreError::Exists(id));
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedRun {
             ensemble: ensemble.to_owned(),
             records: Mutex::default(),
             is_leased: AtomicBool::new(false),
         });
         runs.insert(id.clone(), Arc::clone(&shared));
         drop(runs);
-        Ok(self.run(id, shared))
+        Ok(self.open_run(id, shared))
     }
 
-    fn run(&self, id: RunId, shared: Arc<Shared>) -> Arc<dyn StoredRun> {
+    fn open_run(&self, id: RunId, shared: Arc<SharedRun>) -> Arc<dyn StoredRun> {
         Arc::new(MemoryRun {
             id,
-            shared,
+            run: shared,
             store: self.clone(),
         })
     }
 }
 
-impl Shared {
+impl SharedRun {
     fn is_empty(&self) -> bool {
         lock(&self.records).is_empty()
     }
 
     fn is_nested_and_empty(&self, id: &RunId) -> bool {
-        id.path().next().is_some() && self.is_empty()
+        id.nested_names().next().is_some() && self.is_empty()
     }
 }
 
 impl RunStore for MemoryStore {
-    fn place(&self) -> String {
+    fn describe_place(&self) -> String {
         "memory".to_owned()
     }
 
-    fn create<'a>(&'a self, id: &'a RunId, ensemble: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
-        Box::pin(async move { self.add(id.clone(), ensemble) })
+    fn create_run<'a>(
+        &'a self,
+        id: &'a RunId,
+        ensemble: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+        Box::pin(async move { self.add_run(id.clone(), ensemble) })
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>> {
+    fn list_runs(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>> {
         Box::pin(async move {
             let runs = lock(&self.0).clone();
             let outermost = runs
                 .into_iter()
-                .filter(|(id, run)| id.path().next().is_none() && !run.is_empty());
-            Ok(outermost.map(|(id, shared)| self.run(id, shared)).collect())
+                .filter(|(id, run)| id.nested_names().next().is_none() && !run.is_empty());
+            Ok(outermost.map(|(id, shared)| self.open_run(id, shared)).collect())
         })
     }
 }
@@ -107,59 +111,59 @@ impl StoredRun for MemoryRun {
         &self.id
     }
 
-    fn lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>> {
+    fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>> {
         Box::pin(async move {
-            if self.shared.is_leased.swap(true, Ordering::AcqRel) {
+            if self.run.is_leased.swap(true, Ordering::AcqRel) {
                 return Err(StoreError::Leased {
                     id: self.id.clone(),
                     owner: "or another handle in this one".to_owned(),
                 });
             }
-            Ok(Box::new(MemoryLease(Arc::clone(&self.shared))) as Box<dyn Lease>)
+            Ok(Box::new(MemoryLease(Arc::clone(&self.run))) as Box<dyn Lease>)
         })
     }
 
-    fn log(&self, end: LogEnd, _durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>> {
+    fn open_log(&self, end: LogEnd, _durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>> {
         Box::pin(async move {
-            let mut records = lock(&self.shared.records);
+            let mut records = lock(&self.run.records);
             let end = usize::try_from(end.position).unwrap_or(usize::MAX);
             if end == 0 && !records.is_empty() {
                 return Err(StoreError::Exists(self.id.clone()));
             }
             records.truncate(end);
-            Ok(Box::new(MemoryLog(Arc::clone(&self.shared))) as Box<dyn RunLog>)
+            Ok(Box::new(MemoryLog(Arc::clone(&self.run))) as Box<dyn RunLog>)
         })
     }
 
-    fn read(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>> {
-        Box::pin(async move { Ok(Box::new(self.reader()) as Box<dyn RunReader>) })
+    fn open_reader(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>> {
+        Box::pin(async move { Ok(Box::new(self.new_reader()) as Box<dyn RunReader>) })
     }
 
-    fn follow(&self) -> Box<dyn RunFollower> {
-        Box::new(self.reader())
+    fn open_follower(&self) -> Box<dyn RunFollower> {
+        Box::new(self.new_reader())
     }
 
-    fn ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>> {
-        Box::pin(async move { Ok(self.shared.ensemble.clone()) })
+    fn load_ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>> {
+        Box::pin(async move { Ok(self.run.ensemble.clone()) })
     }
 
-    fn create_inside<'a>(
+    fn create_nested<'a>(
         &'a self,
         name: &'a str,
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
-        Box::pin(async move { self.store.add(self.id.inside(name), ensemble) })
+        Box::pin(async move { self.store.add_run(self.id.nested_id(name), ensemble) })
     }
 
-    fn inside<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>> {
+    fn find_nested<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>> {
         Box::pin(async move {
-            let id = self.id.inside(name);
+            let id = self.id.nested_id(name);
             let shared = lock(&self.store.0).get(&id).cloned();
-            Ok(shared.map(|shared| self.store.run(id, shared)))
+            Ok(shared.map(|shared| self.store.open_run(id, shared)))
         })
     }
 
-    fn names_inside(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+    fn list_nested_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         Box::pin(async move {
             let inside = format!("{}/sub/", self.id);
             let runs = lock(&self.store.0);
@@ -168,7 +172,7 @@ impl StoredRun for MemoryRun {
         })
     }
 
-    fn remove(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn remove_run(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let inside = format!("{}/", self.id);
             lock(&self.store.0).retain(|id, _| *id != self.id && !id.as_str().starts_with(&inside));
@@ -178,10 +182,10 @@ impl StoredRun for MemoryRun {
 }
 
 impl MemoryRun {
-    fn reader(&self) -> MemoryReader {
+    fn new_reader(&self) -> MemoryReader {
         MemoryReader {
             place: format!("run {}", self.id),
-            shared: Arc::clone(&self.shared),
+            run: Arc::clone(&self.run),
             next: 0,
         }
     }
@@ -196,28 +200,28 @@ impl Drop for MemoryLease {
 }
 
 impl RunLog for MemoryLog {
-    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
+    fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
         lock(&self.0.records).push(record.clone());
-        Logged::ended(Ok(()))
+        LogFuture::ready(Ok(()))
     }
 
-    fn sync(&mut self, _point: SyncPoint) -> Logged<'_> {
-        Logged::ended(Ok(()))
+    fn sync(&mut self, _point: SyncPoint) -> LogFuture<'_> {
+        LogFuture::ready(Ok(()))
     }
 }
 
 impl MemoryReader {
-    fn take(&mut self) -> Option<Record> {
-        let record = lock(&self.shared.records).get(self.next).cloned()?;
+    fn take_record(&mut self) -> Option<Record> {
+        let record = lock(&self.run.records).get(self.next).cloned()?;
         self.next += 1;
         Some(record)
     }
 }
 
 impl RunReader for MemoryReader {
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
+    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
         Box::pin(async move {
-            match self.take() {
+            match self.take_record() {
                 None if self.next == 0 => Err(ReadError::Empty {
                     place: self.place.clone(),
                 }),
@@ -226,7 +230,7 @@ impl RunReader for MemoryReader {
         })
     }
 
-    fn end(&self) -> LogEnd {
+    fn log_end(&self) -> LogEnd {
         LogEnd {
             position: self.next as u64,
         }
@@ -238,8 +242,8 @@ impl RunReader for MemoryReader {
 }
 
 impl RunFollower for MemoryReader {
-    fn poll(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>> {
-        Box::pin(async move { Ok(std::iter::from_fn(|| self.take()).collect()) })
+    fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>> {
+        Box::pin(async move { Ok(std::iter::from_fn(|| self.take_record()).collect()) })
     }
 }
 

@@ -8,8 +8,8 @@
 #[cfg(any(test, feature = "store-contract"))]
 pub mod contract;
 mod id;
-mod inner_name;
 mod memory;
+mod nested_name;
 
 use std::error::Error;
 use std::path::Path;
@@ -21,8 +21,8 @@ use crate::runner::BoxFuture;
 
 pub use crate::log::ReadError;
 pub use id::RunId;
-pub use inner_name::InnerRunName;
 pub use memory::MemoryStore;
+pub use nested_name::NestedRunName;
 
 /// The data that a power failure may destroy. The end of the process alone destroys nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,24 +39,30 @@ pub enum Durability {
 /// Runs that are kept in one place.
 pub trait RunStore: Send + Sync {
     /// The place, in a form for messages: a folder, a database, "memory".
-    fn place(&self) -> String;
+    fn describe_place(&self) -> String;
 
     /// Creates a run with this id and the text of its ensemble. The run has an empty log.
-    fn create<'a>(&'a self, id: &'a RunId, ensemble: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
+    fn create_run<'a>(
+        &'a self,
+        id: &'a RunId,
+        ensemble: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
     /// All runs with at least one record, in the order of their [ids](RunId), without runs inside other runs.
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>>;
+    fn list_runs(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>>;
 
-    /// The run with this id, or the only run that this text [names](RunId::begins_with).
-    fn find<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
-        Box::pin(async move { only(given, self.list().await?, self.place()) })
+    /// The run with this id, or the only run that this text [names](RunId::matches_prefix).
+    fn find_run<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+        Box::pin(async move { find_only_run(given, self.list_runs().await?, self.describe_place()) })
     }
 
     /// The run with the last id: the latest.
-    fn latest(&self) -> BoxFuture<'_, Result<Arc<dyn StoredRun>, StoreError>> {
+    fn find_latest(&self) -> BoxFuture<'_, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
-            let last = self.list().await?.pop();
-            last.ok_or_else(|| StoreError::Empty { place: self.place() })
+            let last = self.list_runs().await?.pop();
+            last.ok_or_else(|| StoreError::Empty {
+                place: self.describe_place(),
+            })
         })
     }
 }
@@ -75,53 +81,53 @@ pub trait StoredRun: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Leased`]: another process executes the run.
-    fn lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>>;
+    fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>>;
 
     /// The process id of the holder of the lease; `None` if there is no holder or the store does not know it.
-    fn driver(&self) -> Option<u32> {
+    fn driver_pid(&self) -> Option<u32> {
         None
     }
 
     /// Opens the log for appending at `end`; anything after that (an incomplete record) is dropped. The caller must
     /// hold the lease of the run, or of the run that contains it.
-    fn log(&self, end: LogEnd, durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>>;
+    fn open_log(&self, end: LogEnd, durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>>;
 
     /// Reads the log from its first record.
-    fn read(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>>;
+    fn open_reader(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>>;
 
     /// Reads the log while another process may append to it.
-    fn follow(&self) -> Box<dyn RunFollower>;
+    fn open_follower(&self) -> Box<dyn RunFollower>;
 
     /// The text of the ensemble, as it was when the run was created.
-    fn ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>>;
+    fn load_ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>>;
 
     /// Creates a run inside this run. If a run with this name exists, it must not contain records.
-    fn create_inside<'a>(
+    fn create_nested<'a>(
         &'a self,
         name: &'a str,
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
     /// The run with this name inside this run, if it was created.
-    fn inside<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
+    fn find_nested<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
 
     /// The names of the runs inside this one, in order.
-    fn names_inside(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
+    fn list_nested_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 
     /// Deletes the run and all runs inside it. The caller must hold the lease.
-    fn remove(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn remove_run(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Reads all records.
-    fn read_all(&self) -> BoxFuture<'_, Result<Journal, ReadError>> {
+    fn read_journal(&self) -> BoxFuture<'_, Result<Journal, ReadError>> {
         Box::pin(async move {
-            let mut reader = self.read().await?;
+            let mut reader = self.open_reader().await?;
             let mut records = Vec::new();
-            while let Some(record) = reader.next().await? {
+            while let Some(record) = reader.next_record().await? {
                 records.push(record);
             }
             Ok(Journal {
                 records,
-                end: reader.end(),
+                end: reader.log_end(),
                 is_torn: reader.is_torn(),
             })
         })
@@ -146,10 +152,10 @@ impl LogEnd {
 /// Reads the records of a log in order, each once.
 pub trait RunReader: Send {
     /// The next record; `None` at the end. After an error there are no more records.
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>>;
+    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>>;
 
     /// The end of the records that were read.
-    fn end(&self) -> LogEnd;
+    fn log_end(&self) -> LogEnd;
 
     /// Returns whether an incomplete last record was dropped.
     fn is_torn(&self) -> bool;
@@ -158,7 +164,7 @@ pub trait RunReader: Send {
 /// Reads a log while another process may append to it.
 pub trait RunFollower: Send + Sync {
     /// The records that were completed since the last call.
-    fn poll(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>>;
+    fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>>;
 }
 
 /// The content of a log.
@@ -184,7 +190,7 @@ pub enum StoreError {
         place: String,
     },
     /// Several ids begin with this text.
-    #[error("`{id}` matches several runs: {}", list(candidates))]
+    #[error("`{id}` matches several runs: {}", render_ids(candidates))]
     Ambiguous {
         /// The beginning of the ids.
         id: String,
@@ -220,21 +226,25 @@ pub enum StoreError {
     },
 }
 
-fn list(ids: &[RunId]) -> String {
+fn render_ids(ids: &[RunId]) -> String {
     let ids: Vec<&str> = ids.iter().map(RunId::as_str).collect();
     ids.join(", ")
 }
 
-/// The run with this id, or the only run that this text [names](RunId::begins_with).
+/// The run with this id, or the only run that this text [names](RunId::matches_prefix).
 ///
 /// # Errors
 /// There is no such run, or there are several.
-pub fn only(given: &str, all: Vec<Arc<dyn StoredRun>>, place: String) -> Result<Arc<dyn StoredRun>, StoreError> {
+pub fn find_only_run(
+    given: &str,
+    all: Vec<Arc<dyn StoredRun>>,
+    place: String,
+) -> Result<Arc<dyn StoredRun>, StoreError> {
     if let Some(exact) = all.iter().find(|run| run.id().as_str() == given) {
         return Ok(Arc::clone(exact));
     }
     let mut matching = all;
-    matching.retain(|run| run.id().begins_with(given));
+    matching.retain(|run| run.id().matches_prefix(given));
     match matching.len() {
         1 => Ok(matching.remove(0)),
         0 => Err(StoreError::Unknown {

@@ -31,7 +31,7 @@ impl Attachment {
     }
 
     /// Describes the file without its bytes: `{name, mime_type, size, sha256}`.
-    pub fn described(&self) -> serde_json::Value {
+    pub fn to_json_without_bytes(&self) -> serde_json::Value {
         serde_json::json!({
             "name": self.name,
             "mime_type": self.mime_type,

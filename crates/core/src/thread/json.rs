@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Iteration, Role, Thread};
+use super::{Role, Thread, ThreadIteration};
 
 /// The version that is written. Readers do not accept other versions.
 const VERSION: u64 = 1;
@@ -35,15 +35,15 @@ pub enum ThreadError {
 }
 
 #[derive(Serialize)]
-struct Saved<'a> {
+struct SavedThread<'a> {
     version: u64,
-    iterations: &'a [Iteration],
+    iterations: &'a [ThreadIteration],
 }
 
 impl Thread {
     /// The thread as one line of JSON: `{"version": 1, "iterations": [...]}`.
     pub fn to_json(&self) -> String {
-        let saved = Saved {
+        let saved = SavedThread {
             version: VERSION,
             iterations: &self.iterations,
         };
@@ -68,8 +68,10 @@ impl Thread {
         }
         match saved.remove("iterations") {
             Some(Value::Array(iterations)) => {
-                let iterations = (1..).zip(iterations).map(|(number, value)| iteration(number, value));
-                iterations.collect::<Result<_, _>>().map(Self::of)
+                let iterations = (1..)
+                    .zip(iterations)
+                    .map(|(number, value)| parse_iteration(number, value));
+                iterations.collect::<Result<_, _>>().map(Self::from_iterations)
             }
             Some(_) => Err(shape("its `iterations` are no list")),
             None => Err(shape("it has no `iterations`")),
@@ -77,8 +79,8 @@ impl Thread {
     }
 }
 
-fn iteration(number: usize, value: Value) -> Result<Iteration, ThreadError> {
-    let iteration = Iteration::deserialize(value).map_err(|error| ThreadError::Iteration { number, error })?;
+fn parse_iteration(number: usize, value: Value) -> Result<ThreadIteration, ThreadError> {
+    let iteration = ThreadIteration::deserialize(value).map_err(|error| ThreadError::Iteration { number, error })?;
     let has_reply = iteration.messages.iter().any(|message| message.role == Role::Assistant);
     match iteration.tool_calls.is_empty() || has_reply {
         true => Ok(iteration),

@@ -7,10 +7,10 @@ use super::ToolCall;
 /// Receives the live output of executions. It is called on the thread that drives the run, so it must return quickly.
 pub trait LiveOutput: Send + Sync {
     /// Receives one update of one execution.
-    fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>);
+    fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>);
 
     /// Returns whether it also receives the updates of runs inside the run.
-    fn takes_inner_runs(&self) -> bool {
+    fn receives_nested_runs(&self) -> bool {
         false
     }
 }
@@ -55,5 +55,5 @@ pub enum LiveUpdate<'a> {
 pub struct NoLiveOutput;
 
 impl LiveOutput for NoLiveOutput {
-    fn receive(&self, _: &ExecutionRef, _: LiveUpdate<'_>) {}
+    fn receive_update(&self, _: &ExecutionRef, _: LiveUpdate<'_>) {}
 }

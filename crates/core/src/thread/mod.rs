@@ -12,9 +12,9 @@ mod attachment;
 mod json;
 mod live_output;
 mod reasoning;
-mod remembered;
 #[cfg(test)]
 mod tests;
+mod thread_memory;
 mod tool_call;
 pub mod window;
 
@@ -22,7 +22,7 @@ pub use attachment::Attachment;
 pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
 pub use reasoning::Reasoning;
-pub use remembered::{REJECTED, TASK, UNKNOWN_FATE, remembered};
+pub use thread_memory::{REJECTED, TASK, UNKNOWN_FATE, remembered_iterations};
 pub use tool_call::{INTERRUPTED, ToolCall, ToolEnd};
 
 use chrono::{DateTime, Utc};
@@ -78,7 +78,7 @@ pub struct Message {
 
 /// A request with its reply, and the tools that the reply called.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Iteration {
+pub struct ThreadIteration {
     /// From 1.
     pub number: u32,
     /// Its messages: the new messages for the model, then the reply.
@@ -102,22 +102,22 @@ pub struct Iteration {
 #[serde(transparent)]
 pub struct Thread {
     /// The iterations, numbered from 1 without gaps; only the last one may be in progress.
-    iterations: Vec<Iteration>,
+    iterations: Vec<ThreadIteration>,
 }
 
 impl Message {
     /// The message as JSON, with the names, types and digests of its files in place of their bytes.
-    pub fn described(&self) -> Value {
+    pub fn to_json_without_bytes(&self) -> Value {
         let mut message = serde_json::json!(Self {
             attachments: Vec::new(),
             tool_calls: Vec::new(),
             ..self.clone()
         });
         if !self.tool_calls.is_empty() {
-            message["tool_calls"] = self.tool_calls.iter().map(ToolCall::described).collect();
+            message["tool_calls"] = self.tool_calls.iter().map(ToolCall::to_json_without_bytes).collect();
         }
         if !self.attachments.is_empty() {
-            message["attachments"] = self.attachments.iter().map(Attachment::described).collect();
+            message["attachments"] = self.attachments.iter().map(Attachment::to_json_without_bytes).collect();
         }
         message
     }
@@ -136,36 +136,36 @@ impl Message {
 
 impl Thread {
     /// A thread of these iterations, which are numbered here.
-    pub fn of(iterations: Vec<Iteration>) -> Self {
-        Self::default().followed_by(iterations)
+    pub fn from_iterations(iterations: Vec<ThreadIteration>) -> Self {
+        Self::default().append_iterations(iterations)
     }
 
     /// Starts the first iteration with the system prompt, if there is one, and the input of the user.
     pub fn new(input: impl Into<String>, system_prompt: Option<String>, at: DateTime<Utc>) -> Self {
         let system = system_prompt.map(|prompt| Message::new(Role::System, prompt));
         let messages = system.into_iter().chain([Message::new(Role::User, input)]).collect();
-        Self::default().opened(messages, at)
+        Self::default().open_iteration(messages, at)
     }
 
     /// Returns a thread that continues with these iterations.
     #[must_use]
-    pub fn followed_by(mut self, iterations: Vec<Iteration>) -> Self {
+    pub fn append_iterations(mut self, iterations: Vec<ThreadIteration>) -> Self {
         for iteration in iterations {
             let number = self.next_number();
-            self.iterations.push(Iteration { number, ..iteration });
+            self.iterations.push(ThreadIteration { number, ..iteration });
         }
         self
     }
 
     /// Starts an iteration with these messages for the model, and completes the previous iteration.
     #[must_use]
-    pub fn opened(mut self, messages: Vec<Message>, at: DateTime<Utc>) -> Self {
-        self = self.completed(at);
-        self.iterations.push(Iteration {
+    pub fn open_iteration(mut self, messages: Vec<Message>, at: DateTime<Utc>) -> Self {
+        self = self.complete_iteration(at);
+        self.iterations.push(ThreadIteration {
             number: self.next_number(),
             messages,
             started_at: Some(at),
-            ..Iteration::default()
+            ..ThreadIteration::default()
         });
         self
     }
@@ -182,7 +182,7 @@ impl Thread {
 
     /// Adds what the model thought to its latest reply.
     #[must_use]
-    pub fn reasoned(mut self, reasoning: Option<Reasoning>) -> Self {
+    pub fn add_reasoning(mut self, reasoning: Option<Reasoning>) -> Self {
         let current = self.iterations.last_mut().map(|current| &mut current.messages);
         let reply = current.and_then(|messages| messages.iter_mut().rfind(|one| one.role == Role::Assistant));
         if let Some(reply) = reply {
@@ -202,12 +202,12 @@ impl Thread {
                 }
             }
         }
-        self.opened(Vec::new(), at)
+        self.open_iteration(Vec::new(), at)
     }
 
     /// Adds data to the current iteration.
     #[must_use]
-    pub fn noted(mut self, key: &str, value: impl Into<Value>) -> Self {
+    pub fn add_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
         if let Some(current) = self.iterations.last_mut() {
             current.metadata.insert(key.to_owned(), value.into());
         }
@@ -216,7 +216,7 @@ impl Thread {
 
     /// Completes the current iteration, if it is in progress. An iteration without messages is dropped.
     #[must_use]
-    pub fn completed(mut self, at: DateTime<Utc>) -> Self {
+    pub fn complete_iteration(mut self, at: DateTime<Utc>) -> Self {
         match self.iterations.last_mut() {
             Some(current) if current.messages.is_empty() && current.tool_calls.is_empty() => {
                 self.iterations.pop();
@@ -251,23 +251,23 @@ impl Thread {
     }
 
     /// The tool calls of the current iteration that have not ended.
-    pub fn extract_tool_calls(&self) -> Vec<&ToolCall> {
+    pub fn list_open_calls(&self) -> Vec<&ToolCall> {
         let current = self.iterations.last().map_or(&[][..], |current| &current.tool_calls);
         current.iter().filter(|call| call.end.is_none()).collect()
     }
 
     /// All iterations, oldest first.
-    pub fn iterations(&self) -> &[Iteration] {
+    pub fn iterations(&self) -> &[ThreadIteration] {
         &self.iterations
     }
 
     /// Converts the thread to its iterations.
-    pub fn into_iterations(self) -> Vec<Iteration> {
+    pub fn into_iterations(self) -> Vec<ThreadIteration> {
         self.iterations
     }
 
     /// The iteration with this number, from 1.
-    pub fn get_iteration(&self, number: u32) -> Option<&Iteration> {
+    pub fn get_iteration(&self, number: u32) -> Option<&ThreadIteration> {
         let at = usize::try_from(number).ok()?.checked_sub(1)?;
         self.iterations.get(at)
     }
@@ -275,13 +275,13 @@ impl Thread {
     /// The messages of the iteration with this number; none if there is no such iteration.
     pub fn get_iteration_messages(&self, number: u32) -> Vec<Message> {
         self.get_iteration(number)
-            .map(Iteration::to_messages)
+            .map(ThreadIteration::to_messages)
             .unwrap_or_default()
     }
 
     /// All messages in order, each with its tool calls.
     pub fn to_messages(&self) -> Vec<Message> {
-        self.iterations.iter().flat_map(Iteration::to_messages).collect()
+        self.iterations.iter().flat_map(ThreadIteration::to_messages).collect()
     }
 
     /// The number of messages.
@@ -301,9 +301,9 @@ impl Thread {
     }
 }
 
-impl Iteration {
+impl ThreadIteration {
     /// An iteration of which only this is known.
-    pub fn stopped_for(reason: StopReason) -> Self {
+    pub fn with_stop_reason(reason: StopReason) -> Self {
         let reason = serde_json::to_value(reason).expect("a stop reason is a string");
         Self {
             metadata: Map::from_iter([("stop_reason".to_owned(), reason)]),
@@ -318,7 +318,7 @@ impl Iteration {
     }
 
     /// The text of the model beside its tool calls; `None` if it calls no tool, or says nothing.
-    pub fn beside_calls(&self) -> Option<&str> {
+    pub fn text_with_calls(&self) -> Option<&str> {
         let mut replies = self.messages.iter().rev();
         let reply = replies.find(|message| message.role == Role::Assistant)?;
         let text = reply.content.as_str();
@@ -326,19 +326,19 @@ impl Iteration {
     }
 
     /// The iteration as JSON, with the names, types and digests of files in place of their bytes.
-    pub fn described(&self) -> Value {
+    pub fn to_json_without_bytes(&self) -> Value {
         let mut iteration = serde_json::json!(Self {
             messages: Vec::new(),
             tool_calls: Vec::new(),
             ..self.clone()
         });
-        iteration["messages"] = self.messages.iter().map(Message::described).collect();
-        iteration["tool_calls"] = self.tool_calls.iter().map(ToolCall::described).collect();
+        iteration["messages"] = self.messages.iter().map(Message::to_json_without_bytes).collect();
+        iteration["tool_calls"] = self.tool_calls.iter().map(ToolCall::to_json_without_bytes).collect();
         iteration
     }
 
     /// All files in it.
-    pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+    pub fn list_attachments(&self) -> impl Iterator<Item = &Attachment> {
         let called = self.tool_calls.iter();
         let of_messages = self.messages.iter().flat_map(|message| {
             let called = message.tool_calls.iter().flat_map(|call| &call.attachments);

@@ -16,8 +16,8 @@ fn thread() -> Thread {
         .add_assistant_message("I'll check.", vec![call("1"), call("2")])
         .add_tool_results(
             vec![
-                call("2").ended(ToolEnd::Error("no such city".into()), 0.5),
-                call("1").ended(ToolEnd::Result(json!({"temp": 72})), 0.25),
+                call("2").with_end(ToolEnd::Error("no such city".into()), 0.5),
+                call("1").with_end(ToolEnd::Result(json!({"temp": 72})), 0.25),
             ],
             at(2),
         )
@@ -50,7 +50,7 @@ fn results_close_an_iteration_and_open_the_next() {
     let ends: Vec<_> = first
         .tool_calls
         .iter()
-        .map(|call| (call.id.as_str(), call.told()))
+        .map(|call| (call.id.as_str(), call.result_text()))
         .collect();
     assert_eq!(
         ends,
@@ -65,9 +65,9 @@ fn results_close_an_iteration_and_open_the_next() {
 #[test]
 fn open_calls_are_those_of_the_current_iteration_without_an_end() {
     let asked = Thread::new("x", None, at(1)).add_assistant_message("", vec![call("1")]);
-    assert_eq!(asked.extract_tool_calls(), [&call("1")]);
-    assert!(thread().extract_tool_calls().is_empty());
-    assert!(Thread::default().extract_tool_calls().is_empty());
+    assert_eq!(asked.list_open_calls(), [&call("1")]);
+    assert!(thread().list_open_calls().is_empty());
+    assert!(Thread::default().list_open_calls().is_empty());
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn limits_and_ends() {
             "results",
             Thread::new("x", None, at(1))
                 .add_assistant_message("y", vec![call("1")])
-                .add_tool_results(vec![call("1").ended(ToolEnd::Result(json!(1)), 0.0)], at(2)),
+                .add_tool_results(vec![call("1").with_end(ToolEnd::Result(json!(1)), 0.0)], at(2)),
             false,
         ),
         ("an answer to results", thread, true),
@@ -120,8 +120,8 @@ fn adding_changes_no_other_value() {
     let kept = before.clone();
     let after = before
         .clone()
-        .completed(at(3))
-        .opened(vec![Message::new(Role::User, "And?")], at(3));
+        .complete_iteration(at(3))
+        .open_iteration(vec![Message::new(Role::User, "And?")], at(3));
     assert_eq!(before, kept);
     assert_eq!(after.iterations()[..1], kept.iterations()[..1]);
     assert_eq!(after.current_iteration(), 3);
@@ -130,11 +130,11 @@ fn adding_changes_no_other_value() {
 #[test]
 fn a_thread_is_read_as_it_was_written() {
     let thread = thread()
-        .noted("stop_reason", json!(StopReason::EndTurn))
-        .completed(at(4));
+        .add_metadata("stop_reason", json!(StopReason::EndTurn))
+        .complete_iteration(at(4));
     let text = serde_json::to_string(&thread).expect("can be written");
     assert_eq!(serde_json::from_str::<Thread>(&text).expect("can be read"), thread);
-    let null = call("1").ended(ToolEnd::Result(Value::Null), 0.0);
+    let null = call("1").with_end(ToolEnd::Result(Value::Null), 0.0);
     let text = serde_json::to_string(&null).expect("can be written");
     assert_eq!(serde_json::from_str::<ToolCall>(&text).expect("can be read"), null);
     let first = json!(thread)[0]["tool_calls"][1].clone();

@@ -52,7 +52,7 @@ impl ToolCall {
 
     /// The same call with this result, after this number of seconds.
     #[must_use]
-    pub fn ended(self, end: ToolEnd, duration: f64) -> Self {
+    pub fn with_end(self, end: ToolEnd, duration: f64) -> Self {
         Self {
             end: Some(end),
             duration,
@@ -61,19 +61,19 @@ impl ToolCall {
     }
 
     /// The call as JSON, with the names, types and digests of its files in place of their bytes.
-    pub fn described(&self) -> Value {
+    pub fn to_json_without_bytes(&self) -> Value {
         let mut call = json!(Self {
             attachments: Vec::new(),
             ..self.clone()
         });
         if !self.attachments.is_empty() {
-            call["attachments"] = self.attachments.iter().map(Attachment::described).collect();
+            call["attachments"] = self.attachments.iter().map(Attachment::to_json_without_bytes).collect();
         }
         call
     }
 
     /// The text that is sent to the model as the result.
-    pub fn told(&self) -> String {
+    pub fn result_text(&self) -> String {
         match &self.end {
             Some(ToolEnd::Result(Value::String(text))) => text.clone(),
             Some(ToolEnd::Result(value)) => value.to_string(),

@@ -9,16 +9,16 @@ mod selection;
 #[cfg(test)]
 mod tests;
 
-pub use selection::{Entry, NoSelection, Selected, entries, selected};
+pub use selection::{MessageEntry, SelectedMessages, SelectionError, list_entries, select_messages};
 
 use std::ops::{Add, Range};
 
-use self::ends::Ends;
+use self::ends::EndBlocks;
 use super::{Message, Role};
 
 /// The size of messages, or its limit. Each tool result is a message, as it is for providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Size {
+pub struct ThreadSize {
     /// The number of tokens.
     pub tokens: u64,
     /// The number of messages.
@@ -27,7 +27,7 @@ pub struct Size {
 
 /// The limits of what is sent; `None`: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
+pub struct WindowLimits {
     /// The highest number of tokens.
     pub max_tokens: Option<u64>,
     /// The highest number of messages.
@@ -36,7 +36,7 @@ pub struct Limits {
 
 /// The messages that are kept longest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum RetentionPolicy {
     /// The latest turns: the oldest turns are left out first.
     Latest,
     /// The first and the latest turns: the turns in the middle are left out first.
@@ -50,22 +50,22 @@ pub enum Keep {
 
 /// The rules for cutting a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub struct TrimRules {
     /// The limits of what is sent.
-    pub limits: Limits,
+    pub limits: WindowLimits,
     /// Whether the instructions are always sent. Otherwise they are left out like the oldest turn.
     pub keeps_system: bool,
     /// The number of latest turns that are always sent. Of these only tool calls with their results may be left out.
     pub min_recent_turns: usize,
     /// The messages that are kept longest.
-    pub keep: Keep,
+    pub keep: RetentionPolicy,
     /// The size of the text that is sent instead of the messages that are left out.
-    pub in_place: Size,
+    pub in_place: ThreadSize,
 }
 
 /// A thread that may have to be cut.
 #[derive(Debug, Clone, Copy)]
-pub struct Whole<'a> {
+pub struct ThreadToTrim<'a> {
     /// The size of the instructions in tokens, if there are any.
     pub system: Option<u64>,
     /// The messages.
@@ -78,18 +78,18 @@ pub struct Whole<'a> {
 
 /// The result of cutting a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
+pub struct TrimmedThread {
     /// Whether the instructions are sent.
     pub system: bool,
     /// The indexes of the messages that are not sent, in order.
     pub dropped: Vec<usize>,
     /// The size of what is sent, including the text that replaces the other messages.
-    pub sent: Size,
+    pub sent: ThreadSize,
     /// Whether the limits are kept. If not, what is always sent is too large.
     pub fits: bool,
 }
 
-impl Add for Size {
+impl Add for ThreadSize {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -100,15 +100,15 @@ impl Add for Size {
     }
 }
 
-impl std::iter::Sum for Size {
+impl std::iter::Sum for ThreadSize {
     fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
         sizes.fold(Self::default(), Add::add)
     }
 }
 
-impl Size {
+impl ThreadSize {
     /// The size of a message of this number of tokens, with the results of its tool calls.
-    pub fn of(message: &Message, tokens: u64) -> Self {
+    pub fn from_message(message: &Message, tokens: u64) -> Self {
         Self {
             tokens,
             messages: 1 + message.tool_calls.len() as u64,
@@ -116,16 +116,16 @@ impl Size {
     }
 }
 
-impl Limits {
+impl WindowLimits {
     /// Returns whether the size is within the limits.
-    pub fn allow(&self, size: Size) -> bool {
+    pub fn allows_size(&self, size: ThreadSize) -> bool {
         self.max_tokens.is_none_or(|most| size.tokens <= most)
             && self.max_messages.is_none_or(|most| size.messages <= most)
     }
 
     /// Half of the limits, rounded up.
     #[must_use]
-    pub fn halved(self) -> Self {
+    pub fn halve(self) -> Self {
         Self {
             max_tokens: self.max_tokens.map(|most| most.div_ceil(2)),
             max_messages: self.max_messages.map(|most| most.div_ceil(2)),
@@ -133,21 +133,21 @@ impl Limits {
     }
 }
 
-impl Whole<'_> {
+impl ThreadToTrim<'_> {
     /// The size of the messages at these indexes.
-    pub fn size(&self, indexes: impl IntoIterator<Item = usize>) -> Size {
-        let size = |at: usize| Size::of(&self.messages[at], self.tokens[at]);
+    pub fn sum_sizes(&self, indexes: impl IntoIterator<Item = usize>) -> ThreadSize {
+        let size = |at: usize| ThreadSize::from_message(&self.messages[at], self.tokens[at]);
         indexes.into_iter().map(size).sum()
     }
 
     /// The size of the instructions, if there are any.
-    pub fn system_size(&self) -> Size {
-        let size = self.system.map(|tokens| Size { tokens, messages: 1 });
+    pub fn system_size(&self) -> ThreadSize {
+        let size = self.system.map(|tokens| ThreadSize { tokens, messages: 1 });
         size.unwrap_or_default()
     }
 
     /// For each message, whether it is always sent: the task, the last user message and the last message.
-    fn pinned(&self) -> Vec<bool> {
+    fn list_pinned(&self) -> Vec<bool> {
         let mut pinned = vec![false; self.messages.len()];
         let last_user = self.messages.iter().rposition(|message| message.role == Role::User);
         let last = self.messages.len().checked_sub(1);
@@ -161,20 +161,20 @@ impl Whole<'_> {
 
     /// For each message, whether it may be left out: whole turns before the latest `min_recent_turns`, and tool calls
     /// with their results in the others.
-    pub fn droppable(&self, min_recent_turns: usize) -> Vec<bool> {
-        let turns = turns(self.messages);
+    pub fn list_droppable(&self, min_recent_turns: usize) -> Vec<bool> {
+        let turns = split_turns(self.messages);
         let recent = turns.len().saturating_sub(min_recent_turns);
         let recent = turns.get(recent).map_or(self.messages.len(), |turn| turn.start);
-        let pinned = self.pinned();
-        let may_go = |at: usize| !pinned[at] && (at < recent || calls(&self.messages[at]));
+        let pinned = self.list_pinned();
+        let may_go = |at: usize| !pinned[at] && (at < recent || calls_tools(&self.messages[at]));
         (0..self.messages.len()).map(may_go).collect()
     }
 
     /// The older half of what may be left out, in tokens, for a request that the model has refused as too long. Turns
     /// stay whole, except that tool calls with their results are left out of the latest `min_recent_turns` turns.
-    pub fn older_half(&self, min_recent_turns: usize) -> Vec<usize> {
-        let droppable = self.droppable(min_recent_turns);
-        let turns = turns(self.messages);
+    pub fn list_older_half(&self, min_recent_turns: usize) -> Vec<usize> {
+        let droppable = self.list_droppable(min_recent_turns);
+        let turns = split_turns(self.messages);
         let recent = turns.len().saturating_sub(min_recent_turns);
         let earlier = turns[..recent].iter().cloned();
         let pairs = turns[recent..].iter().cloned().flatten().map(|at| at..at + 1);
@@ -198,12 +198,12 @@ impl Whole<'_> {
 }
 
 /// Does the message call tools?
-fn calls(message: &Message) -> bool {
+fn calls_tools(message: &Message) -> bool {
     message.role == Role::Assistant && !message.tool_calls.is_empty()
 }
 
 /// The turns of a thread. Replies before the first user message form a turn of their own.
-pub fn turns(messages: &[Message]) -> Vec<Range<usize>> {
+pub fn split_turns(messages: &[Message]) -> Vec<Range<usize>> {
     let begins = |at: &usize| *at == 0 || messages[*at].role == Role::User;
     let starts: Vec<usize> = (0..messages.len()).filter(begins).collect();
     let ends = starts.iter().skip(1).copied().chain([messages.len()]);
@@ -216,43 +216,43 @@ pub fn turns(messages: &[Message]) -> Vec<Range<usize>> {
 }
 
 /// Cuts a thread: first whole turns, then tool calls with their results.
-pub fn cut(rules: &Rules, whole: &Whole<'_>) -> Cut {
-    let pinned = whole.pinned();
-    let mut selection = by_turns(rules, whole, &pinned);
-    if !rules.limits.allow(selection.size(rules, whole)) {
+pub fn trim_thread(rules: &TrimRules, whole: &ThreadToTrim<'_>) -> TrimmedThread {
+    let pinned = whole.list_pinned();
+    let mut selection = select_turns(rules, whole, &pinned);
+    if !rules.limits.allows_size(selection.total_size(rules, whole)) {
         selection.leave_out_calls(rules, whole, &pinned);
     }
-    let sent = selection.size(rules, whole);
-    Cut {
+    let sent = selection.total_size(rules, whole);
+    TrimmedThread {
         system: selection.system && whole.system.is_some(),
-        dropped: selection.dropped(),
+        dropped: selection.dropped_indexes(),
         sent,
-        fits: rules.limits.allow(sent),
+        fits: rules.limits.allows_size(sent),
     }
 }
 
 /// Selects the turns that fit, or those that are always sent.
-fn by_turns(rules: &Rules, whole: &Whole<'_>, pinned: &[bool]) -> Selection {
-    let turns = turns(whole.messages);
+fn select_turns(rules: &TrimRules, whole: &ThreadToTrim<'_>, pinned: &[bool]) -> MessageSelection {
+    let turns = split_turns(whole.messages);
     let system = Some(whole.system_size()).filter(|_| whole.system.is_some());
     let droppable = system.filter(|_| !rules.keeps_system);
     // If the instructions may be left out, they are treated as a turn before the first one.
     let before = usize::from(droppable.is_some());
-    let size = |turn: &Range<usize>| whole.size(turn.clone().filter(|at| !pinned[*at]));
-    let blocks: Vec<Size> = droppable.into_iter().chain(turns.iter().map(size)).collect();
-    let always = whole.size((0..pinned.len()).filter(|at| pinned[*at]));
+    let size = |turn: &Range<usize>| whole.sum_sizes(turn.clone().filter(|at| !pinned[*at]));
+    let blocks: Vec<ThreadSize> = droppable.into_iter().chain(turns.iter().map(size)).collect();
+    let always = whole.sum_sizes((0..pinned.len()).filter(|at| pinned[*at]));
     let most = match rules.keep {
-        Keep::AtMost(most) | Keep::Always(most) if most < turns.len() => most,
+        RetentionPolicy::AtMost(most) | RetentionPolicy::Always(most) if most < turns.len() => most,
         _ => blocks.len(),
     };
-    let (head, tail) = Ends {
+    let (head, tail) = EndBlocks {
         limits: rules.limits,
         keep: rules.keep,
         fixed: always + system.filter(|_| rules.keeps_system).unwrap_or_default(),
         in_place: rules.in_place,
         blocks: &blocks,
     }
-    .kept(rules.min_recent_turns.min(turns.len()), most);
+    .count_kept(rules.min_recent_turns.min(turns.len()), most);
     let is_kept = |block: usize| block < head || block + tail >= blocks.len();
     let mut kept = pinned.to_vec();
     for (at, turn) in turns.into_iter().enumerate() {
@@ -260,33 +260,33 @@ fn by_turns(rules: &Rules, whole: &Whole<'_>, pinned: &[bool]) -> Selection {
             kept[turn].fill(true);
         }
     }
-    Selection {
+    MessageSelection {
         system: droppable.is_none() || is_kept(0),
         kept,
     }
 }
 
 /// The messages that are sent.
-struct Selection {
+struct MessageSelection {
     system: bool,
     kept: Vec<bool>,
 }
 
-impl Selection {
-    fn dropped(&self) -> Vec<usize> {
+impl MessageSelection {
+    fn dropped_indexes(&self) -> Vec<usize> {
         (0..self.kept.len()).filter(|at| !self.kept[*at]).collect()
     }
 
-    fn size(&self, rules: &Rules, whole: &Whole<'_>) -> Size {
+    fn total_size(&self, rules: &TrimRules, whole: &ThreadToTrim<'_>) -> ThreadSize {
         let is_cut = self.kept.contains(&false) || (whole.system.is_some() && !self.system);
         let in_place = Some(rules.in_place).filter(|_| is_cut).unwrap_or_default();
         let system = Some(whole.system_size()).filter(|_| self.system).unwrap_or_default();
-        system + in_place + whole.size((0..self.kept.len()).filter(|at| self.kept[*at]))
+        system + in_place + whole.sum_sizes((0..self.kept.len()).filter(|at| self.kept[*at]))
     }
 
     /// Leaves out replies that call tools, with the results, as many as necessary.
-    fn leave_out_calls(&mut self, rules: &Rules, whole: &Whole<'_>, pinned: &[bool]) {
-        let may_go = |at: &usize| self.kept[*at] && !pinned[*at] && calls(&whole.messages[*at]);
+    fn leave_out_calls(&mut self, rules: &TrimRules, whole: &ThreadToTrim<'_>, pinned: &[bool]) {
+        let may_go = |at: &usize| self.kept[*at] && !pinned[*at] && calls_tools(&whole.messages[*at]);
         let pairs: Vec<usize> = (0..pinned.len()).filter(may_go).collect();
         if pairs.is_empty() {
             return;
@@ -294,15 +294,15 @@ impl Selection {
         for pair in &pairs {
             self.kept[*pair] = false;
         }
-        let sizes: Vec<Size> = pairs.iter().map(|at| whole.size([*at])).collect();
-        let (first, last) = Ends {
+        let sizes: Vec<ThreadSize> = pairs.iter().map(|at| whole.sum_sizes([*at])).collect();
+        let (first, last) = EndBlocks {
             limits: rules.limits,
             keep: rules.keep,
-            fixed: self.size(rules, whole),
-            in_place: Size::default(),
+            fixed: self.total_size(rules, whole),
+            in_place: ThreadSize::default(),
             blocks: &sizes,
         }
-        .kept(0, pairs.len());
+        .count_kept(0, pairs.len());
         for pair in pairs[..first].iter().chain(&pairs[pairs.len() - last..]) {
             self.kept[*pair] = true;
         }

@@ -9,23 +9,23 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::paths::{Change, changes};
-use super::{Execution, Story, StoryEvent, Turn};
+use super::value_changes::{ValueChange, compare_values};
+use super::{RunStory, StoryEvent, StoryExecution, StoryTurn};
 use ensemble_core::conversation::ExecutionEnd;
-use ensemble_language::data::{Context, Usage};
+use ensemble_language::data::{ModelUsage, RunContext};
 
 /// One side of a comparison of two runs.
 #[derive(Debug, Clone, Copy)]
-pub struct Side<'a> {
+pub struct ComparedRun<'a> {
     /// The events of the run.
-    pub story: &'a Story,
+    pub story: &'a RunStory,
     /// The context at the end, if it is known.
-    pub context: Option<&'a Context>,
+    pub context: Option<&'a RunContext>,
 }
 
 /// The same property of both runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Sides<T> {
+pub struct BothRuns<T> {
     /// Of the first run.
     pub a: T,
     /// Of the second run.
@@ -34,67 +34,67 @@ pub struct Sides<T> {
 
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct RunComparison {
     /// Whether there is no difference, apart from usage.
     pub same: bool,
     /// The first input or message that differs; number 0 is the input.
-    pub input: Option<Parting<Option<Arc<str>>>>,
+    pub input: Option<TextDifference<Option<Arc<str>>>>,
     /// The keys of the initial context that differ.
     pub given: Vec<ContextChange>,
     /// The first turn in which different agents ran.
-    pub decision: Option<Decision>,
+    pub decision: Option<DecisionDifference>,
     /// The first execution that both runs have and whose results differ.
-    pub output: Option<Difference>,
+    pub output: Option<ExecutionDifference>,
     /// The number of executions that both runs have.
     pub shared_executions: usize,
     /// The number of these executions whose results differ.
     pub different_executions: usize,
     /// The outcomes, if they differ.
-    pub outcome: Option<Sides<Outcome>>,
+    pub outcome: Option<BothRuns<ComparedOutcome>>,
     /// The keys of the last context that differ; `None`: one of the contexts is not known.
     pub context: Option<Vec<ContextChange>>,
     /// The usage of both runs.
-    pub usage: Sides<Usage>,
+    pub usage: BothRuns<ModelUsage>,
 }
 
 /// The first of several texts that differs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Parting<T> {
+pub struct TextDifference<T> {
     /// Its number.
     pub number: usize,
     /// The text in each run.
     #[serde(flatten)]
-    pub sides: Sides<T>,
+    pub sides: BothRuns<T>,
 }
 
 /// The first turn in which different agents ran.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Decision {
+pub struct DecisionDifference {
     /// The number of the turn.
     pub turn: u32,
     /// The agents that ran; `None`: the run has no such turn.
     #[serde(flatten)]
-    pub agents: Sides<Option<Vec<Arc<str>>>>,
+    pub agents: BothRuns<Option<Vec<Arc<str>>>>,
     /// For agents that ran only in the other run: why they did not run in this run, as far as it is recorded.
-    pub reasons: Sides<Vec<(Arc<str>, String)>>,
+    pub reasons: BothRuns<Vec<(Arc<str>, String)>>,
 }
 
 /// The first execution whose results differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Difference {
+pub struct ExecutionDifference {
     /// The agent.
     pub agent: Arc<str>,
     /// The number of the execution of the agent.
     pub execution: u32,
     /// The turn of the execution in each run.
-    pub turn: Sides<u32>,
+    pub turn: BothRuns<u32>,
     /// The differences of the outputs; a failure is under the key `failed`.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ValueChange>,
 }
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct ComparedOutcome {
     /// The outcome; `None`: the run has not ended.
     pub completion_reason: Option<&'static str>,
     /// The details, as text.
@@ -107,30 +107,30 @@ pub struct ContextChange {
     /// The key.
     pub key: Arc<str>,
     /// The differences of its values.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ValueChange>,
 }
 
 /// Compares two runs.
-pub fn compare(a: Side, b: Side) -> Comparison {
-    let (shared_executions, different_executions, output) = outputs(a.story, b.story);
-    let outcome = Sides {
-        a: outcome(a.story),
-        b: outcome(b.story),
+pub fn compare_runs(a: ComparedRun, b: ComparedRun) -> RunComparison {
+    let (shared_executions, different_executions, output) = compare_executions(a.story, b.story);
+    let outcome = BothRuns {
+        a: run_outcome(a.story),
+        b: run_outcome(b.story),
     };
-    let given = |story: &Story| story.started().map(|started| started.context.clone());
-    let mut comparison = Comparison {
+    let given = |story: &RunStory| story.start_event().map(|started| started.context.clone());
+    let mut comparison = RunComparison {
         same: false,
-        input: inputs(a.story, b.story),
-        given: contexts(&given(a.story).unwrap_or_default(), &given(b.story).unwrap_or_default()),
-        decision: decision(a.story, b.story),
+        input: compare_messages(a.story, b.story),
+        given: compare_contexts(&given(a.story).unwrap_or_default(), &given(b.story).unwrap_or_default()),
+        decision: compare_decisions(a.story, b.story),
         output,
         shared_executions,
         different_executions,
         outcome: (outcome.a != outcome.b).then_some(outcome),
-        context: a.context.zip(b.context).map(|(a, b)| contexts(a, b)),
-        usage: Sides {
-            a: a.story.history.totals().all.usage,
-            b: b.story.history.totals().all.usage,
+        context: a.context.zip(b.context).map(|(a, b)| compare_contexts(a, b)),
+        usage: BothRuns {
+            a: a.story.history.run_totals().all.usage,
+            b: b.story.history.run_totals().all.usage,
         },
     };
     comparison.same = comparison.input.is_none()
@@ -143,47 +143,47 @@ pub fn compare(a: Side, b: Side) -> Comparison {
 }
 
 /// The input, and all messages after it.
-fn said(story: &Story) -> Vec<Arc<str>> {
-    let input = story.started().into_iter().map(|started| started.input.clone());
+fn list_messages(story: &RunStory) -> Vec<Arc<str>> {
+    let input = story.start_event().into_iter().map(|started| started.input.clone());
     let messages = story.events.iter().filter_map(|event| match event {
         StoryEvent::Message { text, .. } => Some(text.clone()),
-        StoryEvent::Given { context, .. } => Some(format!("context: {}", serde_json::json!(context)).into()),
+        StoryEvent::ContextGiven { context, .. } => Some(format!("context: {}", serde_json::json!(context)).into()),
         _ => None,
     });
     input.chain(messages).collect()
 }
 
-fn inputs(a: &Story, b: &Story) -> Option<Parting<Option<Arc<str>>>> {
-    let (a, b) = (said(a), said(b));
+fn compare_messages(a: &RunStory, b: &RunStory) -> Option<TextDifference<Option<Arc<str>>>> {
+    let (a, b) = (list_messages(a), list_messages(b));
     let number = (0..a.len().max(b.len())).find(|at| a.get(*at) != b.get(*at))?;
-    Some(Parting {
+    Some(TextDifference {
         number,
-        sides: Sides {
+        sides: BothRuns {
             a: a.get(number).cloned(),
             b: b.get(number).cloned(),
         },
     })
 }
 
-fn decision(a: &Story, b: &Story) -> Option<Decision> {
-    let (a, b): (Vec<&Turn>, Vec<&Turn>) = (a.turns().collect(), b.turns().collect());
-    let at =
-        (0..a.len().max(b.len())).find(|at| a.get(*at).map(|turn| ran(turn)) != b.get(*at).map(|turn| ran(turn)))?;
+fn compare_decisions(a: &RunStory, b: &RunStory) -> Option<DecisionDifference> {
+    let (a, b): (Vec<&StoryTurn>, Vec<&StoryTurn>) = (a.turns().collect(), b.turns().collect());
+    let at = (0..a.len().max(b.len()))
+        .find(|at| a.get(*at).map(|turn| executed_agents(turn)) != b.get(*at).map(|turn| executed_agents(turn)))?;
     let (a, b) = (a.get(at).copied(), b.get(at).copied());
-    Some(Decision {
+    Some(DecisionDifference {
         turn: a.or(b).map_or(0, |turn| turn.turn),
-        reasons: Sides {
-            a: reasons(a, b),
-            b: reasons(b, a),
+        reasons: BothRuns {
+            a: list_idle_reasons(a, b),
+            b: list_idle_reasons(b, a),
         },
-        agents: Sides {
-            a: a.map(in_order),
-            b: b.map(in_order),
+        agents: BothRuns {
+            a: a.map(agents_in_order),
+            b: b.map(agents_in_order),
         },
     })
 }
 
-fn in_order(turn: &Turn) -> Vec<Arc<str>> {
+fn agents_in_order(turn: &StoryTurn) -> Vec<Arc<str>> {
     turn.executions
         .iter()
         .map(|execution| execution.agent.clone())
@@ -191,34 +191,37 @@ fn in_order(turn: &Turn) -> Vec<Arc<str>> {
 }
 
 /// The order of the agents in the file may differ; this is not a difference between the turns.
-fn ran(turn: &Turn) -> BTreeSet<Arc<str>> {
-    in_order(turn).into_iter().collect()
+fn executed_agents(turn: &StoryTurn) -> BTreeSet<Arc<str>> {
+    agents_in_order(turn).into_iter().collect()
 }
 
 /// The reasons why agents that ran in the other run did not run here.
-fn reasons(here: Option<&Turn>, there: Option<&Turn>) -> Vec<(Arc<str>, String)> {
+fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec<(Arc<str>, String)> {
     let (Some(here), Some(there)) = (here, there) else {
         return Vec::new();
     };
-    let there = ran(there);
-    let missing = here.waiting.iter().filter(|waiting| there.contains(&waiting.agent));
+    let there = executed_agents(there);
+    let missing = here
+        .skipped_agents
+        .iter()
+        .filter(|waiting| there.contains(&waiting.agent));
     missing
         .map(|waiting| (waiting.agent.clone(), waiting.reason.to_string()))
         .collect()
 }
 
 /// The number of executions in both runs, the number of those that differ, and the first of those.
-fn outputs(a: &Story, b: &Story) -> (usize, usize, Option<Difference>) {
-    let others: HashMap<(&str, u32), (u32, &Execution)> = b
-        .executions()
+fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<ExecutionDifference>) {
+    let others: HashMap<(&str, u32), (u32, &StoryExecution)> = b
+        .executions_by_turn()
         .map(|(turn, execution)| ((&*execution.agent, execution.execution), (turn, execution)))
         .collect();
     let (mut shared, mut different, mut first) = (0, 0, None);
-    for (turn, one) in a.executions() {
+    for (turn, one) in a.executions_by_turn() {
         let Some((other_turn, other)) = others.get(&(&*one.agent, one.execution)) else {
             continue;
         };
-        let (Some(said), Some(said_there)) = (ending(one), ending(other)) else {
+        let (Some(said), Some(said_there)) = (execution_result(one), execution_result(other)) else {
             continue;
         };
         shared += 1;
@@ -226,44 +229,44 @@ fn outputs(a: &Story, b: &Story) -> (usize, usize, Option<Difference>) {
             continue;
         }
         different += 1;
-        first.get_or_insert_with(|| Difference {
+        first.get_or_insert_with(|| ExecutionDifference {
             agent: one.agent.clone(),
             execution: one.execution,
-            turn: Sides {
+            turn: BothRuns {
                 a: turn,
                 b: *other_turn,
             },
-            changes: changes(&said, &said_there),
+            changes: compare_values(&said, &said_there),
         });
     }
     (shared, different, first)
 }
 
 /// The result of the execution.
-fn ending(execution: &Execution) -> Option<Value> {
-    let finished = execution.finished.as_ref()?;
+fn execution_result(execution: &StoryExecution) -> Option<Value> {
+    let finished = execution.finish_event.as_ref()?;
     Some(match &finished.end {
         ExecutionEnd::Failed(failure) => json!({"failed": failure}),
         ExecutionEnd::Succeeded(output) => Value::clone(output),
     })
 }
 
-fn outcome(story: &Story) -> Outcome {
-    let ended = story.ended();
-    Outcome {
+fn run_outcome(story: &RunStory) -> ComparedOutcome {
+    let ended = story.end_event();
+    ComparedOutcome {
         completion_reason: ended.map(|ended| ended.completion_reason.as_str()),
         detail: ended.and_then(|ended| ended.detail.clone()),
     }
 }
 
-fn contexts(a: &Context, b: &Context) -> Vec<ContextChange> {
+fn compare_contexts(a: &RunContext, b: &RunContext) -> Vec<ContextChange> {
     let only_b = b.iter().map(|(key, _)| key).filter(|key| a.get(key).is_none());
     let keys = a.iter().map(|(key, _)| key).chain(only_b);
     let change = |key: &Arc<str>| {
         let (one, other) = (a.get(key), b.get(key));
         let changes = match (one, other) {
-            (Some(one), Some(other)) => changes(one, other),
-            (one, other) => vec![Change {
+            (Some(one), Some(other)) => compare_values(one, other),
+            (one, other) => vec![ValueChange {
                 path: String::new(),
                 a: one.map(|value| Value::clone(value)),
                 b: other.map(|value| Value::clone(value)),

@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use ensemble_core::conversation::{
-    ConversationState, Event, ExecutionEnd, IllegalRecord, Record, ToolCallEnded, Within,
+    AttemptScope, ConversationState, Event, ExecutionEnd, IllegalRecord, Record, ToolCallEnded,
 };
-use ensemble_core::thread::{Attachment, Iteration, Message, ToolCall, ToolEnd};
-use ensemble_language::data::Failure;
+use ensemble_core::thread::{Attachment, Message, ThreadIteration, ToolCall, ToolEnd};
+use ensemble_language::data::ExecutionFailure;
 use ensemble_language::plan::Plan;
 
 /// The messages between an agent and its model in one attempt of an execution, of one of its parts, or of an agent that is
@@ -18,11 +18,11 @@ use ensemble_language::plan::Plan;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelExchange {
     /// Where.
-    pub within: Within,
+    pub scope: AttemptScope,
     /// The messages of earlier executions that were sent before these.
-    pub remembered: Vec<Message>,
+    pub remembered_messages: Vec<Message>,
     /// The requests with their replies, and the calls of the replies.
-    pub iterations: Vec<Iteration>,
+    pub iterations: Vec<ThreadIteration>,
     /// How the attempt ended.
     pub end: ExchangeEnd,
 }
@@ -38,7 +38,7 @@ pub enum ExchangeEnd {
     /// It failed.
     Failed {
         /// The failure.
-        failure: Failure,
+        failure: ExecutionFailure,
     },
     /// The agent was used as a tool, and its call ended with an error.
     CallFailed {
@@ -50,14 +50,22 @@ pub enum ExchangeEnd {
 impl ModelExchange {
     /// The exchange as JSON. Files have names, types, sizes and digests in place of their bytes, and the number of the
     /// record that holds the bytes.
-    pub fn described(&self, files: &FileRecords) -> Value {
-        let mut document = json!(self.within);
-        document["remembered"] = self.remembered.iter().map(Message::described).collect();
-        document["iterations"] = self.iterations.iter().map(Iteration::described).collect();
+    pub fn to_json(&self, files: &FileRecords) -> Value {
+        let mut document = json!(self.scope);
+        document["remembered"] = self
+            .remembered_messages
+            .iter()
+            .map(Message::to_json_without_bytes)
+            .collect();
+        document["iterations"] = self
+            .iterations
+            .iter()
+            .map(ThreadIteration::to_json_without_bytes)
+            .collect();
         if let (Value::Object(document), Value::Object(end)) = (&mut document, json!(self.end)) {
             document.extend(end);
         }
-        files.add_to(&mut document);
+        files.add_record_numbers(&mut document);
         document
     }
 }
@@ -68,7 +76,7 @@ pub struct FileRecords(HashMap<Arc<str>, u64>);
 
 impl FileRecords {
     /// The files of these records.
-    pub fn of(records: &[Record]) -> Self {
+    pub fn from_records(records: &[Record]) -> Self {
         let mut found = Self::default();
         for record in records {
             let mut add = |file: &Attachment| {
@@ -86,15 +94,18 @@ impl FileRecords {
                 }
                 _ => &[],
             };
-            iterations.iter().flat_map(Iteration::attachments).for_each(add);
+            iterations
+                .iter()
+                .flat_map(ThreadIteration::list_attachments)
+                .for_each(add);
         }
         found
     }
 
     /// Adds the numbers to all files in the document.
-    fn add_to(&self, value: &mut Value) {
+    fn add_record_numbers(&self, value: &mut Value) {
         match value {
-            Value::Array(items) => items.iter_mut().for_each(|item| self.add_to(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.add_record_numbers(item)),
             Value::Object(map) => {
                 for file in map
                     .get_mut("attachments")
@@ -108,7 +119,9 @@ impl FileRecords {
                     }
                 }
                 for key in ["remembered", "iterations", "messages", "tool_calls"] {
-                    map.get_mut(key).into_iter().for_each(|inner| self.add_to(inner));
+                    map.get_mut(key)
+                        .into_iter()
+                        .for_each(|inner| self.add_record_numbers(inner));
                 }
             }
             _ => {}
@@ -120,14 +133,14 @@ impl FileRecords {
 ///
 /// # Errors
 /// The event of a record is illegal after the records before it.
-pub fn model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Result<Vec<ModelExchange>, IllegalRecord> {
-    let mut collector = Collector {
+pub fn collect_model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Result<Vec<ModelExchange>, IllegalRecord> {
+    let mut collector = ExchangeCollector {
         state: ConversationState::new(plan.clone()),
         exchanges: Vec::new(),
         open: HashMap::new(),
     };
     for record in records {
-        collector.take(record)?;
+        collector.apply_record(record)?;
     }
     let mut exchanges = collector.exchanges;
     exchanges.retain(|exchange| !exchange.iterations.is_empty());
@@ -137,61 +150,64 @@ pub fn model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Result<Vec<Model
 /// The agent, its part and the calls around it: there is one open exchange for each.
 type Key = (Arc<str>, Option<Arc<str>>, Vec<Arc<str>>);
 
-struct Collector {
+struct ExchangeCollector {
     state: ConversationState,
     exchanges: Vec<ModelExchange>,
     open: HashMap<Key, usize>,
 }
 
-impl Collector {
-    fn take(&mut self, record: &Record) -> Result<(), IllegalRecord> {
+impl ExchangeCollector {
+    fn apply_record(&mut self, record: &Record) -> Result<(), IllegalRecord> {
         match &record.event {
-            Event::ReplyReceived(reply) => self.open(&reply.within).iterations.push(reply.iteration.clone()),
+            Event::ReplyReceived(reply) => self
+                .open_exchange(&reply.within)
+                .iterations
+                .push(reply.iteration.clone()),
             // Usage of a nested run has no request of its own.
             Event::RequestStopped(request) if request.iteration.messages.is_empty() => {}
             Event::RequestStopped(request) => {
                 let mut iteration = request.iteration.clone();
                 iteration.metadata.insert("stopped".to_owned(), true.into());
-                self.open(&request.within).iterations.push(iteration);
+                self.open_exchange(&request.within).iterations.push(iteration);
             }
             Event::ToolCallEnded(ended) => {
-                let last = self.open(&ended.within).iterations.last_mut();
+                let last = self.open_exchange(&ended.within).iterations.last_mut();
                 let mut calls = last.into_iter().flat_map(|last| &mut last.tool_calls);
                 let is_it = |call: &&mut ToolCall| call.end.is_none() && call.id == ended.call.id;
                 if let Some(call) = calls.find(is_it) {
                     *call = ended.call.clone();
                 }
-                self.end_inside(ended);
+                self.end_inner_exchanges(ended);
             }
             Event::AttemptFailed(failed) => {
-                let within = own(failed.turn, &failed.agent, failed.execution, failed.attempt);
-                self.end(&within, &failed.exchange, failed_with(&failed.failure));
+                let within = execution_scope(failed.turn, &failed.agent, failed.execution, failed.attempt);
+                self.end_exchange(&within, &failed.exchange, failed_exchange_end(&failed.failure));
             }
             Event::PartEnded(part) => {
-                let within = Within {
+                let within = AttemptScope {
                     part: Some(part.key.clone()),
-                    ..own(part.turn, &part.agent, part.execution, part.attempt)
+                    ..execution_scope(part.turn, &part.agent, part.execution, part.attempt)
                 };
-                self.end(&within, &part.exchange, end(&part.end));
+                self.end_exchange(&within, &part.exchange, to_exchange_end(&part.end));
             }
             Event::ExecutionFinished(finished) => {
-                let within = own(finished.turn, &finished.agent, finished.execution, finished.attempt);
-                self.end(&within, &finished.exchange, end(&finished.end));
+                let within = execution_scope(finished.turn, &finished.agent, finished.execution, finished.attempt);
+                self.end_exchange(&within, &finished.exchange, to_exchange_end(&finished.end));
             }
             Event::TurnFinished(_) | Event::MessageAdded(_) => self.open.clear(),
             _ => {}
         }
-        self.state.apply(record)
+        self.state.apply_record(record)
     }
 
     /// The exchange that goes on there, or a new one.
-    fn open(&mut self, within: &Within) -> &mut ModelExchange {
-        let key = (within.agent.clone(), within.part.clone(), within.inside.clone());
+    fn open_exchange(&mut self, within: &AttemptScope) -> &mut ModelExchange {
+        let key = (within.agent.clone(), within.part.clone(), within.outer_calls.clone());
         let at = *self.open.entry(key).or_insert(self.exchanges.len());
         if at == self.exchanges.len() {
             self.exchanges.push(ModelExchange {
-                within: within.clone(),
-                remembered: remembered(&self.state, within),
+                scope: within.clone(),
+                remembered_messages: remembered_messages(&self.state, within),
                 iterations: Vec::new(),
                 end: ExchangeEnd::Open,
             });
@@ -200,8 +216,8 @@ impl Collector {
     }
 
     /// The call has ended, and so have the exchanges of the agent that it used.
-    fn end_inside(&mut self, ended: &ToolCallEnded) {
-        let mut inside = ended.within.inside.clone();
+    fn end_inner_exchanges(&mut self, ended: &ToolCallEnded) {
+        let mut inside = ended.within.outer_calls.clone();
         inside.push(ended.call.id.as_str().into());
         let key = (ended.within.agent.clone(), ended.within.part.clone(), inside);
         if let Some(at) = self.open.remove(&key) {
@@ -212,20 +228,23 @@ impl Collector {
         }
     }
 
-    fn end(&mut self, within: &Within, rest: &[Iteration], end: ExchangeEnd) {
-        let exchange = self.open(within);
+    fn end_exchange(&mut self, within: &AttemptScope, rest: &[ThreadIteration], end: ExchangeEnd) {
+        let exchange = self.open_exchange(within);
         exchange.iterations.extend_from_slice(rest);
-        exchange.within.attempt = within.attempt;
+        exchange.scope.attempt = within.attempt;
         exchange.end = end;
-        let key = (within.agent.clone(), within.part.clone(), within.inside.clone());
+        let key = (within.agent.clone(), within.part.clone(), within.outer_calls.clone());
         self.open.remove(&key);
     }
 }
 
 /// Returns the messages of earlier executions that the agent remembers.
-fn remembered(state: &ConversationState, within: &Within) -> Vec<Message> {
-    let id = state.plan().id(&within.agent).filter(|_| within.inside.is_empty());
-    let Some(agent) = id.map(|id| state.agent(id)) else {
+fn remembered_messages(state: &ConversationState, within: &AttemptScope) -> Vec<Message> {
+    let id = state
+        .plan()
+        .find_agent_id(&within.agent)
+        .filter(|_| within.outer_calls.is_empty());
+    let Some(agent) = id.map(|id| state.agent_state(id)) else {
         return Vec::new();
     };
     match &within.part {
@@ -237,24 +256,24 @@ fn remembered(state: &ConversationState, within: &Within) -> Vec<Message> {
     }
 }
 
-fn own(turn: u32, agent: &Arc<str>, execution: u32, attempt: u32) -> Within {
-    Within {
+fn execution_scope(turn: u32, agent: &Arc<str>, execution: u32, attempt: u32) -> AttemptScope {
+    AttemptScope {
         turn,
         agent: agent.clone(),
         execution,
         attempt,
-        ..Within::default()
+        ..AttemptScope::default()
     }
 }
 
-fn end(end: &ExecutionEnd) -> ExchangeEnd {
+fn to_exchange_end(end: &ExecutionEnd) -> ExchangeEnd {
     match end {
         ExecutionEnd::Succeeded(_) => ExchangeEnd::Succeeded,
-        ExecutionEnd::Failed(failure) => failed_with(failure),
+        ExecutionEnd::Failed(failure) => failed_exchange_end(failure),
     }
 }
 
-fn failed_with(failure: &Failure) -> ExchangeEnd {
+fn failed_exchange_end(failure: &ExecutionFailure) -> ExchangeEnd {
     ExchangeEnd::Failed {
         failure: failure.clone(),
     }

@@ -1,17 +1,17 @@
 //! The story of a run: its records, grouped by turn, execution and attempt.
 //!
 //! A journal contains events in the order of time. Readers ask which agents ran in turn 3, how often an execution was
-//! tried, and what its result was. [`Story`] is computed from the records and answers this. It does not need the
+//! tried, and what its result was. [`RunStory`] is computed from the records and answers this. It does not need the
 //! ensemble: events contain the names of agents, so a story stays valid when the file changes. **Invariant:** a story
 //! depends only on records, and makes no decisions.
 
-mod asked;
 mod compare;
 mod exchanges;
+mod first_request;
 mod fold;
-mod paths;
 #[cfg(test)]
 mod tests;
+mod value_changes;
 
 use std::sync::Arc;
 
@@ -20,23 +20,26 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    ExecutionFinished, Interruption, PartEnded, PermissionDecided, RequestsByTarget, RunEnded, RunStarted,
-    TurnFinished, Waiting,
+    ExecutionFinished, PartEnded, PermissionDecided, RequestsByTarget, RunEnded, RunInterruption, RunStarted,
+    SkippedAgent, TurnFinished,
 };
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{StopReason, ToolCall};
-use ensemble_language::data::{Context, Failure, Question, Request, Usage};
+use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage, OperatorQuestion, RunContext};
 
-pub use asked::Asked;
-pub use compare::{Comparison, ContextChange, Decision, Difference, Outcome, Parting, Side, Sides, compare};
-pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, model_exchanges};
-pub use paths::{Change, changes};
+pub use compare::{
+    BothRuns, ComparedOutcome, ComparedRun, ContextChange, DecisionDifference, ExecutionDifference, RunComparison,
+    TextDifference, compare_runs,
+};
+pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, collect_model_exchanges};
+pub use first_request::FirstRequest;
+pub use value_changes::{ValueChange, compare_values};
 
 use crate::{AgentTotals, RunHistory};
 
 /// The events of a run, grouped, as far as its records contain them.
 #[derive(Debug, Clone, Default)]
-pub struct Story {
+pub struct RunStory {
     /// The fold of the same records: state, totals and questions.
     pub history: RunHistory,
     /// All events, in order.
@@ -51,7 +54,7 @@ pub struct Story {
 #[derive(Debug, Clone)]
 pub enum StoryEvent {
     /// A turn.
-    Turn(Box<Turn>),
+    Turn(Box<StoryTurn>),
     /// A user message continued the conversation.
     Message {
         /// The text.
@@ -60,16 +63,16 @@ pub enum StoryEvent {
         at: DateTime<Utc>,
     },
     /// A fork added these values to the context.
-    Given {
+    ContextGiven {
         /// The values.
-        context: Context,
+        context: RunContext,
         /// The time.
         at: DateTime<Utc>,
     },
     /// A cancellation or a time-out stopped the run.
     Interrupted {
         /// The cause.
-        cause: Interruption,
+        cause: RunInterruption,
         /// The time.
         at: DateTime<Utc>,
     },
@@ -89,7 +92,7 @@ pub enum StoryEvent {
 
 /// A turn.
 #[derive(Debug, Clone)]
-pub struct Turn {
+pub struct StoryTurn {
     /// The number of the turn, from 1.
     pub turn: u32,
     /// When the turn started.
@@ -97,9 +100,9 @@ pub struct Turn {
     /// When the turn finished; `None`: it is still open.
     pub finished_at: Option<DateTime<Utc>>,
     /// The executions, in declaration order.
-    pub executions: Vec<Execution>,
+    pub executions: Vec<StoryExecution>,
     /// The agents that were examined and did not run.
-    pub waiting: Vec<Waiting>,
+    pub skipped_agents: Vec<SkippedAgent>,
     /// The new requests, by target agent.
     pub requests: RequestsByTarget,
     /// Warnings for the user.
@@ -108,7 +111,7 @@ pub struct Turn {
 
 /// An execution of an agent in a turn.
 #[derive(Debug, Clone)]
-pub struct Execution {
+pub struct StoryExecution {
     /// The agent.
     pub agent: Arc<str>,
     /// The number of the execution of the agent, from 1.
@@ -116,15 +119,15 @@ pub struct Execution {
     /// The outputs that it read: the agent, and the number of its execution.
     pub reads: IndexMap<Arc<str>, u32>,
     /// The request that started it.
-    pub request: Option<Arc<Request>>,
+    pub request: Option<Arc<AgentRequest>>,
     /// The agents whose failure started it.
     pub handles: Vec<Arc<str>>,
     /// Its attempts, in order.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<StoryAttempt>,
     /// The question that it asked and that is not answered.
-    pub question: Option<Question>,
+    pub question: Option<OperatorQuestion>,
     /// Its result, without the messages to a model.
-    pub finished: Option<ExecutionFinished>,
+    pub finish_event: Option<ExecutionFinished>,
     /// The tool calls of its model until now, those of attempts that failed or were cut short included.
     pub tool_calls: Vec<ToolCall>,
     /// The texts of its model beside tool calls: the number of calls before the text, and the text.
@@ -134,9 +137,9 @@ pub struct Execution {
     /// Why the model stopped its last reply.
     pub stop_reason: Option<StopReason>,
     /// The messages that its model did not receive, as the thread notes them.
-    pub dropped: Option<Value>,
+    pub dropped_messages: Option<Value>,
     /// What the model was asked first.
-    pub asked: Option<Asked>,
+    pub first_request: Option<FirstRequest>,
     /// The totals of all attempts.
     pub totals: AgentTotals,
     /// The attempts of its parts that have ended, in order, without the messages to a model.
@@ -145,7 +148,7 @@ pub struct Execution {
 
 /// An attempt of an execution.
 #[derive(Debug, Clone)]
-pub struct Attempt {
+pub struct StoryAttempt {
     /// The number of the attempt, from 1.
     pub attempt: u32,
     /// When it started.
@@ -153,47 +156,47 @@ pub struct Attempt {
     /// When it ended, if this was observed.
     pub ended_at: Option<DateTime<Utc>>,
     /// Its result.
-    pub end: AttemptEnd,
+    pub end: StoryAttemptEnd,
 }
 
 /// The result of an attempt.
 #[derive(Debug, Clone, PartialEq)]
-pub enum AttemptEnd {
+pub enum StoryAttemptEnd {
     /// The attempt has not ended.
-    UnderWay,
+    InProgress,
     /// The attempt ended the execution.
     Final,
     /// The attempt failed, and another attempt followed.
     Failed {
         /// The failure.
-        failure: Failure,
+        failure: ExecutionFailure,
         /// The pause before the next attempt, in seconds.
         pause: f64,
         /// The end of its stderr.
         stderr: String,
     },
     /// The attempt asked a question, and there is no answer.
-    Asked,
+    AskedQuestion,
     /// The attempt was stopped with the run.
     Stopped,
     /// The process that executed the run ended during the attempt.
-    Lost,
+    ProcessLost,
 }
 
-impl Story {
+impl RunStory {
     /// Returns the data with which the run was started; `None` before the first record.
-    pub fn started(&self) -> Option<&RunStarted> {
-        self.history.started()
+    pub fn start_event(&self) -> Option<&RunStarted> {
+        self.history.start_event()
     }
 
     /// Returns the end of the run, if no later event continued it.
-    pub fn ended(&self) -> Option<&RunEnded> {
-        self.history.ended()
+    pub fn end_event(&self) -> Option<&RunEnded> {
+        self.history.end_event()
     }
 
     /// Returns the questions without an answer.
-    pub fn questions(&self) -> Vec<PendingRequest> {
-        self.history.questions()
+    pub fn pending_requests(&self) -> Vec<PendingRequest> {
+        self.history.pending_requests()
     }
 
     /// Returns the time in which a process executed the turns, in seconds, with the turns that a fork has taken over.
@@ -201,11 +204,11 @@ impl Story {
         let taken_over = self
             .turns()
             .filter(|turn| Some(turn.started_at) < self.history.started_at());
-        self.active + taken_over.filter_map(Turn::seconds).sum::<f64>()
+        self.active + taken_over.filter_map(StoryTurn::duration_seconds).sum::<f64>()
     }
 
     /// The turns in order.
-    pub fn turns(&self) -> impl DoubleEndedIterator<Item = &Turn> {
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = &StoryTurn> {
         self.events.iter().filter_map(|event| match event {
             StoryEvent::Turn(turn) => Some(&**turn),
             _ => None,
@@ -213,24 +216,24 @@ impl Story {
     }
 
     /// The latest turn. It is found from the end: this is asked once for each record of a long run.
-    pub fn latest_turn(&self) -> Option<&Turn> {
+    pub fn latest_turn(&self) -> Option<&StoryTurn> {
         self.turns().next_back()
     }
 
     /// All executions with their turns, in order of turn and declaration.
-    pub fn executions(&self) -> impl Iterator<Item = (u32, &Execution)> {
+    pub fn executions_by_turn(&self) -> impl Iterator<Item = (u32, &StoryExecution)> {
         self.turns()
             .flat_map(|turn| turn.executions.iter().map(|execution| (turn.turn, execution)))
     }
 }
 
-impl Turn {
+impl StoryTurn {
     /// The time from start to end, in seconds.
-    pub fn seconds(&self) -> Option<f64> {
+    pub fn duration_seconds(&self) -> Option<f64> {
         Some((self.finished_at? - self.started_at).as_seconds_f64())
     }
 
-    fn execution_mut(&mut self, agent: &str) -> Option<&mut Execution> {
+    fn execution_mut(&mut self, agent: &str) -> Option<&mut StoryExecution> {
         self.executions.iter_mut().find(|execution| &*execution.agent == agent)
     }
 
@@ -241,26 +244,26 @@ impl Turn {
     }
 }
 
-impl Execution {
+impl StoryExecution {
     /// Returns the usage of all attempts; `None` if the execution has used no model.
-    pub fn usage(&self) -> Option<Usage> {
-        Some(self.totals.usage).filter(|usage| *usage != Usage::default())
+    pub fn total_usage(&self) -> Option<ModelUsage> {
+        Some(self.totals.usage).filter(|usage| *usage != ModelUsage::default())
     }
 
     /// The output; `None` if the execution failed or has not ended.
     pub fn output(&self) -> Option<&Arc<Value>> {
-        self.finished.as_ref()?.output()
+        self.finish_event.as_ref()?.output()
     }
 
     /// The failure.
-    pub fn failure(&self) -> Option<&Failure> {
-        self.finished.as_ref()?.failure()
+    pub fn failure(&self) -> Option<&ExecutionFailure> {
+        self.finish_event.as_ref()?.failure()
     }
 }
 
-impl Attempt {
+impl StoryAttempt {
     /// The duration, in seconds.
-    pub fn seconds(&self) -> Option<f64> {
+    pub fn duration_seconds(&self) -> Option<f64> {
         Some((self.ended_at? - self.started_at).as_seconds_f64())
     }
 }

@@ -4,8 +4,8 @@ use super::*;
 use ensemble_core::conversation::{Event, Record};
 
 /// The story of these events, each with the second in which it was recorded.
-fn story(events: Vec<(i64, Value)>) -> Story {
-    Story::from_records(&records(events))
+fn story(events: Vec<(i64, Value)>) -> RunStory {
+    RunStory::from_records(&records(events))
 }
 
 fn records(events: Vec<(i64, Value)>) -> Vec<Record> {
@@ -53,8 +53,8 @@ fn what_failed_attempts_cost_counts_and_pauses_do_not() {
         (1007, json!({"event": "message_added", "data": {"text": "again"}})),
         (1008, ended("completed")),
     ]);
-    let story = Story::from_records(&records);
-    let totals = story.history.totals();
+    let story = RunStory::from_records(&records);
+    let totals = story.history.run_totals();
     assert_eq!((totals.all.usage.requests, totals.all.usage.input_tokens), (3, 20));
     assert_eq!(story.active, 8.0, "the message came a thousand seconds later");
     let one = totals.agents["a"];
@@ -66,16 +66,16 @@ fn what_failed_attempts_cost_counts_and_pauses_do_not() {
 #[test]
 fn two_runs_are_the_same_only_if_nothing_that_matters_differs() {
     let run = |agents: &[&str], reason: &str| story(vec![(0, turn(agents)), (1, ended(reason))]);
-    let with = |keys: &[&str]| -> Context {
+    let with = |keys: &[&str]| -> RunContext {
         let pair = |key: &&str| (Arc::from(*key), Arc::new(json!(1)));
         keys.iter().map(pair).collect()
     };
-    let same = |a: (&Story, &Context), b: (&Story, &Context)| {
-        let side = |(story, context)| Side {
+    let same = |a: (&RunStory, &RunContext), b: (&RunStory, &RunContext)| {
+        let side = |(story, context)| ComparedRun {
             story,
             context: Some(context),
         };
-        compare(side(a), side(b)).same
+        compare_runs(side(a), side(b)).same
     };
     let (run_a, keys) = (run(&["a", "b"], "completed"), with(&["k"]));
     let a = (&run_a, &keys);

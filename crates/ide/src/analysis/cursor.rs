@@ -4,26 +4,26 @@
 //! with the brackets closed that are open on the line, then without what follows the line, then with the brackets closed that
 //! an earlier line has opened.
 
-use ensemble_language::loader::Document;
-use ensemble_language::loader::document::{Content, Node};
+use ensemble_language::loader::YamlDocument;
+use ensemble_language::loader::document::{YamlContent, YamlNode};
 use ensemble_language::source::Route;
 
-use super::tree;
+use super::document_tree;
 
 /// The mark. No name contains it, and YAML allows it everywhere.
 const MARK: char = '\u{e000}';
 
 /// The place of a cursor.
-pub(super) struct Cursor {
+pub(super) struct TypingCursor {
     /// The tree of the text with the mark.
-    pub(super) document: Document,
+    pub(super) document: YamlDocument,
     /// The map, the list or the value: for a key, the map that it is in.
     pub(super) route: Route,
-    pub(super) what: What,
+    pub(super) what: TypedText,
 }
 
 /// The kind of text that is being typed.
-pub(super) enum What {
+pub(super) enum TypedText {
     /// A key of the map at the route; the other keys of the map.
     Key { others: Vec<String> },
     /// The value at the route, with the text before the cursor.
@@ -31,11 +31,11 @@ pub(super) enum What {
 }
 
 /// The places that an offset can be, the likeliest first; none in a comment.
-pub(super) fn cursors(text: &str, offset: usize) -> impl Iterator<Item = Cursor> {
+pub(super) fn find_cursors(text: &str, offset: usize) -> impl Iterator<Item = TypingCursor> {
     let offset = text.floor_char_boundary(offset);
-    let line = tree::line_around(text, offset);
+    let line = document_tree::find_line_span(text, offset);
     let (before, after) = text.split_at(offset);
-    let close = closing(&text[line.start..offset]);
+    let close = closing_brackets(&text[line.start..offset]);
     // What follows on the line is left out: it belongs to something else.
     let cut = |mark: &str, end: &str| format!("{before}{mark}{end}\n");
     let joined = |mark: &str, end: &str| format!("{before}{mark}{end}{}", &text[line.end..]);
@@ -55,22 +55,22 @@ pub(super) fn cursors(text: &str, offset: usize) -> impl Iterator<Item = Cursor>
         cut(&key, &close),
     ]);
     // Brackets that are open since an earlier line.
-    if let Some(close) = closing_earlier(text, line.start, offset) {
+    if let Some(close) = closing_brackets_of_earlier_line(text, line.start, offset) {
         tries.extend([cut(&value, &close), cut(&key, &close)]);
     }
     // A list of maps is being continued.
     tries.push(cut(&format!("- {MARK}"), &close));
-    tries.into_iter().filter_map(move |text| read(&text, offset))
+    tries.into_iter().filter_map(move |text| read_cursor(&text, offset))
 }
 
-fn read(text: &str, offset: usize) -> Option<Cursor> {
-    let document = tree::outline(text, Some(offset))?;
-    let (route, what) = find(document.root(), &Route::root())?;
-    Some(Cursor { document, route, what })
+fn read_cursor(text: &str, offset: usize) -> Option<TypingCursor> {
+    let document = document_tree::parse_outline(text, Some(offset))?;
+    let (route, what) = find_mark(document.root(), &Route::root())?;
+    Some(TypingCursor { document, route, what })
 }
 
 /// The quotes and brackets that are open at the end of these lines.
-fn closing(text: &str) -> String {
+fn closing_brackets(text: &str) -> String {
     let mut open: Vec<char> = Vec::new();
     let mut quote = None;
     let mut is_comment = false;
@@ -95,7 +95,7 @@ fn closing(text: &str) -> String {
 
 /// Returns the closing brackets for those that an earlier line has opened, and those on the line itself. Returns `None`
 /// if no bracket is open.
-fn closing_earlier(text: &str, line: usize, offset: usize) -> Option<String> {
+fn closing_brackets_of_earlier_line(text: &str, line: usize, offset: usize) -> Option<String> {
     const MOST_LINES: usize = 50;
     let mut starts = text[..line].rmatch_indices('\n').map(|(at, _)| at + 1);
     // The first one is the start of the line itself.
@@ -103,32 +103,34 @@ fn closing_earlier(text: &str, line: usize, offset: usize) -> Option<String> {
     let starts = starts.chain([0]).take(MOST_LINES);
     let is_opening = |start: &usize| {
         let end = text[*start..].find('\n').map_or(text.len(), |length| start + length);
-        let close = closing(&text[*start..end]);
+        let close = closing_brackets(&text[*start..end]);
         !close.is_empty() && close.ends_with([']', '}'])
     };
-    let mut opening = starts.filter(is_opening).map(|start| closing(&text[start..offset]));
+    let mut opening = starts
+        .filter(is_opening)
+        .map(|start| closing_brackets(&text[start..offset]));
     opening.find(|close| close.ends_with([']', '}']))
 }
 
-fn find(node: &Node, route: &Route) -> Option<(Route, What)> {
+fn find_mark(node: &YamlNode, route: &Route) -> Option<(Route, TypedText)> {
     match &node.content {
-        Content::Scalar(scalar) => {
+        YamlContent::Scalar(scalar) => {
             let before = scalar.text.split_once(MARK)?.0.to_owned();
-            Some((route.clone(), What::Value { before }))
+            Some((route.clone(), TypedText::Value { before }))
         }
-        Content::Sequence(items) => {
+        YamlContent::Sequence(items) => {
             let mut items = items.iter().enumerate();
-            items.find_map(|(at, item)| find(item, &route.index(at)))
+            items.find_map(|(at, item)| find_mark(item, &route.with_index(at)))
         }
-        Content::Mapping(entries) => {
+        YamlContent::Mapping(entries) => {
             if entries.iter().any(|entry| entry.key.contains(MARK)) {
                 let others = entries.iter().filter(|entry| !entry.key.contains(MARK));
                 let others = others.map(|entry| entry.key.to_string()).collect();
-                return Some((route.clone(), What::Key { others }));
+                return Some((route.clone(), TypedText::Key { others }));
             }
             entries
                 .iter()
-                .find_map(|entry| find(&entry.value, &route.key(entry.key.clone())))
+                .find_map(|entry| find_mark(&entry.value, &route.with_key(entry.key.clone())))
         }
     }
 }

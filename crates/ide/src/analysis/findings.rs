@@ -5,28 +5,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_language::cases::is_test_file;
-use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
+use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
 use ensemble_language::fix::CheckedText;
-use ensemble_language::loader::{self, Level, Loaded, Settings};
-use ensemble_language::source::{Source, Span};
-use ensemble_project::check::Folder;
-use ensemble_project::config::config_files;
+use ensemble_language::loader::{self, FindingLevel, LoadedEnsemble, ValidateSettings};
+use ensemble_language::source::{SourceText, Span};
+use ensemble_project::check::EnsembleFolder;
+use ensemble_project::config::find_config_files;
 use ensemble_project::error::ProjectError;
-use ensemble_project::prepare::{examine, folder_of};
+use ensemble_project::prepare::{check_loaded_ensemble, ensemble_folder};
 use ensemble_project::project::Project;
 
 /// The checks of files that are not ensembles. Whoever starts the server has them.
-pub trait Checks: Send + Sync + fmt::Debug {
+pub trait ProjectFileChecks: Send + Sync + fmt::Debug {
     /// The findings about the text of a test file.
-    fn of_tests(&self, source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic>;
+    fn check_test_file(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic>;
 
     /// The findings about the text of a configuration.
-    fn of_configuration(&self, source: &Source, path: &Path, project: &Project) -> Vec<Diagnostic>;
+    fn check_configuration(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic>;
 }
 
 /// The purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EditedFileKind {
     /// An ensemble, or any other file.
     Ensemble,
     /// The configuration of a project or of the user.
@@ -35,9 +35,9 @@ pub enum Kind {
     Tests,
 }
 
-impl Kind {
+impl EditedFileKind {
     /// The kind of the file at this path.
-    pub fn of(path: &Path, project: &Project) -> Self {
+    pub fn for_path(path: &Path, project: &Project) -> Self {
         let is_project = path.ends_with(".ensemble/config.yaml");
         if is_project || project.user_config.as_deref().is_some_and(|user| user == path) {
             return Self::Configuration;
@@ -50,24 +50,26 @@ impl Kind {
 }
 
 /// A folder with texts in it: the files around them, and what the configuration of the project says of findings.
-pub struct Place<'s> {
-    folder: Folder<'s>,
+pub struct FolderChecks<'s> {
+    folder: EnsembleFolder<'s>,
     project: &'s Project,
-    checks: &'s dyn Checks,
+    checks: &'s dyn ProjectFileChecks,
     /// The configurations, absolute.
     configurations: Vec<PathBuf>,
-    settings: Settings,
+    settings: ValidateSettings,
 }
 
-impl<'s> Place<'s> {
+impl<'s> FolderChecks<'s> {
     /// The folder in which the file stands or will.
-    pub fn around(file: &Path, project: &'s Project, checks: &'s dyn Checks) -> Self {
-        let files = config_files(&folder_of(file, project), project);
-        let read = |path: &PathBuf| project.read(&project.relative(path)).ok();
+    pub fn for_file(file: &Path, project: &'s Project, checks: &'s dyn ProjectFileChecks) -> Self {
+        let files = find_config_files(&ensemble_folder(file, project), project);
+        let read = |path: &PathBuf| project.read_file(&project.relative_path(path)).ok();
         let settings = files.project.as_ref().and_then(read);
-        let settings = settings.map_or_else(Settings::default, |source| loader::configuration(&source).settings);
+        let settings = settings.map_or_else(ValidateSettings::default, |source| {
+            loader::load_configuration(&source).settings
+        });
         Self {
-            folder: Folder::around(file, project).in_ci(settings.ci.unwrap_or(false)),
+            folder: EnsembleFolder::for_file(file, project).with_ci(settings.ci.unwrap_or(false)),
             project,
             checks,
             configurations: files.project.into_iter().chain(files.user).collect(),
@@ -76,7 +78,7 @@ impl<'s> Place<'s> {
     }
 
     /// The files around.
-    pub fn folder(&self) -> &Folder<'s> {
+    pub fn ensemble_folder(&self) -> &EnsembleFolder<'s> {
         &self.folder
     }
 
@@ -84,78 +86,85 @@ impl<'s> Place<'s> {
     /// any more.
     ///
     /// A file that is not an ensemble has no findings, unless it is a configuration or a test file.
-    pub fn check(&self, path: &Path, text: &Arc<str>, is_wanted: &dyn Fn() -> bool) -> Option<Vec<Diagnostic>> {
-        let source = Source::new(self.shown(path), text.clone());
-        if Kind::of(path, self.project) != Kind::Ensemble {
-            return Some(self.check_other(path, &source));
+    pub fn check_text(&self, path: &Path, text: &Arc<str>, is_wanted: &dyn Fn() -> bool) -> Option<Vec<Diagnostic>> {
+        let source = SourceText::new(self.display_path(path), text.clone());
+        if EditedFileKind::for_path(path, self.project) != EditedFileKind::Ensemble {
+            return Some(self.check_other_file(path, &source));
         }
-        let loaded = loader::load(&source);
+        let loaded = loader::load_ensemble(&source);
         let is_ensemble = loaded.is_ensemble();
         if is_ensemble && !is_wanted() {
             return None;
         }
-        Some(self.check_loaded(&loaded))
+        Some(self.check_loaded_ensemble(&loaded))
     }
 
     /// Checks a text for `fix_text`.
-    pub(super) fn check_for_fixes(&self, path: &Path, source: &Source) -> CheckedText {
-        if Kind::of(path, self.project) != Kind::Ensemble {
+    pub(super) fn check_for_fixes(&self, path: &Path, source: &SourceText) -> CheckedText {
+        if EditedFileKind::for_path(path, self.project) != EditedFileKind::Ensemble {
             return CheckedText {
-                is_yaml: loader::outline(source).is_ok(),
+                is_yaml: loader::parse_outline(source).is_ok(),
                 is_whole: true,
-                findings: self.check_other(path, source),
+                findings: self.check_other_file(path, source),
             };
         }
-        let loaded = loader::load(source);
+        let loaded = loader::load_ensemble(source);
         CheckedText {
             is_yaml: loaded.document.is_some(),
             is_whole: loaded.ensemble.is_some(),
-            findings: self.check_loaded(&loaded),
+            findings: self.check_loaded_ensemble(&loaded),
         }
     }
 
     /// Returns the path as the project shows it.
-    pub(super) fn shown(&self, path: &Path) -> String {
-        self.project.relative(path).display().to_string()
+    pub(super) fn display_path(&self, path: &Path) -> String {
+        self.project.relative_path(path).display().to_string()
     }
 
-    fn check_other(&self, path: &Path, source: &Source) -> Vec<Diagnostic> {
-        let shown = self.project.relative(path);
-        self.settled(match Kind::of(path, self.project) {
-            Kind::Configuration => self.checks.of_configuration(source, &shown, self.project),
-            Kind::Tests | Kind::Ensemble => self.checks.of_tests(source, &shown, self.project),
+    fn check_other_file(&self, path: &Path, source: &SourceText) -> Vec<Diagnostic> {
+        let shown = self.project.relative_path(path);
+        self.apply_configured_levels(match EditedFileKind::for_path(path, self.project) {
+            EditedFileKind::Configuration => self.checks.check_configuration(source, &shown, self.project),
+            EditedFileKind::Tests | EditedFileKind::Ensemble => {
+                self.checks.check_test_file(source, &shown, self.project)
+            }
         })
     }
 
-    fn check_loaded(&self, loaded: &Loaded) -> Vec<Diagnostic> {
+    fn check_loaded_ensemble(&self, loaded: &LoadedEnsemble) -> Vec<Diagnostic> {
         match loaded.is_ensemble() {
-            true => self.settled(examine(loaded, &self.folder)),
+            true => self.apply_configured_levels(check_loaded_ensemble(loaded, &self.folder)),
             false => Vec::new(),
         }
     }
 
     /// Takes the findings in the configurations around; they are returned once.
-    pub fn take_faults(&mut self) -> Vec<Diagnostic> {
-        let mut faults: Vec<Diagnostic> = self.folder.take_fault().and_then(unreadable).into_iter().collect();
+    pub fn take_configuration_findings(&mut self) -> Vec<Diagnostic> {
+        let mut faults: Vec<Diagnostic> = self
+            .folder
+            .take_config_error()
+            .and_then(unreadable_configuration_finding)
+            .into_iter()
+            .collect();
         for path in &self.configurations {
-            let shown = self.project.relative(path);
-            if let Ok(source) = self.project.read(&shown) {
-                let found = self.checks.of_configuration(&source, &shown, self.project);
-                faults.extend(self.settled(found));
+            let shown = self.project.relative_path(path);
+            if let Ok(source) = self.project.read_file(&shown) {
+                let found = self.checks.check_configuration(&source, &shown, self.project);
+                faults.extend(self.apply_configured_levels(found));
             }
         }
         faults
     }
 
     /// Findings with the levels that the configuration gives them.
-    fn settled(&self, mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
-        let level = |code: Code| {
+    fn apply_configured_levels(&self, mut findings: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let level = |code: FindingCode| {
             let mut levels = self.settings.levels.iter();
             levels.find(|(known, _)| *known == code).map(|(_, level)| *level)
         };
-        findings.retain(|finding| level(finding.code) != Some(Level::Off));
+        findings.retain(|finding| level(finding.code) != Some(FindingLevel::Off));
         for finding in &mut findings {
-            if let Some(Level::As(severity)) = level(finding.code) {
+            if let Some(FindingLevel::As(severity)) = level(finding.code) {
                 finding.severity = severity;
             }
         }
@@ -164,15 +173,15 @@ impl<'s> Place<'s> {
 }
 
 /// The finding that a configuration cannot be read. What is wrong inside of it is found in its text.
-fn unreadable(error: ProjectError) -> Option<Diagnostic> {
+fn unreadable_configuration_finding(error: ProjectError) -> Option<Diagnostic> {
     let ProjectError::Unreadable { path, reason } = error else {
         return None;
     };
     Some(Diagnostic {
-        severity: Severity::Error,
-        code: Code::NONE,
+        severity: FindingSeverity::Error,
+        code: FindingCode::NONE,
         message: format!("the file cannot be read: {reason}"),
-        source: Source::new(path.display().to_string(), ""),
+        source: SourceText::new(path.display().to_string(), ""),
         span: Span::default(),
         related: Vec::new(),
         help: None,

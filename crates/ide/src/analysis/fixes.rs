@@ -4,25 +4,25 @@ use std::path::Path;
 
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::fix::fix_text;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 use ensemble_language::source::Span;
-use ensemble_language::yaml::edit::Fix;
+use ensemble_language::yaml::edit::TextFix;
 
-use super::findings::Place;
+use super::findings::FolderChecks;
 
 /// The findings with a fix of this text whose place meets a range.
-pub fn with_fixes(findings: &[Diagnostic], range: Span) -> impl Iterator<Item = (&Diagnostic, &Fix)> {
+pub fn findings_with_fixes(findings: &[Diagnostic], range: Span) -> impl Iterator<Item = (&Diagnostic, &TextFix)> {
     let meets = move |finding: &&Diagnostic| finding.span.start <= range.end && range.start <= finding.span.end;
     let fixable = findings.iter().filter(meets);
     fixable.filter_map(|finding| {
-        let is_here = |fix: &&Fix| *fix.file == *finding.source.name();
+        let is_here = |fix: &&TextFix| *fix.file == *finding.source.name();
         Some((finding, finding.fix.as_ref().filter(is_here)?))
     })
 }
 
 /// Returns the text with all safe fixes, and with those that they make possible; `None` if there are none.
-pub fn all_safe(path: &Path, text: &str, place: &Place<'_>) -> Option<String> {
-    let source = Source::new(place.shown(path), text);
+pub fn apply_safe_fixes(path: &Path, text: &str, place: &FolderChecks<'_>) -> Option<String> {
+    let source = SourceText::new(place.display_path(path), text);
     let fixed = fix_text(&source, false, |source| place.check_for_fixes(path, source));
-    (fixed.applied > 0).then(|| fixed.source.text().to_string())
+    (fixed.applied_fixes > 0).then(|| fixed.source.text().to_string())
 }

@@ -5,25 +5,25 @@
 //! Answers about one text, one file for each kind of answer. They read the same tree, plan and checks as all other commands, and the files
 //! around the text through `project::check`. A text that is not YAML at the moment is read without the lines that are in error.
 
-mod code;
-pub mod complete;
+pub mod completions;
 mod cursor;
-pub mod files;
+mod document_tree;
+mod editor_view;
+mod expression_code;
 pub mod findings;
 pub mod fixes;
 pub mod hover;
-mod lexis;
-pub mod names;
+mod lexer;
+pub mod name_occurrences;
+pub mod related_files;
 pub mod rename;
 mod schema;
-mod scripts;
+mod script_occurrences;
 pub mod symbols;
-mod tested;
-mod tree;
-mod view;
-mod words;
+mod test_file_patterns;
+mod vocabulary_words;
 
-pub use view::{View, tested_by};
+pub use editor_view::{EditorView, tested_ensemble_path};
 
 #[cfg(test)]
 mod tests;

@@ -6,38 +6,38 @@ use std::path::{Path, PathBuf};
 
 use ensemble_language::cases::is_test_file;
 use ensemble_language::check;
-use ensemble_language::diagnostic::Code;
-use ensemble_language::ensemble::{AgentKind, Simulated, ToolKind};
-use ensemble_language::loader::load;
+use ensemble_language::diagnostic::FindingCode;
+use ensemble_language::ensemble::{AgentKind, SimulatedReplySource, ToolKind};
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::names::{is_name, is_plain_word, is_tool_name};
-use ensemble_language::source::{Source, Span};
+use ensemble_language::source::{SourceText, Span};
 use ensemble_language::template;
-use ensemble_language::yaml::edit::{Edit, Style, apply_edits, spell_text};
+use ensemble_language::yaml::edit::{SpellingContext, TextEdit, apply_edits, spell_text};
 
-use super::names::{self, Form, Named, Occurrence, Target};
-use super::{View, scripts};
+use super::name_occurrences::{self, NameForm, NameOccurrence, NameSubject, RenameTarget};
+use super::{EditorView, script_occurrences};
 
 /// The edits of a rename.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Renamed {
+pub struct RenameEdits {
     /// The edits of the text.
-    pub edits: Vec<Edit>,
+    pub edits: Vec<TextEdit>,
     /// The edits of scripts and test files: each with its name as the project sees it, its text and its edits.
-    pub others: Vec<(PathBuf, String, Vec<Edit>)>,
+    pub other_files: Vec<(PathBuf, String, Vec<TextEdit>)>,
     /// What has the new name; `None`: nothing, because it has it already.
-    pub what: Option<Named>,
+    pub subject: Option<NameSubject>,
     /// The scripts that perhaps name the agent or the tool, and are not changed.
-    pub uncertain: Vec<PathBuf>,
+    pub unchanged_scripts: Vec<PathBuf>,
     /// Whether the agent's output is stored in the context under its name.
     pub is_stored: bool,
 }
 
 /// The name at the offset; not that of a server's tool, which the server gives.
-pub fn prepare(view: &View<'_>, offset: usize) -> Option<Occurrence> {
-    names::at(view, offset).filter(|one| is_on_name(one, offset))
+pub fn find_renameable_name(view: &EditorView<'_>, offset: usize) -> Option<NameOccurrence> {
+    name_occurrences::find_occurrence(view, offset).filter(|one| is_inside_name(one, offset))
 }
 
-fn is_on_name(one: &Occurrence, offset: usize) -> bool {
+fn is_inside_name(one: &NameOccurrence, offset: usize) -> bool {
     one.span.start <= offset && offset <= one.span.end
 }
 
@@ -46,70 +46,70 @@ fn is_on_name(one: &Occurrence, offset: usize) -> bool {
 ///
 /// # Errors
 /// There is no agent and no tool, or the name cannot be given; the message says why.
-pub fn rename(
-    view: &View<'_>,
+pub fn rename_symbol(
+    view: &EditorView<'_>,
     offset: usize,
     new: &str,
     is_shared: &dyn Fn(&Path) -> bool,
     tests: Vec<(PathBuf, String)>,
-) -> Result<Renamed, String> {
-    let Some(found) = names::at(view, offset) else {
+) -> Result<RenameEdits, String> {
+    let Some(found) = name_occurrences::find_occurrence(view, offset) else {
         return Err("there is no name of an agent or a tool here".to_owned());
     };
-    if !is_on_name(&found, offset) {
+    if !is_inside_name(&found, offset) {
         return Err(format!(
             "this is the name that the server gives to its tool; only its own name here, `{}`, can be another",
             found.name
         ));
     }
     if new == found.name {
-        return Ok(Renamed::default());
+        return Ok(RenameEdits::default());
     }
-    can_be_named(view, found.what, new)?;
-    let all = names::occurrences(view).into_iter();
-    let edits: Vec<Edit> = all
-        .filter(|one| one.names_the_same(&found))
-        .map(|one| edit(view.text, &one, new))
+    check_new_name(view, found.subject, new)?;
+    let all = name_occurrences::list_occurrences(view).into_iter();
+    let edits: Vec<TextEdit> = all
+        .filter(|one| one.has_same_subject(&found))
+        .map(|one| edit_occurrence(view.text, &one, new))
         .collect();
-    keeps_its_meaning(view.text, &edits, found.what, new)?;
-    let mut renamed = Renamed {
+    check_same_findings(view.text, &edits, found.subject, new)?;
+    let mut renamed = RenameEdits {
         edits,
-        what: Some(found.what),
-        ..Renamed::default()
+        subject: Some(found.subject),
+        ..RenameEdits::default()
     };
-    match found.what {
-        Named::Agent => in_scripts(view, &found.name, new, is_shared, &mut renamed),
-        Named::Tool => renamed.uncertain = scripts_of_models(view, &found.name),
+    match found.subject {
+        NameSubject::Agent => rename_in_scripts(view, &found.name, new, is_shared, &mut renamed),
+        NameSubject::Tool => renamed.unchanged_scripts = list_scripts_naming_tool(view, &found.name),
     }
-    let target = Target {
-        what: found.what,
+    let target = RenameTarget {
+        subject: found.subject,
         name: &found.name,
         is_stored: renamed.is_stored,
     };
     for (path, text) in tests {
-        let edits = in_test(&text, &target, new);
+        let edits = rename_in_test_file(&text, &target, new);
         if !edits.is_empty() {
-            renamed.others.push((path, text, edits));
+            renamed.other_files.push((path, text, edits));
         }
     }
     Ok(renamed)
 }
 
 /// Refuses a name that is not valid, or that another agent or tool has.
-fn can_be_named(view: &View<'_>, what: Named, new: &str) -> Result<(), String> {
+fn check_new_name(view: &EditorView<'_>, what: NameSubject, new: &str) -> Result<(), String> {
     let (is_valid, rule, others) = match what {
-        Named::Agent => (
+        NameSubject::Agent => (
             is_name(new),
             "use letters, digits, `_`, `.` and `-`, and begin with a letter or digit",
             view.agent_names(),
         ),
-        Named::Tool => (
+        NameSubject::Tool => (
             is_tool_name(new),
             "use letters, digits, `_` and `-`, at most 64",
-            view.keys_under("tools"),
+            view.list_keys_under("tools"),
         ),
     };
-    let of = what.word();
+    let of = what.with_article();
     if !is_valid {
         return Err(format!("`{new}` cannot be the name of {of}: {rule}"));
     }
@@ -120,58 +120,66 @@ fn can_be_named(view: &View<'_>, what: Named, new: &str) -> Result<(), String> {
 }
 
 /// The edits of a test file of the ensemble.
-fn in_test(text: &str, target: &Target<'_>, new: &str) -> Vec<Edit> {
-    let occurrences = names::in_test(text, target);
-    occurrences.iter().map(|one| edit(text, one, new)).collect()
+fn rename_in_test_file(text: &str, target: &RenameTarget<'_>, new: &str) -> Vec<TextEdit> {
+    let occurrences = name_occurrences::list_test_occurrences(text, target);
+    occurrences.iter().map(|one| edit_occurrence(text, one, new)).collect()
 }
 
 /// The text of a script or a test file in which the agent has another name; as it is, if it does not name the agent.
 ///
 /// # Errors
 /// The name cannot be given, or it is not certain what the script names.
-pub fn in_other(path: &Path, text: &str, agent: &str, new: &str, is_stored: bool) -> Result<String, String> {
+pub fn rename_in_other_file(
+    path: &Path,
+    text: &str,
+    agent: &str,
+    new: &str,
+    is_stored: bool,
+) -> Result<String, String> {
     if !is_name(new) {
         return Err(format!("`{new}` cannot be the name of an agent"));
     }
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if is_test_file(name) {
-        let target = Target {
-            what: Named::Agent,
+        let target = RenameTarget {
+            subject: NameSubject::Agent,
             name: agent,
             is_stored,
         };
-        return Ok(apply_edits(text, &in_test(text, &target, new)));
+        return Ok(apply_edits(text, &rename_in_test_file(text, &target, new)));
     }
-    let occurrences = scripts::occurrences(text, agent, is_stored);
+    let occurrences = script_occurrences::list_script_occurrences(text, agent, is_stored);
     let occurrences =
         occurrences.ok_or("the script has variables of its own with the names of those that hold agents")?;
-    let edits: Vec<Edit> = occurrences.iter().map(|one| edit(text, one, new)).collect();
+    let edits: Vec<TextEdit> = occurrences.iter().map(|one| edit_occurrence(text, one, new)).collect();
     Ok(apply_edits(text, &edits))
 }
 
 /// The edit of one place.
-fn edit(text: &str, at: &Occurrence, new: &str) -> Edit {
+fn edit_occurrence(text: &str, at: &NameOccurrence, new: &str) -> TextEdit {
     let bracketed = |quote: char| format!("[{quote}{new}{quote}]");
     let (span, text) = match at.form {
-        Form::Text => (at.span, new.to_owned()),
-        Form::Yaml => in_yaml(text, at, new),
-        Form::Member { .. } if is_plain_word(new) => (at.span, new.to_owned()),
-        Form::Member { dot, quote } => {
+        NameForm::Text => (at.span, new.to_owned()),
+        NameForm::Yaml => edit_yaml_name(text, at, new),
+        NameForm::Member { .. } if is_plain_word(new) => (at.span, new.to_owned()),
+        NameForm::Member { dot, quote } => {
             let question = if text[dot..].starts_with('?') { "?" } else { "" };
             (Span::new(dot, at.span.end), format!("{question}{}", bracketed(quote)))
         }
-        Form::Variable { .. } if is_plain_word(new) && !template::VARIABLES.contains(&new) => (at.span, new.to_owned()),
-        Form::Variable { quote } => (at.span, format!("dependencies{}", bracketed(quote))),
+        NameForm::Variable { .. } if is_plain_word(new) && !template::VARIABLES.contains(&new) => {
+            (at.span, new.to_owned())
+        }
+        NameForm::Variable { quote } => (at.span, format!("dependencies{}", bracketed(quote))),
     };
-    Edit::new(span, text)
+    TextEdit::new(span, text)
 }
 
 /// The name as a value or key or at the beginning of one, with quotes if it would not be a string without them.
-fn in_yaml(text: &str, at: &Occurrence, new: &str) -> (Span, String) {
+fn edit_yaml_name(text: &str, at: &NameOccurrence, new: &str) -> (Span, String) {
     // The rest of the value, behind the name: `.TOOL`.
-    let end = at.whole.end.max(at.span.end);
+    let end = at.whole_span.end.max(at.span.end);
     let value = format!("{new}{}", &text[at.span.end..end]);
-    let spelt = spell_text(&value, Style::Flow);
+    let spelt = spell_text(&value, SpellingContext::Flow);
     let is_quoted = text[..at.span.start].ends_with(['"', '\'']);
     match is_quoted || spelt == value {
         true => (at.span, new.to_owned()),
@@ -180,35 +188,45 @@ fn in_yaml(text: &str, at: &Occurrence, new: &str) -> (Span, String) {
 }
 
 /// Refuses edits after which the checks find something else.
-fn keeps_its_meaning(text: &str, edits: &[Edit], what: Named, new: &str) -> Result<(), String> {
+fn check_same_findings(text: &str, edits: &[TextEdit], what: NameSubject, new: &str) -> Result<(), String> {
     let changed = apply_edits(text, edits);
-    if found(text) == found(&changed) {
+    if collect_finding_codes(text) == collect_finding_codes(&changed) {
         return Ok(());
     }
     Err(match what {
-        Named::Agent => {
+        NameSubject::Agent => {
             format!(
                 "the agent cannot be called `{new}` without changing the meaning of a condition or a template by hand"
             )
         }
-        Named::Tool => format!("the tool cannot be called `{new}`: the checks of the file would find something else"),
+        NameSubject::Tool => {
+            format!("the tool cannot be called `{new}`: the checks of the file would find something else")
+        }
     })
 }
 
 /// The codes that are found in the text alone.
-fn found(text: &str) -> Vec<Code> {
-    let loaded = load(&Source::new("", text));
+fn collect_finding_codes(text: &str) -> Vec<FindingCode> {
+    let loaded = load_ensemble(&SourceText::new("", text));
     let own = loaded.findings.iter().map(|finding| finding.code);
-    let checked = loaded.ensemble.as_ref().map(check::check).unwrap_or_default();
-    let mut codes: Vec<Code> = own.chain(checked.iter().map(|finding| finding.code)).collect();
+    let checked = loaded.ensemble.as_ref().map(check::check_ensemble).unwrap_or_default();
+    let mut codes: Vec<FindingCode> = own.chain(checked.iter().map(|finding| finding.code)).collect();
     codes.sort_unstable();
     codes
 }
 
 /// The edits of the scripts of agents that depend on the agent.
-fn in_scripts(view: &View<'_>, agent: &str, new: &str, is_shared: &dyn Fn(&Path) -> bool, renamed: &mut Renamed) {
+fn rename_in_scripts(
+    view: &EditorView<'_>,
+    agent: &str,
+    new: &str,
+    is_shared: &dyn Fn(&Path) -> bool,
+    renamed: &mut RenameEdits,
+) {
     let Some(ensemble) = &view.ensemble else { return };
-    let is_stored = view.agent(agent).is_some_and(|agent| *agent.state_key() == agent.name);
+    let is_stored = view
+        .find_agent(agent)
+        .is_some_and(|agent| *agent.state_key() == agent.name);
     renamed.is_stored = is_stored;
     let mut seen: Vec<&str> = Vec::new();
     for user in &ensemble.agents {
@@ -219,12 +237,12 @@ fn in_scripts(view: &View<'_>, agent: &str, new: &str, is_shared: &dyn Fn(&Path)
             continue;
         }
         seen.push(script);
-        let Some(known) = view.around.script(script) else {
+        let Some(known) = view.context.find_script(script) else {
             continue;
         };
         let path = PathBuf::from(&known.name);
         let listens = |name: &str| {
-            view.agent(name)
+            view.find_agent(name)
                 .is_some_and(|it| it.dependencies.iter().any(|on| *on.agent_name == *agent))
         };
         let mut users = ensemble
@@ -235,7 +253,7 @@ fn in_scripts(view: &View<'_>, agent: &str, new: &str, is_shared: &dyn Fn(&Path)
             .tools
             .iter()
             .any(|(_, tool)| matches!(&tool.kind, ToolKind::Script { script: one, .. } if one == script));
-        let occurrences = scripts::occurrences(&known.text, agent, is_stored);
+        let occurrences = script_occurrences::list_script_occurrences(&known.text, agent, is_stored);
         let names_it = occurrences.as_ref().is_none_or(|all| !all.is_empty());
         if !names_it {
             continue;
@@ -243,23 +261,23 @@ fn in_scripts(view: &View<'_>, agent: &str, new: &str, is_shared: &dyn Fn(&Path)
         let is_certain = users.all(|user| listens(&user.name)) && !is_tool && !is_shared(&path);
         match occurrences.filter(|_| is_certain) {
             Some(all) => {
-                let edits = all.iter().map(|one| edit(&known.text, one, new)).collect();
-                renamed.others.push((path, known.text.clone(), edits));
+                let edits = all.iter().map(|one| edit_occurrence(&known.text, one, new)).collect();
+                renamed.other_files.push((path, known.text.clone(), edits));
             }
-            None => renamed.uncertain.push(path),
+            None => renamed.unchanged_scripts.push(path),
         }
     }
 }
 
 /// The Rhai scripts that give replies in the place of models, and call the tool.
-fn scripts_of_models(view: &View<'_>, tool: &str) -> Vec<PathBuf> {
+fn list_scripts_naming_tool(view: &EditorView<'_>, tool: &str) -> Vec<PathBuf> {
     let profiles = view.ensemble.iter().flat_map(|ensemble| &ensemble.model_profiles);
     let scripts = profiles.filter_map(|(_, profile)| match &profile.simulated {
-        Some(Simulated::Script(script)) => view.around.script(script),
+        Some(SimulatedReplySource::Script(script)) => view.context.find_script(script),
         _ => None,
     });
     let mut naming: Vec<PathBuf> = scripts
-        .filter(|known| scripts::names_tool(&known.text, tool))
+        .filter(|known| script_occurrences::script_names_tool(&known.text, tool))
         .map(|known| PathBuf::from(&known.name))
         .collect();
     naming.dedup();

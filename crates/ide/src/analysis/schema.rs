@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA};
-use ensemble_language::source::{Route, Step};
+use ensemble_language::source::{Route, RouteStep};
 use serde_json::{Map, Value};
 
 static OF_ENSEMBLES: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).unwrap_or_default());
@@ -11,11 +11,11 @@ static OF_TESTS: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(TEST_SC
 
 /// A schema.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Schema(&'static LazyLock<Value>);
+pub(super) struct EditorSchema(&'static LazyLock<Value>);
 
 /// A key that can stand at a place.
 #[derive(Debug, Clone)]
-pub(super) struct KeyAt {
+pub(super) struct SchemaKey {
     pub(super) name: &'static str,
     /// The forms of its value.
     forms: Vec<&'static Value>,
@@ -23,24 +23,24 @@ pub(super) struct KeyAt {
 
 /// A value that can stand at a place.
 #[derive(Debug, Clone)]
-pub(super) struct ValueAt {
+pub(super) struct SchemaValue {
     pub(super) text: String,
     pub(super) meaning: Option<&'static str>,
 }
 
-impl Schema {
+impl EditorSchema {
     /// That of ensembles.
     pub(super) const ENSEMBLES: Self = Self(&OF_ENSEMBLES);
     /// That of test files.
     pub(super) const TESTS: Self = Self(&OF_TESTS);
 
     /// The schemas of the value at a route; several, where it can have several forms.
-    fn at(self, route: &Route) -> Vec<&'static Value> {
-        let mut schemas = self.forms(self.0);
+    fn schemas_at(self, route: &Route) -> Vec<&'static Value> {
+        let mut schemas = self.expand_forms(self.0);
         for step in &route.0 {
             let next = |schema: &&'static Value| match step {
-                Step::Index(_) => schema.get("items"),
-                Step::Key(key) => {
+                RouteStep::Index(_) => schema.get("items"),
+                RouteStep::Key(key) => {
                     let known = schema.get("properties").and_then(|keys| keys.get(&**key));
                     known.or_else(|| schema.get("additionalProperties").filter(|it| it.is_object()))
                 }
@@ -48,14 +48,14 @@ impl Schema {
             schemas = schemas
                 .iter()
                 .filter_map(next)
-                .flat_map(|schema| self.forms(schema))
+                .flat_map(|schema| self.expand_forms(schema))
                 .collect();
         }
         schemas
     }
 
     /// A schema and those that stand in it for the same value.
-    fn forms(self, schema: &'static Value) -> Vec<&'static Value> {
+    fn expand_forms(self, schema: &'static Value) -> Vec<&'static Value> {
         let mut found = vec![schema];
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
             let name = name.trim_start_matches("#/$defs/");
@@ -64,30 +64,30 @@ impl Schema {
                     .get("$defs")
                     .and_then(|all| all.get(name))
                     .into_iter()
-                    .flat_map(|schema| self.forms(schema)),
+                    .flat_map(|schema| self.expand_forms(schema)),
             );
         }
         for word in ["oneOf", "anyOf"] {
             let others = schema.get(word).and_then(Value::as_array).into_iter().flatten();
-            found.extend(others.flat_map(|schema| self.forms(schema)));
+            found.extend(others.flat_map(|schema| self.expand_forms(schema)));
         }
         found
     }
 
-    fn objects(self, route: &Route) -> impl Iterator<Item = &'static Map<String, Value>> {
-        self.at(route)
+    fn object_properties(self, route: &Route) -> impl Iterator<Item = &'static Map<String, Value>> {
+        self.schemas_at(route)
             .into_iter()
             .filter_map(|schema| schema.get("properties").and_then(Value::as_object))
     }
 
     /// The keys of the map at a route.
-    pub(super) fn keys(self, route: &Route) -> Vec<KeyAt> {
-        let mut keys: Vec<KeyAt> = Vec::new();
-        for (name, schema) in self.objects(route).flatten() {
+    pub(super) fn list_keys(self, route: &Route) -> Vec<SchemaKey> {
+        let mut keys: Vec<SchemaKey> = Vec::new();
+        for (name, schema) in self.object_properties(route).flatten() {
             if keys.iter().all(|known| known.name != name) {
-                keys.push(KeyAt {
+                keys.push(SchemaKey {
                     name,
-                    forms: self.forms(schema),
+                    forms: self.expand_forms(schema),
                 });
             }
         }
@@ -95,11 +95,11 @@ impl Schema {
     }
 
     /// Returns the documentation of the value at a route, in Markdown.
-    pub(super) fn meaning(self, route: &Route) -> Option<String> {
-        let schemas = self.at(route);
+    pub(super) fn describe_value(self, route: &Route) -> Option<String> {
+        let schemas = self.schemas_at(route);
         let text = schemas.iter().find_map(|schema| schema.get("description")?.as_str())?;
         let example = schemas.iter().find_map(|schema| schema.get("examples")?.get(0));
-        let values = self.values(route);
+        let values = self.list_values(route);
         let mut meaning = text.to_owned();
         for value in values.iter().filter(|value| value.meaning.is_some()) {
             meaning.push_str(&format!("\n- `{}`: {}", value.text, value.meaning.unwrap_or_default()));
@@ -112,21 +112,21 @@ impl Schema {
     }
 
     /// The words and booleans that can stand at a route.
-    pub(super) fn values(self, route: &Route) -> Vec<ValueAt> {
-        let mut values: Vec<ValueAt> = Vec::new();
-        for schema in self.at(route) {
+    pub(super) fn list_values(self, route: &Route) -> Vec<SchemaValue> {
+        let mut values: Vec<SchemaValue> = Vec::new();
+        for schema in self.schemas_at(route) {
             let meanings = schema.get("enumDescriptions").and_then(Value::as_array);
             let words = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
             let words = words.chain(schema.get("const"));
             for (at, word) in words.enumerate() {
                 let Some(text) = word.as_str() else { continue };
-                values.push(ValueAt {
+                values.push(SchemaValue {
                     text: text.to_owned(),
                     meaning: meanings.and_then(|all| all.get(at)?.as_str()),
                 });
             }
-            if is_of_type(schema, "boolean") {
-                values.extend(["true", "false"].map(|text| ValueAt {
+            if has_schema_type(schema, "boolean") {
+                values.extend(["true", "false"].map(|text| SchemaValue {
                     text: text.to_owned(),
                     meaning: None,
                 }));
@@ -143,7 +143,7 @@ impl Schema {
     }
 }
 
-fn is_of_type(schema: &Value, name: &str) -> bool {
+fn has_schema_type(schema: &Value, name: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(one)) => one == name,
         Some(Value::Array(several)) => several.iter().any(|one| one == name),
@@ -151,22 +151,22 @@ fn is_of_type(schema: &Value, name: &str) -> bool {
     }
 }
 
-impl KeyAt {
+impl SchemaKey {
     /// Returns the documentation of the key.
-    pub(super) fn meaning(&self) -> Option<&'static str> {
+    pub(super) fn description(&self) -> Option<&'static str> {
         let mut forms = self.forms.iter();
         forms.find_map(|schema| schema.get("description")?.as_str())
     }
 
     /// Returns whether its value is a map or a list, which stands below it.
-    pub(super) fn holds_more(&self) -> bool {
+    pub(super) fn is_container(&self) -> bool {
         let forms = &self.forms;
         let is_plain = |schema: &&Value| {
             ["string", "number", "integer", "boolean"]
                 .iter()
-                .any(|it| is_of_type(schema, it))
+                .any(|it| has_schema_type(schema, it))
         };
-        let is_more = |schema: &&Value| is_of_type(schema, "object") || is_of_type(schema, "array");
+        let is_more = |schema: &&Value| has_schema_type(schema, "object") || has_schema_type(schema, "array");
         forms.iter().any(is_more)
             && !forms.iter().any(is_plain)
             && !forms.iter().any(|schema| schema.get("enum").is_some())

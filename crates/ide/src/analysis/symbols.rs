@@ -2,12 +2,12 @@
 
 use ensemble_language::source::Span;
 
-use super::View;
-use super::tree;
+use super::EditorView;
+use super::document_tree;
 
 /// An agent in the outline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Symbol {
+pub struct AgentSymbol {
     /// Its name.
     pub name: String,
     /// What it runs.
@@ -19,13 +19,17 @@ pub struct Symbol {
 }
 
 /// The agents, in the order of the text.
-pub fn symbols(view: &View<'_>) -> Vec<Symbol> {
-    let agents = view.document.as_ref().map(tree::agents).unwrap_or_default();
-    let symbol = |agent: &tree::Agent<'_>| {
-        let kind = tree::kind(agent.node).unwrap_or("agent");
+pub fn list_agent_symbols(view: &EditorView<'_>) -> Vec<AgentSymbol> {
+    let agents = view
+        .document
+        .as_ref()
+        .map(document_tree::list_agents)
+        .unwrap_or_default();
+    let symbol = |agent: &document_tree::AgentNode<'_>| {
+        let kind = document_tree::find_agent_kind_key(agent.node).unwrap_or("agent");
         let value = agent.node.get(kind).and_then(|value| value.text());
         let (start, end) = (agent.node.span.start, agent.node.span.end);
-        Symbol {
+        AgentSymbol {
             name: agent.name.to_owned(),
             detail: value.map_or_else(|| kind.to_owned(), |value| format!("{kind}: {value}")),
             span: Span::new(start.min(agent.name_span.start), end.max(agent.name_span.end)),

@@ -5,27 +5,27 @@ use std::sync::Arc;
 
 use ensemble_language::check::{CheckContext, OutputKeys};
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, Ensemble, Profile};
-use ensemble_language::loader::load;
-use ensemble_language::source::Source;
+use ensemble_language::ensemble::{Agent, Ensemble, ModelProfile};
+use ensemble_language::loader::load_ensemble;
+use ensemble_language::source::SourceText;
 use ensemble_language::yaml::edit::apply_edits;
 use proptest::prelude::*;
 
 mod names_of_agents;
 
-use super::findings::Kind;
-use super::{View, complete, hover, names, rename, symbols};
+use super::findings::EditedFileKind;
+use super::{EditorView, completions, hover, name_occurrences, rename, symbols};
 
 struct Nothing;
 
 impl CheckContext for Nothing {
-    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+    fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]> {
         None
     }
     fn output_keys(&self, _: &Ensemble, _: &Agent) -> Option<OutputKeys> {
         Some(BTreeSet::from(["text".to_owned()]))
     }
-    fn files(&self, _: &Ensemble) -> Vec<Finding> {
+    fn check_files(&self, _: &Ensemble) -> Vec<Finding> {
         Vec::new()
     }
 }
@@ -36,15 +36,15 @@ const TEXT: &str = "name: x # é\nagents:\n  - name: a\n    model: ollama/x\n   
 
 fn ask_everything(text: &str, good: Option<Arc<Ensemble>>) {
     let offsets = (0..=text.len() + 1).step_by(2);
-    let view = View::of(text, &Nothing, good, Kind::Ensemble);
-    symbols::symbols(&view);
+    let view = EditorView::parse(text, &Nothing, good, EditedFileKind::Ensemble);
+    symbols::list_agent_symbols(&view);
     for offset in offsets {
-        hover::hover(&view, offset);
-        names::at(&view, offset);
-        for found in complete::complete(&view, offset) {
+        hover::find_hover_text(&view, offset);
+        name_occurrences::find_occurrence(&view, offset);
+        for found in completions::list_completions(&view, offset) {
             assert!(text.get(found.span.start..found.span.end).is_some());
         }
-        if let Ok(renamed) = rename::rename(&view, offset, "z-1", &|_| false, Vec::new()) {
+        if let Ok(renamed) = rename::rename_symbol(&view, offset, "z-1", &|_| false, Vec::new()) {
             apply_edits(text, &renamed.edits);
         }
     }
@@ -52,7 +52,7 @@ fn ask_everything(text: &str, good: Option<Arc<Ensemble>>) {
 
 #[test]
 fn every_place_of_a_text_has_answers() {
-    let good = load(&Source::new("", TEXT)).ensemble.map(Arc::new);
+    let good = load_ensemble(&SourceText::new("", TEXT)).ensemble.map(Arc::new);
     assert!(good.is_some());
     ask_everything(TEXT, good);
 }
@@ -65,7 +65,7 @@ proptest! {
         length in 0usize..40,
         new in "[a-z\u{e9}\u{1d11e}{}\\[\\]'\":#|&*<\n\r\t -]{0,8}",
     ) {
-        let good = load(&Source::new("", TEXT)).ensemble.map(Arc::new);
+        let good = load_ensemble(&SourceText::new("", TEXT)).ensemble.map(Arc::new);
         let start = TEXT.floor_char_boundary(cut.min(TEXT.len()));
         let end = TEXT.floor_char_boundary((start + length).min(TEXT.len())).max(start);
         ask_everything(&format!("{}{new}{}", &TEXT[..start], &TEXT[end..]), good);

@@ -2,18 +2,18 @@
 
 use serde_json::{Map as JsonMap, Value, json};
 
-use super::draft::{Line, Map, Shape};
-use super::guard::Predicate;
-use super::values::{self, is_true, json as value_of, text_of};
-use super::{Task, advice, entries, is_text, names, profiles, span_of, text};
-use ensemble_language::loader::document::{Content, Entry, Node};
+use super::draft::{DraftLine, DraftMap, DraftValue};
+use super::predicate::GuardPredicate;
+use super::values::{self, means_true, scalar_text, to_json as value_of};
+use super::{ImportTask, agent_names, find_key_span, has_text, key_advice, map_entries, profiles, template_text};
+use ensemble_language::loader::document::{YamlContent, YamlEntry, YamlNode};
 use ensemble_language::names::is_plain_word;
 use ensemble_language::source::Span;
 use ensemble_language::vocabulary::{AgentType, CHOOSERS};
 
 /// The keys that define what an agent of llm-orc runs; the first one that is present is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ImportedAgentKind {
     Script,
     Loop,
     Dispatch,
@@ -37,8 +37,8 @@ const CHOOSING_KEYS: [&str; 7] = [
 /// The script of llm-orc that asks a person.
 const ASKS: &str = "get_user_input.py";
 
-impl Kind {
-    pub(super) fn of(agent: &Node) -> Self {
+impl ImportedAgentKind {
+    pub(super) fn for_agent(agent: &YamlNode) -> Self {
         let found = CHOOSING_KEYS.into_iter().find(|key| {
             let value = agent.get(key);
             value.is_some_and(|node| value_of(node) != Value::Null)
@@ -67,59 +67,59 @@ impl Kind {
 /// Keys with model settings, which belong to a profile in this language.
 const SAMPLING: [&str; 5] = ["temperature", "max_tokens", "top_p", "seed", "options"];
 
-impl<'a> Task<'a> {
+impl<'a> ImportTask<'a> {
     /// Converts all agents, and adds one for the coordinator.
-    pub(super) fn agents(&mut self, list: &'a Node) -> Vec<(Shape, Option<Span>)> {
+    pub(super) fn convert_agents(&mut self, list: &'a YamlNode) -> Vec<(DraftValue, Option<Span>)> {
         let items = list.items().unwrap_or_default();
-        let mut agents: Vec<(Shape, Option<Span>)> = Vec::new();
+        let mut agents: Vec<(DraftValue, Option<Span>)> = Vec::new();
         for (index, item) in items.iter().enumerate() {
-            agents.push((Shape::Map(self.agent(index, item)), Some(item.span)));
+            agents.push((DraftValue::Map(self.convert_agent(index, item)), Some(item.span)));
         }
-        let all: Vec<String> = self.names.all().map(str::to_owned).collect();
-        agents.extend(self.coordinator(all));
+        let all: Vec<String> = self.names.new_names().map(str::to_owned).collect();
+        agents.extend(self.convert_coordinator(all));
         agents
     }
 
-    fn agent(&mut self, index: usize, item: &'a Node) -> Map {
-        let mut map = Map::default();
-        let (old, new) = self.names.at(index);
+    fn convert_agent(&mut self, index: usize, item: &'a YamlNode) -> DraftMap {
+        let mut map = DraftMap::default();
+        let (old, new) = self.names.names_at(index);
         let (old, new) = (old.map(str::to_owned), new.to_owned());
-        let all = entries(item);
-        map.put("name", new.as_str(), span_of(all, "name"));
+        let all = map_entries(item);
+        map.put_value("name", new.as_str(), find_key_span(all, "name"));
         if old.as_deref() != Some(&new) {
             let span = item.get("name").map_or(item.span, |node| node.span);
             let message = match &old {
                 Some(old) => format!("the name `{old}` has become `{new}`"),
                 None => format!("the agent has no name; it is called `{new}`"),
             };
-            let help = if self.names.of_old(&new).is_some() {
+            let help = if self.names.find_new_name(&new).is_some() {
                 "names are unique"
             } else {
-                names::HELP
+                agent_names::HELP
             };
-            self.note(span, &message, help);
+            self.add_remark(span, &message, help);
         }
-        let kind = Kind::of(item);
-        let dependencies = self.dependencies(index, item);
-        if kind == Kind::None {
+        let kind = ImportedAgentKind::for_agent(item);
+        let dependencies = self.convert_dependencies(index, item);
+        if kind == ImportedAgentKind::None {
             let message = format!("the agent `{new}` does not say what it runs");
-            self.note(
+            self.add_remark(
                 item.span,
                 &message,
                 "add `script`, `model_profile`, `ensemble` or `input`",
             );
-            self.placeholder(&mut map, None);
+            self.put_placeholder_profile(&mut map, None);
         }
-        let mut work = Agent {
+        let mut work = AgentDraft {
             node: item,
             name: new,
             kind,
-            kind_written: kind == Kind::None,
+            is_kind_written: kind == ImportedAgentKind::None,
             dependencies,
             map,
         };
         for entry in all {
-            self.key(&mut work, entry);
+            self.convert_agent_key(&mut work, entry);
         }
         if let Some(line) = work.dependencies.take() {
             work.map.lines.push(line);
@@ -127,187 +127,206 @@ impl<'a> Task<'a> {
         work.map
     }
 
-    fn key(&mut self, agent: &mut Agent<'a>, entry: &'a Entry) {
+    fn convert_agent_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = entry.key_span;
         match &*entry.key {
             "name" => {}
             // The type follows from what the agent runs.
-            "type" => agent.map.lines.push(Line::Pass(from)),
+            "type" => agent.map.lines.push(DraftLine::WrittenElsewhere(from)),
             "depends_on" | "dependencies" => match agent.dependencies.take() {
                 Some(line) => agent.map.lines.push(line),
-                None => agent.map.lines.push(Line::Pass(from)),
+                None => agent.map.lines.push(DraftLine::WrittenElsewhere(from)),
             },
-            "when" => self.when(agent, entry),
-            key if Kind::from_key(key).is_some() => self.kind(agent, entry),
+            "when" => self.convert_when_key(agent, entry),
+            key if ImportedAgentKind::from_key(key).is_some() => self.convert_kind_key(agent, entry),
             // The provider is a part of the model key.
-            "provider" if agent.kind == Kind::Llm && agent.node.get("model_profile").is_none() => {
-                agent.map.lines.push(Line::Pass(from));
+            "provider" if agent.kind == ImportedAgentKind::Llm && agent.node.get("model_profile").is_none() => {
+                agent.map.lines.push(DraftLine::WrittenElsewhere(from));
             }
-            "system_prompt" | "role" if agent.kind == Kind::Llm && is_text(Some(&entry.value)) => {
+            "system_prompt" | "role" if agent.kind == ImportedAgentKind::Llm && has_text(Some(&entry.value)) => {
                 if &*entry.key == "role" && agent.node.get("system_prompt").is_some() {
-                    let lost = self.lose(entry, "`system_prompt` is present too", "keep one of them");
-                    return agent.map.lose(lost);
+                    let lost = self.report_unconverted_key(entry, "`system_prompt` is present too", "keep one of them");
+                    return agent.map.put_unconverted(lost);
                 }
+                agent.map.put_value(
+                    "system_prompt",
+                    template_text::escape_template(&scalar_text(&entry.value)),
+                    Some(from),
+                );
+            }
+            "prompt" if agent.kind == ImportedAgentKind::Llm => {
                 agent
                     .map
-                    .put("system_prompt", text::literal(&text_of(&entry.value)), Some(from));
+                    .put_draft_value("prompt", values::to_draft_value(&entry.value), from)
             }
-            "prompt" if agent.kind == Kind::Llm => agent.map.entry("prompt", values::draft(&entry.value), from),
-            "input_key" if self.prompt_of_key(agent, entry) => {}
-            "parameters" | "config" if agent.kind == Kind::Input && agent.node.get("script").is_some() => {
-                agent.map.lines.push(Line::Pass(from));
+            "input_key" if self.convert_input_key(agent, entry) => {}
+            "parameters" | "config" if agent.kind == ImportedAgentKind::Input && agent.node.get("script").is_some() => {
+                agent.map.lines.push(DraftLine::WrittenElsewhere(from));
             }
             "parameters" => match &entry.value.content {
-                Content::Mapping(inner) if inner.is_empty() => {}
-                _ => agent.map.entry("config", values::draft(&entry.value), from),
+                YamlContent::Mapping(inner) if inner.is_empty() => {}
+                _ => agent
+                    .map
+                    .put_draft_value("config", values::to_draft_value(&entry.value), from),
             },
             "config" if agent.node.get("parameters").is_none() => {
-                agent.map.entry("config", values::draft(&entry.value), from);
+                agent
+                    .map
+                    .put_draft_value("config", values::to_draft_value(&entry.value), from);
             }
-            key if agent.kind == Kind::Llm && (SAMPLING.contains(&key) || key.starts_with("fallback_")) => {
+            key if agent.kind == ImportedAgentKind::Llm
+                && (SAMPLING.contains(&key) || key.starts_with("fallback_")) =>
+            {
                 // This is part of the profile.
-                agent.map.lines.push(Line::Pass(from));
+                agent.map.lines.push(DraftLine::WrittenElsewhere(from));
             }
-            "fan_out" if !is_true(&entry.value) => {}
+            "fan_out" if !means_true(&entry.value) => {}
             "description" | "timeout_seconds" | "output_schema" | "retry" | "on_error" | "conversation" => {
-                if agent.kind == Kind::Loop && &*entry.key == "conversation" {
-                    let lost = self.lose(
+                if agent.kind == ImportedAgentKind::Loop && &*entry.key == "conversation" {
+                    let lost = self.report_unconverted_key(
                         entry,
                         "the loop has one of its own",
                         "change `conversation` of this agent",
                     );
-                    return agent.map.lose(lost);
+                    return agent.map.put_unconverted(lost);
                 }
                 if value_of(&entry.value) != Value::Null {
-                    agent.map.entry(&entry.key, values::draft(&entry.value), from);
+                    agent
+                        .map
+                        .put_draft_value(&entry.key, values::to_draft_value(&entry.value), from);
                 }
             }
             key => {
-                let (why, instead) = advice::agent(key);
-                let lost = self.lose(entry, why, instead);
-                agent.map.lose(lost);
+                let (why, instead) = key_advice::agent_key_advice(key);
+                let lost = self.report_unconverted_key(entry, why, instead);
+                agent.map.put_unconverted(lost);
             }
         }
     }
 
     /// The key that defines what the agent runs, or another key that could.
-    fn kind(&mut self, agent: &mut Agent<'a>, entry: &'a Entry) {
+    fn convert_kind_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = entry.key_span;
-        let own = Kind::from_key(&entry.key);
+        let own = ImportedAgentKind::from_key(&entry.key);
         if value_of(&entry.value) == Value::Null {
             return;
         }
-        if own != Some(agent.kind) || agent.kind_written {
-            let lost = self.lose(entry, "an agent runs one thing", "write an agent of its own for it");
-            return agent.map.lose(lost);
+        if own != Some(agent.kind) || agent.is_kind_written {
+            let lost =
+                self.report_unconverted_key(entry, "an agent runs one thing", "write an agent of its own for it");
+            return agent.map.put_unconverted(lost);
         }
-        agent.kind_written = true;
+        agent.is_kind_written = true;
         match agent.kind {
-            Kind::Script => self.script(agent, entry),
-            Kind::Loop => self.looped(agent, entry),
-            Kind::Ensemble => {
-                let name = text_of(&entry.value);
-                if !(self.beside.ensemble)(&name) {
+            ImportedAgentKind::Script => self.convert_script_key(agent, entry),
+            ImportedAgentKind::Loop => self.convert_loop_key(agent, entry),
+            ImportedAgentKind::Ensemble => {
+                let name = scalar_text(&entry.value);
+                if !(self.context.ensemble)(&name) {
                     let message = format!("the ensemble `{name}` is not here");
-                    self.note(entry.value.span, &message, "import it as well, into the same folder");
+                    self.add_remark(entry.value.span, &message, "import it as well, into the same folder");
                 }
-                agent.map.put("ensemble", name, Some(from));
+                agent.map.put_value("ensemble", name, Some(from));
             }
-            Kind::Llm => self.model(agent, entry),
-            Kind::Input => agent.map.entry("input", values::draft(&entry.value), from),
-            Kind::Dispatch | Kind::None => {
-                let (why, instead) = advice::agent(&entry.key);
-                let lost = self.lose(entry, why, instead);
-                agent.map.lose(lost);
-                self.placeholder(&mut agent.map, Some(from));
+            ImportedAgentKind::Llm => self.convert_model_key(agent, entry),
+            ImportedAgentKind::Input => agent
+                .map
+                .put_draft_value("input", values::to_draft_value(&entry.value), from),
+            ImportedAgentKind::Dispatch | ImportedAgentKind::None => {
+                let (why, instead) = key_advice::agent_key_advice(&entry.key);
+                let lost = self.report_unconverted_key(entry, why, instead);
+                agent.map.put_unconverted(lost);
+                self.put_placeholder_profile(&mut agent.map, Some(from));
             }
         }
     }
 
-    fn script(&mut self, agent: &mut Agent<'a>, entry: &'a Entry) {
+    fn convert_script_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = Some(entry.key_span);
-        let script = text_of(&entry.value);
-        if script.ends_with(ASKS) && (self.beside.script)(&script).is_none() {
+        let script = scalar_text(&entry.value);
+        if script.ends_with(ASKS) && (self.context.script)(&script).is_none() {
             let settings = agent.node.get("parameters").or(agent.node.get("config"));
-            let prompt = settings.and_then(|settings| settings.get("prompt")).map(text_of);
+            let prompt = settings.and_then(|settings| settings.get("prompt")).map(scalar_text);
             let prompt = prompt.filter(|prompt| !prompt.trim().is_empty());
-            let prompt = text::literal(prompt.as_deref().unwrap_or("Your answer?"));
-            agent.map.put("input", json!({"prompt": prompt}), from);
-            agent.kind = Kind::Input;
+            let prompt = template_text::escape_template(prompt.as_deref().unwrap_or("Your answer?"));
+            agent.map.put_value("input", json!({"prompt": prompt}), from);
+            agent.kind = ImportedAgentKind::Input;
             return;
         }
-        match (self.beside.script)(&script) {
+        match (self.context.script)(&script) {
             Some(found) => {
-                self.tell_of_parsed_responses(&script, entry);
-                agent.map.put("script", found, from);
+                self.note_parsed_responses(&script, entry);
+                agent.map.put_value("script", found, from);
             }
             None => {
                 let file = !script.contains(char::is_whitespace) && script.contains(['/', '.']);
                 if file {
                     let message = format!("the script `{script}` is not found");
                     let help = "scripts are sought beside the ensemble, in the project's root and in its `scripts/`; those of llm-orc's package have to be copied";
-                    self.note(entry.value.span, &message, help);
+                    self.add_remark(entry.value.span, &message, help);
                 }
-                agent.map.put("script", script, from);
+                agent.map.put_value("script", script, from);
             }
         }
     }
 
-    fn model(&mut self, agent: &mut Agent<'a>, entry: &'a Entry) {
-        let own_prompt = is_text(agent.node.get("system_prompt")) || is_text(agent.node.get("role"));
-        let mut overrides: Vec<&Entry> = Vec::new();
-        for entry in entries(agent.node) {
+    fn convert_model_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
+        let own_prompt = has_text(agent.node.get("system_prompt")) || has_text(agent.node.get("role"));
+        let mut overrides: Vec<&YamlEntry> = Vec::new();
+        for entry in map_entries(agent.node) {
             if SAMPLING.contains(&&*entry.key) || entry.key.starts_with("fallback_") {
                 overrides.push(entry);
             }
         }
-        let name = text_of(&entry.value);
+        let name = scalar_text(&entry.value);
         let used = if &*entry.key == "model_profile" {
-            self.use_profile(&name, entry, &overrides, own_prompt, &agent.name)
+            self.register_profile(&name, entry, &overrides, own_prompt, &agent.name)
         } else {
-            let provider = agent.node.get("provider").map(text_of);
-            self.use_model(&name, provider.as_deref(), entry, &overrides, &agent.name)
+            let provider = agent.node.get("provider").map(scalar_text);
+            self.register_model(&name, provider.as_deref(), entry, &overrides, &agent.name)
         };
         let (key, value) = used;
-        agent.map.put(key, value, Some(entry.key_span));
+        agent.map.put_value(key, value, Some(entry.key_span));
     }
 
     /// `loop`: the body depends on its own output until the condition is true.
-    fn looped(&mut self, agent: &mut Agent<'a>, entry: &'a Entry) {
+    fn convert_loop_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = Some(entry.key_span);
-        let Some(rounds) = Loop::of(&entry.value) else {
+        let Some(rounds) = AgentLoop::parse(&entry.value) else {
             let why = "a loop has a `body`, an `until` such as `${key}`, and `max_iterations`";
             let instead = "let an agent listen to itself with `feedback: true` and a `condition`, and set `conversation.max_turns`";
-            let lost = self.lose(entry, why, instead);
-            agent.map.lose(lost);
-            return self.placeholder(&mut agent.map, from);
+            let lost = self.report_unconverted_key(entry, why, instead);
+            agent.map.put_unconverted(lost);
+            return self.put_placeholder_profile(&mut agent.map, from);
         };
-        if !(self.beside.ensemble)(&rounds.body) {
+        if !(self.context.ensemble)(&rounds.body) {
             let message = format!("the ensemble `{}` is not here", rounds.body);
-            self.note(entry.value.span, &message, "import it as well, into the same folder");
+            self.add_remark(entry.value.span, &message, "import it as well, into the same folder");
         }
-        let carry = entries(&entry.value).iter().find(|entry| &*entry.key == "carry");
+        let carry = map_entries(&entry.value).iter().find(|entry| &*entry.key == "carry");
         if let Some(carry) = carry {
             let why = "every round gets the same input";
             let instead = "in the body, read what the last round said from `context.dependencies`";
-            let lost = self.lose(carry, why, instead);
-            agent.map.lose(lost);
+            let lost = self.report_unconverted_key(carry, why, instead);
+            agent.map.put_unconverted(lost);
         }
-        agent.map.put("ensemble", rounds.body, from);
+        agent.map.put_value("ensemble", rounds.body, from);
         // The dependency on itself is part of its dependencies.
-        agent.map.put("conversation", json!({"max_turns": rounds.most}), None);
+        agent
+            .map
+            .put_value("conversation", json!({"max_turns": rounds.max_turns}), None);
     }
 
     /// A model of one dependency reads one key of its output: this can be written in a prompt.
-    fn prompt_of_key(&mut self, agent: &mut Agent<'a>, entry: &Entry) -> bool {
-        let names = self.plain_dependencies(agent.node);
-        let key = text_of(&entry.value);
+    fn convert_input_key(&mut self, agent: &mut AgentDraft<'a>, entry: &YamlEntry) -> bool {
+        let names = self.list_dependency_names(agent.node);
+        let key = scalar_text(&entry.value);
         let word = |name: &str| {
             is_plain_word(name)
                 && !["in", "is", "not", "and", "or", "if", "else", "true", "false", "none"].contains(&name)
         };
         let [one] = &names[..] else { return false };
-        if agent.kind != Kind::Llm || agent.node.get("prompt").is_some() || !word(one) || !word(&key) {
+        if agent.kind != ImportedAgentKind::Llm || agent.node.get("prompt").is_some() || !word(one) || !word(&key) {
             return false;
         }
         let prompt = if agent.node.get("input_scope").is_some() {
@@ -315,56 +334,56 @@ impl<'a> Task<'a> {
         } else {
             format!("{{{{ input }}}}\n\n{{{{ {one}.{key} }}}}")
         };
-        agent.map.put("prompt", prompt, Some(entry.key_span));
+        agent.map.put_value("prompt", prompt, Some(entry.key_span));
         true
     }
 
     /// `when` is converted to a condition, or is dropped.
-    fn when(&mut self, agent: &mut Agent<'a>, entry: &Entry) {
+    fn convert_when_key(&mut self, agent: &mut AgentDraft<'a>, entry: &YamlEntry) {
         if value_of(&entry.value) == Value::Null {
             return;
         }
-        if self.is_guarded(agent.node) {
+        if self.has_converted_guard(agent.node) {
             if let Some(line) = agent.dependencies.take() {
                 agent.map.lines.push(line);
             } else {
-                agent.map.lines.push(Line::Pass(entry.key_span));
+                agent.map.lines.push(DraftLine::WrittenElsewhere(entry.key_span));
             }
             return;
         }
         let why = "it does not read `${agent.key}` or `${agent.key} == value`";
-        let lost = self.lose(entry, why, "write a `condition` in the agent's `dependencies`");
-        agent.map.lose(lost);
+        let lost = self.report_unconverted_key(entry, why, "write a `condition` in the agent's `dependencies`");
+        agent.map.put_unconverted(lost);
     }
 
     /// The agent gets a model that reports that it was not converted.
-    fn placeholder(&mut self, map: &mut Map, from: Option<Span>) {
-        self.profiles.need_placeholder();
-        map.put("model_profile", profiles::PLACEHOLDER, from);
+    fn put_placeholder_profile(&mut self, map: &mut DraftMap, from: Option<Span>) {
+        self.profiles.request_placeholder();
+        map.put_value("model_profile", profiles::PLACEHOLDER, from);
     }
 }
 
 /// An agent while it is written.
-pub(super) struct Agent<'a> {
-    node: &'a Node,
+pub(super) struct AgentDraft<'a> {
+    node: &'a YamlNode,
     name: String,
-    kind: Kind,
-    kind_written: bool,
+    kind: ImportedAgentKind,
+    is_kind_written: bool,
     /// Its dependencies, until they are written at the place of their first key.
-    dependencies: Option<Line>,
-    map: Map,
+    dependencies: Option<DraftLine>,
+    map: DraftMap,
 }
 
 /// A `loop` that can be converted.
-pub(super) struct Loop {
+pub(super) struct AgentLoop {
     body: String,
     /// The condition on the output of the body that ends the loop.
     pub(super) until: String,
-    pub(super) most: u64,
+    pub(super) max_turns: u64,
 }
 
-impl Loop {
-    pub(super) fn of(node: &Node) -> Option<Self> {
+impl AgentLoop {
+    pub(super) fn parse(node: &YamlNode) -> Option<Self> {
         let spec: JsonMap<String, Value> = match value_of(node) {
             Value::Object(map) => map,
             _ => return None,
@@ -375,8 +394,8 @@ impl Loop {
                 .as_str()
                 .filter(|body| !body.trim().is_empty())?
                 .to_owned(),
-            until: Predicate::read(spec.get("until")?.as_str()?)?.on_output()?,
-            most: spec
+            until: GuardPredicate::parse(spec.get("until")?.as_str()?)?.output_condition()?,
+            max_turns: spec
                 .get("max_iterations")?
                 .as_u64()
                 .filter(|most| (1..=u64::from(u32::MAX)).contains(most))?,

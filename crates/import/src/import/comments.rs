@@ -1,28 +1,28 @@
 //! The comments of the old file, copied in their order.
 
-use super::draft::Remark;
-use ensemble_language::loader::document::Document;
+use super::draft::ImportRemark;
+use ensemble_language::loader::document::YamlDocument;
 use ensemble_language::source::Span;
-use ensemble_language::yaml::edit::is_odd;
+use ensemble_language::yaml::edit::is_hidden_char;
 
 /// The comments that are not written yet.
-pub(super) struct Comments {
-    list: Vec<Comment>,
+pub(super) struct PendingComments {
+    list: Vec<SourceComment>,
     next: usize,
     /// The ranges whose comments are shown elsewhere.
     skipped: Vec<Span>,
 }
 
-struct Comment {
+struct SourceComment {
     at: usize,
     text: String,
     /// Whether the import wrote the comment, not the old file.
     is_remark: bool,
 }
 
-impl Comments {
+impl PendingComments {
     /// The comments of the file, and remarks about its places.
-    pub(super) fn of(document: &Document, remarks: &[Remark]) -> Self {
+    pub(super) fn from_document(document: &YamlDocument, remarks: &[ImportRemark]) -> Self {
         let text = document.source().text();
         let mut list = Vec::new();
         for span in document.comments() {
@@ -33,8 +33,8 @@ impl Comments {
                 .starts_with("yaml-language-server:");
             // A comment for editors may name another schema.
             if !is_modeline {
-                let shown = words.chars().map(|c| if is_odd(c) { ' ' } else { c });
-                list.push(Comment {
+                let shown = words.chars().map(|c| if is_hidden_char(c) { ' ' } else { c });
+                list.push(SourceComment {
                     at: span.start,
                     text: shown.collect(),
                     is_remark: false,
@@ -42,7 +42,7 @@ impl Comments {
             }
         }
         for remark in remarks {
-            list.extend(remark.lines.iter().map(|line| Comment {
+            list.extend(remark.lines.iter().map(|line| SourceComment {
                 at: remark.at,
                 text: format!("# {line}"),
                 is_remark: true,
@@ -57,12 +57,12 @@ impl Comments {
     }
 
     /// Drops the comments of a range of the text.
-    pub(super) fn skip(&mut self, span: Span) {
+    pub(super) fn skip_comments_in(&mut self, span: Span) {
         self.skipped.push(span);
     }
 
     /// The comments before a place that were not copied yet.
-    pub(super) fn until(&mut self, place: usize) -> Vec<String> {
+    pub(super) fn take_comments_before(&mut self, place: usize) -> Vec<String> {
         let mut taken = Vec::new();
         while let Some(comment) = self.list.get(self.next).filter(|comment| comment.at < place) {
             let skipped = |span: &Span| (span.start..span.end).contains(&comment.at);

@@ -2,69 +2,78 @@
 
 use serde_json::{Value, json};
 
-use super::draft::{Map, Shape};
-use super::values::{json as value_of, text_of};
-use super::{Task, advice, entries, is_text, span_of, text};
-use ensemble_language::loader::document::Node;
+use super::draft::{DraftMap, DraftValue};
+use super::values::{scalar_text, to_json as value_of};
+use super::{ImportTask, find_key_span, has_text, key_advice, map_entries, template_text};
+use ensemble_language::loader::document::YamlNode;
 use ensemble_language::source::Span;
 
 const KEYS: [&str; 2] = ["coordinator", "synthesis"];
 
-impl<'a> Task<'a> {
+impl<'a> ImportTask<'a> {
     /// Returns whether it defines a model.
-    pub(super) fn is_coordinator(&self, node: &Node) -> bool {
+    pub(super) fn is_coordinator(&self, node: &YamlNode) -> bool {
         let first = KEYS
             .iter()
-            .find_map(|key| self.document.root().get(key).filter(|node| Self::speaks(node)));
+            .find_map(|key| self.document.root().get(key).filter(|node| Self::has_model(node)));
         first.is_some_and(|first| std::ptr::eq(first, node))
     }
 
-    fn speaks(node: &Node) -> bool {
-        ["model_profile", "model"].iter().any(|key| is_text(node.get(key)))
+    fn has_model(node: &YamlNode) -> bool {
+        ["model_profile", "model"].iter().any(|key| has_text(node.get(key)))
     }
 
     /// The coordinator as an agent.
-    pub(super) fn coordinator(&mut self, all: Vec<String>) -> Option<(Shape, Option<Span>)> {
-        let root: &'a Node = self.document.root();
+    pub(super) fn convert_coordinator(&mut self, all: Vec<String>) -> Option<(DraftValue, Option<Span>)> {
+        let root: &'a YamlNode = self.document.root();
         let node = KEYS
             .iter()
-            .find_map(|key| root.get(key).filter(|node| Self::speaks(node)))?;
-        let keys = entries(node);
-        let name = self.names.free("coordinator");
-        let mut map = Map::default();
-        map.put("name", name.as_str(), None);
-        let own_prompt = is_text(node.get("system_prompt"));
+            .find_map(|key| root.get(key).filter(|node| Self::has_model(node)))?;
+        let keys = map_entries(node);
+        let name = self.names.unused_name("coordinator");
+        let mut map = DraftMap::default();
+        map.put_value("name", name.as_str(), None);
+        let own_prompt = has_text(node.get("system_prompt"));
         for entry in keys {
             let from = Some(entry.key_span);
             match &*entry.key {
                 "model_profile" => {
-                    let profile = text_of(&entry.value);
-                    let (key, value) = self.use_profile(&profile, entry, &[], own_prompt, &name);
-                    map.put(key, value, from);
+                    let profile = scalar_text(&entry.value);
+                    let (key, value) = self.register_profile(&profile, entry, &[], own_prompt, &name);
+                    map.put_value(key, value, from);
                 }
-                "model" if !is_text(node.get("model_profile")) => {
-                    let provider = node.get("provider").map(text_of);
-                    let (key, value) = self.use_model(&text_of(&entry.value), provider.as_deref(), entry, &[], &name);
-                    map.put(key, value, from);
+                "model" if !has_text(node.get("model_profile")) => {
+                    let provider = node.get("provider").map(scalar_text);
+                    let (key, value) =
+                        self.register_model(&scalar_text(&entry.value), provider.as_deref(), entry, &[], &name);
+                    map.put_value(key, value, from);
                 }
-                "provider" if span_of(keys, "model").is_some() => {}
+                "provider" if find_key_span(keys, "model").is_some() => {}
                 "system_prompt" if own_prompt => {
-                    map.put("system_prompt", text::literal(&text_of(&entry.value)), from);
+                    map.put_value(
+                        "system_prompt",
+                        template_text::escape_template(&scalar_text(&entry.value)),
+                        from,
+                    );
                 }
-                "synthesis_prompt" | "prompt" if is_text(Some(&entry.value)) && map.position("prompt").is_none() => {
-                    map.put("prompt", text::literal(&text_of(&entry.value)), from);
+                "synthesis_prompt" | "prompt" if has_text(Some(&entry.value)) && map.find_key("prompt").is_none() => {
+                    map.put_value(
+                        "prompt",
+                        template_text::escape_template(&scalar_text(&entry.value)),
+                        from,
+                    );
                 }
                 "timeout_seconds" if value_of(&entry.value) != Value::Null => {
-                    map.put("timeout_seconds", value_of(&entry.value), from);
+                    map.put_value("timeout_seconds", value_of(&entry.value), from);
                 }
                 key => {
-                    let (why, instead) = advice::agent(key);
-                    let lost = self.lose(entry, why, instead);
-                    map.lose(lost);
+                    let (why, instead) = key_advice::agent_key_advice(key);
+                    let lost = self.report_unconverted_key(entry, why, instead);
+                    map.put_unconverted(lost);
                 }
             }
         }
-        map.put("depends_on", json!(all), None);
-        Some((Shape::Map(map), None))
+        map.put_value("depends_on", json!(all), None);
+        Some((DraftValue::Map(map), None))
     }
 }

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::agents::{Kind, Loop};
-use super::draft::{Line, Shape};
-use super::guard::Predicate;
-use super::names::Names;
-use super::values::{json as value_of, text_of};
-use super::{Task, entries, span_of};
-use ensemble_language::loader::document::{Content, Document, Node};
-use ensemble_language::plan::walks::reach;
+use super::agent_names::ImportedNames;
+use super::agents::{AgentLoop, ImportedAgentKind};
+use super::draft::{DraftLine, DraftValue};
+use super::predicate::GuardPredicate;
+use super::values::{scalar_text, to_json as value_of};
+use super::{ImportTask, find_key_span, map_entries};
+use ensemble_language::loader::document::{YamlContent, YamlDocument, YamlNode};
+use ensemble_language::plan::graph_walks::find_reachable;
 use ensemble_language::source::Span;
 
 /// An edge of the new file.
-struct Edge {
+struct ImportedDependency {
     /// The index of the other agent in the list.
     other: usize,
     name: String,
@@ -24,18 +24,18 @@ struct Edge {
     from: Span,
 }
 
-impl<'a> Task<'a> {
+impl<'a> ImportTask<'a> {
     /// The line with the dependencies of an agent, if it has any.
-    pub(super) fn dependencies(&mut self, index: usize, agent: &'a Node) -> Option<Line> {
-        let mut edges = self.edges(agent);
-        if let Some((other, condition)) = guard(&self.names, agent) {
+    pub(super) fn convert_dependencies(&mut self, index: usize, agent: &'a YamlNode) -> Option<DraftLine> {
+        let mut edges = self.collect_edges(agent);
+        if let Some((other, condition)) = convert_guard(&self.names, agent) {
             match edges.iter_mut().find(|edge| edge.other == other) {
                 Some(edge) => drop(edge.more.insert("condition".to_owned(), json!(condition))),
                 None => {
-                    let from = span_of(entries(agent), "when").unwrap_or(agent.span);
+                    let from = find_key_span(map_entries(agent), "when").unwrap_or(agent.span);
                     let more = [("condition".to_owned(), json!(condition))].into_iter().collect();
-                    let name = self.names.at(other).1.to_owned();
-                    edges.push(Edge {
+                    let name = self.names.names_at(other).1.to_owned();
+                    edges.push(ImportedDependency {
                         other,
                         name,
                         more,
@@ -46,57 +46,61 @@ impl<'a> Task<'a> {
         }
         if let Some(rounds) = agent
             .get("loop")
-            .filter(|_| Kind::of(agent) == Kind::Loop)
-            .and_then(Loop::of)
+            .filter(|_| ImportedAgentKind::for_agent(agent) == ImportedAgentKind::Loop)
+            .and_then(AgentLoop::parse)
         {
             let condition = format!("not ({})", rounds.until);
             let more = [("feedback", json!(true)), ("condition", json!(condition))];
-            edges.push(Edge {
+            edges.push(ImportedDependency {
                 other: index,
-                name: self.names.at(index).1.to_owned(),
+                name: self.names.names_at(index).1.to_owned(),
                 more: more.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-                from: span_of(entries(agent), "loop").unwrap_or(agent.span),
+                from: find_key_span(map_entries(agent), "loop").unwrap_or(agent.span),
             });
         }
-        self.wait_for_loops(agent, &mut edges);
-        self.open_circles(index, &mut edges);
-        self.tell_of_skipped(agent, &edges);
+        self.add_loop_conditions(agent, &mut edges);
+        self.mark_cycle_feedback(index, &mut edges);
+        self.note_skippable_dependencies(agent, &edges);
         let from = ["depends_on", "dependencies", "when"]
             .iter()
-            .find_map(|key| span_of(entries(agent), key));
+            .find_map(|key| find_key_span(map_entries(agent), key));
         if edges.is_empty() {
             return None;
         }
         if edges.iter().all(|edge| edge.more.is_empty()) {
             let names: Value = edges.into_iter().map(|edge| edge.name).collect();
-            return Some(Line::entry("depends_on", Shape::Plain(names), from));
+            return Some(DraftLine::new_entry("depends_on", DraftValue::Plain(names), from));
         }
         let items = edges.into_iter().map(|edge| {
-            let mut map = super::draft::Map::default();
-            map.put("agent_name", edge.name, Some(edge.from));
+            let mut map = super::draft::DraftMap::default();
+            map.put_value("agent_name", edge.name, Some(edge.from));
             for (key, value) in edge.more {
-                map.put(&key, value, Some(edge.from));
+                map.put_value(&key, value, Some(edge.from));
             }
-            (Shape::Map(map), Some(edge.from))
+            (DraftValue::Map(map), Some(edge.from))
         });
-        Some(Line::entry("dependencies", Shape::List(items.collect()), from))
+        Some(DraftLine::new_entry(
+            "dependencies",
+            DraftValue::List(items.collect()),
+            from,
+        ))
     }
 
     /// The entries of `depends_on` and `dependencies`; unknown names are reported.
-    fn edges(&mut self, agent: &'a Node) -> Vec<Edge> {
-        let mut edges: Vec<Edge> = Vec::new();
-        for item in items(agent) {
-            let (old, more) = named(item);
-            let Some(other) = self.names.position(&old) else {
+    fn collect_edges(&mut self, agent: &'a YamlNode) -> Vec<ImportedDependency> {
+        let mut edges: Vec<ImportedDependency> = Vec::new();
+        for item in list_dependency_items(agent) {
+            let (old, more) = parse_dependency_item(item);
+            let Some(other) = self.names.find_index(&old) else {
                 let message = format!("there is no agent `{old}` to depend on");
-                self.note(item.span, &message, "leave it out, or add the agent");
+                self.add_remark(item.span, &message, "leave it out, or add the agent");
                 continue;
             };
-            let name = self.names.at(other).1.to_owned();
-            let said = |edge: &Edge| edge.other == other && (edge.more == more || more.is_empty());
+            let name = self.names.names_at(other).1.to_owned();
+            let said = |edge: &ImportedDependency| edge.other == other && (edge.more == more || more.is_empty());
             let same = edges.iter().any(said);
             if !same {
-                edges.push(Edge {
+                edges.push(ImportedDependency {
                     other,
                     name,
                     more,
@@ -115,49 +119,54 @@ impl<'a> Task<'a> {
     }
 
     /// The new names of the agents that an agent depends on.
-    pub(super) fn plain_dependencies(&self, agent: &Node) -> Vec<String> {
-        let list = agent.get("depends_on").and_then(Node::items).unwrap_or_default();
-        let names = list.iter().filter_map(|item| self.names.of_old(&named(item).0));
+    pub(super) fn list_dependency_names(&self, agent: &YamlNode) -> Vec<String> {
+        let list = agent.get("depends_on").and_then(YamlNode::items).unwrap_or_default();
+        let names = list
+            .iter()
+            .filter_map(|item| self.names.find_new_name(&parse_dependency_item(item).0));
         names.map(str::to_owned).collect()
     }
 
     /// Returns whether `when` was converted to a condition.
-    pub(super) fn is_guarded(&self, agent: &Node) -> bool {
-        guard(&self.names, agent).is_some()
+    pub(super) fn has_converted_guard(&self, agent: &YamlNode) -> bool {
+        convert_guard(&self.names, agent).is_some()
     }
 
     /// An agent that depends on a loop waits for its last round.
-    fn wait_for_loops(&self, agent: &Node, edges: &mut [Edge]) {
+    fn add_loop_conditions(&self, agent: &YamlNode, edges: &mut [ImportedDependency]) {
         let items = self
             .document
             .root()
             .get("agents")
-            .and_then(Node::items)
+            .and_then(YamlNode::items)
             .unwrap_or_default();
         for edge in edges.iter_mut().filter(|edge| !edge.more.contains_key("condition")) {
             let Some(other) = items.get(edge.other) else { continue };
             let rounds = other
                 .get("loop")
-                .filter(|_| Kind::of(other) == Kind::Loop)
-                .and_then(Loop::of);
+                .filter(|_| ImportedAgentKind::for_agent(other) == ImportedAgentKind::Loop)
+                .and_then(AgentLoop::parse);
             if let Some(rounds) = rounds.filter(|_| !std::ptr::eq(&**other, agent)) {
-                let condition = format!("{} or executions['{}'] >= {}", rounds.until, edge.name, rounds.most);
+                let condition = format!(
+                    "{} or executions['{}'] >= {}",
+                    rounds.until, edge.name, rounds.max_turns
+                );
                 edge.more.insert("condition".to_owned(), json!(condition));
             }
         }
     }
 
     /// llm-orc does not allow cycles. Here a back edge is a feedback dependency.
-    fn open_circles(&mut self, index: usize, edges: &mut [Edge]) {
-        let own = self.names.at(index).1.to_owned();
+    fn mark_cycle_feedback(&mut self, index: usize, edges: &mut [ImportedDependency]) {
+        let own = self.names.names_at(index).1.to_owned();
         for edge in edges.iter_mut() {
             let feedback = edge.more.get("feedback") == Some(&Value::Bool(true));
-            if feedback || !self.graph.leads_back(edge.other, index) {
+            if feedback || !self.graph.has_path_back(edge.other, index) {
                 continue;
             }
             edge.more.insert("feedback".to_owned(), json!(true));
             let message = format!("`{own}` and `{}` wait for each other, which llm-orc refuses", edge.name);
-            self.note(
+            self.add_remark(
                 edge.from,
                 &message,
                 "it is written with `feedback: true`; look whether that is what was meant",
@@ -167,43 +176,47 @@ impl<'a> Task<'a> {
 
     /// llm-orc runs an agent if one of its dependencies was not skipped. Here a dependency that never ran blocks the
     /// agent.
-    fn tell_of_skipped(&mut self, agent: &'a Node, edges: &[Edge]) {
-        let skipped: Vec<&Edge> = edges.iter().filter(|edge| self.graph.skipped[edge.other]).collect();
+    fn note_skippable_dependencies(&mut self, agent: &'a YamlNode, edges: &[ImportedDependency]) {
+        let skipped: Vec<&ImportedDependency> = edges.iter().filter(|edge| self.graph.skipped[edge.other]).collect();
         if skipped.is_empty() || skipped.len() == edges.len() {
             return;
         }
         let names: Vec<String> = skipped.iter().map(|edge| format!("`{}`", edge.name)).collect();
         let message = format!("{} may be skipped, and this agent then does not run", names.join(", "));
         let help = "llm-orc would run it; here write two agents, or `requires_all: false` at dependencies of which one must have run";
-        let span = span_of(entries(agent), "depends_on").unwrap_or(agent.span);
-        self.note(span, &message, help);
+        let span = find_key_span(map_entries(agent), "depends_on").unwrap_or(agent.span);
+        self.add_remark(span, &message, help);
     }
 }
 
 /// The dependencies in the old file, as indexes in the list.
-pub(super) struct Graph {
+pub(super) struct ImportedGraph {
     /// Without the edges that were already made feedback.
     listens: Vec<Vec<usize>>,
     /// The agents that llm-orc may skip: because of their own `when`, or because all their dependencies are skipped.
     skipped: Vec<bool>,
 }
 
-impl Graph {
-    pub(super) fn of(document: &Document, names: &Names) -> Self {
-        let agents = document.root().get("agents").and_then(Node::items).unwrap_or_default();
+impl ImportedGraph {
+    pub(super) fn build(document: &YamlDocument, names: &ImportedNames) -> Self {
+        let agents = document
+            .root()
+            .get("agents")
+            .and_then(YamlNode::items)
+            .unwrap_or_default();
         let mut listens = Vec::new();
         for agent in agents {
             let mut others: Vec<usize> = Vec::new();
-            for item in items(agent) {
-                let (old, more) = named(item);
+            for item in list_dependency_items(agent) {
+                let (old, more) = parse_dependency_item(item);
                 if more.get("feedback") != Some(&Value::Bool(true)) {
-                    others.extend(names.position(&old));
+                    others.extend(names.find_index(&old));
                 }
             }
-            others.extend(guard(names, agent).map(|(other, _)| other));
+            others.extend(convert_guard(names, agent).map(|(other, _)| other));
             listens.push(others);
         }
-        let guarded = |agent: &Node| agent.get("when").is_some_and(|when| value_of(when) != Value::Null);
+        let guarded = |agent: &YamlNode| agent.get("when").is_some_and(|when| value_of(when) != Value::Null);
         let mut skipped: Vec<bool> = agents.iter().map(|agent| guarded(agent)).collect();
         // Skipping spreads until nothing changes.
         loop {
@@ -223,19 +236,19 @@ impl Graph {
     /// list.
     ///
     /// So a cycle is broken once: at its last agent in the list.
-    fn leads_back(&self, from: usize, index: usize) -> bool {
+    fn has_path_back(&self, from: usize, index: usize) -> bool {
         let next = |at: usize| self.listens[at].iter().copied().filter(move |_| at < index);
-        reach(self.listens.len(), [from], next).contains(index)
+        find_reachable(self.listens.len(), [from], next).contains(index)
     }
 }
 
 /// The items of both lists; a single name is a list of one item.
-fn items(agent: &Node) -> Vec<&Node> {
-    let mut items: Vec<&Node> = Vec::new();
+fn list_dependency_items(agent: &YamlNode) -> Vec<&YamlNode> {
+    let mut items: Vec<&YamlNode> = Vec::new();
     for key in ["depends_on", "dependencies"] {
         let Some(node) = agent.get(key) else { continue };
         match &node.content {
-            Content::Sequence(list) => items.extend(list.iter().map(|item| &**item)),
+            YamlContent::Sequence(list) => items.extend(list.iter().map(|item| &**item)),
             _ if value_of(node) == Value::Null => {}
             _ => items.push(node),
         }
@@ -244,12 +257,12 @@ fn items(agent: &Node) -> Vec<&Node> {
 }
 
 /// The agent that an item names, and the other keys of the item.
-fn named(item: &Node) -> (String, serde_json::Map<String, Value>) {
+fn parse_dependency_item(item: &YamlNode) -> (String, serde_json::Map<String, Value>) {
     let mut more = serde_json::Map::new();
-    let mut name = text_of(item);
-    for entry in entries(item) {
+    let mut name = scalar_text(item);
+    for entry in map_entries(item) {
         match &*entry.key {
-            "agent_name" => name = text_of(&entry.value),
+            "agent_name" => name = scalar_text(&entry.value),
             key => match value_of(&entry.value) {
                 Value::Null => {}
                 value => drop(more.insert(key.to_owned(), value)),
@@ -260,7 +273,7 @@ fn named(item: &Node) -> (String, serde_json::Map<String, Value>) {
 }
 
 /// The agent that `when` reads, and the condition on its output.
-fn guard(names: &Names, agent: &Node) -> Option<(usize, String)> {
-    let predicate = Predicate::read(&text_of(agent.get("when")?))?;
-    Some((names.position(&predicate.head)?, predicate.on_agent()?))
+fn convert_guard(names: &ImportedNames, agent: &YamlNode) -> Option<(usize, String)> {
+    let predicate = GuardPredicate::parse(&scalar_text(agent.get("when")?))?;
+    Some((names.find_index(&predicate.head)?, predicate.agent_condition()?))
 }

@@ -2,134 +2,135 @@
 
 use serde_json::Value;
 
-use ensemble_language::loader::document::Entry;
-use ensemble_language::source::{Source, Span};
-use ensemble_language::yaml::edit::is_odd;
+use ensemble_language::loader::document::YamlEntry;
+use ensemble_language::source::{SourceText, Span};
+use ensemble_language::yaml::edit::is_hidden_char;
 
 /// A map of the new file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Map {
-    pub(super) lines: Vec<Line>,
+pub(super) struct DraftMap {
+    pub(super) lines: Vec<DraftLine>,
 }
 
 /// An entry of a map.
 #[derive(Debug, Clone)]
-pub(super) enum Line {
+pub(super) enum DraftLine {
     /// A key and its value; `from` is the old key.
     Entry {
         key: String,
-        value: Shape,
+        value: DraftValue,
         from: Option<Span>,
     },
     /// A part that was not converted.
-    Lost(Lost),
+    Unconverted(UnconvertedKey),
     /// An old key that is written elsewhere; the comments above it are written here.
-    Pass(Span),
+    WrittenElsewhere(Span),
 }
 
 /// A value of the new file.
 #[derive(Debug, Clone)]
-pub(super) enum Shape {
+pub(super) enum DraftValue {
     Plain(Value),
-    Map(Map),
+    Map(DraftMap),
     /// The items, each with its place in the old file.
-    List(Vec<(Shape, Option<Span>)>),
+    List(Vec<(DraftValue, Option<Span>)>),
 }
 
 /// A comment in place of a part.
 #[derive(Debug, Clone)]
-pub(super) struct Lost {
+pub(super) struct UnconvertedKey {
     /// The old key.
     pub(super) from: Span,
     /// The range of the old file that it covers; comments in this range are part of the text.
-    pub(super) covers: Span,
+    pub(super) covered_span: Span,
     /// The lines of the comment.
     pub(super) lines: Vec<String>,
 }
 
-impl Lost {
+impl UnconvertedKey {
     /// A key that is not converted: the reason, the replacement, and the text of the key.
-    pub(super) fn of(source: &Source, entry: &Entry, why: &str, instead: &str) -> Self {
+    pub(super) fn for_entry(source: &SourceText, entry: &YamlEntry, why: &str, instead: &str) -> Self {
         let covers = Span::new(entry.key_span.start, entry.value.span.end.max(entry.key_span.end));
         // An alias is at another place than its value.
-        let covers = if entry.value.span.start < entry.key_span.end {
+        let covered_span = if entry.value.span.start < entry.key_span.end {
             entry.key_span
         } else {
             covers
         };
         let mut lines = vec![format!("not converted: {why}"), format!("  {instead}")];
-        let column = source.place(covers.start).column - 1;
-        for line in source.text()[covers.start..covers.end].trim_end().lines() {
+        let column = source.line_column(covered_span.start).column - 1;
+        for line in source.text()[covered_span.start..covered_span.end].trim_end().lines() {
             let blanks = line.chars().take_while(|c| *c == ' ').take(column).count();
             lines.push(format!("  | {}", line[blanks..].trim_end()));
         }
         Self {
             from: entry.key_span,
-            covers,
-            lines: lines.iter().map(|line| one_line(line)).collect(),
+            covered_span,
+            lines: lines.iter().map(|line| sanitize_comment_line(line)).collect(),
         }
     }
 }
 
 /// A note, as a comment near a place of the old file.
 #[derive(Debug, Clone)]
-pub(super) struct Remark {
+pub(super) struct ImportRemark {
     /// The byte in the old file; beyond its end for places in other files.
     pub(super) at: usize,
     pub(super) lines: Vec<String>,
 }
 
-impl Remark {
+impl ImportRemark {
     /// Creates the remark about a finding: the problem, and its solution.
-    pub(super) fn of(at: usize, message: &str, help: &str) -> Self {
+    pub(super) fn new(at: usize, message: &str, help: &str) -> Self {
         Self {
             at,
             lines: vec![
-                one_line(&format!("look at this: {message}")),
-                one_line(&format!("  {help}")),
+                sanitize_comment_line(&format!("look at this: {message}")),
+                sanitize_comment_line(&format!("  {help}")),
             ],
         }
     }
 }
 
 /// Removes characters that would end the comment, or that YAML does not allow.
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if is_odd(c) { ' ' } else { c }).collect()
+fn sanitize_comment_line(text: &str) -> String {
+    text.chars().map(|c| if is_hidden_char(c) { ' ' } else { c }).collect()
 }
 
-impl Map {
+impl DraftMap {
     /// Adds a plain value.
-    pub(super) fn put(&mut self, key: &str, value: impl Into<Value>, from: Option<Span>) {
-        self.lines.push(Line::entry(key, Shape::Plain(value.into()), from));
+    pub(super) fn put_value(&mut self, key: &str, value: impl Into<Value>, from: Option<Span>) {
+        self.lines
+            .push(DraftLine::new_entry(key, DraftValue::Plain(value.into()), from));
     }
 
     /// Adds any value.
-    pub(super) fn entry(&mut self, key: &str, value: Shape, from: Span) {
-        self.lines.push(Line::entry(key, value, Some(from)));
+    pub(super) fn put_draft_value(&mut self, key: &str, value: DraftValue, from: Span) {
+        self.lines.push(DraftLine::new_entry(key, value, Some(from)));
     }
 
-    pub(super) fn lose(&mut self, lost: Lost) {
-        self.lines.push(Line::Lost(lost));
+    pub(super) fn put_unconverted(&mut self, lost: UnconvertedKey) {
+        self.lines.push(DraftLine::Unconverted(lost));
     }
 
     /// The value under a key.
-    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut Shape> {
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut DraftValue> {
         self.lines.iter_mut().find_map(|line| match line {
-            Line::Entry { key, value, .. } if key == name => Some(value),
+            DraftLine::Entry { key, value, .. } if key == name => Some(value),
             _ => None,
         })
     }
 
     /// The place of a key.
-    pub(super) fn position(&self, name: &str) -> Option<usize> {
+    pub(super) fn find_key(&self, name: &str) -> Option<usize> {
         self.lines
             .iter()
-            .position(|line| matches!(line, Line::Entry { key, .. } if key == name))
+            .position(|line| matches!(line, DraftLine::Entry { key, .. } if key == name))
     }
 }
 
-impl Line {
-    pub(super) fn entry(key: &str, value: Shape, from: Option<Span>) -> Self {
+impl DraftLine {
+    pub(super) fn new_entry(key: &str, value: DraftValue, from: Option<Span>) -> Self {
         Self::Entry {
             key: key.to_owned(),
             value,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::draft::{Line, Lost, Map, Shape};
-use ensemble_language::loader::document::Node;
+use super::draft::{DraftLine, DraftMap, DraftValue, UnconvertedKey};
+use ensemble_language::loader::document::YamlNode;
 use ensemble_language::source::Span;
 
 /// The default of `timeout_seconds` of a run.
@@ -20,20 +20,20 @@ const MOST_TURNS: u64 = 1_000_000;
 
 /// The requirements of one path through the agents.
 #[derive(Debug, Clone, Copy, Default)]
-struct Need {
+struct PathNeed {
     seconds: f64,
     turns: u64,
 }
 
-impl Need {
-    fn and(self, other: Self) -> Self {
+impl PathNeed {
+    fn sum_with(self, other: Self) -> Self {
         Self {
             seconds: (self.seconds + other.seconds).min(MOST_SECONDS),
             turns: self.turns.saturating_add(other.turns).min(MOST_TURNS),
         }
     }
 
-    fn or(self, other: Self) -> Self {
+    fn max_with(self, other: Self) -> Self {
         Self {
             seconds: self.seconds.max(other.seconds),
             turns: self.turns.max(other.turns),
@@ -42,15 +42,15 @@ impl Need {
 }
 
 /// Raises the limits of the run if the longest path through the agents needs more than the defaults.
-pub(super) fn raise(map: &mut Map, old: &Node) {
-    let Some(Shape::List(agents)) = map.get_mut("agents") else {
+pub(super) fn raise_run_limits(map: &mut DraftMap, old: &YamlNode) {
+    let Some(DraftValue::List(agents)) = map.get_mut("agents") else {
         return;
     };
-    let need = longest(agents);
+    let need = compute_longest_path(agents);
     let from = old.span.start;
     let mut lines = Vec::new();
     if need.seconds > RUN_SECONDS {
-        let seconds = whole(need.seconds.ceil());
+        let seconds = seconds_to_json(need.seconds.ceil());
         let why = "the agents' own time limits add up to this; without the key, a run is stopped after 300 seconds";
         lines.push((why, "timeout_seconds", seconds));
     }
@@ -58,42 +58,44 @@ pub(super) fn raise(map: &mut Map, old: &Node) {
         let why = "so many turns can follow each other; without the key, a run ends after 20";
         lines.push((why, "max_total_turns", json!(need.turns)));
     }
-    if map.position("conversation_limits").is_none() && !lines.is_empty() {
-        let at = map.position("agents").unwrap_or(0);
-        map.lines
-            .insert(at, Line::entry("conversation_limits", Shape::Map(Map::default()), None));
+    if map.find_key("conversation_limits").is_none() && !lines.is_empty() {
+        let at = map.find_key("agents").unwrap_or(0);
+        map.lines.insert(
+            at,
+            DraftLine::new_entry("conversation_limits", DraftValue::Map(DraftMap::default()), None),
+        );
     }
-    let Some(Shape::Map(limits)) = map.get_mut("conversation_limits") else {
+    let Some(DraftValue::Map(limits)) = map.get_mut("conversation_limits") else {
         return;
     };
     for (why, key, value) in lines {
-        if limits.position(key).is_none() {
-            limits.lose(remark(why, from));
-            limits.put(key, value, None);
+        if limits.find_key(key).is_none() {
+            limits.put_unconverted(comment_line(why, from));
+            limits.put_value(key, value, None);
         }
     }
 }
 
 /// A comment that is not about an old key.
-pub(super) fn remark(text: &str, at: usize) -> Lost {
+pub(super) fn comment_line(text: &str, at: usize) -> UnconvertedKey {
     let at = Span::new(at, at);
-    Lost {
+    UnconvertedKey {
         from: at,
-        covers: at,
+        covered_span: at,
         lines: vec![text.to_owned()],
     }
 }
 
 /// A number of seconds without a fraction.
-fn whole(seconds: f64) -> Value {
+fn seconds_to_json(seconds: f64) -> Value {
     format!("{seconds:.0}")
         .parse::<u64>()
         .map_or(json!(seconds), |seconds| json!(seconds))
 }
 
 /// The longest path; feedback dependencies are no part of a path.
-fn longest(agents: &[(Shape, Option<Span>)]) -> Need {
-    let agents: Vec<Value> = agents.iter().map(|(shape, _)| plain(shape)).collect();
+fn compute_longest_path(agents: &[(DraftValue, Option<Span>)]) -> PathNeed {
+    let agents: Vec<Value> = agents.iter().map(|(shape, _)| draft_to_json(shape)).collect();
     let positions: HashMap<&str, usize> = agents
         .iter()
         .enumerate()
@@ -110,14 +112,14 @@ fn longest(agents: &[(Shape, Option<Span>)]) -> Need {
         })
         .collect();
     // Paths have no circles, so there is nothing new after as many rounds as there are agents.
-    let mut needs = vec![Need::default(); agents.len()];
+    let mut needs = vec![PathNeed::default(); agents.len()];
     for _ in 0..agents.len() {
         let mut same = true;
         for at in 0..agents.len() {
             let before = upstream[at]
                 .iter()
-                .fold(Need::default(), |most, other| most.or(needs[*other]));
-            let now = before.and(own(&agents[at]));
+                .fold(PathNeed::default(), |most, other| most.max_with(needs[*other]));
+            let now = before.sum_with(agent_need(&agents[at]));
             same &= now.turns == needs[at].turns && now.seconds <= needs[at].seconds;
             needs[at] = now;
         }
@@ -125,31 +127,31 @@ fn longest(agents: &[(Shape, Option<Span>)]) -> Need {
             break;
         }
     }
-    needs.into_iter().fold(Need::default(), Need::or)
+    needs.into_iter().fold(PathNeed::default(), PathNeed::max_with)
 }
 
-fn own(agent: &Value) -> Need {
+fn agent_need(agent: &Value) -> PathNeed {
     let turns = agent["conversation"]["max_turns"].as_u64().unwrap_or(1).min(MOST_TURNS);
     let attempts = agent["retry"]["max_attempts"].as_f64().unwrap_or(1.0).max(1.0);
     let seconds = agent["timeout_seconds"].as_f64().filter(|seconds| *seconds > 0.0);
     let each = seconds.unwrap_or(AGENT_SECONDS) * attempts;
     let times = u32::try_from(turns).map_or(f64::from(u32::MAX), f64::from);
-    Need {
+    PathNeed {
         seconds: (each * times).min(MOST_SECONDS),
         turns,
     }
 }
 
 /// The draft as a value.
-fn plain(shape: &Shape) -> Value {
+fn draft_to_json(shape: &DraftValue) -> Value {
     match shape {
-        Shape::Plain(value) => value.clone(),
-        Shape::List(items) => items.iter().map(|(item, _)| plain(item)).collect(),
-        Shape::Map(map) => map
+        DraftValue::Plain(value) => value.clone(),
+        DraftValue::List(items) => items.iter().map(|(item, _)| draft_to_json(item)).collect(),
+        DraftValue::Map(map) => map
             .lines
             .iter()
             .filter_map(|line| match line {
-                Line::Entry { key, value, .. } => Some((key.clone(), plain(value))),
+                DraftLine::Entry { key, value, .. } => Some((key.clone(), draft_to_json(value))),
                 _ => None,
             })
             .collect(),

@@ -2,26 +2,26 @@
 
 use serde_json::{Value, json};
 
-use super::draft::{Line, Map, Shape};
-use super::values::{json as value_of, text_of};
-use super::{Task, entries, is_text, text};
-use ensemble_language::loader::document::{Document, Entry, Node};
-use ensemble_language::source::Source;
+use super::draft::{DraftLine, DraftMap, DraftValue};
+use super::values::{scalar_text, to_json as value_of};
+use super::{ImportTask, has_text, map_entries, template_text};
+use ensemble_language::loader::document::{YamlDocument, YamlEntry, YamlNode};
+use ensemble_language::source::SourceText;
 
 /// The profile of agents that were not converted.
 pub(super) const PLACEHOLDER: &str = "not-carried-over";
 
 /// The sources of profiles, and the profiles that are used.
-pub(super) struct Profiles<'a> {
+pub(super) struct ImportedProfiles<'a> {
     /// The sources; the file itself is first.
-    places: Vec<&'a Document>,
+    places: Vec<&'a YamlDocument>,
     /// The used profiles, in the order of their first use.
-    used: Vec<(String, Shape)>,
+    used: Vec<(String, DraftValue)>,
     placeholder: bool,
 }
 
-impl<'a> Profiles<'a> {
-    pub(super) fn of(document: &'a Document, configurations: &'a [Document]) -> Self {
+impl<'a> ImportedProfiles<'a> {
+    pub(super) fn from_documents(document: &'a YamlDocument, configurations: &'a [YamlDocument]) -> Self {
         Self {
             places: std::iter::once(document).chain(configurations).collect(),
             used: Vec::new(),
@@ -29,17 +29,17 @@ impl<'a> Profiles<'a> {
         }
     }
 
-    pub(super) fn need_placeholder(&mut self) {
+    pub(super) fn request_placeholder(&mut self) {
         self.placeholder = true;
     }
 
     /// A profile by its name: from a map, or from a file that contains one profile.
-    fn find(&self, name: &str) -> Option<(&'a Source, &'a Node)> {
+    fn find_profile(&self, name: &str) -> Option<(&'a SourceText, &'a YamlNode)> {
         self.places.iter().find_map(|place| {
             let root = place.root();
             let one = root.get("model_profiles").and_then(|all| all.get(name));
             let alone = || {
-                let is_it = root.get("agents").is_none() && root.get("name").map(text_of).as_deref() == Some(name);
+                let is_it = root.get("agents").is_none() && root.get("name").map(scalar_text).as_deref() == Some(name);
                 is_it.then_some(root)
             };
             one.or_else(alone).map(|node| (place.source(), node))
@@ -48,73 +48,75 @@ impl<'a> Profiles<'a> {
 }
 
 /// The profile that always fails, with the reason.
-pub(super) fn placeholder() -> Value {
+pub(super) fn placeholder_profile() -> Value {
     let error = "this agent was not converted from llm-orc; the comments in the file say what to write instead";
     json!({"provider": "simulated", "replies": [{"error": error}]})
 }
 
 /// The same, so that keys can be added and removed.
-pub(super) fn placeholder_map() -> Map {
-    let mut map = Map::default();
-    for (key, value) in placeholder().as_object().into_iter().flatten() {
-        map.put(key, value.clone(), None);
+pub(super) fn placeholder_draft() -> DraftMap {
+    let mut map = DraftMap::default();
+    for (key, value) in placeholder_profile().as_object().into_iter().flatten() {
+        map.put_value(key, value.clone(), None);
     }
     map
 }
 
 /// The line of an agent that uses it.
-pub(super) fn placeholder_line() -> Line {
-    Line::entry("model_profile", Shape::Plain(json!(PLACEHOLDER)), None)
+pub(super) fn placeholder_line() -> DraftLine {
+    DraftLine::new_entry("model_profile", DraftValue::Plain(json!(PLACEHOLDER)), None)
 }
 
 /// Adds the placeholder to a draft that does not contain it yet.
-pub(super) fn with_placeholder(draft: &mut Map) {
+pub(super) fn add_placeholder(draft: &mut DraftMap) {
     if draft.get_mut("model_profiles").is_none() {
-        draft
-            .lines
-            .push(Line::entry("model_profiles", Shape::Map(Map::default()), None));
+        draft.lines.push(DraftLine::new_entry(
+            "model_profiles",
+            DraftValue::Map(DraftMap::default()),
+            None,
+        ));
     }
-    if let Some(Shape::Map(all)) = draft.get_mut("model_profiles")
-        && all.position(PLACEHOLDER).is_none()
+    if let Some(DraftValue::Map(all)) = draft.get_mut("model_profiles")
+        && all.find_key(PLACEHOLDER).is_none()
     {
-        all.put(PLACEHOLDER, placeholder(), None);
+        all.put_value(PLACEHOLDER, placeholder_profile(), None);
     }
 }
 
-impl<'a> Task<'a> {
+impl<'a> ImportTask<'a> {
     /// All profiles that the new file needs.
-    pub(super) fn take_profiles(&mut self) -> Map {
-        let mut all = Map::default();
+    pub(super) fn take_profiles(&mut self) -> DraftMap {
+        let mut all = DraftMap::default();
         for (name, shape) in std::mem::take(&mut self.profiles.used) {
-            all.lines.push(Line::entry(&name, shape, None));
+            all.lines.push(DraftLine::new_entry(&name, shape, None));
         }
-        if self.profiles.placeholder && all.position(PLACEHOLDER).is_none() {
-            all.put(PLACEHOLDER, placeholder(), None);
+        if self.profiles.placeholder && all.find_key(PLACEHOLDER).is_none() {
+            all.put_value(PLACEHOLDER, placeholder_profile(), None);
         }
         all
     }
 
     /// Records that an agent uses a profile: returns the key and the value for the agent.
-    pub(super) fn use_profile(
+    pub(super) fn register_profile(
         &mut self,
         name: &str,
-        entry: &Entry,
-        overrides: &[&'a Entry],
+        entry: &YamlEntry,
+        overrides: &[&'a YamlEntry],
         own_prompt: bool,
         agent: &str,
     ) -> (&'static str, String) {
-        let Some((source, node)) = self.profiles.find(name) else {
+        let Some((source, node)) = self.profiles.find_profile(name) else {
             let message = format!("the model profile `{name}` is not found");
             let help = "write it under `model_profiles` here, or in `.ensemble/config.yaml`";
-            self.note(entry.value.span, &message, help);
+            self.add_remark(entry.value.span, &message, help);
             for one in overrides {
                 let message = format!("`{}` is not converted: it is part of the profile", one.key);
-                self.note(one.key_span, &message, "write it in the model profile");
+                self.add_remark(one.key_span, &message, "write it in the model profile");
             }
             return ("model_profile", name.to_owned());
         };
         // In llm-orc, an agent's system prompt replaces that of its profile; here the two would be combined.
-        let replaced = own_prompt && is_text(node.get("system_prompt"));
+        let replaced = own_prompt && has_text(node.get("system_prompt"));
         if overrides.is_empty() && !replaced {
             self.add_profile(name, source, node, &[], false);
             return ("model_profile", name.to_owned());
@@ -125,48 +127,48 @@ impl<'a> Task<'a> {
     }
 
     /// Records that an agent names its model itself.
-    pub(super) fn use_model(
+    pub(super) fn register_model(
         &mut self,
         model: &str,
         provider: Option<&str>,
-        entry: &Entry,
-        overrides: &[&'a Entry],
+        entry: &YamlEntry,
+        overrides: &[&'a YamlEntry],
         agent: &str,
     ) -> (&'static str, String) {
         let provider = match provider {
             Some(provider) if !provider.trim().is_empty() => provider.to_owned(),
-            _ if self.profiles.find(model).is_some() => {
-                return self.use_profile(model, entry, overrides, false, agent);
+            _ if self.profiles.find_profile(model).is_some() => {
+                return self.register_profile(model, entry, overrides, false, agent);
             }
             _ => {
-                let guess = provider_of(model);
+                let guess = guess_provider(model);
                 let message = format!("the model `{model}` has no provider; it is read as a model of {guess}");
-                self.note(entry.value.span, &message, "write `model: provider/model`");
+                self.add_remark(entry.value.span, &message, "write `model: provider/model`");
                 guess.to_owned()
             }
         };
-        let (known, remark) = provider_here(&provider);
+        let (known, remark) = translate_provider(&provider);
         if overrides.is_empty() && remark.is_none() && known != "simulated" {
             return ("model", format!("{known}/{model}"));
         }
-        let mut map = Map::default();
-        self.provider(&mut map, &provider, self.document.source().clone(), entry);
-        map.put("model", model, None);
+        let mut map = DraftMap::default();
+        self.convert_provider(&mut map, &provider, self.document.source().clone(), entry);
+        map.put_value("model", model, None);
         let source = self.document.source();
         for one in overrides {
-            self.setting(&mut map, source, one);
+            self.convert_profile_key(&mut map, source, one);
         }
         let name = format!("model-of-{agent}");
-        self.profiles.used.push((name.clone(), Shape::Map(map)));
+        self.profiles.used.push((name.clone(), DraftValue::Map(map)));
         ("model_profile", name)
     }
 
     fn add_profile(
         &mut self,
         name: &str,
-        source: &'a Source,
-        node: &'a Node,
-        overrides: &[&'a Entry],
+        source: &'a SourceText,
+        node: &'a YamlNode,
+        overrides: &[&'a YamlEntry],
         without_prompt: bool,
     ) {
         if self.profiles.used.iter().any(|(known, _)| known == name) {
@@ -174,80 +176,86 @@ impl<'a> Task<'a> {
         }
         // Its place in the order is before its fallbacks.
         let at = self.profiles.used.len();
-        self.profiles.used.push((name.to_owned(), Shape::Map(Map::default())));
-        let mut map = Map::default();
-        for entry in entries(node) {
+        self.profiles
+            .used
+            .push((name.to_owned(), DraftValue::Map(DraftMap::default())));
+        let mut map = DraftMap::default();
+        for entry in map_entries(node) {
             match &*entry.key {
                 "name" | "description" => {}
-                "provider" => self.provider(&mut map, &text_of(&entry.value), source.clone(), entry),
+                "provider" => self.convert_provider(&mut map, &scalar_text(&entry.value), source.clone(), entry),
                 "system_prompt" if without_prompt => {}
-                _ => self.setting(&mut map, source, entry),
+                _ => self.convert_profile_key(&mut map, source, entry),
             }
         }
         let own = self.document.source();
         for one in overrides {
-            self.setting(&mut map, own, one);
+            self.convert_profile_key(&mut map, own, one);
         }
-        if map.position("provider").is_none() {
+        if map.find_key("provider").is_none() {
             let message = format!("the model profile `{name}` has no provider; it is read as a model of ollama");
-            self.note_in(source, node.span, &message, "write `provider`");
-            map.lines
-                .insert(0, Line::entry("provider", Shape::Plain(json!("ollama")), None));
+            self.add_remark_in(source, node.span, &message, "write `provider`");
+            map.lines.insert(
+                0,
+                DraftLine::new_entry("provider", DraftValue::Plain(json!("ollama")), None),
+            );
         }
-        if map.position("model").is_none() && !is_simulated(&mut map) {
+        if map.find_key("model").is_none() && !has_simulated_provider(&mut map) {
             let message = format!("the model profile `{name}` has no model");
-            self.note_in(source, node.span, &message, "write `model`");
-            map.put("model", "unknown", None);
+            self.add_remark_in(source, node.span, &message, "write `model`");
+            map.put_value("model", "unknown", None);
         }
-        self.profiles.used[at].1 = Shape::Map(map);
+        self.profiles.used[at].1 = DraftValue::Map(map);
     }
 
-    fn provider(&mut self, map: &mut Map, provider: &str, source: Source, entry: &Entry) {
-        let (known, remark) = provider_here(provider);
+    fn convert_provider(&mut self, map: &mut DraftMap, provider: &str, source: SourceText, entry: &YamlEntry) {
+        let (known, remark) = translate_provider(provider);
         if let Some(remark) = remark {
             let message = format!("the provider `{provider}` has become `{known}`");
-            self.note_in(&source, entry.value.span, &message, remark);
+            self.add_remark_in(&source, entry.value.span, &message, remark);
         }
-        map.put("provider", known, None);
+        map.put_value("provider", known, None);
         if known == "simulated" {
-            map.put("replies", json!(["This is a simulated reply."]), None);
+            map.put_value("replies", json!(["This is a simulated reply."]), None);
         }
     }
 
     /// Adds a key of a profile; a later key replaces an earlier one.
-    fn setting(&mut self, map: &mut Map, source: &'a Source, entry: &'a Entry) {
+    fn convert_profile_key(&mut self, map: &mut DraftMap, source: &'a SourceText, entry: &'a YamlEntry) {
         let value = value_of(&entry.value);
         let mut set = |key: &str, value: Value| {
             map.lines
-                .retain(|line| !matches!(line, Line::Entry { key: known, .. } if known == key));
-            map.put(key, value, None);
+                .retain(|line| !matches!(line, DraftLine::Entry { key: known, .. } if known == key));
+            map.put_value(key, value, None);
         };
         match (&*entry.key, &value) {
             (_, Value::Null) => {}
-            ("system_prompt", Value::String(prompt)) => set("system_prompt", json!(text::literal(prompt))),
-            ("model", _) => set("model", json!(text_of(&entry.value))),
+            ("system_prompt", Value::String(prompt)) => {
+                set("system_prompt", json!(template_text::escape_template(prompt)))
+            }
+            ("model", _) => set("model", json!(scalar_text(&entry.value))),
             ("temperature" | "top_p" | "max_tokens" | "seed" | "timeout_seconds" | "base_url" | "api_key_env", _) => {
                 set(&entry.key, value);
             }
             ("fallback_model_profile" | "fallback_profile" | "fallback_model" | "fallback", Value::String(other)) => {
-                if let Some((place, node)) = self.profiles.find(other) {
+                if let Some((place, node)) = self.profiles.find_profile(other) {
                     set("fallback", json!(other));
                     self.add_profile(other, place, node, &[], false);
                 } else {
                     let message = format!("the model profile `{other}` to fall back on is not found");
                     let help = "write it under `model_profiles`, and `fallback` here";
-                    self.note_in(source, entry.value.span, &message, help);
+                    self.add_remark_in(source, entry.value.span, &message, help);
                 }
             }
             ("options", Value::Object(_)) => {
                 let mut further = serde_json::Map::new();
-                for option in entries(&entry.value) {
+                for option in map_entries(&entry.value) {
                     match &*option.key {
                         "num_predict" | "max_tokens" => set("max_tokens", value_of(&option.value)),
                         "temperature" | "top_p" | "seed" => set(&option.key, value_of(&option.value)),
                         key @ ("model" | "messages" | "system" | "stream" | "tools" | "format" | "n") => {
                             let message = format!("the option `{key}` is not converted: the program itself sets it");
-                            self.note_in(source, option.key_span, &message, "leave it out");
+                            self.add_remark_in(source, option.key_span, &message, "leave it out");
                         }
                         key => drop(further.insert(key.to_owned(), value_of(&option.value))),
                     }
@@ -259,20 +267,20 @@ impl<'a> Task<'a> {
             // A price of 0 is not reported.
             ("cost_per_token", Value::Number(number)) if number.as_f64() == Some(0.0) => {}
             ("cost_per_token", Value::Number(number)) if number.as_f64().is_some_and(|price| price > 0.0) => {
-                let price = per_million(number.as_f64().unwrap_or_default());
+                let price = price_per_million(number.as_f64().unwrap_or_default());
                 set("cost", json!({"input_per_million": price, "output_per_million": price}));
             }
             (key, _) => {
                 let message =
                     format!("`{key}` of the model profile is not converted: there is no equivalent in this language");
-                self.note_in(source, entry.key_span, &message, "leave it out");
+                self.add_remark_in(source, entry.key_span, &message, "leave it out");
             }
         }
     }
 }
 
 /// The price of a million tokens, without the digits that the multiplication of binary fractions adds.
-fn per_million(price: f64) -> Value {
+fn price_per_million(price: f64) -> Value {
     let text = format!("{:.9e}", price * 1e6);
     let rounded: f64 = text.parse().unwrap_or(price * 1e6);
     if rounded.fract() == 0.0 && rounded < 1e15 {
@@ -281,12 +289,12 @@ fn per_million(price: f64) -> Value {
     json!(rounded)
 }
 
-fn is_simulated(map: &mut Map) -> bool {
-    matches!(map.get_mut("provider"), Some(Shape::Plain(provider)) if *provider == json!("simulated"))
+fn has_simulated_provider(map: &mut DraftMap) -> bool {
+    matches!(map.get_mut("provider"), Some(DraftValue::Plain(provider)) if *provider == json!("simulated"))
 }
 
 /// The agents that use a model with this name.
-fn provider_of(model: &str) -> &'static str {
+fn guess_provider(model: &str) -> &'static str {
     let makers = [
         ("anthropic", "anthropic"),
         ("claude", "anthropic"),
@@ -298,7 +306,7 @@ fn provider_of(model: &str) -> &'static str {
 }
 
 /// The name of a provider in this language, and a message if it differs.
-fn provider_here(provider: &str) -> (&str, Option<&'static str>) {
+fn translate_provider(provider: &str) -> (&str, Option<&'static str>) {
     match provider {
         "anthropic-api" => ("anthropic", None),
         "anthropic-claude-pro-max" => (

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::tests::{errors, imported, try_import};
 use ensemble_language::loader;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 
 /// A value of any sort, such as people write and such as they do not.
 fn any_value() -> impl Strategy<Value = Value> {
@@ -215,7 +215,7 @@ proptest! {
         let flow = Value::Object(whole).to_string();
         for text in [format!("# {comment}\n{block}# {comment}\n"), flow] {
             // What is refused is refused by the reader of YAML: a text that another writer has made too liberally.
-            let Ok(document) = loader::parse(&Source::new("old.yaml", text.as_str())) else { continue };
+            let Ok(document) = loader::parse_yaml(&SourceText::new("old.yaml", text.as_str())) else { continue };
             prop_assert!(document.root().get("agents").is_some());
             let new = match try_import(&text) {
                 Ok(new) => new,
@@ -223,7 +223,7 @@ proptest! {
             };
             let found = errors(&new.text);
             prop_assert!(found.is_empty(), "{found:?}\n{text}\n=>\n{}", new.text);
-            prop_assert!(new.lost.iter().all(|one| one.help.is_some()));
+            prop_assert!(new.unconverted.iter().all(|one| one.help.is_some()));
         }
     }
 
@@ -254,7 +254,7 @@ fn texts_in_lists_are_read_alike_by_others() {
 
 /// The value in the only agent's configuration, as the loader reads it.
 fn value_of(text: &str) -> Value {
-    let loaded = loader::load(&Source::new("new.yaml", text));
+    let loaded = loader::load_ensemble(&SourceText::new("new.yaml", text));
     let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{text}"));
     ensemble.agents[0].config["value"].clone()
 }

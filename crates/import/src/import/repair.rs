@@ -5,31 +5,31 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::draft::{Line, Lost, Map, Remark, Shape};
-use super::{profiles, said, write};
+use super::draft::{DraftLine, DraftMap, DraftValue, ImportRemark, UnconvertedKey};
+use super::{draft_writer, import_diagnostic, profiles};
 use ensemble_language::check;
-use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
-use ensemble_language::loader::document::{Content, Document, Entry, Node};
-use ensemble_language::loader::{self, Loaded};
+use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
+use ensemble_language::loader::document::{YamlContent, YamlDocument, YamlEntry, YamlNode};
+use ensemble_language::loader::{self, LoadedEnsemble};
 use ensemble_language::plan::Plan;
-use ensemble_language::source::{Source, Span, Step};
+use ensemble_language::source::{RouteStep, SourceText, Span};
 
 /// The maximum number of checks of the new file; each time at least one entry is removed from every part with an error.
 const ROUNDS: usize = 100;
 
 /// Writes the draft until there are no errors.
-pub(super) fn repair(
-    draft: &mut Map,
-    document: &Document,
+pub(super) fn repair_draft(
+    draft: &mut DraftMap,
+    document: &YamlDocument,
     schema: Option<&str>,
     lost: &mut Vec<Diagnostic>,
-    remarks: &mut Vec<Remark>,
+    remarks: &mut Vec<ImportRemark>,
 ) -> Result<String, Vec<Diagnostic>> {
     let mut left = Vec::new();
     for _ in 0..ROUNDS {
-        let text = write::write(draft, document, remarks, schema);
-        let source = Source::new("the imported ensemble", text.as_str());
-        let (loaded, errors) = errors(&source);
+        let text = draft_writer::render_draft(draft, document, remarks, schema);
+        let source = SourceText::new("the imported ensemble", text.as_str());
+        let (loaded, errors) = find_errors(&source);
         if errors.is_empty() {
             return Ok(text);
         }
@@ -38,15 +38,15 @@ pub(super) fn repair(
         for error in &errors {
             // One entry of each part per round, because removing an entry moves the entries after it.
             if touched.insert(error.at.route.0.iter().take(2).cloned().collect::<Vec<_>>()) {
-                mended |= Mender {
+                mended |= DraftRepairer {
                     document,
-                    lost,
+                    warnings: lost,
                     remarks,
                 }
-                .mend(draft, error);
+                .repair_error(draft, error);
             }
         }
-        left = loader::diagnostics(&source, loaded.document.as_ref(), &errors);
+        left = loader::locate_findings(&source, loaded.document.as_ref(), &errors);
         if !mended {
             break;
         }
@@ -54,116 +54,116 @@ pub(super) fn repair(
     Err(left)
 }
 
-fn errors(source: &Source) -> (Loaded, Vec<Finding>) {
-    let mut loaded = loader::load(source);
+fn find_errors(source: &SourceText) -> (LoadedEnsemble, Vec<Finding>) {
+    let mut loaded = loader::load_ensemble(source);
     let mut findings = loaded.findings.clone();
     if let Some(ensemble) = loaded.ensemble.take() {
-        findings.extend(check::check(&ensemble));
+        findings.extend(check::check_ensemble(&ensemble));
         findings.extend(Plan::build(Arc::new(ensemble)).err().into_iter().flatten());
     }
-    findings.retain(|finding| finding.severity == Severity::Error);
+    findings.retain(|finding| finding.severity == FindingSeverity::Error);
     (loaded, findings)
 }
 
-struct Mender<'a> {
-    document: &'a Document,
-    lost: &'a mut Vec<Diagnostic>,
-    remarks: &'a mut Vec<Remark>,
+struct DraftRepairer<'a> {
+    document: &'a YamlDocument,
+    warnings: &'a mut Vec<Diagnostic>,
+    remarks: &'a mut Vec<ImportRemark>,
 }
 
-impl Mender<'_> {
+impl DraftRepairer<'_> {
     /// Removes the entry that causes the error.
-    fn mend(&mut self, draft: &mut Map, error: &Finding) -> bool {
+    fn repair_error(&mut self, draft: &mut DraftMap, error: &Finding) -> bool {
         let steps = &error.at.route.0;
-        let [Step::Key(top), rest @ ..] = &steps[..] else {
+        let [RouteStep::Key(top), rest @ ..] = &steps[..] else {
             return false;
         };
         match (&**top, rest) {
-            ("agents", [Step::Index(index), Step::Key(key), rest @ ..]) => {
-                let Some(Shape::List(agents)) = draft.get_mut("agents") else {
+            ("agents", [RouteStep::Index(index), RouteStep::Key(key), rest @ ..]) => {
+                let Some(DraftValue::List(agents)) = draft.get_mut("agents") else {
                     return false;
                 };
-                let Some((Shape::Map(agent), _)) = agents.get_mut(*index) else {
+                let Some((DraftValue::Map(agent), _)) = agents.get_mut(*index) else {
                     return false;
                 };
-                let done = self.agent(agent, key, rest, error);
+                let done = self.repair_agent(agent, key, rest, error);
                 if done && agent.get_mut("model_profile").is_some_and(is_placeholder) {
-                    profiles::with_placeholder(draft);
+                    profiles::add_placeholder(draft);
                 }
                 done
             }
-            ("model_profiles", [Step::Key(name), rest @ ..]) => {
-                let Some(Shape::Map(all)) = draft.get_mut("model_profiles") else {
+            ("model_profiles", [RouteStep::Key(name), rest @ ..]) => {
+                let Some(DraftValue::Map(all)) = draft.get_mut("model_profiles") else {
                     return false;
                 };
-                self.profile(all, name, rest, error)
+                self.repair_profile(all, name, rest, error)
             }
-            ("conversation_limits", [Step::Key(key), ..]) => match draft.get_mut("conversation_limits") {
-                Some(Shape::Map(limits)) => self.take(limits, key, error),
+            ("conversation_limits", [RouteStep::Key(key), ..]) => match draft.get_mut("conversation_limits") {
+                Some(DraftValue::Map(limits)) => self.replace_key_by_comment(limits, key, error),
                 _ => false,
             },
             ("name" | "agents", _) => false,
-            (top, _) => self.take(draft, top, error),
+            (top, _) => self.replace_key_by_comment(draft, top, error),
         }
     }
 
-    fn agent(&mut self, agent: &mut Map, key: &str, rest: &[Step], error: &Finding) -> bool {
+    fn repair_agent(&mut self, agent: &mut DraftMap, key: &str, rest: &[RouteStep], error: &Finding) -> bool {
         match (key, rest) {
             ("name", _) => false,
             ("script" | "ensemble" | "model" | "model_profile" | "input", _) => {
-                let Some(at) = agent.position(key) else { return false };
-                let done = self.take(agent, key, error);
+                let Some(at) = agent.find_key(key) else { return false };
+                let done = self.replace_key_by_comment(agent, key, error);
                 // The key may have gone without a comment.
                 let after = (at + 1).min(agent.lines.len());
                 agent.lines.insert(after, profiles::placeholder_line());
                 done
             }
-            ("dependencies", [Step::Index(index), rest @ ..]) => {
-                let Some(Shape::List(items)) = agent.get_mut("dependencies") else {
+            ("dependencies", [RouteStep::Index(index), rest @ ..]) => {
+                let Some(DraftValue::List(items)) = agent.get_mut("dependencies") else {
                     return false;
                 };
-                if let (Some((Shape::Map(item), _)), [Step::Key(key), ..]) = (items.get_mut(*index), rest)
+                if let (Some((DraftValue::Map(item), _)), [RouteStep::Key(key), ..]) = (items.get_mut(*index), rest)
                     && &**key != "agent_name"
                 {
-                    return self.take(item, key, error);
+                    return self.replace_key_by_comment(item, key, error);
                 }
                 if *index >= items.len() {
                     return false;
                 }
                 let (_, from) = items.remove(*index);
                 let empty = items.is_empty();
-                self.remark("dependencies", from, error);
+                self.add_error_remark("dependencies", from, error);
                 if empty {
                     agent
                         .lines
-                        .retain(|line| !matches!(line, Line::Entry { key, .. } if key == "dependencies"));
+                        .retain(|line| !matches!(line, DraftLine::Entry { key, .. } if key == "dependencies"));
                 }
                 true
             }
-            ("conversation", [Step::Key(inner), ..]) => match agent.get_mut("conversation") {
-                Some(Shape::Map(map)) => self.take(map, inner, error),
-                _ => self.take(agent, key, error),
+            ("conversation", [RouteStep::Key(inner), ..]) => match agent.get_mut("conversation") {
+                Some(DraftValue::Map(map)) => self.replace_key_by_comment(map, inner, error),
+                _ => self.replace_key_by_comment(agent, key, error),
             },
-            _ => self.take(agent, key, error),
+            _ => self.replace_key_by_comment(agent, key, error),
         }
     }
 
-    fn profile(&mut self, all: &mut Map, name: &str, rest: &[Step], error: &Finding) -> bool {
+    fn repair_profile(&mut self, all: &mut DraftMap, name: &str, rest: &[RouteStep], error: &Finding) -> bool {
         let Some(shape) = all.get_mut(name) else { return false };
         match (shape, rest) {
-            (Shape::Map(profile), [Step::Key(key), ..]) if !matches!(&**key, "provider" | "model") => {
-                self.take(profile, key, error)
+            (DraftValue::Map(profile), [RouteStep::Key(key), ..]) if !matches!(&**key, "provider" | "model") => {
+                self.replace_key_by_comment(profile, key, error)
             }
             (shape, _) if !is_simulated(shape) => {
-                let mut instead = profiles::placeholder_map();
+                let mut instead = profiles::placeholder_draft();
                 // The fallback answers in the place of a provider that this language does not know.
-                if let Shape::Map(profile) = shape
-                    && let Some(at) = profile.position("fallback")
+                if let DraftValue::Map(profile) = shape
+                    && let Some(at) = profile.find_key("fallback")
                 {
                     instead.lines.push(profile.lines.remove(at));
                 }
-                *shape = Shape::Map(instead);
-                self.remark(name, None, error);
+                *shape = DraftValue::Map(instead);
+                self.add_error_remark(name, None, error);
                 true
             }
             _ => false,
@@ -171,22 +171,22 @@ impl Mender<'_> {
     }
 
     /// Replaces a key by a comment.
-    fn take(&mut self, map: &mut Map, key: &str, error: &Finding) -> bool {
-        let Some(at) = map.position(key) else { return false };
-        let Line::Entry { from, .. } = &map.lines[at] else {
+    fn replace_key_by_comment(&mut self, map: &mut DraftMap, key: &str, error: &Finding) -> bool {
+        let Some(at) = map.find_key(key) else { return false };
+        let DraftLine::Entry { from, .. } = &map.lines[at] else {
             return false;
         };
         let from = *from;
-        let entry = from.and_then(|span| entry_at(self.document.root(), span));
+        let entry = from.and_then(|span| find_entry(self.document.root(), span));
         match entry {
             Some(entry) => {
-                self.tell(key, from, error);
+                self.add_error_warning(key, from, error);
                 let instead = error.help.as_deref().unwrap_or("leave it out");
-                let lost = Lost::of(self.document.source(), entry, &error.message, instead);
-                map.lines[at] = Line::Lost(lost);
+                let lost = UnconvertedKey::for_entry(self.document.source(), entry, &error.message, instead);
+                map.lines[at] = DraftLine::Unconverted(lost);
             }
             None => {
-                self.remark(key, from, error);
+                self.add_error_remark(key, from, error);
                 map.lines.remove(at);
             }
         }
@@ -194,15 +194,15 @@ impl Mender<'_> {
     }
 
     /// Adds a finding, and a comment in the new file.
-    fn remark(&mut self, key: &str, from: Option<Span>, error: &Finding) {
+    fn add_error_remark(&mut self, key: &str, from: Option<Span>, error: &Finding) {
         let message = format!("`{key}` is not converted: {}", error.message);
         let help = error.help.as_deref().unwrap_or("leave it out");
         let at = from.map_or(usize::MAX - 1, |span| span.start);
-        self.remarks.push(Remark::of(at, &message, help));
-        self.tell(key, from, error);
+        self.remarks.push(ImportRemark::new(at, &message, help));
+        self.add_error_warning(key, from, error);
     }
 
-    fn tell(&mut self, key: &str, from: Option<Span>, error: &Finding) {
+    fn add_error_warning(&mut self, key: &str, from: Option<Span>, error: &Finding) {
         let span = from.unwrap_or_else(|| {
             let start = self.document.root().span.start;
             Span::new(start, start)
@@ -210,35 +210,41 @@ impl Mender<'_> {
         let message = format!("`{key}` is not converted: {}", error.message);
         let help = error.help.as_deref().unwrap_or("leave it out");
         let source = self.document.source();
-        self.lost.push(said(source, span, Severity::Warning, &message, help));
+        self.warnings.push(import_diagnostic(
+            source,
+            span,
+            FindingSeverity::Warning,
+            &message,
+            help,
+        ));
     }
 }
 
 /// The key at this place.
-fn entry_at(node: &Node, span: Span) -> Option<&Entry> {
+fn find_entry(node: &YamlNode, span: Span) -> Option<&YamlEntry> {
     match &node.content {
-        Content::Scalar(_) => None,
-        Content::Sequence(items) => items.iter().find_map(|item| entry_at(item, span)),
-        Content::Mapping(entries) => entries.iter().find_map(|entry| {
+        YamlContent::Scalar(_) => None,
+        YamlContent::Sequence(items) => items.iter().find_map(|item| find_entry(item, span)),
+        YamlContent::Mapping(entries) => entries.iter().find_map(|entry| {
             if entry.key_span == span {
                 return Some(entry);
             }
-            entry_at(&entry.value, span)
+            find_entry(&entry.value, span)
         }),
     }
 }
 
-fn is_placeholder(shape: &mut Shape) -> bool {
-    matches!(shape, Shape::Plain(Value::String(name)) if name == profiles::PLACEHOLDER)
+fn is_placeholder(shape: &mut DraftValue) -> bool {
+    matches!(shape, DraftValue::Plain(Value::String(name)) if name == profiles::PLACEHOLDER)
 }
 
-fn is_simulated(shape: &Shape) -> bool {
+fn is_simulated(shape: &DraftValue) -> bool {
     let simulated = json!("simulated");
     match shape {
-        Shape::Plain(value) => value["provider"] == simulated,
-        Shape::Map(map) => map.lines.iter().any(|line| {
-            matches!(line, Line::Entry { key, value: Shape::Plain(value), .. } if key == "provider" && *value == simulated)
+        DraftValue::Plain(value) => value["provider"] == simulated,
+        DraftValue::Map(map) => map.lines.iter().any(|line| {
+            matches!(line, DraftLine::Entry { key, value: DraftValue::Plain(value), .. } if key == "provider" && *value == simulated)
         }),
-        Shape::List(_) => false,
+        DraftValue::List(_) => false,
     }
 }

@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Beside, Imported, import};
+use super::{ImportContext, ImportResult, import_ensemble};
 use ensemble_language::check;
-use ensemble_language::diagnostic::Severity;
+use ensemble_language::diagnostic::FindingSeverity;
 use ensemble_language::loader;
-use ensemble_language::loader::document::Document;
+use ensemble_language::loader::document::YamlDocument;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 
 /// Imports a text; the project has `known.py`, the ensemble `inner`, and these profiles.
-pub(super) fn imported(text: &str) -> Imported {
+pub(super) fn imported(text: &str) -> ImportResult {
     try_import(text).unwrap_or_else(|complaint| panic!("{complaint}\n{text}"))
 }
 
-pub(super) fn try_import(text: &str) -> Result<Imported, String> {
+pub(super) fn try_import(text: &str) -> Result<ImportResult, String> {
     let profiles = "model_profiles:
   small: {provider: ollama, model: llama3, cost_per_token: 0.0, system_prompt: Be brief., fallback_model_profile: big}
   big: {provider: anthropic-api, model: claude, timeout_seconds: 60, options: {temperature: 0.2, num_ctx: 8, format: json}}
 ";
-    let configurations: Vec<Document> = ["name: alone\nmodel: m\nprovider: ollama\n", profiles]
+    let configurations: Vec<YamlDocument> = ["name: alone\nmodel: m\nprovider: ollama\n", profiles]
         .iter()
-        .map(|text| loader::parse(&Source::new("config.yaml", *text)).expect("YAML"))
+        .map(|text| loader::parse_yaml(&SourceText::new("config.yaml", *text)).expect("YAML"))
         .collect();
-    let beside = Beside {
+    let beside = ImportContext {
         stem: "stem",
         configurations: &configurations,
         script: &|script| (script == "known.py").then(|| "scripts/known.py".to_owned()),
@@ -34,35 +34,35 @@ pub(super) fn try_import(text: &str) -> Result<Imported, String> {
         ensemble: &|name| name == "inner",
         schema: None,
     };
-    import(&Source::new("old.yaml", text), &beside, None).map_err(|complaints| {
+    import_ensemble(&SourceText::new("old.yaml", text), &beside, None).map_err(|complaints| {
         let complaint = complaints.iter().map(|one| one.message.as_str());
         complaint.collect::<Vec<_>>().join("; ")
     })
 }
 
 /// What was lost, each as `line:column message`.
-fn lost(imported: &Imported) -> Vec<String> {
+fn lost(imported: &ImportResult) -> Vec<String> {
     let show = |one: &ensemble_language::diagnostic::Diagnostic| {
-        let place = one.source.place(one.span.start);
+        let place = one.source.line_column(one.span.start);
         assert!(one.help.is_some(), "{}: what to write instead", one.message);
         format!("{}:{} {}", place.line, place.column, one.message)
     };
-    imported.lost.iter().map(show).collect()
+    imported.unconverted.iter().map(show).collect()
 }
 
 pub(super) fn errors(text: &str) -> Vec<String> {
-    let mut loaded = loader::load(&Source::new("new.yaml", text));
+    let mut loaded = loader::load_ensemble(&SourceText::new("new.yaml", text));
     let mut findings = loaded.findings.clone();
     if let Some(ensemble) = loaded.ensemble.take() {
-        findings.extend(check::check(&ensemble));
+        findings.extend(check::check_ensemble(&ensemble));
         findings.extend(Plan::build(Arc::new(ensemble)).err().into_iter().flatten());
     }
-    findings.retain(|finding| finding.severity == Severity::Error);
+    findings.retain(|finding| finding.severity == FindingSeverity::Error);
     findings.into_iter().map(|finding| finding.message).collect()
 }
 
 /// The new file as a value.
-fn value(imported: &Imported) -> Value {
+fn value(imported: &ImportResult) -> Value {
     serde_yaml::from_str(&imported.text).unwrap_or_else(|error| panic!("{error}\n{}", imported.text))
 }
 

@@ -5,51 +5,56 @@
 
 use serde_json::{Number, Value};
 
-use super::draft::{Line, Map, Shape};
-use ensemble_language::loader::document::{Content, Node, Scalar, ScalarValue};
+use super::draft::{DraftLine, DraftMap, DraftValue};
+use ensemble_language::loader::document::{ScalarValue, YamlContent, YamlNode, YamlScalar};
 
 /// Converts any value.
-pub(super) fn json(node: &Node) -> Value {
+pub(super) fn to_json(node: &YamlNode) -> Value {
     match &node.content {
-        Content::Scalar(scalar) => plain(node, scalar),
-        Content::Sequence(items) => items.iter().map(|item| json(item)).collect(),
-        Content::Mapping(entries) => entries
+        YamlContent::Scalar(scalar) => scalar_to_json(node, scalar),
+        YamlContent::Sequence(items) => items.iter().map(|item| to_json(item)).collect(),
+        YamlContent::Mapping(entries) => entries
             .iter()
-            .map(|entry| (entry.key.to_string(), json(&entry.value)))
+            .map(|entry| (entry.key.to_string(), to_json(&entry.value)))
             .collect(),
     }
 }
 
 /// The same, with the places of keys and items, so that comments stay at their places.
-pub(super) fn draft(node: &Node) -> Shape {
+pub(super) fn to_draft_value(node: &YamlNode) -> DraftValue {
     match &node.content {
-        Content::Mapping(entries) if !entries.is_empty() => Shape::Map(Map {
+        YamlContent::Mapping(entries) if !entries.is_empty() => DraftValue::Map(DraftMap {
             lines: entries
                 .iter()
-                .map(|entry| Line::entry(&entry.key, draft(&entry.value), Some(entry.key_span)))
+                .map(|entry| DraftLine::new_entry(&entry.key, to_draft_value(&entry.value), Some(entry.key_span)))
                 .collect(),
         }),
-        Content::Sequence(items) if items.iter().any(|item| !matches!(item.content, Content::Scalar(_))) => {
-            Shape::List(items.iter().map(|item| (draft(item), Some(item.span))).collect())
+        YamlContent::Sequence(items) if items.iter().any(|item| !matches!(item.content, YamlContent::Scalar(_))) => {
+            DraftValue::List(
+                items
+                    .iter()
+                    .map(|item| (to_draft_value(item), Some(item.span)))
+                    .collect(),
+            )
         }
-        _ => Shape::Plain(json(node)),
+        _ => DraftValue::Plain(to_json(node)),
     }
 }
 
 /// A scalar as text; `None` for other values.
-pub(super) fn text_of(node: &Node) -> String {
+pub(super) fn scalar_text(node: &YamlNode) -> String {
     match &node.content {
-        Content::Scalar(scalar) if scalar.value != ScalarValue::Null => scalar.text.to_string(),
+        YamlContent::Scalar(scalar) if scalar.value != ScalarValue::Null => scalar.text.to_string(),
         _ => String::new(),
     }
 }
 
 /// Returns whether the value means true.
-pub(super) fn is_true(node: &Node) -> bool {
-    json(node) == Value::Bool(true)
+pub(super) fn means_true(node: &YamlNode) -> bool {
+    to_json(node) == Value::Bool(true)
 }
 
-fn plain(node: &Node, scalar: &Scalar) -> Value {
+fn scalar_to_json(node: &YamlNode, scalar: &YamlScalar) -> Value {
     match scalar.value {
         ScalarValue::Null => Value::Null,
         ScalarValue::Bool(value) => Value::Bool(value),

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::script::ScriptText;
-use crate::condition::Type;
+use super::script_text::ScriptText;
+use crate::condition::ValueType;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Ensemble, Profile};
+use crate::ensemble::{Agent, Ensemble, ModelProfile};
 use crate::loader::Fixes;
 
 /// The top-level keys of an agent's output, if they are known.
@@ -15,11 +15,11 @@ pub type OutputKeys = BTreeSet<String>;
 /// The files around an ensemble, as far as the caller knows them.
 pub trait CheckContext {
     /// The profiles of the configuration files, in the order of the search; `None` if the files cannot be read.
-    fn configured(&self) -> Option<&[(Arc<str>, Profile)]>;
+    fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]>;
     /// The top-level keys of each agent's output, if its script or its model defines them.
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys>;
     /// The type of an agent's output, if its script or its model defines it.
-    fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Type> {
+    fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<ValueType> {
         let _ = (ensemble, agent);
         None
     }
@@ -29,17 +29,17 @@ pub trait CheckContext {
         OutputKeys::new()
     }
     /// The text of a Rhai script that an agent or a tool names; `None` if it is no Rhai script, or cannot be read.
-    fn script(&self, script: &str) -> Option<Arc<ScriptText>> {
+    fn find_script(&self, script: &str) -> Option<Arc<ScriptText>> {
         let _ = script;
         None
     }
     /// The ensemble that an agent or a tool names, if it is there and has no errors.
-    fn inner(&self, named: &str) -> Option<Arc<Ensemble>> {
+    fn find_nested_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
         let _ = named;
         None
     }
     /// Returns whether no operator can answer a question.
-    fn nobody_answers(&self) -> bool {
+    fn has_no_operator(&self) -> bool {
         false
     }
     /// Returns whether the fixes of findings are resolved: whether the caller shows them.
@@ -47,14 +47,14 @@ pub trait CheckContext {
         Fixes::Resolved
     }
     /// The findings about the files that agents name.
-    fn files(&self, ensemble: &Ensemble) -> Vec<Finding>;
+    fn check_files(&self, ensemble: &Ensemble) -> Vec<Finding>;
 }
 
 /// No files are known: only the ensemble is checked.
-pub(super) struct NoFiles;
+pub(super) struct NoFileContext;
 
-impl CheckContext for NoFiles {
-    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+impl CheckContext for NoFileContext {
+    fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]> {
         None
     }
 
@@ -62,7 +62,7 @@ impl CheckContext for NoFiles {
         None
     }
 
-    fn files(&self, _: &Ensemble) -> Vec<Finding> {
+    fn check_files(&self, _: &Ensemble) -> Vec<Finding> {
         Vec::new()
     }
 }

@@ -1,25 +1,25 @@
 //! What the expressions of a `for_each` read, and agents with parts where there is no conversation.
 
-use super::inputs::undeclared;
-use super::subject::Subject;
-use crate::condition::{Expression, Keyed, PartNames, Reading};
+use super::check_subject::CheckSubject;
+use super::undeclared_inputs::undeclared_input_finding;
+use crate::condition::{Expression, KeyedVariable, ParsedCondition, PartVariables};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Ensemble, ForEach, Items, ToolKind};
+use crate::ensemble::{Agent, Ensemble, ForEach, ForEachItems, ToolKind};
 use crate::loader::codes;
 use crate::source::Route;
 
 /// Reports inputs that are not declared, lists of agents that may not have spoken, and tools that have parts.
-pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn check_for_each(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let mut findings = Vec::new();
     for (index, agent) in ensemble.agents.iter().enumerate() {
         let Some(spec) = &agent.for_each else { continue };
-        for (reading, route) in readings(spec, &Agent::route(index).key("for_each")) {
-            for read in reading.keys_read(Keyed::Inputs) {
-                let place = || route.clone().text(read.span);
-                findings.extend(undeclared(ensemble, &read.key, place));
+        for (reading, route) in parse_expressions(spec, &Agent::route_at(index).with_key("for_each")) {
+            for read in reading.list_read_keys(KeyedVariable::Inputs) {
+                let place = || route.clone().into_text_location(read.span);
+                findings.extend(undeclared_input_finding(ensemble, &read.key, place));
             }
-            for (read, span) in reading.agents_read() {
+            for (read, span) in reading.list_read_agents() {
                 let is_known = ensemble.agents.iter().any(|other| *other.name == *read);
                 let listens = agent.dependencies.iter().any(|one| *one.agent_name == *read);
                 if is_known && !listens && *agent.name != *read {
@@ -27,34 +27,41 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
                         "the list reads the output of `{read}`, and `{}` does not depend on it, so it may run before",
                         agent.name
                     );
-                    let finding = Finding::warning(codes::LIST_TOO_EARLY, route.clone().text(span), message);
-                    findings.push(finding.help(format!("add `depends_on: [{read}]`")));
+                    let finding =
+                        Finding::new_warning(codes::LIST_TOO_EARLY, route.clone().into_text_location(span), message);
+                    findings.push(finding.with_help(format!("add `depends_on: [{read}]`")));
                 }
             }
         }
     }
-    findings.extend(tools(ensemble));
+    findings.extend(check_tools_with_parts(ensemble));
     findings
 }
 
 /// The expressions of the list, with their places.
-pub(super) fn readings(spec: &ForEach, route: &Route) -> Vec<(Reading, Route)> {
+pub(super) fn parse_expressions(spec: &ForEach, route: &Route) -> Vec<(ParsedCondition, Route)> {
     let item = &*spec.item_name;
     let list = match &spec.items {
-        Items::Expression(text) => Some((text.as_str(), PartNames::NO_OUTPUT, route.key("in"))),
-        Items::List(_) | Items::Times(_) => None,
+        ForEachItems::Expression(text) => Some((text.as_str(), PartVariables::NO_OUTPUT, route.with_key("in"))),
+        ForEachItems::List(_) | ForEachItems::Times(_) => None,
     };
     let key = spec.key.as_deref();
-    let key = key.map(|text| (text, PartNames::of_key(item), route.key("key")));
-    let combine = spec.combine.expression();
-    let combine = combine.map(|(name, text)| (text, PartNames::of_output(item), route.key("combine").key(name)));
+    let key = key.map(|text| (text, PartVariables::for_key(item), route.with_key("key")));
+    let combine = spec.combine.keyed_expression();
+    let combine = combine.map(|(name, text)| {
+        (
+            text,
+            PartVariables::for_output(item),
+            route.with_key("combine").with_key(name),
+        )
+    });
     let all = list.into_iter().chain(key).chain(combine);
-    all.filter_map(|(text, names, route)| Some((Expression::read_with(text, names).ok()?, route)))
+    all.filter_map(|(text, names, route)| Some((Expression::parse_with(text, names).ok()?, route)))
         .collect()
 }
 
 /// A tool has no turn, so the agent behind it has no parts.
-fn tools(ensemble: &Ensemble) -> Vec<Finding> {
+fn check_tools_with_parts(ensemble: &Ensemble) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, tool) in &ensemble.tools {
         let ToolKind::Agent { agent, .. } = &tool.kind else {
@@ -62,11 +69,12 @@ fn tools(ensemble: &Ensemble) -> Vec<Finding> {
         };
         let performer = ensemble.agents.iter().find(|one| one.name == *agent);
         if performer.is_some_and(|performer| performer.for_each.is_some()) {
-            let route = Route::root().key("tools").key(name.clone()).key("agent");
+            let route = Route::root().with_key("tools").with_key(name.clone()).with_key("agent");
             let message = format!("the agent `{agent}` has `for_each`, so it cannot be a tool");
-            let finding = Finding::error(codes::NOT_FOR_KIND, route.value(), message);
+            let finding = Finding::new_error(codes::NOT_FOR_KIND, route.into_value_location(), message);
             findings.push(
-                finding.help("make a tool of an agent without `for_each`; the model can call it once for each item"),
+                finding
+                    .with_help("make a tool of an agent without `for_each`; the model can call it once for each item"),
             );
         }
     }

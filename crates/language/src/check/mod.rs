@@ -1,6 +1,6 @@
 //! Checks of an ensemble without errors, before a run: one file for each check, and one line in `CHECKS`.
 //!
-//! Checks are pure functions. [`check`] reads only the typed ensemble; [`check_around`] also reads the files that the
+//! Checks are pure functions. [`check_ensemble`] reads only the typed ensemble; [`check_with_context`] also reads the files that the
 //! caller knows; [`Text`] reads the text. **Invariant:** an error means that no run is possible as written; anything that
 //! is only suspicious is a warning or a hint.
 //!
@@ -9,79 +9,79 @@
 //! is outside the file (configuration, scripts); no check opens a file. `check/allow.rs` runs last and removes the findings
 //! that a comment in the file allows. After it, `check/secrets.rs` replaces secrets in messages with stars.
 
-mod allow;
-mod bounds;
-mod circle;
-mod clocks;
-mod config;
-mod constant;
+mod allowances;
+mod answer_truths;
+mod blocked_agents;
+mod check_graph;
+mod check_subject;
+mod condition_keys;
+mod constant_conditions;
 mod context;
-mod edges;
-mod environment;
-mod fallback_circles;
-mod fixed;
+mod contradictory_schemas;
+mod cost_limit;
+mod early_counts;
+mod exclusive_joins;
+mod execution_limits;
+mod failing_agents;
+mod fallback_cycles;
+mod fixed_conditions;
 mod for_each;
-mod graph;
-mod inputs;
-mod joins;
-mod keys;
-mod limits;
-mod named;
-mod never;
-mod news;
-mod one_sided;
+mod idle_dependencies;
+mod idle_turns;
+mod independent_agents;
+mod one_sided_loops;
 mod output_keys;
-mod prices;
-mod profiles;
-mod responses;
-mod schemas;
-mod script;
-mod scripts;
+mod prepared_answers;
+mod run_bounds;
+mod script_reads;
+mod script_text;
 mod secrets;
-mod state;
-mod subject;
+mod start_cycles;
+mod state_keys;
 mod template_keys;
 mod templates;
-mod text;
-mod too_early;
-mod too_late;
-mod tools;
-mod truths;
-mod turns;
-mod typed;
-mod unanswered;
-mod unfit;
+mod text_secrets;
+mod time_limits;
+mod tool_use;
+mod unanswered_questions;
+mod undeclared_inputs;
+mod unknown_agents;
 mod unknown_profiles;
+mod unreached_agents;
+mod unread_config;
+mod unread_environment;
 mod unread_inputs;
 mod unused_profiles;
+mod usable_profiles;
+mod value_types;
 
-use crate::condition::Type;
+use crate::condition::ValueType;
 use crate::diagnostic::Finding;
 use crate::ensemble::Ensemble;
-use context::NoFiles;
-use graph::Graph;
-use subject::Subject;
+use check_graph::CheckGraph;
+use check_subject::CheckSubject;
+use context::NoFileContext;
 
-pub use allow::apply_allowances;
-pub use bounds::{Bounds, EarlyCount, bounds, known};
+pub use allowances::apply_allowances;
 pub use context::CheckContext;
 pub use context::OutputKeys;
-pub use script::{
+pub use run_bounds::{EarlyCountBound, RunBounds, collect_variable_types, compute_run_bounds};
+pub use script_text::{
     MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES,
 };
-pub use text::Text;
+pub use text_secrets::TextSecrets;
 
 /// A check: its file, the least that it reads, and its function.
-struct Check {
+struct RegisteredCheck {
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with the files"))]
     file: &'static str,
-    reads: Reads,
-    run: fn(&Subject<'_>) -> Vec<Finding>,
+    reads: CheckScope,
+    run: fn(&CheckSubject<'_>) -> Vec<Finding>,
 }
 
 /// The least that a check reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reads {
+enum CheckScope {
     /// Only the ensemble.
     Ensemble,
     /// The files around it.
@@ -89,78 +89,78 @@ enum Reads {
 }
 
 macro_rules! checks {
-    ($($reads:ident: $file:ident,)*) => {
-        &[$(Check { file: stringify!($file), reads: Reads::$reads, run: $file::check }),*]
+    ($($scope:ident: $file:ident::$function:ident,)*) => {
+        &[$(RegisteredCheck { file: stringify!($file), reads: CheckScope::$scope, run: $file::$function }),*]
     };
 }
 
 /// All checks, in the order in which they run.
-const CHECKS: &[Check] = checks![
-    Ensemble: circle,
-    Ensemble: news,
-    Ensemble: limits,
-    Ensemble: state,
-    Ensemble: unused_profiles,
-    Ensemble: templates,
-    Ensemble: tools,
-    Ensemble: environment,
-    Ensemble: responses,
-    Ensemble: for_each,
-    Ensemble: clocks,
-    Ensemble: schemas,
-    Ensemble: named,
-    Ensemble: inputs,
-    Ensemble: constant,
-    Ensemble: never,
-    Ensemble: joins,
-    Ensemble: too_late,
-    Ensemble: turns,
-    Ensemble: edges,
-    Ensemble: one_sided,
-    Ensemble: too_early,
-    Files: keys,
-    Files: template_keys,
-    Files: typed,
-    Files: fixed,
-    Files: scripts,
-    Files: config,
-    Files: truths,
-    Files: prices,
-    Files: unfit,
-    Files: unread_inputs,
-    Files: unknown_profiles,
-    Files: fallback_circles,
-    Files: unanswered,
+const CHECKS: &[RegisteredCheck] = checks![
+    Ensemble: start_cycles::check_start_cycles,
+    Ensemble: independent_agents::check_independent_agents,
+    Ensemble: execution_limits::check_execution_limits,
+    Ensemble: state_keys::check_state_keys,
+    Ensemble: unused_profiles::check_unused_profiles,
+    Ensemble: templates::check_templates,
+    Ensemble: tool_use::check_tools,
+    Ensemble: unread_environment::check_script_environment,
+    Ensemble: prepared_answers::check_prepared_answers,
+    Ensemble: for_each::check_for_each,
+    Ensemble: time_limits::check_time_limits,
+    Ensemble: contradictory_schemas::check_schemas,
+    Ensemble: unknown_agents::check_unknown_agents,
+    Ensemble: undeclared_inputs::check_undeclared_inputs,
+    Ensemble: constant_conditions::check_constant_conditions,
+    Ensemble: blocked_agents::check_blocked_agents,
+    Ensemble: exclusive_joins::check_exclusive_joins,
+    Ensemble: unreached_agents::check_unreached_agents,
+    Ensemble: idle_turns::check_idle_turns,
+    Ensemble: idle_dependencies::check_idle_dependencies,
+    Ensemble: one_sided_loops::check_one_sided_loops,
+    Ensemble: early_counts::check_early_counts,
+    Files: condition_keys::check_condition_keys,
+    Files: template_keys::check_template_keys,
+    Files: value_types::check_value_types,
+    Files: fixed_conditions::check_fixed_conditions,
+    Files: script_reads::check_script_reads,
+    Files: unread_config::check_unread_config,
+    Files: answer_truths::check_answer_truths,
+    Files: cost_limit::check_cost_limit,
+    Files: failing_agents::check_failing_agents,
+    Files: unread_inputs::check_unread_inputs,
+    Files: unknown_profiles::check_unknown_profiles,
+    Files: fallback_cycles::check_fallback_cycles,
+    Files: unanswered_questions::check_unanswered_questions,
 ];
 
 /// Returns all findings about the ensemble alone.
-pub fn check(ensemble: &Ensemble) -> Vec<Finding> {
-    let graph = Graph::of(ensemble);
-    let subject = Subject::new(&graph, &NoFiles);
-    run_checks(&subject, Reads::Ensemble);
+pub fn check_ensemble(ensemble: &Ensemble) -> Vec<Finding> {
+    let graph = CheckGraph::build(ensemble);
+    let subject = CheckSubject::new(&graph, &NoFileContext);
+    run_checks(&subject, CheckScope::Ensemble);
     subject.into_findings()
 }
 
 /// Returns all findings about the ensemble and the files around it.
-pub fn check_around(ensemble: &Ensemble, context: &dyn CheckContext) -> Vec<Finding> {
-    let graph = Graph::of(ensemble);
-    let subject = Subject::new(&graph, context);
-    run_checks(&subject, Reads::Ensemble);
-    run_checks(&subject, Reads::Files);
-    subject.add(context.files(ensemble));
+pub fn check_with_context(ensemble: &Ensemble, context: &dyn CheckContext) -> Vec<Finding> {
+    let graph = CheckGraph::build(ensemble);
+    let subject = CheckSubject::new(&graph, context);
+    run_checks(&subject, CheckScope::Ensemble);
+    run_checks(&subject, CheckScope::Files);
+    subject.add_findings(context.check_files(ensemble));
     subject.into_findings()
 }
 
-fn run_checks(subject: &Subject<'_>, reads: Reads) {
+fn run_checks(subject: &CheckSubject<'_>, reads: CheckScope) {
     for check in CHECKS.iter().filter(|check| check.reads == reads) {
-        subject.add((check.run)(subject));
+        subject.add_findings((check.run)(subject));
     }
 }
 
 /// Returns the type of the result of the ensemble's runs, as far as it is known: the output of an agent that is this
 /// ensemble.
-pub fn result_type(ensemble: &Ensemble, context: &dyn CheckContext) -> Option<Type> {
-    typed::result(ensemble, &|agent| context.output_type(ensemble, agent))
+pub fn result_type(ensemble: &Ensemble, context: &dyn CheckContext) -> Option<ValueType> {
+    value_types::infer_result_type(ensemble, &|agent| context.output_type(ensemble, agent))
 }
 
 #[cfg(test)]

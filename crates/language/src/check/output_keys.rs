@@ -4,21 +4,21 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use super::check_graph::CheckGraph;
 use super::context::{CheckContext, OutputKeys};
-use super::graph::Graph;
 use crate::ensemble::{Agent, AgentKind};
 
 /// The keys of the outputs of agents, computed only if needed.
-pub(super) struct Outputs<'c> {
-    graph: &'c Graph<'c>,
+pub(super) struct OutputKeyCache<'c> {
+    graph: &'c CheckGraph<'c>,
     files: &'c dyn CheckContext,
     /// The keys of each agent, once they were needed.
     known: Vec<OnceCell<Option<OutputKeys>>>,
-    context: Option<Rc<Written>>,
+    context: Option<Rc<ContextKeys>>,
 }
 
 /// The keys that are written into the context.
-pub(super) struct Written {
+pub(super) struct ContextKeys {
     /// The keys under which whole outputs and inputs are stored.
     pub(super) stored: BTreeSet<String>,
     /// The first two agents that are known to write each key.
@@ -27,14 +27,14 @@ pub(super) struct Written {
     pub(super) is_all: bool,
 }
 
-impl Written {
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+impl ContextKeys {
+    pub(super) fn key_names(&self) -> impl Iterator<Item = &str> {
         self.merged.keys().chain(&self.stored).map(String::as_str)
     }
 }
 
-impl<'c> Outputs<'c> {
-    pub(super) fn new(graph: &'c Graph<'c>, files: &'c dyn CheckContext) -> Self {
+impl<'c> OutputKeyCache<'c> {
+    pub(super) fn new(graph: &'c CheckGraph<'c>, files: &'c dyn CheckContext) -> Self {
         Self {
             graph,
             files,
@@ -44,44 +44,44 @@ impl<'c> Outputs<'c> {
     }
 
     /// The keys of an agent's output, if they are known.
-    pub(super) fn of(&mut self, agent: usize) -> Option<&OutputKeys> {
+    pub(super) fn keys_for_agent(&mut self, agent: usize) -> Option<&OutputKeys> {
         let (graph, files) = (self.graph, self.files);
         let known = self.known[agent].get_or_init(|| {
-            let agent = graph.agent(agent);
+            let agent = graph.agent_at(agent);
             if let Some(spec) = &agent.for_each {
                 return Some(spec.output_keys().map(str::to_owned).collect());
             }
-            closed_schema(agent).or_else(|| files.output_keys(graph.ensemble, agent))
+            closed_schema_keys(agent).or_else(|| files.output_keys(graph.ensemble, agent))
         });
         known.as_ref()
     }
 
     /// The agents that write this key of the context; `None` if they are not all known.
-    pub(super) fn writers(&mut self, key: &str) -> Option<Vec<usize>> {
+    pub(super) fn find_writers(&mut self, key: &str) -> Option<Vec<usize>> {
         let graph = self.graph;
         let agents = 0..graph.len();
-        let stores = |at: &usize| **graph.agent(*at).state_key() == *key;
+        let stores = |at: &usize| **graph.agent_at(*at).state_key() == *key;
         let stored: Vec<usize> = agents.clone().filter(stores).collect();
         // The names of agents and their `state_key`s are reserved.
-        if !stored.is_empty() || graph.find(key).is_some() {
+        if !stored.is_empty() || graph.find_agent(key).is_some() {
             return Some(stored);
         }
         let mut writers = Vec::new();
         // What an agent with parts says is not merged.
-        for agent in agents.filter(|agent| graph.agent(*agent).for_each.is_none()) {
-            if self.of(agent)?.contains(key) {
+        for agent in agents.filter(|agent| graph.agent_at(*agent).for_each.is_none()) {
+            if self.keys_for_agent(agent)?.contains(key) {
                 writers.push(agent);
             }
         }
         Some(writers)
     }
 
-    pub(super) fn written(&mut self) -> Rc<Written> {
+    pub(super) fn context_keys(&mut self) -> Rc<ContextKeys> {
         if let Some(written) = &self.context {
             return written.clone();
         }
         let agents = self.graph.ensemble.agents.iter();
-        let mut written = Written {
+        let mut written = ContextKeys {
             stored: agents
                 .map(|agent| agent.state_key().to_string())
                 .chain(
@@ -97,9 +97,9 @@ impl<'c> Outputs<'c> {
             is_all: true,
         };
         // What an agent with parts says is not merged.
-        let merges = |agent: &usize| self.graph.agent(*agent).for_each.is_none();
+        let merges = |agent: &usize| self.graph.agent_at(*agent).for_each.is_none();
         for agent in (0..self.graph.len()).filter(merges).collect::<Vec<_>>() {
-            let Some(keys) = self.of(agent) else {
+            let Some(keys) = self.keys_for_agent(agent) else {
                 written.is_all = false;
                 continue;
             };
@@ -115,7 +115,7 @@ impl<'c> Outputs<'c> {
 }
 
 /// The keys that an `output_schema` allows, if it allows no other keys.
-fn closed_schema(agent: &Agent) -> Option<OutputKeys> {
+fn closed_schema_keys(agent: &Agent) -> Option<OutputKeys> {
     let schema = agent.output_schema.as_ref()?.as_object()?;
     let is_closed = schema.get("additionalProperties") == Some(&false.into());
     let has_patterns = schema.contains_key("patternProperties");

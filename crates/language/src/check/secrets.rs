@@ -11,42 +11,42 @@ use memchr::memmem::Finder;
 
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::loader::codes;
-use crate::loader::document::{Content, Document, Node};
-use crate::source::{At, Source, Span};
+use crate::loader::document::{YamlContent, YamlDocument, YamlNode};
+use crate::source::{RouteLocation, SourceText, Span};
 
 /// A prefix that identifies a key.
-struct Mark {
+struct KeyPrefix {
     start: &'static str,
     /// The number of characters of a key that must follow.
     least: usize,
     what: &'static str,
 }
 
-const fn mark(start: &'static str, least: usize, what: &'static str) -> Mark {
-    Mark { start, least, what }
+const fn key_prefix(start: &'static str, least: usize, what: &'static str) -> KeyPrefix {
+    KeyPrefix { start, least, what }
 }
 
-const MARKS: [Mark; 20] = [
-    mark("sk-", 20, "an API key"),
-    mark("AKIA", 16, "an AWS access key"),
-    mark("ASIA", 16, "an AWS access key"),
-    mark("ghp_", 30, "a GitHub token"),
-    mark("gho_", 30, "a GitHub token"),
-    mark("ghu_", 30, "a GitHub token"),
-    mark("ghs_", 30, "a GitHub token"),
-    mark("ghr_", 30, "a GitHub token"),
-    mark("github_pat_", 30, "a GitHub token"),
-    mark("glpat-", 20, "a GitLab token"),
-    mark("xoxb-", 20, "a Slack token"),
-    mark("xoxp-", 20, "a Slack token"),
-    mark("xoxa-", 20, "a Slack token"),
-    mark("AIza", 35, "a Google API key"),
-    mark("hf_", 30, "a Hugging Face token"),
-    mark("npm_", 36, "an npm token"),
-    mark("pypi-", 40, "a PyPI token"),
-    mark("eyJ", 40, "a web token"),
-    mark("Bearer ", 24, "an access token"),
-    mark("-----BEGIN ", 0, "a private key"),
+const MARKS: [KeyPrefix; 20] = [
+    key_prefix("sk-", 20, "an API key"),
+    key_prefix("AKIA", 16, "an AWS access key"),
+    key_prefix("ASIA", 16, "an AWS access key"),
+    key_prefix("ghp_", 30, "a GitHub token"),
+    key_prefix("gho_", 30, "a GitHub token"),
+    key_prefix("ghu_", 30, "a GitHub token"),
+    key_prefix("ghs_", 30, "a GitHub token"),
+    key_prefix("ghr_", 30, "a GitHub token"),
+    key_prefix("github_pat_", 30, "a GitHub token"),
+    key_prefix("glpat-", 20, "a GitLab token"),
+    key_prefix("xoxb-", 20, "a Slack token"),
+    key_prefix("xoxp-", 20, "a Slack token"),
+    key_prefix("xoxa-", 20, "a Slack token"),
+    key_prefix("AIza", 35, "a Google API key"),
+    key_prefix("hf_", 30, "a Hugging Face token"),
+    key_prefix("npm_", 36, "an npm token"),
+    key_prefix("pypi-", 40, "a PyPI token"),
+    key_prefix("eyJ", 40, "a web token"),
+    key_prefix("Bearer ", 24, "an access token"),
+    key_prefix("-----BEGIN ", 0, "a private key"),
 ];
 
 /// The part of an address between its scheme and its host.
@@ -86,16 +86,16 @@ const LONGEST_BLOCK: usize = 8 << 10;
 const LONGEST_TITLE: usize = 80;
 
 /// The parts of the text that are probably secrets, in order: their bytes and their kind.
-pub(super) fn find(source: &Source, document: Option<&Document>) -> Vec<(Span, &'static str)> {
+pub(super) fn find_secrets(source: &SourceText, document: Option<&YamlDocument>) -> Vec<(Span, &'static str)> {
     let mut found = Vec::new();
-    marked(source.text(), &mut found);
+    find_prefixed_keys(source.text(), &mut found);
     if let Some(document) = document {
-        let mut walk = Walk {
+        let mut walk = SecretWalk {
             text: source.text(),
             seen: HashSet::new(),
             found: &mut found,
         };
-        walk.node(document.shared_root(), None, false);
+        walk.visit_node(document.shared_root(), None, false);
     }
     found.sort_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
     let mut end = 0;
@@ -108,9 +108,14 @@ pub(super) fn find(source: &Source, document: Option<&Document>) -> Vec<(Span, &
 }
 
 /// Returns one warning for each of the first secrets. No warning contains the secret.
-pub(super) fn findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
+pub(super) fn secret_findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
     let warn = |(span, what): &(Span, &'static str)| {
-        Finding::warning(codes::SECRET, At::source(*span), format!("this looks like {what}")).help(
+        Finding::new_warning(
+            codes::SECRET,
+            RouteLocation::from_source_span(*span),
+            format!("this looks like {what}"),
+        )
+        .with_help(
             "take it out of the file, and replace it where it was given out: a profile names an environment \
              variable in `api_key_env`, and a script can read its own environment",
         )
@@ -119,7 +124,7 @@ pub(super) fn findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
 }
 
 /// The same diagnostics, with asterisks in place of each secret of the text.
-pub(super) fn conceal(source: &Source, found: &[(Span, &'static str)], diagnostics: &mut [Diagnostic]) {
+pub(super) fn redact_diagnostics(source: &SourceText, found: &[(Span, &'static str)], diagnostics: &mut [Diagnostic]) {
     if found.is_empty() {
         return;
     }
@@ -128,11 +133,11 @@ pub(super) fn conceal(source: &Source, found: &[(Span, &'static str)], diagnosti
     let mut from = 0;
     for (span, _) in found {
         masked.push_str(&text[from..span.start]);
-        masked.extend(text[span.start..span.end].chars().map(star));
+        masked.extend(text[span.start..span.end].chars().map(star_for_char));
         from = span.end;
     }
     masked.push_str(&text[from..]);
-    let masked = Source::new(source.name(), masked);
+    let masked = SourceText::new(source.name(), masked);
     for diagnostic in diagnostics {
         for (span, _) in found.iter().take(MOST_QUOTED) {
             let secret = &text[span.start..span.end];
@@ -147,7 +152,7 @@ pub(super) fn conceal(source: &Source, found: &[(Span, &'static str)], diagnosti
                 }
             }
         }
-        let is_quoted = |edit: &crate::yaml::edit::Edit| {
+        let is_quoted = |edit: &crate::yaml::edit::TextEdit| {
             let secrets = found.iter().map(|(span, _)| &text[span.start..span.end]);
             secrets.into_iter().any(|secret| edit.replacement.contains(secret))
         };
@@ -164,7 +169,7 @@ pub(super) fn conceal(source: &Source, found: &[(Span, &'static str)], diagnosti
 }
 
 /// The replacement has the same number of bytes as the character, so that positions stay valid.
-fn star(c: char) -> char {
+fn star_for_char(c: char) -> char {
     match c.len_utf8() {
         _ if c == '\n' || c == '\r' => c,
         1 => '*',
@@ -174,29 +179,29 @@ fn star(c: char) -> char {
     }
 }
 
-fn marked(text: &str, found: &mut Vec<(Span, &'static str)>) {
+fn find_prefixed_keys(text: &str, found: &mut Vec<(Span, &'static str)>) {
     for (sign, finder) in SIGNS.iter().enumerate() {
         for at in finder.find_iter(text.as_bytes()) {
             match MARKS.get(sign) {
-                Some(mark) => found.extend(key_at(text, at, mark)),
-                None => found.extend(password_in_address(text, at + ADDRESS.len())),
+                Some(mark) => found.extend(find_key_at(text, at, mark)),
+                None => found.extend(find_password_in_address(text, at + ADDRESS.len())),
             }
         }
     }
 }
 
 /// The key whose prefix is at this byte.
-fn key_at(text: &str, at: usize, mark: &Mark) -> Option<(Span, &'static str)> {
+fn find_key_at(text: &str, at: usize, mark: &KeyPrefix) -> Option<(Span, &'static str)> {
     let before = text[..at].chars().next_back();
     if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-')) {
         return None;
     }
-    let length = key_length(&text[at..], mark)?;
+    let length = find_key_length(&text[at..], mark)?;
     Some((Span::new(at, at + length), mark.what))
 }
 
 /// The length of the key that begins here, if there is one.
-fn key_length(text: &str, mark: &Mark) -> Option<usize> {
+fn find_key_length(text: &str, mark: &KeyPrefix) -> Option<usize> {
     if mark.least == 0 {
         let text = &text[..text.floor_char_boundary(LONGEST_BLOCK.min(text.len()))];
         let title = text[..text.floor_char_boundary(LONGEST_TITLE.min(text.len()))]
@@ -211,18 +216,18 @@ fn key_length(text: &str, mark: &Mark) -> Option<usize> {
         .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-') || dots && c == '.'))
         .unwrap_or(body.len());
     let body = &body[..length];
-    (length >= mark.least && is_mixed(body)).then(|| mark.start.len() + length)
+    (length >= mark.least && has_letters_and_digits(body)).then(|| mark.start.len() + length)
 }
 
 /// Letters and digits in one long sequence, longer than in words.
-fn is_mixed(body: &str) -> bool {
+fn has_letters_and_digits(body: &str) -> bool {
     let runs = || body.split(|c: char| !c.is_ascii_alphanumeric());
     let digits = body.bytes().filter(u8::is_ascii_digit).count();
-    digits >= 2 && runs().any(|run| run.len() >= 12 && changes(run) >= 4)
+    digits >= 2 && runs().any(|run| run.len() >= 12 && count_class_changes(run) >= 4)
 }
 
 /// The number of changes in a sequence between digits, small letters and capital letters.
-fn changes(run: &str) -> usize {
+fn count_class_changes(run: &str) -> usize {
     let class = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
     run.as_bytes()
         .windows(2)
@@ -231,19 +236,19 @@ fn changes(run: &str) -> usize {
 }
 
 /// `https://user:password@host`.
-fn password_in_address(text: &str, start: usize) -> Option<(Span, &'static str)> {
+fn find_password_in_address(text: &str, start: usize) -> Option<(Span, &'static str)> {
     const LONGEST: usize = 200;
     let rest = &text[start..text.floor_char_boundary((start + LONGEST).min(text.len()))];
     let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | '#'))?;
     let (user, _) = rest[..end].rsplit_once('@')?;
     let (name, password) = user.split_once(':')?;
-    let is_real = password.len() >= 4 && !name.is_empty() && !stands_for_something(password);
+    let is_real = password.len() >= 4 && !name.is_empty() && !is_placeholder(password);
     let from = start + name.len() + 1;
     is_real.then(|| (Span::new(from, from + password.len()), "a password"))
 }
 
 /// Returns whether it only names a value from elsewhere, or is empty.
-fn stands_for_something(value: &str) -> bool {
+fn is_placeholder(value: &str) -> bool {
     let value = value.trim();
     let in_capitals = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let first = value.chars().next();
@@ -270,43 +275,43 @@ fn stands_for_something(value: &str) -> bool {
         .any(|word| value.to_ascii_lowercase().contains(word))
 }
 
-struct Walk<'f, 't> {
+struct SecretWalk<'f, 't> {
     text: &'t str,
     /// The lists and maps that were examined, of those that may be met again: an alias refers to a value at another place.
     /// They are identified by their address, because a list and its first item may begin at the same position of the
     /// text.
-    seen: HashSet<(*const Node, bool)>,
+    seen: HashSet<(*const YamlNode, bool)>,
     found: &'f mut Vec<(Span, &'static str)>,
 }
 
-impl Walk<'_, '_> {
+impl SecretWalk<'_, '_> {
     /// Examines a value with the key `name`; in `config`, any value may occur.
-    fn node(&mut self, node: &Arc<Node>, name: Option<&str>, in_config: bool) {
-        let is_scalar = matches!(node.content, Content::Scalar(_));
+    fn visit_node(&mut self, node: &Arc<YamlNode>, name: Option<&str>, in_config: bool) {
+        let is_scalar = matches!(node.content, YamlContent::Scalar(_));
         if !is_scalar && Arc::strong_count(node) > 1 && !self.seen.insert((Arc::as_ptr(node), in_config)) {
             return;
         }
         match &node.content {
-            Content::Mapping(entries) => {
+            YamlContent::Mapping(entries) => {
                 for entry in entries {
                     let config = in_config || matches!(&*entry.key, "config" | "parameters");
-                    self.node(&entry.value, Some(&entry.key), config);
+                    self.visit_node(&entry.value, Some(&entry.key), config);
                 }
             }
-            Content::Sequence(items) => items.iter().for_each(|item| self.node(item, name, in_config)),
-            Content::Scalar(_) => {
+            YamlContent::Sequence(items) => items.iter().for_each(|item| self.visit_node(item, name, in_config)),
+            YamlContent::Scalar(_) => {
                 let Some(value) = node.text() else { return };
                 let looks_like_one =
-                    name.is_some_and(|name| is_secret_under(name, value)) || in_config && is_random(value);
-                if looks_like_one && !stands_for_something(value) {
-                    self.found.push((self.inside(node), "a secret"));
+                    name.is_some_and(|name| is_secret_under(name, value)) || in_config && is_random_text(value);
+                if looks_like_one && !is_placeholder(value) {
+                    self.found.push((self.unquoted_span(node), "a secret"));
                 }
             }
         }
     }
 
     /// The value without its quotes.
-    fn inside(&self, node: &Node) -> Span {
+    fn unquoted_span(&self, node: &YamlNode) -> Span {
         let span = node.span;
         let written = &self.text[span.start..span.end];
         let quoted = written.len() >= 2 && written.starts_with(['"', '\'']) && written.ends_with(['"', '\'']);
@@ -342,7 +347,7 @@ fn ends_with_word(key: &str, word: &str) -> bool {
 
 /// A long sequence of capital letters, small letters and digits. Checksums do not match, because they have only one
 /// case.
-fn is_random(value: &str) -> bool {
+fn is_random_text(value: &str) -> bool {
     const LEAST: usize = 24;
     let is_row = value
         .bytes()
@@ -357,18 +362,18 @@ fn is_random(value: &str) -> bool {
         && count(u8::is_ascii_digit) >= 3
         && count(u8::is_ascii_uppercase) >= 3
         && count(u8::is_ascii_lowercase) >= 3
-        && changes(longest) * 3 >= longest.len()
+        && count_class_changes(longest) * 3 >= longest.len()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loader::load;
+    use crate::loader::load_ensemble;
 
     fn found(text: &str) -> Vec<(String, &'static str)> {
-        let source = Source::new("t", text);
-        let loaded = load(&source);
-        let spans = find(&source, loaded.document.as_ref());
+        let source = SourceText::new("t", text);
+        let loaded = load_ensemble(&source);
+        let spans = find_secrets(&source, loaded.document.as_ref());
         spans
             .into_iter()
             .map(|(span, what)| (text[span.start..span.end].to_owned(), what))

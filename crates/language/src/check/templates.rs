@@ -1,78 +1,78 @@
 //! Prompts and questions that cannot be rendered.
 
-use super::subject::Subject;
+use super::check_subject::CheckSubject;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::condition::{Advice, Misfit, Mistake, PartNames};
-use crate::diagnostic::{Finding, did_you_mean};
+use crate::condition::{PartVariables, SuggestedReplacement, TypeProblem, TypeProblemKind};
+use crate::diagnostic::{Finding, find_similar_word};
 use crate::ensemble::{Agent, AgentKind, Ensemble};
 use crate::loader::codes;
 use crate::source::{Route, Span};
 use crate::template;
-use crate::template::{Fault, VARIABLES};
+use crate::template::{TemplateCheckError, VARIABLES};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reports templates that do not compile, and variables that do not exist.
-pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
+pub(super) fn check_templates(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let ensemble = subject.ensemble;
     let of_agents = ensemble.agents.iter().enumerate().flat_map(|(index, agent)| {
         let mut listens_to: Vec<Arc<str>> = agent.dependencies.iter().map(|one| one.agent_name.clone()).collect();
         if let Some(spec) = &agent.for_each {
-            listens_to.extend([spec.item_name.clone(), PartNames::PART.into()]);
+            listens_to.extend([spec.item_name.clone(), PartVariables::PART.into()]);
         }
-        let of_agent = templates(agent, &Agent::route(index));
+        let of_agent = list_agent_templates(agent, &Agent::route_at(index));
         of_agent
             .into_iter()
-            .flat_map(move |(text, route)| findings(text, &route, Some(&listens_to)))
+            .flat_map(move |(text, route)| check_template(text, &route, Some(&listens_to)))
     });
     // A profile is used by several agents with different dependencies, so its variables are checked for each agent.
-    let of_profiles = of_profiles(ensemble).flat_map(|(text, route)| findings(text, &route, None));
+    let of_profiles = list_profile_templates(ensemble).flat_map(|(text, route)| check_template(text, &route, None));
     of_agents.chain(of_profiles).collect()
 }
 
 /// All templates of the ensemble and their places.
-pub(super) fn all(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
+pub(super) fn list_templates(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
     let agents = ensemble.agents.iter().enumerate();
-    let of_agents = agents.flat_map(|(index, agent)| templates(agent, &Agent::route(index)));
-    of_agents.chain(of_profiles(ensemble))
+    let of_agents = agents.flat_map(|(index, agent)| list_agent_templates(agent, &Agent::route_at(index)));
+    of_agents.chain(list_profile_templates(ensemble))
 }
 
-fn of_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
+fn list_profile_templates(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
     ensemble.model_profiles.iter().filter_map(|(name, profile)| {
-        let route = Route::root().key("model_profiles").key(name.clone());
-        Some((profile.system_prompt.as_deref()?, route.key("system_prompt")))
+        let route = Route::root().with_key("model_profiles").with_key(name.clone());
+        Some((profile.system_prompt.as_deref()?, route.with_key("system_prompt")))
     })
 }
 
 /// The templates of the agent and their places.
-pub(super) fn templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Route)> {
+pub(super) fn list_agent_templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Route)> {
     match &agent.kind {
         AgentKind::Llm(llm) => {
-            let prompt = llm.prompt.as_deref().map(|text| (text, route.key("prompt")));
+            let prompt = llm.prompt.as_deref().map(|text| (text, route.with_key("prompt")));
             let system = llm
                 .system_prompt
                 .as_deref()
-                .map(|text| (text, route.key("system_prompt")));
-            let attachments = route.key("attachments");
+                .map(|text| (text, route.with_key("system_prompt")));
+            let attachments = route.with_key("attachments");
             let attached = llm.attachments.iter().enumerate();
-            let attached = attached.map(|(at, text)| (text.as_str(), attachments.index(at)));
+            let attached = attached.map(|(at, text)| (text.as_str(), attachments.with_index(at)));
             prompt.into_iter().chain(system).chain(attached).collect()
         }
-        AgentKind::Input(input) => vec![(input.prompt.as_str(), route.key("input").key("prompt"))],
+        AgentKind::Input(input) => vec![(input.prompt.as_str(), route.with_key("input").with_key("prompt"))],
         AgentKind::Ensemble { prompt, inputs, .. } => {
             let mut found: Vec<(&str, Route)> = Vec::new();
-            found.extend(prompt.as_deref().map(|text| (text, route.key("prompt"))));
+            found.extend(prompt.as_deref().map(|text| (text, route.with_key("prompt"))));
             for (name, value) in inputs {
-                texts(value, route.key("inputs").key(name.as_str()), &mut found);
+                collect_texts(value, route.with_key("inputs").with_key(name.as_str()), &mut found);
             }
             found
         }
         AgentKind::Tool { arguments, .. } => {
             let mut found = Vec::new();
             for (name, value) in arguments {
-                texts(value, route.key("arguments").key(name.as_str()), &mut found);
+                collect_texts(value, route.with_key("arguments").with_key(name.as_str()), &mut found);
             }
             found
         }
@@ -81,71 +81,75 @@ pub(super) fn templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Ro
 }
 
 /// All texts in a value, with their places.
-fn texts<'v>(value: &'v Value, route: Route, found: &mut Vec<(&'v str, Route)>) {
+fn collect_texts<'v>(value: &'v Value, route: Route, found: &mut Vec<(&'v str, Route)>) {
     match value {
         Value::String(text) => found.push((text, route)),
         Value::Array(items) => {
             let numbered = items.iter().enumerate();
-            numbered.for_each(|(at, item)| texts(item, route.index(at), found));
+            numbered.for_each(|(at, item)| collect_texts(item, route.with_index(at), found));
         }
         Value::Object(map) => map
             .iter()
-            .for_each(|(key, value)| texts(value, route.key(key.as_str()), found)),
+            .for_each(|(key, value)| collect_texts(value, route.with_key(key.as_str()), found)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-fn findings(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Vec<Finding> {
-    match fault(text, route, listens_to) {
+fn check_template(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Vec<Finding> {
+    match template_error_finding(text, route, listens_to) {
         Some(fault) => vec![fault],
-        None => unknown_filters(text, route),
+        None => check_filters(text, route),
     }
 }
 
 /// Filters and tests that do not exist: whoever renders the part of the template fails.
-fn unknown_filters(text: &str, route: &Route) -> Vec<Finding> {
+fn check_filters(text: &str, route: &Route) -> Vec<Finding> {
     if !text.contains('|') && !text.contains("filter") && !text.contains(" is ") {
         return Vec::new();
     }
-    let found = template::misfits(text, &|_| None).into_iter();
-    let unknown = found.filter(|misfit| misfit.mistake == Mistake::Unknown);
-    let finding = |misfit: Misfit| {
-        let finding = Finding::error(codes::UNKNOWN_FILTER, route.clone().text(misfit.span), misfit.message);
-        advised(finding, misfit.help, route)
+    let found = template::find_type_problems(text, &|_| None).into_iter();
+    let unknown = found.filter(|misfit| misfit.kind == TypeProblemKind::UnknownName);
+    let finding = |misfit: TypeProblem| {
+        let finding = Finding::new_error(
+            codes::UNKNOWN_FILTER,
+            route.clone().into_text_location(misfit.span),
+            misfit.message,
+        );
+        with_advice(finding, misfit.help, route)
     };
     unknown.map(finding).collect()
 }
 
 /// The finding with what to write instead, which is in the text at the route.
-pub(super) fn advised(finding: Finding, advice: Option<Advice>, route: &Route) -> Finding {
-    let Some(Advice { words, edit }) = advice else {
+pub(super) fn with_advice(finding: Finding, advice: Option<SuggestedReplacement>, route: &Route) -> Finding {
+    let Some(SuggestedReplacement { sentence: words, edit }) = advice else {
         return finding;
     };
-    let finding = finding.help(words);
+    let finding = finding.with_help(words);
     let Some((span, text)) = edit else { return finding };
     let title = format!("write `{text}`");
-    finding.with_fix(RouteFix::not_safe(
+    finding.with_fix(RouteFix::new_unsafe(
         title,
-        RouteEdit::WriteText(route.clone().text(span), text),
+        RouteEdit::WriteText(route.clone().into_text_location(span), text),
     ))
 }
 
-fn fault(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {
-    let (code, error) = match template::check(text, listens_to).err()? {
-        Fault::Syntax(error) => (codes::TEMPLATE, error),
-        Fault::Depth(error) => (codes::TEMPLATE_DEPTH, error),
-        Fault::Variable(error) => (codes::TEMPLATE_NAME, error),
+fn template_error_finding(text: &str, route: &Route, listens_to: Option<&[Arc<str>]>) -> Option<Finding> {
+    let (code, error) = match template::check_template(text, listens_to).err()? {
+        TemplateCheckError::Syntax(error) => (codes::TEMPLATE, error),
+        TemplateCheckError::Depth(error) => (codes::TEMPLATE_DEPTH, error),
+        TemplateCheckError::Variable(error) => (codes::TEMPLATE_NAME, error),
     };
     let span = error.span.unwrap_or(Span::new(0, text.len()));
-    let finding = Finding::error(code, route.clone().text(span), error.message);
+    let finding = Finding::new_error(code, route.clone().into_text_location(span), error.message);
     let meant = error.span.filter(|_| code == codes::TEMPLATE_NAME).and_then(|span| {
         let name = text.get(span.start..span.end)?;
         let agents = listens_to.unwrap_or_default().iter().map(|name| &**name);
-        let near = did_you_mean(name, agents.chain(VARIABLES).filter(|name| !name.contains('-')))?;
+        let near = find_similar_word(name, agents.chain(VARIABLES).filter(|name| !name.contains('-')))?;
         Some((name, near.to_owned()))
     });
     Some(match meant {
-        Some((name, near)) => finding.meant_name(name, &near),
+        Some((name, near)) => finding.with_near_name_fix(name, &near),
         None => finding,
     })
 }

@@ -2,25 +2,27 @@
 
 use std::collections::HashSet;
 
-use super::profiles::named;
-use super::subject::Subject;
-use crate::diagnostic::{Finding, did_you_mean};
+use super::check_subject::CheckSubject;
+use super::usable_profiles::list_used_profiles;
+use crate::diagnostic::{Finding, find_similar_word};
 use crate::loader::codes;
 
 /// Warns of every profile that is neither in the file nor in the configuration; another computer may have the profile.
-pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let (ensemble, Some(configured)) = (subject.ensemble, subject.context.configured()) else {
+pub(super) fn check_unknown_profiles(subject: &CheckSubject<'_>) -> Vec<Finding> {
+    let (ensemble, Some(configured)) = (subject.ensemble, subject.context.configured_profiles()) else {
         return Vec::new();
     };
     let known = |name: &str| name == "simulated" || configured.iter().any(|(known, _)| **known == *name);
     let inline: HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();
-    named(ensemble)
+    list_used_profiles(ensemble)
         .filter(|(name, _)| !inline.contains(name) && !known(name))
         .map(|(name, at)| {
-            let finding = Finding::warning(codes::UNKNOWN_PROFILE, at, format!("unknown model profile `{name}`"));
-            match did_you_mean(name, inline.iter().copied()) {
-                Some(near) => finding.meant_name(name, near),
-                None => finding.help("define it under `model_profiles`, in this file or in `.ensemble/config.yaml`"),
+            let finding = Finding::new_warning(codes::UNKNOWN_PROFILE, at, format!("unknown model profile `{name}`"));
+            match find_similar_word(name, inline.iter().copied()) {
+                Some(near) => finding.with_near_name_fix(name, near),
+                None => {
+                    finding.with_help("define it under `model_profiles`, in this file or in `.ensemble/config.yaml`")
+                }
             }
         })
         .collect()

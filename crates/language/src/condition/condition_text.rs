@@ -4,13 +4,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{CompileError, Condition, Reading};
+use super::{CompileError, Condition, ParsedCondition};
 
 /// The text of a condition, with what was parsed of it, so that the text is parsed once. It is compared by its text.
 #[derive(Clone)]
 pub struct ConditionText {
     text: Arc<str>,
-    reading: Option<Arc<Reading>>,
+    reading: Option<Arc<ParsedCondition>>,
 }
 
 impl ConditionText {
@@ -19,7 +19,7 @@ impl ConditionText {
     /// # Errors
     /// The text is not a condition.
     pub fn parse(text: &str) -> Result<Self, CompileError> {
-        let reading = Condition::read(text)?;
+        let reading = Condition::parse(text)?;
         Ok(Self {
             text: reading.text.clone(),
             reading: Some(Arc::new(reading)),
@@ -32,7 +32,7 @@ impl ConditionText {
     }
 
     /// Returns the parsed text. Returns `None` if the text is not a condition.
-    pub fn reading(&self) -> Option<&Arc<Reading>> {
+    pub fn parsed_condition(&self) -> Option<&Arc<ParsedCondition>> {
         self.reading.as_ref()
     }
 }

@@ -6,17 +6,18 @@
 mod run;
 
 use self::run::{
-    abs, argument, count, end, extreme, float, get, has, index_of, int, integral, len, made, map, replace, round,
-    split, sum, text, values, written,
+    absolute_value, build_text, convert_to_float, convert_to_int, count_matches, expect_map, expect_text,
+    expect_text_argument, find_extreme, find_index, get_or_default, has_item_with_truth, item_or_nothing, list_values,
+    measure_length, render_as_text, replace_text, round_number, round_to_integer, split_text, sum_items,
 };
-use super::evaluation::operators::{Outcome, contains, truth};
-use super::evaluation::value::Datum;
-use super::typing::types::{Range, Shape, Type};
-use crate::vocabulary::Word;
+use super::evaluation::operators::{Outcome, check_truth, contains_item};
+use super::evaluation::value::ConditionValue;
+use super::typing::types::{NumberRange, ValueShape, ValueType};
+use crate::vocabulary::LanguageWord;
 
 /// A function: its names, its number of arguments (including the value before the dot), its types and its implementation.
 #[derive(Debug)]
-pub(crate) struct Function {
+pub(crate) struct ConditionFunction {
     /// The first name is its own; the others are the names of the same function in Rhai or Python.
     pub(super) names: &'static [&'static str],
     pub(super) least: usize,
@@ -24,14 +25,14 @@ pub(crate) struct Function {
     /// The values that the first argument can have; `None`: any value, or several sorts.
     pub(super) needs: Option<Needed>,
     /// Returns the type of the result, from that of the first argument.
-    pub(super) result: fn(&Type) -> Type,
-    pub(super) run: fn(&[Datum]) -> Outcome,
+    pub(super) result: fn(&ValueType) -> ValueType,
+    pub(super) run: fn(&[ConditionValue]) -> Outcome,
     /// The description for people.
-    word: Word,
+    word: LanguageWord,
 }
 
 /// A condition on the type of an argument, in words and as a test.
-pub(super) type Needed = (&'static str, fn(&Shape) -> bool);
+pub(super) type Needed = (&'static str, fn(&ValueShape) -> bool);
 
 const ANY: Option<Needed> = None;
 const SIZED: Option<Needed> = Some(("a string, a list or a map", |it| {
@@ -51,110 +52,110 @@ const MANY: usize = 100;
 macro_rules! functions {
     ($([$name:literal $(, $other:literal)*] $least:tt..=$most:tt, of $needs:expr => $result:expr, $run:expr,
         $form:literal, $documentation:literal;)*) => {
-        &[$(Function {
+        &[$(ConditionFunction {
             names: &[$name $(, $other)*],
             least: $least,
             most: $most,
             needs: $needs,
             result: $result,
             run: $run,
-            word: Word { name: $name, form: $form, documentation: $documentation },
+            word: LanguageWord { name: $name, form: $form, documentation: $documentation },
         }),*]
     };
 }
 
 /// All functions, in the order of the language reference.
-pub(super) static FUNCTIONS: &[Function] = functions![
-    ["get"] 2..=3, of MAP_OR_LIST => |_| Type::any(), get,
+pub(super) static FUNCTIONS: &[ConditionFunction] = functions![
+    ["get"] 2..=3, of MAP_OR_LIST => |_| ValueType::any_value(), get_or_default,
         "get(x, key, default?)",
         "The value under a key of a map or an index of a list; nothing, or the default, if there is none.";
-    ["len"] 1..=1, of SIZED => |_| Type::count(u64::MAX), len,
+    ["len"] 1..=1, of SIZED => |_| ValueType::count_up_to(u64::MAX), measure_length,
         "len(x) -> number", "The number of characters, items or keys.";
-    ["is_empty"] 1..=1, of SIZED => |_| Type::boolean(), |a| len(a).map(|len| Datum::Bool(!len.truth())),
+    ["is_empty"] 1..=1, of SIZED => |_| ValueType::any_boolean(), |a| measure_length(a).map(|len| ConditionValue::Bool(!len.is_truthy())),
         "is_empty(x) -> boolean", "Whether the length is 0.";
-    ["contains"] 2..=2, of ANY => |_| Type::boolean(), |a| contains(&a[0], &a[1]).map(Datum::Bool),
+    ["contains"] 2..=2, of ANY => |_| ValueType::any_boolean(), |a| contains_item(&a[0], &a[1]).map(ConditionValue::Bool),
         "contains(x, item) -> boolean", "The same as `item in x`.";
-    ["count"] 2..=2, of TEXT_OR_LIST => |_| Type::count(u64::MAX), count,
+    ["count"] 2..=2, of TEXT_OR_LIST => |_| ValueType::count_up_to(u64::MAX), count_matches,
         "count(x, item) -> number", "How often the item is in a list or a string.";
-    ["index_of", "find"] 2..=2, of TEXT_OR_LIST => |_| Type::number(Range::between(-1.0, f64::INFINITY)), index_of,
+    ["index_of", "find"] 2..=2, of TEXT_OR_LIST => |_| ValueType::number_in(NumberRange::from_bounds(-1.0, f64::INFINITY)), find_index,
         "index_of(x, item) -> number", "Where the item is in a list or a string; -1 if nowhere.";
-    ["first"] 1..=1, of ANY => |of| of.any_item().or(Type::nothing()), |a| end(&a[0], 0),
+    ["first"] 1..=1, of ANY => |of| of.item_type_or_any().union_with(ValueType::nothing_value()), |a| item_or_nothing(&a[0], 0),
         "first(list)", "The first item; nothing if the list is empty.";
-    ["last"] 1..=1, of ANY => |of| of.any_item().or(Type::nothing()), |a| end(&a[0], -1),
+    ["last"] 1..=1, of ANY => |of| of.item_type_or_any().union_with(ValueType::nothing_value()), |a| item_or_nothing(&a[0], -1),
         "last(list)", "The last item; nothing if the list is empty.";
-    ["keys"] 1..=1, of MAP => |_| Type::list(Type::text()),
-        |a| { Ok(Datum::list(map(&a[0])?.keys().into_iter().map(Datum::text))) },
+    ["keys"] 1..=1, of MAP => |_| ValueType::list_with_items(ValueType::any_text()),
+        |a| { Ok(ConditionValue::new_list(expect_map(&a[0])?.keys().into_iter().map(ConditionValue::new_text))) },
         "keys(map) -> list", "The keys of a map.";
-    ["values"] 1..=1, of MAP => |_| Type::list(Type::any()), values,
+    ["values"] 1..=1, of MAP => |_| ValueType::list_with_items(ValueType::any_value()), list_values,
         "values(map) -> list", "The values of a map.";
-    ["any"] 1..=1, of LIST => |_| Type::boolean(), |a| has(&a[0], true).map(Datum::Bool),
+    ["any"] 1..=1, of LIST => |_| ValueType::any_boolean(), |a| has_item_with_truth(&a[0], true).map(ConditionValue::Bool),
         "any(list) -> boolean", "Whether one item is true.";
-    ["all"] 1..=1, of LIST => |_| Type::boolean(), |a| has(&a[0], false).map(|found| Datum::Bool(!found)),
+    ["all"] 1..=1, of LIST => |_| ValueType::any_boolean(), |a| has_item_with_truth(&a[0], false).map(|found| ConditionValue::Bool(!found)),
         "all(list) -> boolean", "Whether every item is true.";
-    ["starts_with", "startswith"] 2..=2, of TEXT => |_| Type::boolean(),
-        |a| { Ok(Datum::Bool(text(&a[0])?.starts_with(argument(&a[1])?))) },
+    ["starts_with", "startswith"] 2..=2, of TEXT => |_| ValueType::any_boolean(),
+        |a| { Ok(ConditionValue::Bool(expect_text(&a[0])?.starts_with(expect_text_argument(&a[1])?))) },
         "starts_with(string, part) -> boolean", "Whether the string begins with the part.";
-    ["ends_with", "endswith"] 2..=2, of TEXT => |_| Type::boolean(),
-        |a| { Ok(Datum::Bool(text(&a[0])?.ends_with(argument(&a[1])?))) },
+    ["ends_with", "endswith"] 2..=2, of TEXT => |_| ValueType::any_boolean(),
+        |a| { Ok(ConditionValue::Bool(expect_text(&a[0])?.ends_with(expect_text_argument(&a[1])?))) },
         "ends_with(string, part) -> boolean", "Whether the string ends with the part.";
     ["lower", "to_lower"] 1..=1, of TEXT => |of| of.map_texts(|text| text.to_lowercase()),
-        |a| made(text(&a[0])?.to_lowercase()),
+        |a| build_text(expect_text(&a[0])?.to_lowercase()),
         "lower(string) -> string", "The string in lower case.";
     ["upper", "to_upper"] 1..=1, of TEXT => |of| of.map_texts(|text| text.to_uppercase()),
-        |a| made(text(&a[0])?.to_uppercase()),
+        |a| build_text(expect_text(&a[0])?.to_uppercase()),
         "upper(string) -> string", "The string in upper case.";
     ["strip", "trim"] 1..=1, of TEXT => |of| of.map_texts(|text| text.trim().to_owned()),
-        |a| made(text(&a[0])?.trim()),
+        |a| build_text(expect_text(&a[0])?.trim()),
         "strip(string) -> string", "The string without white space at both ends.";
-    ["split"] 1..=2, of TEXT => |_| Type::list(Type::text()), split,
+    ["split"] 1..=2, of TEXT => |_| ValueType::list_with_items(ValueType::any_text()), split_text,
         "split(string, separator?) -> list", "The parts of a string; without a separator, those between white space.";
-    ["replace"] 3..=3, of TEXT => |_| Type::text(), replace,
+    ["replace"] 3..=3, of TEXT => |_| ValueType::any_text(), replace_text,
         "replace(string, old, new) -> string", "The string with every `old` replaced by `new`.";
-    ["abs"] 1..=1, of NUMBER => |_| Type::number(Range::ALL), abs,
+    ["abs"] 1..=1, of NUMBER => |_| ValueType::number_in(NumberRange::ALL), absolute_value,
         "abs(number) -> number", "The number without its sign.";
-    ["min"] 1..=MANY, of ANY => |_| Type::any(), |a| extreme(a, "<"),
+    ["min"] 1..=MANY, of ANY => |_| ValueType::any_value(), |a| find_extreme(a, "<"),
         "min(a, b, …)", "The smallest of numbers or strings, or of the items of a list.";
-    ["max"] 1..=MANY, of ANY => |_| Type::any(), |a| extreme(a, ">"),
+    ["max"] 1..=MANY, of ANY => |_| ValueType::any_value(), |a| find_extreme(a, ">"),
         "max(a, b, …)", "The largest of numbers or strings, or of the items of a list.";
-    ["sum"] 1..=1, of ANY => |_| Type::number(Range::ALL), sum,
+    ["sum"] 1..=1, of ANY => |_| ValueType::number_in(NumberRange::ALL), sum_items,
         "sum(list) -> number", "The sum of numbers.";
-    ["round"] 1..=2, of NUMBER => |_| Type::number(Range::ALL), round,
+    ["round"] 1..=2, of NUMBER => |_| ValueType::number_in(NumberRange::ALL), round_number,
         "round(number, digits?) -> number", "The nearest number; halves go to the even neighbour, as in Python.";
-    ["floor"] 1..=1, of NUMBER => |_| Type::number(Range::ALL), |a| integral(&a[0], f64::floor),
+    ["floor"] 1..=1, of NUMBER => |_| ValueType::number_in(NumberRange::ALL), |a| round_to_integer(&a[0], f64::floor),
         "floor(number) -> number", "The next integer below.";
-    ["ceil", "ceiling"] 1..=1, of NUMBER => |_| Type::number(Range::ALL), |a| integral(&a[0], f64::ceil),
+    ["ceil", "ceiling"] 1..=1, of NUMBER => |_| ValueType::number_in(NumberRange::ALL), |a| round_to_integer(&a[0], f64::ceil),
         "ceil(number) -> number", "The next integer above.";
-    ["int", "to_int", "parse_int"] 1..=1, of ANY => |_| Type::number(Range::ALL), int,
+    ["int", "to_int", "parse_int"] 1..=1, of ANY => |_| ValueType::number_in(NumberRange::ALL), convert_to_int,
         "int(x) -> number", "A number (cut off), a string or a boolean as an integer.";
-    ["float", "to_float", "parse_float"] 1..=1, of ANY => |_| Type::number(Range::ALL), float,
+    ["float", "to_float", "parse_float"] 1..=1, of ANY => |_| ValueType::number_in(NumberRange::ALL), convert_to_float,
         "float(x) -> number", "A number, a string or a boolean as a number.";
-    ["str", "to_string"] 1..=1, of ANY => |_| Type::text(), |a| made(written(&a[0])),
+    ["str", "to_string"] 1..=1, of ANY => |_| ValueType::any_text(), |a| build_text(render_as_text(&a[0])),
         "str(x) -> string", "A string as it is, everything else as JSON.";
-    ["bool"] 1..=1, of ANY => |_| Type::boolean(), |a| truth(&a[0]).map(Datum::Bool),
+    ["bool"] 1..=1, of ANY => |_| ValueType::any_boolean(), |a| check_truth(&a[0]).map(ConditionValue::Bool),
         "bool(x) -> boolean", "Whether the value counts as true.";
-    ["type_of", "type"] 1..=1, of ANY => |_| Type::one_of(["nothing", "boolean", "number", "text", "list", "map"]),
-        |a| Ok(Datum::text(a[0].sort())),
+    ["type_of", "type"] 1..=1, of ANY => |_| ValueType::text_among(["nothing", "boolean", "number", "text", "list", "map"]),
+        |a| Ok(ConditionValue::new_text(a[0].type_name())),
         "type_of(x) -> string", "`'nothing'`, `'boolean'`, `'number'`, `'text'`, `'list'` or `'map'`.";
 ];
 
 /// Returns the functions under their own names.
-pub fn function_words() -> impl Iterator<Item = &'static Word> {
+pub fn function_words() -> impl Iterator<Item = &'static LanguageWord> {
     FUNCTIONS.iter().map(|function| &function.word)
 }
 
 /// Finds a function by any of its names.
-pub fn find_function_word(name: &str) -> Option<&'static Word> {
-    Function::named(name).map(|function| &function.word)
+pub fn find_function_word(name: &str) -> Option<&'static LanguageWord> {
+    ConditionFunction::find_by_name(name).map(|function| &function.word)
 }
 
-impl Function {
+impl ConditionFunction {
     /// The function with this name.
-    pub(super) fn named(name: &str) -> Option<&'static Self> {
+    pub(super) fn find_by_name(name: &str) -> Option<&'static Self> {
         FUNCTIONS.iter().find(|function| function.names.contains(&name))
     }
 
     /// Returns the index of the function in the table.
-    pub(super) fn number(&self) -> usize {
+    pub(super) fn table_index(&self) -> usize {
         FUNCTIONS
             .iter()
             .position(|function| function.names == self.names)
@@ -162,7 +163,7 @@ impl Function {
     }
 
     /// Returns whether this is its own (first) name.
-    pub(super) fn is(&self, name: &str) -> bool {
+    pub(super) fn has_own_name(&self, name: &str) -> bool {
         self.names[0] == name
     }
 }

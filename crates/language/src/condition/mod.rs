@@ -46,29 +46,29 @@ use std::sync::Arc;
 use rhai::{AST, EvalAltResult, Scope};
 use serde_json::Value;
 
-pub use self::analysis::claims::{Claim, Claims, Sources};
+pub use self::analysis::claims::{ClaimLogic, ClaimReads, ConditionClaim};
 
-use self::evaluation::code::{Emitted, Site};
-use self::evaluation::engine::{ENGINE, Sited};
-use self::evaluation::operators::Fault;
-use self::expression::tree::{Expr, Variable};
-use crate::data::Context;
+use self::evaluation::code::{EmittedScript, EvaluationSite};
+use self::evaluation::engine::{ENGINE, EngineError};
+use self::evaluation::operators::OperatorError;
+use self::expression::tree::{ConditionExpr, ConditionVariable};
+use crate::data::RunContext;
 use crate::source::Span;
 
-pub use self::analysis::counts::CountRead;
-pub use self::analysis::demands::{Demand, DemandKind, DemandRoot};
-pub use self::analysis::truths::{OutputOf, TruthRead};
-pub use crate::condition::analysis::mutants::Mutant;
-pub use crate::condition::analysis::reads::KeyRead;
+pub use self::analysis::counts::CountThreshold;
+pub use self::analysis::demands::{ExampleVariable, RequiredValue, ValueRequirement};
+pub use self::analysis::truths::{OutputSource, TruthRead};
+pub use crate::condition::analysis::mutants::ConditionMutant;
+pub use crate::condition::analysis::reads::ConditionKeyRead;
 pub use crate::condition::condition_text::ConditionText;
-pub use crate::condition::expression::parsed::{Keyed, Reading};
-pub use crate::condition::expression::refusals::is_taken;
-pub use crate::condition::typing::check::{Advice, Known, Misfit, Mistake};
-pub(crate) use crate::condition::typing::check::{says, truth};
-pub use crate::condition::typing::part_names::PartNames;
-pub(crate) use crate::condition::typing::types::Shape;
-pub use crate::condition::typing::types::{Fields, Later, Range, Type};
-pub use crate::condition::typing::verdict::Verdict;
+pub use crate::condition::expression::parsed::{KeyedVariable, ParsedCondition};
+pub use crate::condition::expression::refusals::is_taken_name;
+pub use crate::condition::typing::check::{SuggestedReplacement, TypeProblem, TypeProblemKind, VariableTypes};
+pub(crate) use crate::condition::typing::check::{find_known_truth, is_informative};
+pub use crate::condition::typing::part_names::PartVariables;
+pub(crate) use crate::condition::typing::types::ValueShape;
+pub use crate::condition::typing::types::{LazyType, MapFields, NumberRange, ValueType};
+pub use crate::condition::typing::verdict::StaticResult;
 pub use crate::condition::value_expression::Expression;
 pub use functions::{find_function_word, function_words};
 
@@ -87,23 +87,23 @@ const ROOM: usize = 8 << 20;
 
 /// The values that a condition can read: the state at the start of the turn.
 #[derive(Clone)]
-pub struct Facts {
+pub struct ConditionFacts {
     /// `context`.
-    pub context: Arc<Context>,
+    pub context: Arc<RunContext>,
     /// `output`: the latest output of the agent that is depended on; `None` if it has none yet.
     pub output: Option<Arc<Value>>,
     /// `turn_count`: the number of finished turns.
     pub turn_count: u64,
     /// `history`, the oldest execution first.
-    pub history: Arc<dyn History>,
+    pub history: Arc<dyn ConditionHistory>,
     /// `executions` (and `agent_execution_count`): the number of executions of every agent.
-    pub executions: Arc<dyn Counts>,
+    pub executions: Arc<dyn ExecutionCounts>,
     /// `input`: the input of the run.
     pub input: Arc<str>,
     /// `inputs`: what the run was given by name.
-    pub inputs: Arc<Context>,
+    pub inputs: Arc<RunContext>,
     /// `outputs`: the latest output of every agent that has one.
-    pub outputs: Arc<dyn Outputs>,
+    pub outputs: Arc<dyn ConditionOutputs>,
     /// The part of an execution, for its expressions; `None` for all others.
     pub part: Option<PartFacts>,
 }
@@ -133,7 +133,7 @@ pub const HISTORY_FIELDS: &[&str] = &[
 ];
 
 /// All executions so far, in the form for conditions.
-pub trait History: Send + Sync {
+pub trait ConditionHistory: Send + Sync {
     /// The number of executions.
     fn len(&self) -> usize;
     /// Returns whether there are no executions.
@@ -142,36 +142,36 @@ pub trait History: Send + Sync {
     }
     /// A field (`agent_name`, `turn_number`, `output_data`, `success`, …) of execution `at`, from 0; `None`: no such
     /// field.
-    fn field(&self, at: usize, name: &str) -> Option<Arc<Value>>;
+    fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>>;
     /// The names of all fields.
-    fn fields(&self) -> &'static [&'static str] {
+    fn field_names(&self) -> &'static [&'static str] {
         HISTORY_FIELDS
     }
 }
 
 /// The latest output of each agent.
-pub trait Outputs: Send + Sync {
+pub trait ConditionOutputs: Send + Sync {
     /// The latest output of this agent; `None` if it has none, or if there is no such agent.
-    fn output(&self, agent: &str) -> Option<Arc<Value>>;
+    fn latest_output(&self, agent: &str) -> Option<Arc<Value>>;
     /// The agents that have an output, in declaration order.
-    fn agents(&self) -> Vec<Arc<str>>;
+    fn agents_with_output(&self) -> Vec<Arc<str>>;
 }
 
 /// The number of executions of each agent.
-pub trait Counts: Send + Sync {
+pub trait ExecutionCounts: Send + Sync {
     /// The number for this agent; `None`: there is no such agent.
-    fn count(&self, agent: &str) -> Option<u64>;
+    fn execution_count(&self, agent: &str) -> Option<u64>;
     /// All agents in declaration order.
-    fn names(&self) -> Vec<Arc<str>>;
+    fn agent_names(&self) -> Vec<Arc<str>>;
 }
 
 /// A compiled condition.
 pub struct Condition {
     text: Arc<str>,
-    expr: Expr,
+    expr: ConditionExpr,
     script: AST,
-    sites: Vec<Site>,
-    variables: Vec<Variable>,
+    sites: Vec<EvaluationSite>,
+    variables: Vec<ConditionVariable>,
 }
 
 impl fmt::Debug for Condition {
@@ -202,14 +202,14 @@ pub struct EvaluateError {
 
 /// A part of the condition that reads the snapshot, with its value at that time (long values are shortened).
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Read {
+pub struct ConditionRead {
     /// The text as the user wrote it: `context.get('needs_clarification')`, `turn_count`.
     pub expression: String,
     /// The value; `null` if there is none.
     pub value: Value,
 }
 
-fn parse(text: &str) -> Result<Expr, CompileError> {
+fn parse_condition(text: &str) -> Result<ConditionExpr, CompileError> {
     if text.len() > STRING_LIMIT {
         return Err(CompileError {
             message: "the condition is longer than 1 MiB".into(),
@@ -217,40 +217,44 @@ fn parse(text: &str) -> Result<Expr, CompileError> {
             help: None,
         });
     }
-    let expr = crate::condition::expression::parser::parse(text, PartNames::NONE)?;
-    crate::condition::typing::literals::check(&expr)?;
+    let expr = crate::condition::expression::parser::parse_expr(text, PartVariables::NONE)?;
+    crate::condition::typing::literals::check_condition_literals(&expr)?;
     Ok(expr)
 }
 
 impl Condition {
     /// Returns whether the condition reads the history.
     pub fn reads_history(&self) -> bool {
-        self.variables.contains(&Variable::History)
+        self.variables.contains(&ConditionVariable::History)
     }
 
     /// Checks whether the text is a condition. The parser finds all errors that a user can make, without compiling.
-    pub fn check(text: &str) -> Result<(), CompileError> {
-        parse(text).map(drop)
+    pub fn check_syntax(text: &str) -> Result<(), CompileError> {
+        parse_condition(text).map(drop)
     }
 
     /// Compiles a condition in the spelling of Rhai or Python.
     pub fn compile(text: &str) -> Result<Self, CompileError> {
-        Self::made(text, parse(text)?)
+        Self::compile_expr(text, parse_condition(text)?)
     }
 
     /// Compiles an expression whose positions refer to `text`.
-    fn made(text: &str, expr: Expr) -> Result<Self, CompileError> {
-        Self::made_by(text, expr, evaluation::code::emit)
+    fn compile_expr(text: &str, expr: ConditionExpr) -> Result<Self, CompileError> {
+        Self::compile_expr_with(text, expr, evaluation::code::emit_truth_script)
     }
 
     /// Likewise, with the script that `emit` gives.
-    fn made_by(text: &str, expr: Expr, emit: impl Fn(&Expr) -> Emitted) -> Result<Self, CompileError> {
-        let Emitted {
+    fn compile_expr_with(
+        text: &str,
+        expr: ConditionExpr,
+        emit: impl Fn(&ConditionExpr) -> EmittedScript,
+    ) -> Result<Self, CompileError> {
+        let EmittedScript {
             script,
             sites,
             variables,
         } = emit(&expr);
-        let script = with_room(&expr, || ENGINE.compile(&script)).map_err(|error| CompileError {
+        let script = run_with_large_stack(&expr, || ENGINE.compile(&script)).map_err(|error| CompileError {
             message: format!("the expression engine rejects the condition: {error}"),
             span: Span::new(0, text.len()),
             help: None,
@@ -269,8 +273,8 @@ impl Condition {
     /// # Errors
     /// The text is no expression.
     pub fn compile_for_part(text: &str, item: &str) -> Result<Self, CompileError> {
-        let expr = crate::condition::value_expression::parse(text, PartNames::of_output(item))?;
-        Self::made(text, expr)
+        let expr = crate::condition::value_expression::parse_expression(text, PartVariables::for_output(item))?;
+        Self::compile_expr(text, expr)
     }
 
     /// The text as the user wrote it.
@@ -279,45 +283,45 @@ impl Condition {
     }
 
     /// Evaluates the condition on these facts.
-    pub fn evaluate(&self, facts: &Facts) -> Result<bool, EvaluateError> {
-        with_room(&self.expr, || {
-            crate::condition::evaluation::operators::begin();
+    pub fn evaluate(&self, facts: &ConditionFacts) -> Result<bool, EvaluateError> {
+        run_with_large_stack(&self.expr, || {
+            crate::condition::evaluation::operators::reset_text_work();
             let mut scope = Scope::new();
             for variable in &self.variables {
                 scope.push_dynamic(
                     variable.name(),
-                    crate::condition::analysis::reads::variable(*variable, facts).into(),
+                    crate::condition::analysis::reads::read_variable(*variable, facts).into(),
                 );
             }
             ENGINE.eval_ast_with_scope(&mut scope, &self.script)
         })
-        .map_err(|error| self.explain(*error))
+        .map_err(|error| self.convert_engine_error(*error))
     }
 
     /// The values that the condition reads, for reports; never fails.
-    pub fn reads(&self, facts: &Facts) -> Vec<Read> {
-        crate::condition::evaluation::operators::begin();
-        crate::condition::analysis::reads::reads(&self.text, &self.expr, facts)
+    pub fn list_reads(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
+        crate::condition::evaluation::operators::reset_text_work();
+        crate::condition::analysis::reads::list_reads(&self.text, &self.expr, facts)
     }
 
     /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
-    pub fn agents_read(&self) -> Vec<(String, Span)> {
-        crate::condition::analysis::reads::agents_read(&self.expr)
+    pub fn list_read_agents(&self) -> Vec<(String, Span)> {
+        crate::condition::analysis::reads::list_read_agents(&self.expr)
     }
 
     /// Converts an error of the engine to an error in the user's text.
-    fn explain(&self, error: EvalAltResult) -> EvaluateError {
+    fn convert_engine_error(&self, error: EvalAltResult) -> EvaluateError {
         let whole = Span::new(0, self.text.len());
         match error {
-            EvalAltResult::ErrorRuntime(value, _) if value.is::<Sited>() => {
-                let Sited { site, fault } = value.cast();
-                let site = self.sites.get(site).copied().unwrap_or(Site {
+            EvalAltResult::ErrorRuntime(value, _) if value.is::<EngineError>() => {
+                let EngineError { site, fault } = value.cast();
+                let site = self.sites.get(site).copied().unwrap_or(EvaluationSite {
                     span: whole,
                     operand: whole,
                 });
                 let message = match fault {
-                    Fault::Message(message) => message,
-                    Fault::Operand(rest) => format!("`{}` {rest}", self.words(site.operand)),
+                    OperatorError::Message(message) => message,
+                    OperatorError::Operand(rest) => format!("`{}` {rest}", self.part_on_one_line(site.operand)),
                 };
                 EvaluateError {
                     message,
@@ -336,15 +340,15 @@ impl Condition {
     }
 
     /// A part of the text, on one line.
-    fn words(&self, span: Span) -> String {
+    fn part_on_one_line(&self, span: Span) -> String {
         let words: Vec<&str> = self.text[span.start..span.end].split_whitespace().collect();
-        crate::condition::evaluation::report::clip(&words.join(" "))
+        crate::condition::evaluation::report::clip_line(&words.join(" "))
     }
 }
 
 /// Runs the engine on a larger stack if needed: the engine is recursive, and without optimization 32 levels would fill
 /// most of the stack of a normal thread. Only few conditions are that deep.
-fn with_room<T: Send>(expr: &Expr, run: impl Fn() -> T + Sync) -> T {
+fn run_with_large_stack<T: Send>(expr: &ConditionExpr, run: impl Fn() -> T + Sync) -> T {
     if expr.height <= DEPTH_LIMIT / 3 {
         return run();
     }

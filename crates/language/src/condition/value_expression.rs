@@ -9,18 +9,21 @@ use super::analysis::reads;
 use super::evaluation::code;
 use super::evaluation::engine::ENGINE;
 use super::evaluation::operators;
-use super::evaluation::value::Datum;
+use super::evaluation::value::ConditionValue;
 use super::expression::parser;
-use super::expression::tree::{Expr, Kind, Variable};
+use super::expression::tree::{ConditionExpr, ConditionVariable, ExprKind};
 use super::typing::literals;
-use super::{CompileError, Condition, EvaluateError, Facts, PartNames, Read, Reading, STRING_LIMIT, with_room};
+use super::{
+    CompileError, Condition, ConditionFacts, ConditionRead, EvaluateError, ParsedCondition, PartVariables,
+    STRING_LIMIT, run_with_large_stack,
+};
 use crate::source::Span;
 
 /// A compiled expression. `output` does not exist there, because it belongs to no dependency.
 #[derive(Debug)]
 pub struct Expression(Condition);
 
-pub(crate) fn parse(text: &str, names: PartNames<'_>) -> Result<Expr, CompileError> {
+pub(crate) fn parse_expression(text: &str, names: PartVariables<'_>) -> Result<ConditionExpr, CompileError> {
     let whole = Span::new(0, text.len());
     let refused = |message: &str, help: &str| CompileError {
         message: message.to_owned(),
@@ -33,9 +36,9 @@ pub(crate) fn parse(text: &str, names: PartNames<'_>) -> Result<Expr, CompileErr
     if text.trim().is_empty() {
         return Err(refused("the expression is blank", "write an expression"));
     }
-    let expr = parser::parse(text, names)?;
-    literals::check_value(&expr)?;
-    match output_in(&expr).filter(|_| !names.has_output) {
+    let expr = parser::parse_expr(text, names)?;
+    literals::check_expression_literals(&expr)?;
+    match find_output_span(&expr).filter(|_| !names.has_output) {
         None => Ok(expr),
         Some(span) => Err(CompileError {
             message: "unknown variable `output`: this expression belongs to no dependency".to_owned(),
@@ -45,12 +48,12 @@ pub(crate) fn parse(text: &str, names: PartNames<'_>) -> Result<Expr, CompileErr
     }
 }
 
-fn output_in(expr: &Expr) -> Option<Span> {
-    if matches!(expr.kind, Kind::Variable(Variable::Output)) {
+fn find_output_span(expr: &ConditionExpr) -> Option<Span> {
+    if matches!(expr.kind, ExprKind::Variable(ConditionVariable::Output)) {
         return Some(expr.span);
     }
     let mut found = None;
-    expr.parts(&mut |part| found = found.or_else(|| output_in(part)));
+    expr.visit_parts(&mut |part| found = found.or_else(|| find_output_span(part)));
     found
 }
 
@@ -59,48 +62,48 @@ impl Expression {
     ///
     /// # Errors
     /// It is not, or it reads `output`.
-    pub fn check(text: &str) -> Result<(), CompileError> {
-        Self::check_with(text, PartNames::NO_OUTPUT)
+    pub fn check_syntax(text: &str) -> Result<(), CompileError> {
+        Self::check_syntax_with(text, PartVariables::NO_OUTPUT)
     }
 
     /// Checks whether the text is an expression with these variables.
     ///
     /// # Errors
     /// It is not.
-    pub fn check_with(text: &str, names: PartNames<'_>) -> Result<(), CompileError> {
-        parse(text, names).map(drop)
+    pub fn check_syntax_with(text: &str, names: PartVariables<'_>) -> Result<(), CompileError> {
+        parse_expression(text, names).map(drop)
     }
 
     /// Parses an expression without compiling it.
     ///
     /// # Errors
-    /// As [`Self::check`].
-    pub fn read(text: &str) -> Result<Reading, CompileError> {
-        Self::read_with(text, PartNames::NO_OUTPUT)
+    /// As [`Self::check_syntax`].
+    pub fn parse(text: &str) -> Result<ParsedCondition, CompileError> {
+        Self::parse_with(text, PartVariables::NO_OUTPUT)
     }
 
     /// Parses an expression with these variables without compiling it.
     ///
     /// # Errors
-    /// As [`Self::check_with`].
-    pub fn read_with(text: &str, names: PartNames<'_>) -> Result<Reading, CompileError> {
-        Ok(Reading::of(text, parse(text, names)?))
+    /// As [`Self::check_syntax_with`].
+    pub fn parse_with(text: &str, names: PartVariables<'_>) -> Result<ParsedCondition, CompileError> {
+        Ok(ParsedCondition::from_expr(text, parse_expression(text, names)?))
     }
 
     /// Compiles an expression in the spelling of Rhai or Python.
     ///
     /// # Errors
-    /// As [`Self::check`].
+    /// As [`Self::check_syntax`].
     pub fn compile(text: &str) -> Result<Self, CompileError> {
-        Self::compile_with(text, PartNames::NO_OUTPUT)
+        Self::compile_with(text, PartVariables::NO_OUTPUT)
     }
 
     /// Compiles an expression with these variables.
     ///
     /// # Errors
-    /// As [`Self::check_with`].
-    pub fn compile_with(text: &str, names: PartNames<'_>) -> Result<Self, CompileError> {
-        Condition::made_by(text, parse(text, names)?, code::emit_value).map(Self)
+    /// As [`Self::check_syntax_with`].
+    pub fn compile_with(text: &str, names: PartVariables<'_>) -> Result<Self, CompileError> {
+        Condition::compile_expr_with(text, parse_expression(text, names)?, code::emit_value_script).map(Self)
     }
 
     /// The text as the user wrote it.
@@ -114,30 +117,30 @@ impl Expression {
     }
 
     /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
-    pub fn agents_read(&self) -> Vec<(String, Span)> {
-        self.0.agents_read()
+    pub fn list_read_agents(&self) -> Vec<(String, Span)> {
+        self.0.list_read_agents()
     }
 
     /// The values that the expression reads, for reports; never fails.
-    pub fn reads(&self, facts: &Facts) -> Vec<Read> {
-        self.0.reads(facts)
+    pub fn list_reads(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
+        self.0.list_reads(facts)
     }
 
     /// Evaluates the expression on these facts.
     ///
     /// # Errors
     /// It has no value, for example because it divides by zero.
-    pub fn evaluate(&self, facts: &Facts) -> Result<Value, EvaluateError> {
+    pub fn evaluate(&self, facts: &ConditionFacts) -> Result<Value, EvaluateError> {
         let condition = &self.0;
-        with_room(&condition.expr, || {
-            operators::begin();
+        run_with_large_stack(&condition.expr, || {
+            operators::reset_text_work();
             let mut scope = Scope::new();
             for variable in &condition.variables {
-                scope.push_dynamic(variable.name(), reads::variable(*variable, facts).into());
+                scope.push_dynamic(variable.name(), reads::read_variable(*variable, facts).into());
             }
             let value = ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &condition.script)?;
-            Ok(Datum::from(value).to_json())
+            Ok(ConditionValue::from(value).to_json())
         })
-        .map_err(|error: Box<rhai::EvalAltResult>| condition.explain(*error))
+        .map_err(|error: Box<rhai::EvalAltResult>| condition.convert_engine_error(*error))
     }
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Command;
+use super::DesignCommand;
 use super::error::GraphEditError;
 use crate::names::is_name;
-use crate::source::{Route, Step};
+use crate::source::{Route, RouteStep};
 use crate::vocabulary::chooses_type;
-use crate::yaml::edit::{RouteEdit, Style, spell_flow};
+use crate::yaml::edit::{RouteEdit, SpellingContext, spell_flow};
 
 /// The plan of a command.
 pub(super) struct EditPlan {
@@ -20,13 +20,13 @@ pub(super) struct EditPlan {
 }
 
 /// Plans a command for a text with this value.
-pub(super) fn plan_edit(command: &Command, before: &Value) -> Result<EditPlan, GraphEditError> {
-    let mut draft = Draft {
+pub(super) fn plan_edit(command: &DesignCommand, before: &Value) -> Result<EditPlan, GraphEditError> {
+    let mut draft = EditDraft {
         after: before.clone(),
         edits: Vec::new(),
     };
     let title = match command {
-        Command::AddAgent {
+        DesignCommand::AddAgent {
             name,
             kind,
             value,
@@ -36,11 +36,11 @@ pub(super) fn plan_edit(command: &Command, before: &Value) -> Result<EditPlan, G
             draft.add_agent(name, kind, value, prompt.as_deref(), listens_to)?;
             format!("add the agent `{name}`")
         }
-        Command::RemoveAgent { agent } => {
+        DesignCommand::RemoveAgent { agent } => {
             draft.remove_agent(agent)?;
             format!("remove the agent `{agent}`")
         }
-        Command::Connect {
+        DesignCommand::Connect {
             agent,
             to,
             condition,
@@ -49,7 +49,7 @@ pub(super) fn plan_edit(command: &Command, before: &Value) -> Result<EditPlan, G
             draft.connect(agent, to, condition.as_deref(), *feedback)?;
             format!("make `{agent}` listen to `{to}`")
         }
-        Command::SetCondition {
+        DesignCommand::SetCondition {
             agent,
             at,
             to,
@@ -59,7 +59,7 @@ pub(super) fn plan_edit(command: &Command, before: &Value) -> Result<EditPlan, G
             let does = if condition.is_some() { "set" } else { "remove" };
             format!("{does} the condition with which `{agent}` listens to `{to}`")
         }
-        Command::SetKey {
+        DesignCommand::SetKey {
             agent,
             at,
             to,
@@ -69,8 +69,8 @@ pub(super) fn plan_edit(command: &Command, before: &Value) -> Result<EditPlan, G
             draft.set_key(agent, *at, to, key, value)?;
             format!("set `{key}` of the dependency of `{agent}` on `{to}`")
         }
-        Command::Disconnect { agent, at, to } => {
-            let place = draft.dependency(agent, *at, to)?;
+        DesignCommand::Disconnect { agent, at, to } => {
+            let place = draft.find_dependency(agent, *at, to)?;
             draft.remove_dependency(&place);
             format!("make `{agent}` no longer listen to `{to}`")
         }
@@ -83,7 +83,7 @@ pub(super) fn plan_edit(command: &Command, before: &Value) -> Result<EditPlan, G
 }
 
 /// A dependency: the number of its agent, its list, and its number there.
-struct Place {
+struct DependencyPlace {
     agent: usize,
     list: &'static str,
     at: usize,
@@ -91,20 +91,20 @@ struct Place {
 
 const LISTS: [&str; 2] = ["depends_on", "dependencies"];
 
-struct Draft {
+struct EditDraft {
     after: Value,
     edits: Vec<RouteEdit>,
 }
 
-impl Draft {
-    fn agents(&self) -> &[Value] {
+impl EditDraft {
+    fn agent_values(&self) -> &[Value] {
         self.after["agents"].as_array().map_or(&[], Vec::as_slice)
     }
 
     /// The number of the agent with this name.
-    fn agent(&self, name: &str) -> Result<usize, GraphEditError> {
+    fn find_agent(&self, name: &str) -> Result<usize, GraphEditError> {
         let mut found = self
-            .agents()
+            .agent_values()
             .iter()
             .enumerate()
             .filter(|(_, agent)| agent["name"] == name);
@@ -126,7 +126,7 @@ impl Draft {
         if !is_name(name) {
             return Err(GraphEditError::BadName(name.to_owned()));
         }
-        if self.agent(name).is_ok() {
+        if self.find_agent(name).is_ok() {
             return Err(GraphEditError::AgentExists(name.to_owned()));
         }
         if !chooses_type(kind) {
@@ -147,7 +147,7 @@ impl Draft {
             agent.insert("prompt".to_owned(), prompt.into());
         }
         for other in to {
-            self.agent(other)?;
+            self.find_agent(other)?;
         }
         if !to.is_empty() {
             agent.insert("depends_on".to_owned(), json!(to));
@@ -170,7 +170,7 @@ impl Draft {
                     .into_iter()
                     .for_each(|agents| agents.push(agent.clone()));
                 self.edits
-                    .push(RouteEdit::AppendItems(Route::root().key("agents"), vec![agent]));
+                    .push(RouteEdit::AppendItems(Route::root().with_key("agents"), vec![agent]));
             }
             Some(_) => return Err(GraphEditError::AgentsNotList),
         }
@@ -178,29 +178,29 @@ impl Draft {
     }
 
     fn remove_agent(&mut self, name: &str) -> Result<(), GraphEditError> {
-        let own = self.agent(name)?;
-        if self.agents().len() == 1 {
+        let own = self.find_agent(name)?;
+        if self.agent_values().len() == 1 {
             return Err(GraphEditError::OnlyAgent(name.to_owned()));
         }
-        for agent in 0..self.agents().len() {
+        for agent in 0..self.agent_values().len() {
             for list in LISTS {
-                let items = self.agents()[agent][list].as_array().cloned().unwrap_or_default();
+                let items = self.agent_values()[agent][list].as_array().cloned().unwrap_or_default();
                 for at in (0..items.len()).rev().filter(|_| agent != own) {
-                    if named(&items[at]) == Some(name) {
-                        self.remove_dependency(&Place { agent, list, at });
+                    if dependency_name(&items[at]) == Some(name) {
+                        self.remove_dependency(&DependencyPlace { agent, list, at });
                     }
                 }
             }
         }
-        let limits = Route::root().key("conversation_limits");
-        let caps = limits.key("max_agent_executions");
+        let limits = Route::root().with_key("conversation_limits");
+        let caps = limits.with_key("max_agent_executions");
         if self.after["conversation_limits"]["max_agent_executions"]
             .get(name)
             .is_some()
         {
-            self.remove(&caps.key(name));
+            self.remove_value(&caps.with_key(name));
         }
-        self.remove(&Route::root().key("agents").index(own));
+        self.remove_value(&Route::root().with_key("agents").with_index(own));
         Ok(())
     }
 
@@ -211,27 +211,27 @@ impl Draft {
         condition: Option<&str>,
         feedback: bool,
     ) -> Result<(), GraphEditError> {
-        let at = self.agent(agent)?;
-        self.agent(to)?;
+        let at = self.find_agent(agent)?;
+        self.find_agent(to)?;
         let condition = condition.map(str::trim).filter(|condition| !condition.is_empty());
         let lists = LISTS
             .iter()
-            .flat_map(|list| self.agents()[at][*list].as_array().into_iter().flatten());
-        if lists.into_iter().any(|item| named(item) == Some(to)) {
+            .flat_map(|list| self.agent_values()[at][*list].as_array().into_iter().flatten());
+        if lists.into_iter().any(|item| dependency_name(item) == Some(to)) {
             return Err(GraphEditError::DependencyExists {
                 agent: agent.to_owned(),
                 to: to.to_owned(),
             });
         }
         let has = |list: &str| {
-            self.agents()[at][list]
+            self.agent_values()[at][list]
                 .as_array()
                 .is_some_and(|items| !items.is_empty())
         };
         let is_short = condition.is_none() && !feedback && (has("depends_on") || !has("dependencies"));
         match is_short {
-            true => self.add(at, "depends_on", to.into()),
-            false => self.add(at, "dependencies", dependency(to, condition, feedback)),
+            true => self.add_item(at, "depends_on", to.into()),
+            false => self.add_item(at, "dependencies", build_dependency(to, condition, feedback)),
         }
         Ok(())
     }
@@ -243,41 +243,42 @@ impl Draft {
         to: &str,
         condition: Option<&str>,
     ) -> Result<(), GraphEditError> {
-        let place = self.dependency(agent, at, to)?;
+        let place = self.find_dependency(agent, at, to)?;
         let condition = condition.map(str::trim);
         if condition == Some("") {
             return Err(GraphEditError::BlankCondition);
         }
-        let route = place.route();
-        let item = self.item(&place);
+        let route = place.to_route();
+        let item = self.dependency_value(&place);
         match (item.is_object(), item.get("condition").is_some(), condition) {
             (true, true, Some(new)) => {
-                self.item_mut(&place)["condition"] = new.into();
-                self.edits.push(RouteEdit::Rewrite(route.key("condition"), new.into()));
+                self.dependency_value_mut(&place)["condition"] = new.into();
+                self.edits
+                    .push(RouteEdit::Rewrite(route.with_key("condition"), new.into()));
             }
             (true, false, Some(new)) => {
-                self.item_mut(&place)["condition"] = new.into();
+                self.dependency_value_mut(&place)["condition"] = new.into();
                 self.edits
                     .push(RouteEdit::AddKey(route, "condition".to_owned(), new.into()));
             }
-            (true, true, None) => self.remove(&route.key("condition")),
+            (true, true, None) => self.remove_value(&route.with_key("condition")),
             (_, _, None) => {
                 return Err(GraphEditError::NoCondition {
                     agent: agent.to_owned(),
                     to: to.to_owned(),
                 });
             }
-            (false, _, Some(new)) => self.lengthen(&place, dependency(to, Some(new), false)),
+            (false, _, Some(new)) => self.expand_dependency(&place, build_dependency(to, Some(new), false)),
         }
         Ok(())
     }
 
     /// Sets one of the other keys; a value that holds without the key is not written.
     fn set_key(&mut self, agent: &str, at: usize, to: &str, key: &str, value: &Value) -> Result<(), GraphEditError> {
-        let place = self.dependency(agent, at, to)?;
-        let default = default_of(key, value)?;
-        let route = place.route();
-        let now = self.item(&place).get(key).cloned();
+        let place = self.find_dependency(agent, at, to)?;
+        let default = check_key_default(key, value)?;
+        let route = place.to_route();
+        let now = self.dependency_value(&place).get(key).cloned();
         if now.as_ref().unwrap_or(&default) == value {
             return Err(GraphEditError::SameValue {
                 key: key.to_owned(),
@@ -285,27 +286,27 @@ impl Draft {
                 to: to.to_owned(),
             });
         }
-        match (self.item(&place).is_object(), now, *value == default) {
-            (true, Some(_), true) => self.remove(&route.key(key)),
+        match (self.dependency_value(&place).is_object(), now, *value == default) {
+            (true, Some(_), true) => self.remove_value(&route.with_key(key)),
             (true, Some(_), false) => {
-                self.item_mut(&place)[key] = value.clone();
-                self.edits.push(replace(route.key(key), value));
+                self.dependency_value_mut(&place)[key] = value.clone();
+                self.edits.push(replace_edit(route.with_key(key), value));
             }
             (true, None, _) => {
-                self.item_mut(&place)[key] = value.clone();
+                self.dependency_value_mut(&place)[key] = value.clone();
                 self.edits.push(RouteEdit::AddKey(route, key.to_owned(), value.clone()));
             }
             (false, _, _) => {
-                let mut new = dependency(to, None, false);
+                let mut new = build_dependency(to, None, false);
                 new[key] = value.clone();
-                self.lengthen(&place, new);
+                self.expand_dependency(&place, new);
             }
         }
         Ok(())
     }
 
     /// Writes a dependency that is only a name as a map.
-    fn lengthen(&mut self, place: &Place, new: Value) {
+    fn expand_dependency(&mut self, place: &DependencyPlace, new: Value) {
         let agent = &mut self.after["agents"][place.agent];
         let is_alone = agent[place.list].as_array().is_some_and(|items| items.len() == 1);
         let has_list = agent.get("dependencies").is_some();
@@ -315,39 +316,39 @@ impl Draft {
                     entries.remove("depends_on");
                     entries.insert("dependencies".to_owned(), json!([new]));
                 }
-                let list = Route::root().key("agents").index(place.agent);
-                self.edits.push(replace(place.route(), &new));
+                let list = Route::root().with_key("agents").with_index(place.agent);
+                self.edits.push(replace_edit(place.to_route(), &new));
                 self.edits.push(RouteEdit::WriteText(
-                    list.key("depends_on").as_key(),
+                    list.with_key("depends_on").into_key_location(),
                     "dependencies".to_owned(),
                 ));
             } else {
-                *self.item_mut(place) = new.clone();
-                self.edits.push(replace(place.route(), &new));
+                *self.dependency_value_mut(place) = new.clone();
+                self.edits.push(replace_edit(place.to_route(), &new));
             }
             return;
         }
         self.remove_dependency(place);
-        self.add(place.agent, "dependencies", new);
+        self.add_item(place.agent, "dependencies", new);
     }
 
     /// The place of a dependency, which must lead to this agent.
-    fn dependency(&self, agent: &str, at: usize, to: &str) -> Result<Place, GraphEditError> {
-        let own = self.agent(agent)?;
-        let lengths = LISTS.map(|list| self.agents()[own][list].as_array().map_or(0, Vec::len));
+    fn find_dependency(&self, agent: &str, at: usize, to: &str) -> Result<DependencyPlace, GraphEditError> {
+        let own = self.find_agent(agent)?;
+        let lengths = LISTS.map(|list| self.agent_values()[own][list].as_array().map_or(0, Vec::len));
         let place = match at.checked_sub(lengths[0]) {
-            None => Place {
+            None => DependencyPlace {
                 agent: own,
                 list: LISTS[0],
                 at,
             },
-            Some(at) => Place {
+            Some(at) => DependencyPlace {
                 agent: own,
                 list: LISTS[1],
                 at,
             },
         };
-        match named(self.item(&place)) == Some(to) {
+        match dependency_name(self.dependency_value(&place)) == Some(to) {
             true => Ok(place),
             false => Err(GraphEditError::OtherDependency {
                 number: at + 1,
@@ -357,32 +358,32 @@ impl Draft {
         }
     }
 
-    fn item(&self, place: &Place) -> &Value {
+    fn dependency_value(&self, place: &DependencyPlace) -> &Value {
         &self.after["agents"][place.agent][place.list][place.at]
     }
 
-    fn item_mut(&mut self, place: &Place) -> &mut Value {
+    fn dependency_value_mut(&mut self, place: &DependencyPlace) -> &mut Value {
         &mut self.after["agents"][place.agent][place.list][place.at]
     }
 
-    fn remove_dependency(&mut self, place: &Place) {
-        self.remove(&place.route());
+    fn remove_dependency(&mut self, place: &DependencyPlace) {
+        self.remove_value(&place.to_route());
     }
 
     /// Removes what is at the route, and each key of which nothing is left by that.
-    fn remove(&mut self, route: &Route) {
+    fn remove_value(&mut self, route: &Route) {
         self.edits.push(RouteEdit::Remove(route.clone()));
         let mut route = route.clone();
         while let Some(last) = route.0.pop() {
-            let Some(parent) = at_route(&mut self.after, &route) else {
+            let Some(parent) = find_value_mut(&mut self.after, &route) else {
                 return;
             };
             let is_empty = match (parent, last) {
-                (Value::Object(entries), Step::Key(key)) => {
+                (Value::Object(entries), RouteStep::Key(key)) => {
                     entries.remove(&*key);
                     entries.is_empty()
                 }
-                (Value::Array(items), Step::Index(at)) if at < items.len() => {
+                (Value::Array(items), RouteStep::Index(at)) if at < items.len() => {
                     items.remove(at);
                     items.is_empty()
                 }
@@ -395,15 +396,16 @@ impl Draft {
     }
 
     /// Adds an item to a list of an agent.
-    fn add(&mut self, agent: usize, list: &str, item: Value) {
-        let route = Route::root().key("agents").index(agent);
+    fn add_item(&mut self, agent: usize, list: &str, item: Value) {
+        let route = Route::root().with_key("agents").with_index(agent);
         let Some(entries) = self.after["agents"][agent].as_object_mut() else {
             return;
         };
         match entries.get_mut(list) {
             Some(Value::Array(items)) => {
                 items.push(item.clone());
-                self.edits.push(RouteEdit::AppendItems(route.key(list), vec![item]));
+                self.edits
+                    .push(RouteEdit::AppendItems(route.with_key(list), vec![item]));
             }
             _ => {
                 let items = json!([item]);
@@ -414,34 +416,34 @@ impl Draft {
     }
 }
 
-impl Place {
-    fn route(&self) -> Route {
+impl DependencyPlace {
+    fn to_route(&self) -> Route {
         Route::root()
-            .key("agents")
-            .index(self.agent)
-            .key(self.list)
-            .index(self.at)
+            .with_key("agents")
+            .with_index(self.agent)
+            .with_key(self.list)
+            .with_index(self.at)
     }
 }
 
 /// Writes another value instead of the one at the route.
-fn replace(route: Route, value: &Value) -> RouteEdit {
-    RouteEdit::WriteYaml(route.value(), spell_flow(value, Style::Flow))
+fn replace_edit(route: Route, value: &Value) -> RouteEdit {
+    RouteEdit::WriteYaml(route.into_value_location(), spell_flow(value, SpellingContext::Flow))
 }
 
-fn at_route<'v>(value: &'v mut Value, route: &Route) -> Option<&'v mut Value> {
+fn find_value_mut<'v>(value: &'v mut Value, route: &Route) -> Option<&'v mut Value> {
     route.0.iter().try_fold(value, |value, step| match step {
-        Step::Key(key) => value.get_mut(&**key),
-        Step::Index(at) => value.get_mut(*at),
+        RouteStep::Key(key) => value.get_mut(&**key),
+        RouteStep::Index(at) => value.get_mut(*at),
     })
 }
 
 /// The agent that a dependency names.
-fn named(item: &Value) -> Option<&str> {
+fn dependency_name(item: &Value) -> Option<&str> {
     item.as_str().or_else(|| item.get("agent_name")?.as_str())
 }
 
-fn dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value {
+fn build_dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value {
     let mut entries = Map::new();
     entries.insert("agent_name".to_owned(), to.into());
     entries.extend(condition.map(|condition| ("condition".to_owned(), condition.into())));
@@ -450,7 +452,7 @@ fn dependency(to: &str, condition: Option<&str>, feedback: bool) -> Value {
 }
 
 /// Returns the value without the key, if the key can have this value.
-fn default_of(key: &str, value: &Value) -> Result<Value, GraphEditError> {
+fn check_key_default(key: &str, value: &Value) -> Result<Value, GraphEditError> {
     let (words, default) = match key {
         "feedback" if value.is_boolean() => return Ok(false.into()),
         "max_executions"

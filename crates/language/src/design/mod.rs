@@ -3,9 +3,9 @@
 //! The new value of the text is computed first (`edit_plan`); then the text is edited step by step. **Invariant:** the new
 //! text is YAML with exactly this value, and with all comments of the old one in their order; otherwise there is no edit.
 
+mod agent_sketch;
 mod edit_plan;
 mod error;
-mod sketch;
 #[cfg(test)]
 mod tests;
 
@@ -13,19 +13,19 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::loader;
-use crate::loader::{Document, to_json};
-use crate::source::Source;
+use crate::loader::{YamlDocument, to_json};
+use crate::source::SourceText;
 use crate::yaml::edit;
-use crate::yaml::edit::{Applicability, Fix};
+use crate::yaml::edit::{FixApplicability, TextFix};
 use edit_plan::plan_edit;
 
+pub use agent_sketch::{SketchedAgent, SketchedDependency, sketch_agents};
 pub use error::GraphEditError;
-pub use sketch::{SketchedAgent, SketchedDependency, sketch};
 
 /// An edit of the graph.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Command {
+pub enum DesignCommand {
     /// Adds an agent behind the last one.
     AddAgent {
         /// Its name.
@@ -98,43 +98,43 @@ pub enum Command {
 ///
 /// # Errors
 /// It cannot be done; the message says why.
-pub fn edit(source: &Source, command: &Command) -> Result<Fix, GraphEditError> {
-    let document = outline(source)?;
-    let plan = plan_edit(command, &value(&document)?)?;
+pub fn fix_for_command(source: &SourceText, command: &DesignCommand) -> Result<TextFix, GraphEditError> {
+    let document = parse_outline(source)?;
+    let plan = plan_edit(command, &document_to_json(&document)?)?;
     let stuck = || GraphEditError::Stuck {
         title: plan.title.clone(),
     };
     let mut now = document.clone();
     for edit in &plan.edits {
         let text = edit::edit_text(&now, edit).ok_or_else(stuck)?;
-        now = outline(&Source::new(source.name(), text)).map_err(|_| stuck())?;
+        now = parse_outline(&SourceText::new(source.name(), text)).map_err(|_| stuck())?;
     }
-    let is_as_planned = value(&now).is_ok_and(|after| after == plan.after);
-    if !is_as_planned || !comments(&document).eq(comments(&now)) {
+    let is_as_planned = document_to_json(&now).is_ok_and(|after| after == plan.after);
+    if !is_as_planned || !list_comments(&document).eq(list_comments(&now)) {
         return Err(stuck());
     }
-    Ok(Fix {
-        edits: vec![edit::difference(source.text(), now.source().text())],
+    Ok(TextFix {
+        edits: vec![edit::compute_text_edit(source.text(), now.source().text())],
         title: plan.title,
-        applicability: Applicability::Safe,
+        applicability: FixApplicability::Safe,
         file: source.name().into(),
     })
 }
 
-fn comments(document: &Document) -> impl Iterator<Item = &str> {
+fn list_comments(document: &YamlDocument) -> impl Iterator<Item = &str> {
     let text = document.source().text();
     document.comments().iter().map(|span| &text[span.start..span.end])
 }
 
-fn outline(source: &Source) -> Result<Document, GraphEditError> {
-    loader::outline(source).map_err(|findings| {
-        let line = |start: usize| source.place(start).line;
+fn parse_outline(source: &SourceText) -> Result<YamlDocument, GraphEditError> {
+    loader::parse_outline(source).map_err(|findings| {
+        let line = |start: usize| source.line_column(start).line;
         let first = findings.first();
         let first = first.map(|finding| (line(finding.span.start), finding.message.clone()));
         GraphEditError::NotYaml { first }
     })
 }
 
-fn value(document: &Document) -> Result<Value, GraphEditError> {
+fn document_to_json(document: &YamlDocument) -> Result<Value, GraphEditError> {
     to_json(document.root()).ok_or(GraphEditError::NotJson)
 }

@@ -8,18 +8,18 @@ use crate::yaml::edit::apply_edits;
 
 mod table;
 
-fn source(text: &str) -> Source {
-    Source::new("e.yaml", text)
+fn source(text: &str) -> SourceText {
+    SourceText::new("e.yaml", text)
 }
 
 /// The text after the command.
-fn edited(text: &str, command: &Command) -> Result<String, String> {
-    let fix = edit(&source(text), command).map_err(|error| error.to_string())?;
+fn edited(text: &str, command: &DesignCommand) -> Result<String, String> {
+    let fix = fix_for_command(&source(text), command).map_err(|error| error.to_string())?;
     Ok(apply_edits(text, &fix.edits))
 }
 
-fn add(name: &str, to: &[&str]) -> Command {
-    Command::AddAgent {
+fn add(name: &str, to: &[&str]) -> DesignCommand {
+    DesignCommand::AddAgent {
         name: name.to_owned(),
         kind: "script".to_owned(),
         value: "x.rhai".to_owned(),
@@ -28,14 +28,14 @@ fn add(name: &str, to: &[&str]) -> Command {
     }
 }
 
-fn remove(agent: &str) -> Command {
-    Command::RemoveAgent {
+fn remove(agent: &str) -> DesignCommand {
+    DesignCommand::RemoveAgent {
         agent: agent.to_owned(),
     }
 }
 
-fn connect(agent: &str, to: &str, condition: Option<&str>, feedback: bool) -> Command {
-    Command::Connect {
+fn connect(agent: &str, to: &str, condition: Option<&str>, feedback: bool) -> DesignCommand {
+    DesignCommand::Connect {
         agent: agent.to_owned(),
         to: to.to_owned(),
         condition: condition.map(str::to_owned),
@@ -43,8 +43,8 @@ fn connect(agent: &str, to: &str, condition: Option<&str>, feedback: bool) -> Co
     }
 }
 
-fn condition(agent: &str, at: usize, to: &str, condition: Option<&str>) -> Command {
-    Command::SetCondition {
+fn condition(agent: &str, at: usize, to: &str, condition: Option<&str>) -> DesignCommand {
+    DesignCommand::SetCondition {
         agent: agent.to_owned(),
         at,
         to: to.to_owned(),
@@ -52,8 +52,8 @@ fn condition(agent: &str, at: usize, to: &str, condition: Option<&str>) -> Comma
     }
 }
 
-fn key(agent: &str, at: usize, to: &str, key: &str, value: impl Into<Value>) -> Command {
-    Command::SetKey {
+fn key(agent: &str, at: usize, to: &str, key: &str, value: impl Into<Value>) -> DesignCommand {
+    DesignCommand::SetKey {
         agent: agent.to_owned(),
         at,
         to: to.to_owned(),
@@ -62,8 +62,8 @@ fn key(agent: &str, at: usize, to: &str, key: &str, value: impl Into<Value>) -> 
     }
 }
 
-fn disconnect(agent: &str, at: usize, to: &str) -> Command {
-    Command::Disconnect {
+fn disconnect(agent: &str, at: usize, to: &str) -> DesignCommand {
+    DesignCommand::Disconnect {
         agent: agent.to_owned(),
         at,
         to: to.to_owned(),
@@ -166,7 +166,7 @@ fn spelt(text: &str, has_mark: bool, is_crlf: bool) -> String {
     if has_mark { format!("\u{feff}{text}") } else { text }
 }
 
-fn command() -> impl Strategy<Value = Command> {
+fn command() -> impl Strategy<Value = DesignCommand> {
     let agent = || prop::sample::select(vec!["a", "b", "c", "d"]);
     let conditions = vec![
         "output.n > 1",
@@ -195,7 +195,7 @@ fn command() -> impl Strategy<Value = Command> {
             prop::collection::vec(agent(), 0..3),
             prop::sample::select(vec!["script", "model", "input", "acp"])
         )
-            .prop_map(|(name, to, kind)| Command::AddAgent {
+            .prop_map(|(name, to, kind)| DesignCommand::AddAgent {
                 name: name.to_owned(),
                 kind: kind.to_owned(),
                 value: "one: two".to_owned(),
@@ -213,7 +213,7 @@ fn command() -> impl Strategy<Value = Command> {
 }
 
 fn value_of(text: &str) -> Value {
-    value(&outline(&source(text)).expect("YAML")).expect("a value")
+    document_to_json(&parse_outline(&source(text)).expect("YAML")).expect("a value")
 }
 
 fn comments_of(text: &str) -> Vec<String> {
@@ -232,14 +232,14 @@ fn comments_of(text: &str) -> Vec<String> {
 }
 
 /// The agents that the command may change.
-fn touched(command: &Command) -> Vec<&str> {
+fn touched(command: &DesignCommand) -> Vec<&str> {
     match command {
-        Command::AddAgent { name, .. } => vec![name],
-        Command::RemoveAgent { agent }
-        | Command::Connect { agent, .. }
-        | Command::SetCondition { agent, .. }
-        | Command::SetKey { agent, .. }
-        | Command::Disconnect { agent, .. } => vec![agent],
+        DesignCommand::AddAgent { name, .. } => vec![name],
+        DesignCommand::RemoveAgent { agent }
+        | DesignCommand::Connect { agent, .. }
+        | DesignCommand::SetCondition { agent, .. }
+        | DesignCommand::SetKey { agent, .. }
+        | DesignCommand::Disconnect { agent, .. } => vec![agent],
     }
 }
 
@@ -255,7 +255,7 @@ proptest! {
     ) {
         let mut now = spelt(text, has_mark, is_crlf);
         for command in commands {
-            let Ok(fix) = edit(&source(&now), &command) else { continue };
+            let Ok(fix) = fix_for_command(&source(&now), &command) else { continue };
             let new = apply_edits(&now, &fix.edits);
             let (before, after) = (value_of(&now), value_of(&new));
             prop_assert_eq!(comments_of(&now), comments_of(&new), "{:?}\n{}\n{}", command, now, new);
@@ -266,12 +266,12 @@ proptest! {
                 let agents = value["agents"].as_array().expect("agents").iter();
                 agents.filter(|agent| !touched(&command).iter().any(|name| agent["name"] == *name)).cloned().collect()
             };
-            let removed = matches!(command, Command::RemoveAgent { .. });
+            let removed = matches!(command, DesignCommand::RemoveAgent { .. });
             if !removed {
                 prop_assert_eq!(others(&before), others(&after), "{:?}\n{}\n{}", command, now, new);
             }
             match &command {
-                Command::RemoveAgent { agent } => {
+                DesignCommand::RemoveAgent { agent } => {
                     let is_named = |item: &Value| item == agent.as_str() || item["agent_name"] == agent.as_str();
                     for (before, after) in others(&before).iter().zip(others(&after)) {
                         for list in ["depends_on", "dependencies"] {
@@ -282,18 +282,18 @@ proptest! {
                         prop_assert_eq!(&before["script"], &after["script"]);
                     }
                 }
-                Command::AddAgent { name, .. } => {
+                DesignCommand::AddAgent { name, .. } => {
                     let last = after["agents"].as_array().and_then(|agents| agents.last()).expect("an agent");
                     prop_assert_eq!(&last["name"], &Value::from(name.as_str()));
                 }
-                Command::SetCondition { agent, to, condition, .. } => {
+                DesignCommand::SetCondition { agent, to, condition, .. } => {
                     let agents = after["agents"].as_array().expect("agents");
                     let agent = agents.iter().find(|one| one["name"] == agent.as_str()).expect("the agent");
                     let mut items = agent["dependencies"].as_array().into_iter().flatten();
                     let wanted = condition.as_deref().map_or(Value::Null, |text| text.trim().into());
                     prop_assert!(items.any(|item| item["agent_name"] == to.as_str() && item["condition"] == wanted));
                 }
-                Command::SetKey { agent, to, key, value, .. } => {
+                DesignCommand::SetKey { agent, to, key, value, .. } => {
                     let agents = after["agents"].as_array().expect("agents");
                     let agent = agents.iter().find(|one| one["name"] == agent.as_str()).expect("the agent");
                     let is_default = [Value::Null, false.into(), "success".into()].contains(value);
@@ -337,16 +337,16 @@ fn edits_that_make_sense_are_made() {
                 let done = edited(&text, &command);
                 // A comment inside of brackets would be lost, or an alias would change.
                 let is_stuck = match &command {
-                    Command::RemoveAgent { .. } => at == 3,
-                    Command::Disconnect { agent, .. } => at == 3 && agent == "b" || at == 4,
+                    DesignCommand::RemoveAgent { .. } => at == 3,
+                    DesignCommand::Disconnect { agent, .. } => at == 3 && agent == "b" || at == 4,
                     _ => false,
                 };
                 let expected = !is_stuck;
                 assert_eq!(done.is_ok(), expected, "{at} {command:?}: {done:?}");
                 if let Ok(new) = done {
-                    let loaded = crate::loader::load(&source(&new));
+                    let loaded = crate::loader::load_ensemble(&source(&new));
                     let ensemble = loaded.ensemble;
-                    let _findings = ensemble.as_ref().map(check::check);
+                    let _findings = ensemble.as_ref().map(check::check_ensemble);
                 }
             }
         }

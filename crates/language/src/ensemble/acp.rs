@@ -1,14 +1,14 @@
 //! External agents: programs that speak the Agent Client Protocol.
 
-use super::{Permission, Setting};
+use super::{PermissionMode, SettingValue};
 
 /// The program of an agent with `acp`, and its permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Acp {
+pub struct AcpAgent {
     /// The program.
     pub program: AcpProgram,
-    /// The permissions by the kind of tool. A kind without an entry has [`Acp::DEFAULT_PERMISSION`].
-    pub permissions: Vec<(AcpToolKind, Permission)>,
+    /// The permissions by the kind of tool. A kind without an entry has [`AcpAgent::DEFAULT_PERMISSION`].
+    pub permissions: Vec<(AcpToolKind, PermissionMode)>,
 }
 
 /// The program of an external agent.
@@ -23,7 +23,7 @@ pub enum AcpProgram {
         /// Its arguments.
         args: Vec<String>,
         /// Variables of its environment beside those that every program needs.
-        env: Vec<(String, Setting)>,
+        env: Vec<(String, SettingValue)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,
     },
@@ -126,18 +126,18 @@ impl AcpToolKind {
     ];
 
     /// Returns the word of the kind.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         let found = Self::ALL.iter().find(|(_, kind)| *kind == self);
         found.map_or("other", |(word, _)| word)
     }
 }
 
-impl Acp {
+impl AcpAgent {
     /// The permission of a kind that has no entry.
-    pub const DEFAULT_PERMISSION: Permission = Permission::Ask;
+    pub const DEFAULT_PERMISSION: PermissionMode = PermissionMode::Ask;
 
     /// Returns whether tools of this kind may be used.
-    pub fn permission(&self, kind: AcpToolKind) -> Permission {
+    pub fn permission_for(&self, kind: AcpToolKind) -> PermissionMode {
         let found = self.permissions.iter().find(|(known, _)| *known == kind);
         found.map_or(Self::DEFAULT_PERMISSION, |(_, permission)| *permission)
     }
@@ -150,12 +150,12 @@ impl Acp {
 
 impl AcpProgram {
     /// The known program of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn find_known(name: &str) -> Option<Self> {
         ACP_PROGRAMS.iter().find(|known| known.name == name).map(Self::Known)
     }
 
     /// Returns the name or the command of the program, for messages.
-    pub fn shown(&self) -> &str {
+    pub fn display_name(&self) -> &str {
         match self {
             Self::Known(known) => known.name,
             Self::Command { command, .. } => command,
@@ -163,7 +163,7 @@ impl AcpProgram {
     }
 
     /// Variables of its environment beside those that every program needs.
-    pub fn env(&self) -> &[(String, Setting)] {
+    pub fn env_variables(&self) -> &[(String, SettingValue)] {
         match self {
             Self::Known(_) => &[],
             Self::Command { env, .. } => env,

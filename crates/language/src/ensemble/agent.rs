@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Acp, ContextWindow, ForEach, Sandbox, Setting, ToolUse};
+use super::{AcpAgent, ContextWindow, ForEach, SandboxSpec, SettingValue, ToolUse};
 use crate::condition::ConditionText;
 use crate::data::JsonMap;
-use crate::source::{Route, Step};
+use crate::source::{Route, RouteStep};
 
 /// An agent of an ensemble.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,17 +28,17 @@ pub struct Agent {
     /// The agent runs once for each item of a list; `None`: once.
     pub for_each: Option<ForEach>,
     /// The settings for the conversation.
-    pub conversation: Conversation,
+    pub conversation: ConversationSpec,
     /// JSON Schema that its output must match.
     pub output_schema: Option<Value>,
     /// The time limit of one attempt.
     pub timeout: Option<Duration>,
     /// The number of attempts of one execution, and the pauses.
-    pub retry: Retry,
+    pub retry: RetryPolicy,
     /// Whether a failure of the agent makes the run fail.
     pub on_error: OnError,
     /// Scripts: what its process may reach; `None`: all that the user may.
-    pub sandbox: Option<Arc<Sandbox>>,
+    pub sandbox: Option<Arc<SandboxSpec>>,
 }
 
 /// The kinds of agent.
@@ -49,10 +49,10 @@ pub enum AgentKind {
         /// A path or a command line.
         script: String,
         /// Variables of its environment beside those of the user.
-        env: Vec<(String, Setting)>,
+        env: Vec<(String, SettingValue)>,
     },
     /// A language model, or an external program with a model of its own, which is told and answers likewise.
-    Llm(Llm),
+    Llm(LlmSpec),
     /// A person who answers a question.
     Input(InputSpec),
     /// Another ensemble; its result, or else its final state, is this agent's output.
@@ -75,7 +75,7 @@ pub enum AgentKind {
 
 impl AgentKind {
     /// The tools that an execution may call: those of a model, or the only one of an agent with `tool`.
-    pub fn tools(&self) -> &[ToolUse] {
+    pub fn callable_tools(&self) -> &[ToolUse] {
         match self {
             Self::Llm(llm) => &llm.tools,
             Self::Tool { used, .. } => std::slice::from_ref(used),
@@ -86,7 +86,7 @@ impl AgentKind {
 
 /// The data that only LLM agents have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Llm {
+pub struct LlmSpec {
     /// The model.
     pub model: ModelChoice,
     /// The prompt, as a MiniJinja template.
@@ -96,7 +96,7 @@ pub struct Llm {
     /// The paths of files that are sent with the prompt, as MiniJinja templates.
     pub attachments: Vec<String>,
     /// Whether the thread keeps the agent's earlier executions.
-    pub memory: Memory,
+    pub memory: MemoryMode,
     /// The part of its thread that is sent; `None`: the whole thread.
     pub context_window: Option<ContextWindow>,
     /// The tools that its model may call.
@@ -107,7 +107,7 @@ pub struct Llm {
     pub max_parallel_tools: NonZeroU32,
 }
 
-impl Llm {
+impl LlmSpec {
     /// The default of `max_iterations`.
     pub const MAX_ITERATIONS: NonZeroU32 = NonZeroU32::new(10).expect("is not 0");
 
@@ -115,7 +115,7 @@ impl Llm {
     pub const MAX_PARALLEL_TOOLS: NonZeroU32 = NonZeroU32::new(16).expect("is not 0");
 
     /// The external program that answers, if it is one.
-    pub fn acp(&self) -> Option<&Arc<Acp>> {
+    pub fn acp_agent(&self) -> Option<&Arc<AcpAgent>> {
         match &self.model {
             ModelChoice::Acp(acp) => Some(acp),
             ModelChoice::Profile(_) | ModelChoice::Model { .. } => None,
@@ -136,12 +136,12 @@ pub enum ModelChoice {
         model: Arc<str>,
     },
     /// An external program that speaks the Agent Client Protocol.
-    Acp(Arc<Acp>),
+    Acp(Arc<AcpAgent>),
 }
 
 /// `conversation.memory`, for LLM agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Memory {
+pub enum MemoryMode {
     /// Earlier executions of the agent stay in its thread.
     #[default]
     Conversation,
@@ -161,12 +161,12 @@ pub struct InputSpec {
     /// The time limit for the answer.
     pub timeout: Option<Duration>,
     /// The source of answers instead of a person.
-    pub responses: Option<Responses>,
+    pub responses: Option<PreparedResponses>,
 }
 
 /// `input.responses`: answers without a person.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Responses {
+pub enum PreparedResponses {
     /// Execution n gets answer n; further executions get the last one. Never empty.
     List(Vec<String>),
     /// A Rhai script; its last value is the answer. Its variables are those of a Rhai agent, and `prompt`.
@@ -189,16 +189,16 @@ pub struct Dependency {
     /// Not needed before the agent's first execution.
     pub feedback: bool,
     /// The results of executions that fulfil the dependency and start the agent.
-    pub on: Ending,
+    pub on: RequiredResult,
     /// What the agent waits for, if the dependency is required.
     pub wait_for: WaitFor,
     /// The place of the dependency in the file.
-    pub declared: Declared,
+    pub declared_at: DeclaredPosition,
 }
 
 /// The place of a dependency in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Declared {
+pub enum DeclaredPosition {
     /// The n-th item of `depends_on`.
     DependsOn(usize),
     /// The n-th item of `dependencies`.
@@ -207,7 +207,7 @@ pub enum Declared {
 
 /// `on`: the result of an execution that a dependency requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Ending {
+pub enum RequiredResult {
     /// The execution succeeded.
     #[default]
     Success,
@@ -232,7 +232,7 @@ pub enum WaitFor {
 
 /// `conversation`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Conversation {
+pub struct ConversationSpec {
     /// The highest number of executions of this agent in the run.
     pub max_turns: NonZeroU32,
     /// The key of its output in the context; `None`: its name.
@@ -240,21 +240,21 @@ pub struct Conversation {
     /// Whether its output may contain `agent_requests`.
     pub triggers_conversation: bool,
     /// What starts the agent again.
-    pub trigger: Trigger,
+    pub trigger: TurnTrigger,
     /// Whether its result stays valid when the run is resumed.
     pub on_resume: OnResume,
     /// Scripts: the number of the latest entries of the history in its input.
     pub history: u32,
 }
 
-impl Default for Conversation {
+impl Default for ConversationSpec {
     /// The defaults of ADR-005: one execution.
     fn default() -> Self {
         Self {
             max_turns: NonZeroU32::MIN,
             state_key: None,
             triggers_conversation: false,
-            trigger: Trigger::News,
+            trigger: TurnTrigger::News,
             on_resume: OnResume::Reuse,
             history: 0,
         }
@@ -263,7 +263,7 @@ impl Default for Conversation {
 
 /// `conversation.trigger`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Trigger {
+pub enum TurnTrigger {
     /// Only an output that the agent has not read.
     #[default]
     News,
@@ -283,29 +283,29 @@ pub enum OnResume {
 
 /// `retry`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// The number of attempts, including the first.
     pub max_attempts: NonZeroU32,
     /// The pause before the second attempt.
     pub delay: Duration,
     /// How the pause changes.
-    pub backoff: Backoff,
+    pub backoff: RetryBackoff,
 }
 
-impl Default for Retry {
+impl Default for RetryPolicy {
     /// Returns one attempt. If more attempts are set: one second before the second, then doubled each time.
     fn default() -> Self {
         Self {
             max_attempts: NonZeroU32::MIN,
             delay: Duration::from_secs(1),
-            backoff: Backoff::Exponential,
+            backoff: RetryBackoff::Exponential,
         }
     }
 }
 
 /// `retry.backoff`: how the pause between attempts changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Backoff {
+pub enum RetryBackoff {
     /// The pause is always the same.
     Constant,
     /// The pause is one, two, three times the first pause.
@@ -335,7 +335,7 @@ impl Agent {
     pub fn kind_name(&self) -> &'static str {
         match &self.kind {
             AgentKind::Script { .. } => "script",
-            AgentKind::Llm(llm) if llm.acp().is_some() => "acp",
+            AgentKind::Llm(llm) if llm.acp_agent().is_some() => "acp",
             AgentKind::Llm(_) => "llm",
             AgentKind::Input(_) => "input",
             AgentKind::Ensemble { .. } => "ensemble",
@@ -344,25 +344,25 @@ impl Agent {
     }
 
     /// The route of the agent at `index` in `agents`.
-    pub fn route(index: usize) -> Route {
+    pub fn route_at(index: usize) -> Route {
         static AGENTS: LazyLock<Arc<str>> = LazyLock::new(|| "agents".into());
-        Route(vec![Step::Key(AGENTS.clone()), Step::Index(index)])
+        Route(vec![RouteStep::Key(AGENTS.clone()), RouteStep::Index(index)])
     }
 }
 
 impl Dependency {
     /// The route of the dependency, for an agent with the given route.
-    pub fn route(&self, agent: &Route) -> Route {
-        match self.declared {
-            Declared::DependsOn(at) => agent.key("depends_on").index(at),
-            Declared::Dependencies(at) => agent.key("dependencies").index(at),
+    pub fn route_in(&self, agent: &Route) -> Route {
+        match self.declared_at {
+            DeclaredPosition::DependsOn(at) => agent.with_key("depends_on").with_index(at),
+            DeclaredPosition::Dependencies(at) => agent.with_key("dependencies").with_index(at),
         }
     }
 }
 
-impl Ending {
+impl RequiredResult {
     /// Returns whether an execution with this result fulfils the dependency.
-    pub fn admits(self, success: bool) -> bool {
+    pub fn is_fulfilled_by(self, success: bool) -> bool {
         match self {
             Self::Success => success,
             Self::Failure => !success,
@@ -371,13 +371,13 @@ impl Ending {
     }
 }
 
-impl Retry {
+impl RetryPolicy {
     /// The pause after attempt number `attempt` (from 1) has failed; at most one hour.
     pub fn pause_after(&self, attempt: u32) -> Duration {
         let factor = match self.backoff {
-            Backoff::Constant => 1,
-            Backoff::Linear => attempt,
-            Backoff::Exponential => 2_u32.saturating_pow(attempt.saturating_sub(1)),
+            RetryBackoff::Constant => 1,
+            RetryBackoff::Linear => attempt,
+            RetryBackoff::Exponential => 2_u32.saturating_pow(attempt.saturating_sub(1)),
         };
         self.delay.saturating_mul(factor).min(Duration::from_secs(3600))
     }

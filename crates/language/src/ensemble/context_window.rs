@@ -15,7 +15,7 @@ pub struct ContextWindow {
     /// The number of latest turns that are always sent, even beyond a limit.
     pub min_recent_turns: NonZeroU32,
     /// What is left out when the thread is too large.
-    pub strategy: Strategy,
+    pub strategy: WindowStrategy,
 }
 
 impl Default for ContextWindow {
@@ -26,14 +26,14 @@ impl Default for ContextWindow {
             max_messages: None,
             preserve_system_message: true,
             min_recent_turns: NonZeroU32::new(3).expect("is not 0"),
-            strategy: Strategy::OldestFirst,
+            strategy: WindowStrategy::OldestFirst,
         }
     }
 }
 
 /// `context_window.strategy`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Strategy {
+pub enum WindowStrategy {
     /// The oldest turns are left out.
     #[default]
     OldestFirst,

@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForEach {
     /// The items.
-    pub items: Items,
+    pub items: ForEachItems,
     /// `as`: the name of the item in templates, expressions and scripts.
     pub item_name: Arc<str>,
     /// The expression that names a part; `None`: its position in the list, from 0.
@@ -23,7 +23,7 @@ pub struct ForEach {
     /// With `on_error: collect`: how many parts must succeed.
     pub at_least: AtLeast,
     /// What the outputs of the parts come to, beside their list.
-    pub combine: Combine,
+    pub combine: PartCombination,
 }
 
 impl ForEach {
@@ -39,10 +39,10 @@ impl ForEach {
     /// The keys of the output of an execution.
     pub fn output_keys(&self) -> impl Iterator<Item = &'static str> + use<> {
         let combined: &[&str] = match &self.combine {
-            Combine::List => &[],
-            Combine::Best(_) => &["best"],
-            Combine::First(_) => &["first"],
-            Combine::Majority { .. } => &["answer", "votes", "agreed"],
+            PartCombination::List => &[],
+            PartCombination::Best(_) => &["best"],
+            PartCombination::First(_) => &["first"],
+            PartCombination::Majority { .. } => &["answer", "votes", "agreed"],
         };
         Self::OUTPUT_KEYS.into_iter().chain(combined.iter().copied())
     }
@@ -50,7 +50,7 @@ impl ForEach {
 
 /// The items of `for_each`.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Items {
+pub enum ForEachItems {
     /// `in: expression`: evaluated at the start of the turn; gives a list, or a map whose entries are the items.
     Expression(String),
     /// `in: […]`.
@@ -86,7 +86,7 @@ impl Default for AtLeast {
 
 impl AtLeast {
     /// The number of parts of `count` that must succeed; never more than there are.
-    pub fn of(self, count: usize) -> usize {
+    pub fn required_parts(self, count: usize) -> usize {
         match self {
             Self::Parts(parts) => (parts as usize).min(count),
             Self::Percent(percent) => (count * usize::from(percent)).div_ceil(100),
@@ -96,7 +96,7 @@ impl AtLeast {
 
 /// `for_each.combine`: an expression reads the item under its name, `part`, and the part's `output`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum Combine {
+pub enum PartCombination {
     /// Only the list of the outputs.
     #[default]
     List,
@@ -113,9 +113,9 @@ pub enum Combine {
     },
 }
 
-impl Combine {
+impl PartCombination {
     /// The expression, and the key of `combine` that has it.
-    pub fn expression(&self) -> Option<(&'static str, &str)> {
+    pub fn keyed_expression(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::List => None,
             Self::Best(text) => Some(("best", text)),
@@ -141,7 +141,7 @@ mod tests {
             (AtLeast::Parts(1), 0, 0),
         ];
         for (at_least, count, expected) in table {
-            assert_eq!(at_least.of(count), expected, "{at_least:?} of {count}");
+            assert_eq!(at_least.required_parts(count), expected, "{at_least:?} of {count}");
         }
     }
 }

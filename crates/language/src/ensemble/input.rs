@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// An input of a run.
 #[derive(Debug, Clone)]
-pub struct Input {
+pub struct InputDeclaration {
     /// The name: an identifier.
     pub name: Arc<str>,
     /// JSON Schema of the value.
@@ -16,13 +16,13 @@ pub struct Input {
     validator: Arc<OnceLock<Option<JsonSchema>>>,
 }
 
-impl PartialEq for Input {
+impl PartialEq for InputDeclaration {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && self.schema == other.schema
     }
 }
 
-impl Input {
+impl InputDeclaration {
     /// An input whose values match a schema.
     pub fn new(name: Arc<str>, schema: Value) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Input {
     }
 
     /// The value where none is given; `None`: one must be given.
-    pub fn default(&self) -> Option<&Value> {
+    pub fn default_value(&self) -> Option<&Value> {
         self.schema.get("default")
     }
 
@@ -55,7 +55,7 @@ impl Input {
             return constant.to_string();
         }
         match schema.get("type") {
-            Some(Value::String(name)) => of_items(name, schema.get("items")),
+            Some(Value::String(name)) => array_type_name(name, schema.get("items")),
             Some(Value::Array(names)) => {
                 let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
                 names.join(" or ")
@@ -65,14 +65,14 @@ impl Input {
     }
 
     /// Returns why the value does not match the schema, one sentence for each error; empty if it matches.
-    pub fn errors(&self, value: &Value) -> Vec<String> {
+    pub fn check_value(&self, value: &Value) -> Vec<String> {
         // The loader has checked the schema before.
         let compile = || JsonSchema::compile(&self.schema).ok();
         let Some(validator) = self.validator.get_or_init(compile) else {
             return Vec::new();
         };
-        let errors = validator.errors(value).take(MOST_ERRORS);
-        errors.map(|error| error.shortened(LONGEST)).collect()
+        let errors = validator.find_errors(value).take(MOST_ERRORS);
+        errors.map(|error| error.into_short_text(LONGEST)).collect()
     }
 }
 
@@ -81,7 +81,7 @@ const MOST_ERRORS: usize = 5;
 /// The maximum number of characters of one error, because it may quote long values.
 const LONGEST: usize = 200;
 
-fn of_items(name: &str, items: Option<&Value>) -> String {
+fn array_type_name(name: &str, items: Option<&Value>) -> String {
     let item = items.and_then(|items| items.get("type")).and_then(Value::as_str);
     match (name, item) {
         ("array", Some(item)) => format!("array of {item}"),

@@ -8,7 +8,7 @@ use crate::data::Cost;
 
 /// `conversation_limits`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Limits {
+pub struct ConversationLimits {
     /// The highest number of turns of the run.
     pub max_total_turns: NonZeroU32,
     /// When an agent has reached its limit, the conversation ends after that turn.
@@ -25,7 +25,7 @@ pub struct Limits {
     pub max_cost: Option<Cost>,
 }
 
-impl Default for Limits {
+impl Default for ConversationLimits {
     /// The defaults of ADR-005: 20 turns, 300 seconds.
     fn default() -> Self {
         Self {

@@ -6,31 +6,35 @@
 //! Invariant: an `Ensemble` contains no positions, and every default is defined once, beside its field.
 
 mod acp;
-mod address;
 mod agent;
 mod context_window;
 mod for_each;
 mod input;
+mod key_address;
 mod limits;
 mod profile;
 mod provider;
 mod sandbox;
 mod tool;
 
-pub use acp::{ACP_PROGRAMS, Acp, AcpProgram, AcpToolKind, KnownAcpProgram, SIMULATED_ACP};
-pub use address::{is_own_address, is_private, key_variables};
+pub use acp::{ACP_PROGRAMS, AcpAgent, AcpProgram, AcpToolKind, KnownAcpProgram, SIMULATED_ACP};
 pub use agent::{
-    Agent, AgentKind, Backoff, Conversation, Declared, Dependency, Ending, InputSpec, Llm, Memory, ModelChoice,
-    OnError, OnResume, Responses, Retry, Trigger, WaitFor,
+    Agent, AgentKind, ConversationSpec, DeclaredPosition, Dependency, InputSpec, LlmSpec, MemoryMode, ModelChoice,
+    OnError, OnResume, PreparedResponses, RequiredResult, RetryBackoff, RetryPolicy, TurnTrigger, WaitFor,
 };
-pub use context_window::{ContextWindow, Strategy};
-pub use for_each::{AtLeast, Combine, ForEach, Items, PartFailure};
-pub use input::Input;
-pub use limits::Limits;
-pub use profile::{CalledTool, HeaderText, Price, Profile, RateLimit, Reply, Simulated};
-pub use provider::{Dialect, PROVIDERS, Provider, SIMULATED, provider_names};
-pub use sandbox::{NetworkAccess, Sandbox};
-pub use tool::{CLIENT_SERVER, CommandLine, McpServer, Permission, Setting, Tool, ToolKind, ToolUse};
+pub use context_window::{ContextWindow, WindowStrategy};
+pub use for_each::{AtLeast, ForEach, ForEachItems, PartCombination, PartFailure};
+pub use input::InputDeclaration;
+pub use key_address::{is_own_service_url, is_private_url, list_key_variables};
+pub use limits::ConversationLimits;
+pub use profile::{
+    HeaderText, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource, TokenPrice,
+};
+pub use provider::{HttpProvider, PROVIDERS, ProviderApi, SIMULATED, list_provider_names};
+pub use sandbox::{NetworkAccess, SandboxSpec};
+pub use tool::{
+    CLIENT_SERVER, CommandLine, McpServer, PermissionMode, SettingValue, ToolDefinition, ToolKind, ToolUse,
+};
 
 use std::sync::Arc;
 
@@ -44,17 +48,17 @@ pub struct Ensemble {
     /// The agents: at least one; names are unique.
     pub agents: Vec<Agent>,
     /// The limits of the conversation.
-    pub limits: Limits,
+    pub limits: ConversationLimits,
     /// The profiles in the file, in file order.
-    pub model_profiles: Vec<(Arc<str>, Profile)>,
+    pub model_profiles: Vec<(Arc<str>, ModelProfile)>,
     /// The tools that models may call, in file order.
-    pub tools: Vec<(Arc<str>, Tool)>,
+    pub tools: Vec<(Arc<str>, ToolDefinition)>,
     /// The input if the command line contains none.
     pub default_task: Option<String>,
     /// What a run gives; `None`: its final state.
     pub result: Option<ResultSpec>,
     /// What a run takes by name, in file order; `None`: anything, into the context.
-    pub inputs: Option<Vec<Input>>,
+    pub inputs: Option<Vec<InputDeclaration>>,
 }
 
 /// `result`: what a run gives.
@@ -68,23 +72,23 @@ pub enum ResultSpec {
 
 impl Ensemble {
     /// The agent with this name.
-    pub fn agent(&self, name: &str) -> Option<&Agent> {
+    pub fn find_agent(&self, name: &str) -> Option<&Agent> {
         self.agents.iter().find(|agent| *agent.name == *name)
     }
 
     /// The input with this name, if a run takes it.
-    pub fn input(&self, name: &str) -> Option<&Input> {
+    pub fn find_input(&self, name: &str) -> Option<&InputDeclaration> {
         self.inputs.iter().flatten().find(|input| *input.name == *name)
     }
 
     /// The tool with this name.
-    pub fn tool(&self, name: &str) -> Option<&Tool> {
+    pub fn find_tool(&self, name: &str) -> Option<&ToolDefinition> {
         let found = self.tools.iter().find(|(known, _)| **known == *name);
         found.map(|(_, tool)| tool)
     }
 
     /// The tools that agents of this ensemble perform: the name of each tool and of its agent.
-    pub fn agent_tools(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
+    pub fn list_agent_tools(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.tools.iter().filter_map(|(name, tool)| match &tool.kind {
             ToolKind::Agent { agent, .. } => Some((name, agent)),
             _ => None,

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Retry;
-use crate::data::{Cost, JsonMap, Usage};
+use super::RetryPolicy;
+use crate::data::{Cost, JsonMap, ModelUsage};
 
 /// `model_profiles.<name>`.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Profile {
+pub struct ModelProfile {
     /// `simulated`, or one of [`PROVIDERS`](super::PROVIDERS).
     pub provider: Arc<str>,
     /// The provider's name of the model; empty if the provider needs none.
@@ -38,17 +38,17 @@ pub struct Profile {
     /// The time limit of one request.
     pub timeout: Option<Duration>,
     /// The retries of one request.
-    pub retry: Option<Retry>,
+    pub retry: Option<RetryPolicy>,
     /// The profile that is used when this one fails.
     pub fallback: Option<Arc<str>>,
     /// The prices of tokens.
-    pub cost: Option<Price>,
+    pub cost: Option<TokenPrice>,
     /// How often the program asks the model.
     pub rate_limit: Option<RateLimit>,
     /// Whether requests are not marked for the provider's cache of prompts, where the provider wants them marked.
     pub without_prompt_cache: bool,
     /// The replies of the `simulated` provider.
-    pub simulated: Option<Simulated>,
+    pub simulated: Option<SimulatedReplySource>,
 }
 
 /// The limits of all requests that the program makes with a profile; `None`: no limit.
@@ -73,7 +73,7 @@ pub enum HeaderText {
 
 /// The prices of a model's tokens, in the user's currency.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Price {
+pub struct TokenPrice {
     /// The price of a million input tokens.
     pub input_per_million: f64,
     /// The price of a million input tokens that the provider reads from its own cache; `None`: that of input tokens.
@@ -82,9 +82,9 @@ pub struct Price {
     pub output_per_million: f64,
 }
 
-impl Price {
+impl TokenPrice {
     /// The cost of the tokens of this usage.
-    pub fn of(self, used: &Usage) -> Cost {
+    pub fn cost_for_usage(self, used: &ModelUsage) -> Cost {
         let cached = used.cached_tokens.min(used.input_tokens);
         let costs = [
             (used.input_tokens - cached, self.input_per_million),
@@ -92,15 +92,15 @@ impl Price {
             (used.output_tokens, self.output_per_million),
         ];
         let millions: f64 = costs.iter().map(|(tokens, price)| *tokens as f64 * price).sum();
-        Cost::of(millions / 1e6)
+        Cost::from_amount(millions / 1e6)
     }
 }
 
 /// The replies of the built-in `simulated` provider.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Simulated {
+pub enum SimulatedReplySource {
     /// Request n of an agent gets reply n; further requests get the last reply. Never empty.
-    Replies(Vec<Reply>),
+    Replies(Vec<PreparedReply>),
     /// A Rhai script; its last value is the reply. Its variables are `messages`, `prompt` and `execution`. A map with
     /// `tool_calls` calls tools.
     Script(String),
@@ -108,7 +108,7 @@ pub enum Simulated {
 
 /// A prepared reply.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum PreparedReply {
     /// The text of the reply.
     Text(String),
     /// The request fails with this message.
@@ -118,23 +118,23 @@ pub enum Reply {
         /// The text of the reply.
         text: String,
         /// The calls, in order. Never empty.
-        tool_calls: Vec<CalledTool>,
+        tool_calls: Vec<PreparedToolCall>,
     },
 }
 
 /// A tool call of a prepared reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CalledTool {
+pub struct PreparedToolCall {
     /// The tool, by the name that the model uses.
     pub name: String,
     /// The arguments.
     pub arguments: JsonMap,
 }
 
-impl Reply {
+impl PreparedReply {
     /// A reply that calls these tools, each with its arguments. A value that is not an object means no arguments.
-    pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
-        let call = |(name, arguments): (N, Value)| CalledTool {
+    pub fn with_tool_calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
+        let call = |(name, arguments): (N, Value)| PreparedToolCall {
             name: name.into(),
             arguments: match arguments {
                 Value::Object(arguments) => arguments,
@@ -148,18 +148,18 @@ impl Reply {
     }
 
     /// A request that fails with this message.
-    pub fn error(message: impl Into<String>) -> Self {
+    pub fn with_error(message: impl Into<String>) -> Self {
         Self::Error(message.into())
     }
 }
 
-impl From<&str> for Reply {
+impl From<&str> for PreparedReply {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for Reply {
+impl From<String> for PreparedReply {
     fn from(text: String) -> Self {
         Self::Text(text)
     }

@@ -5,7 +5,7 @@ pub const SIMULATED: &str = "simulated";
 
 /// The API of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ProviderApi {
     /// The chat completions API of OpenAI, which many servers support.
     OpenAi,
     /// The messages API of Anthropic.
@@ -18,11 +18,11 @@ pub enum Dialect {
 
 /// A provider that is used over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Provider {
+pub struct HttpProvider {
     /// The name in a profile.
     pub name: &'static str,
     /// The API.
-    pub dialect: Dialect,
+    pub dialect: ProviderApi,
     /// The default address, without a slash at the end.
     pub base_url: &'static str,
     /// The environment variable that usually contains its key; a provider without one needs no key.
@@ -30,65 +30,65 @@ pub struct Provider {
 }
 
 /// All providers except `simulated`.
-pub const PROVIDERS: &[Provider] = &[
-    Provider {
+pub const PROVIDERS: &[HttpProvider] = &[
+    HttpProvider {
         name: "openai",
-        dialect: Dialect::OpenAi,
+        dialect: ProviderApi::OpenAi,
         base_url: "https://api.openai.com/v1",
         api_key_env: Some("OPENAI_API_KEY"),
     },
-    Provider {
+    HttpProvider {
         name: "anthropic",
-        dialect: Dialect::Anthropic,
+        dialect: ProviderApi::Anthropic,
         base_url: "https://api.anthropic.com/v1",
         api_key_env: Some("ANTHROPIC_API_KEY"),
     },
-    Provider {
+    HttpProvider {
         name: "gemini",
-        dialect: Dialect::Gemini,
+        dialect: ProviderApi::Gemini,
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         api_key_env: Some("GEMINI_API_KEY"),
     },
-    Provider {
+    HttpProvider {
         name: "ollama",
-        dialect: Dialect::Ollama,
+        dialect: ProviderApi::Ollama,
         base_url: "http://localhost:11434",
         api_key_env: None,
     },
-    Provider {
+    HttpProvider {
         name: "openrouter",
-        dialect: Dialect::OpenAi,
+        dialect: ProviderApi::OpenAi,
         base_url: "https://openrouter.ai/api/v1",
         api_key_env: Some("OPENROUTER_API_KEY"),
     },
-    Provider {
+    HttpProvider {
         name: "groq",
-        dialect: Dialect::OpenAi,
+        dialect: ProviderApi::OpenAi,
         base_url: "https://api.groq.com/openai/v1",
         api_key_env: Some("GROQ_API_KEY"),
     },
-    Provider {
+    HttpProvider {
         name: "deepseek",
-        dialect: Dialect::OpenAi,
+        dialect: ProviderApi::OpenAi,
         base_url: "https://api.deepseek.com/v1",
         api_key_env: Some("DEEPSEEK_API_KEY"),
     },
-    Provider {
+    HttpProvider {
         name: "xai",
-        dialect: Dialect::OpenAi,
+        dialect: ProviderApi::OpenAi,
         base_url: "https://api.x.ai/v1",
         api_key_env: Some("XAI_API_KEY"),
     },
 ];
 
-impl Provider {
+impl HttpProvider {
     /// The HTTP provider with this name.
-    pub fn named(name: &str) -> Option<&'static Self> {
+    pub fn find_by_name(name: &str) -> Option<&'static Self> {
         PROVIDERS.iter().find(|provider| provider.name == name)
     }
 }
 
 /// The names of all providers, including `simulated`.
-pub fn provider_names() -> impl Iterator<Item = &'static str> {
+pub fn list_provider_names() -> impl Iterator<Item = &'static str> {
     std::iter::once(SIMULATED).chain(PROVIDERS.iter().map(|provider| provider.name))
 }

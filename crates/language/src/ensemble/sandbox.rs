@@ -2,7 +2,7 @@
 
 /// The files and system resources that a child process can use. The default is only what every program needs to start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Sandbox {
+pub struct SandboxSpec {
     /// Paths that it may read, beside those that every program needs and the folder of the ensemble.
     pub read: Vec<String>,
     /// Paths that it may read and change, beside its own temporary folder.
@@ -33,12 +33,12 @@ pub enum NetworkAccess {
     All,
 }
 
-impl Sandbox {
+impl SandboxSpec {
     /// The default of `processes`.
     pub const PROCESSES: u32 = 128;
 }
 
-impl Default for Sandbox {
+impl Default for SandboxSpec {
     fn default() -> Self {
         Self {
             read: Vec::new(),

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Sandbox;
+use super::SandboxSpec;
 use crate::source::Route;
 
 /// `tools.<name>`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tool {
+pub struct ToolDefinition {
     /// The description for the model.
     pub description: Option<String>,
     /// How the tool is performed.
     pub kind: ToolKind,
     /// Whether a model may call it.
-    pub permission: Permission,
+    pub permission: PermissionMode,
     /// The time limit of one call, and of the start of an MCP server.
     pub timeout: Duration,
     /// The highest number of bytes of a result that are sent to the model.
@@ -41,22 +41,22 @@ pub enum ToolKind {
         /// JSON Schema of the arguments, an object.
         parameters: Value,
         /// Variables of its environment beside those of the user.
-        env: Vec<(String, Setting)>,
+        env: Vec<(String, SettingValue)>,
         /// What its process may reach; `None`: all that the user may.
-        sandbox: Option<Arc<Sandbox>>,
+        sandbox: Option<Arc<SandboxSpec>>,
     },
     /// Another agent of the ensemble.
     Agent {
         /// Its name.
         agent: Arc<str>,
-        /// JSON Schema of the arguments; `None`: [`ToolKind::input_alone`].
+        /// JSON Schema of the arguments; `None`: [`ToolKind::default_task_schema`].
         parameters: Option<Value>,
     },
     /// A conversation of another ensemble.
     Ensemble {
         /// A path or a name.
         ensemble: String,
-        /// JSON Schema of the arguments; `None`: [`ToolKind::input_alone`].
+        /// JSON Schema of the arguments; `None`: [`ToolKind::default_task_schema`].
         parameters: Option<Value>,
     },
     /// The tools of a server for the Model Context Protocol.
@@ -74,18 +74,18 @@ pub enum McpServer {
         /// The program and its arguments.
         command: CommandLine,
         /// Variables of its environment beside those that every program needs.
-        env: Vec<(String, Setting)>,
+        env: Vec<(String, SettingValue)>,
         /// The working folder, relative to the project root; `None`: the project root.
         cwd: Option<String>,
         /// What its process may reach; `None`: all that the user may.
-        sandbox: Option<Arc<Sandbox>>,
+        sandbox: Option<Arc<SandboxSpec>>,
     },
     /// A server, over HTTP.
     Url {
         /// Its address.
         url: String,
         /// Headers of every request.
-        headers: Vec<(String, Setting)>,
+        headers: Vec<(String, SettingValue)>,
     },
     /// The server of the tool's name that is given with the run, as a client of the Agent Client Protocol does.
     Client,
@@ -102,11 +102,11 @@ pub enum CommandLine {
 
 /// The value of an environment variable or a header.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Setting {
+pub enum SettingValue {
     /// As written.
     Text(String),
     /// The value of the user's variable of the same name, if it is set.
-    Passed,
+    Inherited,
     /// A value from the environment, so that the file does not contain it.
     FromEnvironment {
         /// The name of the variable.
@@ -118,7 +118,7 @@ pub enum Setting {
 
 /// `permission`: whether a model may call the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permission {
+pub enum PermissionMode {
     /// Always.
     Allow,
     /// The operator is asked each time.
@@ -136,7 +136,7 @@ pub struct ToolUse {
     pub member: Option<Arc<str>>,
 }
 
-impl Tool {
+impl ToolDefinition {
     /// The default time limit of one call.
     pub const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -144,23 +144,23 @@ impl Tool {
     pub const MAX_RESULT_BYTES: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("is not 0");
 
     /// The route of the tool with this name.
-    pub fn route(name: &str) -> Route {
-        Route::root().key("tools").key(name)
+    pub fn route_for(name: &str) -> Route {
+        Route::root().with_key("tools").with_key(name)
     }
 }
 
 impl ToolKind {
     /// The default permission. Tools that the author has written may be called. The author has not seen the tools that
     /// an MCP server offers, so the operator is asked.
-    pub fn default_permission(&self) -> Permission {
+    pub fn default_permission(&self) -> PermissionMode {
         match self {
-            Self::Script { .. } | Self::Agent { .. } | Self::Ensemble { .. } => Permission::Allow,
-            Self::Mcp(_) => Permission::Ask,
+            Self::Script { .. } | Self::Agent { .. } | Self::Ensemble { .. } => PermissionMode::Allow,
+            Self::Mcp(_) => PermissionMode::Ask,
         }
     }
 
     /// The default schema for agents and ensembles as tools: a task as text.
-    pub fn input_alone() -> Value {
+    pub fn default_task_schema() -> Value {
         json!({
             "type": "object",
             "properties": {"input": {"type": "string", "description": "The task, in full: nothing else is known."}},

@@ -6,46 +6,48 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::document::{Content, Document, Entry, Node};
-use crate::definition::{Definition, Difference, ExternalDefinitions, Part, PartKind};
-use crate::vocabulary::is_extension;
+use super::document::{YamlContent, YamlDocument, YamlEntry, YamlNode};
+use crate::definition::{
+    AgentDefinition, DefinitionDifference, DefinitionPart, DefinitionPartKind, ExternalDefinitions,
+};
+use crate::vocabulary::is_extension_key;
 
 /// The keys of a profile that do not change what a model replies.
 const KEYS_OF_COST: [&str; 3] = ["cost", "rate_limit", "prompt_cache"];
 
 /// The differences between two texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct EnsembleChanges {
     /// Agents that are only in the new text.
     pub added: Vec<Arc<str>>,
     /// Agents that are only in the old text.
     pub removed: Vec<Arc<str>>,
     /// Agents in both texts, with everything that differs.
-    pub changed: Vec<(Arc<str>, Vec<Difference>)>,
+    pub changed: Vec<(Arc<str>, Vec<DefinitionDifference>)>,
     /// The keys of the ensemble that differ, except those that concern single agents.
-    pub beside: Vec<Arc<str>>,
+    pub other_keys: Vec<Arc<str>>,
 }
 
 /// A text of an ensemble, and what is known of everything that determines its results outside the text.
 #[derive(Debug, Clone, Copy)]
-pub struct Side<'a> {
+pub struct ComparedEnsemble<'a> {
     /// The text.
-    pub document: &'a Document,
+    pub document: &'a YamlDocument,
     /// The external definitions; `None` if they are not known.
     pub external: Option<&'a ExternalDefinitions>,
 }
 
-impl<'a> Side<'a> {
+impl<'a> ComparedEnsemble<'a> {
     /// Returns the text alone.
-    pub fn of_text(document: &'a Document) -> Self {
+    pub fn from_text(document: &'a YamlDocument) -> Self {
         Self {
             document,
             external: None,
         }
     }
 
-    fn definition(&self, node: &Node, name: &str) -> Definition {
-        let mut definition = definition_in_text(self.document, node);
+    fn build_definition(&self, node: &YamlNode, name: &str) -> AgentDefinition {
+        let mut definition = definition_from_text(self.document, node);
         if let Some(external) = self.external.and_then(|all| all.get(name)) {
             definition.extend(external);
         }
@@ -54,28 +56,28 @@ impl<'a> Side<'a> {
 }
 
 /// Compares two texts, and the external definitions if those of the new text are known.
-pub fn changes(old: Side<'_>, new: Side<'_>) -> Changes {
-    let (before, after) = (agents(old.document), agents(new.document));
-    let find = |all: &[(Arc<str>, Arc<Node>)], name: &str| {
+pub fn compare_ensembles(old: ComparedEnsemble<'_>, new: ComparedEnsemble<'_>) -> EnsembleChanges {
+    let (before, after) = (list_named_agents(old.document), list_named_agents(new.document));
+    let find = |all: &[(Arc<str>, Arc<YamlNode>)], name: &str| {
         let found = all.iter().find(|(known, _)| **known == *name);
         found.map(|(_, node)| node.clone())
     };
-    let mut changes = Changes::default();
+    let mut changes = EnsembleChanges::default();
     for (name, node) in &after {
         match find(&before, name) {
             None => changes.added.push(name.clone()),
             Some(known) => {
-                let differences = differences(old, &known, new, node, name);
+                let differences = list_agent_differences(old, &known, new, node, name);
                 if !differences.is_empty() {
                     changes.changed.push((name.clone(), differences));
                 }
             }
         }
     }
-    let is_gone = |(name, _): &&(Arc<str>, Arc<Node>)| find(&after, name).is_none();
+    let is_gone = |(name, _): &&(Arc<str>, Arc<YamlNode>)| find(&after, name).is_none();
     changes.removed = before.iter().filter(is_gone).map(|(name, _)| name.clone()).collect();
     let of_agents = ["agents", "model_profiles", "tools", "description", "defaults"];
-    changes.beside = differing(old.document.root(), new.document.root())
+    changes.other_keys = list_differing_keys(old.document.root(), new.document.root())
         .into_iter()
         .filter(|key| !of_agents.contains(&&**key))
         .collect();
@@ -83,32 +85,38 @@ pub fn changes(old: Side<'_>, new: Side<'_>) -> Changes {
 }
 
 /// Returns everything that differs between the definitions of an agent.
-fn differences(old: Side<'_>, known: &Node, new: Side<'_>, node: &Node, name: &str) -> Vec<Difference> {
+fn list_agent_differences(
+    old: ComparedEnsemble<'_>,
+    known: &YamlNode,
+    new: ComparedEnsemble<'_>,
+    node: &YamlNode,
+    name: &str,
+) -> Vec<DefinitionDifference> {
     let unknown = new.external.filter(|_| old.external.is_none());
-    let new_text = Side {
+    let new_text = ComparedEnsemble {
         external: new.external.filter(|_| unknown.is_none()),
         ..new
     };
-    let before = old.definition(known, name);
-    let parts = before.differing_parts(&new_text.definition(node, name));
+    let before = old.build_definition(known, name);
+    let parts = before.list_differing_parts(&new_text.build_definition(node, name));
     let unknown = unknown.and_then(|all| all.get(name)).into_iter();
-    let unknown = unknown.flat_map(Definition::iter).map(|(part, _)| part.clone());
-    let changed = parts.into_iter().map(Difference::Changed);
-    changed.chain(unknown.map(Difference::Unknown)).collect()
+    let unknown = unknown.flat_map(AgentDefinition::iter).map(|(part, _)| part.clone());
+    let changed = parts.into_iter().map(DefinitionDifference::Changed);
+    changed.chain(unknown.map(DefinitionDifference::Unknown)).collect()
 }
 
 /// Returns the meaning of a whole text as a text that is equal for all spellings. The descriptions of the ensemble and of
 /// its agents are ignored.
-pub fn meaning(document: &Document) -> String {
-    let root = entries(document.root()).iter();
+pub fn canonical_text(document: &YamlDocument) -> String {
+    let root = map_entries(document.root()).iter();
     let parts = root.filter(|entry| is_relevant(&entry.key)).map(|entry| {
         let items = (&*entry.key == "agents").then(|| entry.value.items()).flatten();
         match items {
             Some(items) => {
-                let agents: Vec<String> = items.iter().map(|agent| spelled_without_description(agent)).collect();
+                let agents: Vec<String> = items.iter().map(|agent| canonical_agent(agent)).collect();
                 format!("agents: [{}]", agents.join(", "))
             }
-            None => format!("{}: {}", entry.key, spelled(&entry.value)),
+            None => format!("{}: {}", entry.key, canonical_value(&entry.value)),
         }
     });
     let mut parts: Vec<String> = parts.collect();
@@ -116,14 +124,14 @@ pub fn meaning(document: &Document) -> String {
     parts.join("\n")
 }
 
-impl Changes {
+impl EnsembleChanges {
     /// Returns whether there are no relevant differences.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Returns whether outputs of the agent with the old text are no longer valid with the new text.
-    pub fn concern(&self, agent: &str) -> bool {
+    pub fn affects_agent(&self, agent: &str) -> bool {
         let changed = self.changed.iter().map(|(name, _)| name);
         changed
             .chain(&self.added)
@@ -133,23 +141,25 @@ impl Changes {
 
     /// Returns a sentence for each change of an agent that is not in the keys of the agent:
     /// `` `pay`: tool `charge` has changed ``.
-    pub fn sentences(&self) -> impl Iterator<Item = String> {
+    pub fn change_sentences(&self) -> impl Iterator<Item = String> {
         self.changed.iter().flat_map(|(agent, differences)| {
-            let behind = differences.iter().filter(|one| one.part().kind != PartKind::Key);
+            let behind = differences
+                .iter()
+                .filter(|one| one.part().kind != DefinitionPartKind::Key);
             behind.map(move |difference| format!("`{agent}`: {difference}"))
         })
     }
 }
 
 /// `changed: writer (prompt, retry); added: critic`.
-impl fmt::Display for Changes {
+impl fmt::Display for EnsembleChanges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let changed = self.changed.iter();
         let changed: Vec<String> = changed
             .map(|(name, differences)| {
-                let own = differences.iter().map(Difference::part);
+                let own = differences.iter().map(DefinitionDifference::part);
                 let own: Vec<&str> = own
-                    .filter(|part| part.kind == PartKind::Key)
+                    .filter(|part| part.kind == DefinitionPartKind::Key)
                     .map(|part| &*part.name)
                     .collect();
                 match own.is_empty() {
@@ -162,7 +172,7 @@ impl fmt::Display for Changes {
             ("changed", changed.join(", ")),
             ("added", self.added.join(", ")),
             ("removed", self.removed.join(", ")),
-            ("also", self.beside.join(", ")),
+            ("also", self.other_keys.join(", ")),
         ];
         let parts: Vec<String> = parts
             .iter()
@@ -177,12 +187,12 @@ impl fmt::Display for Changes {
 }
 
 /// The agents of a text by name, in file order.
-fn agents(document: &Document) -> Vec<(Arc<str>, Arc<Node>)> {
-    let Some(Content::Sequence(items)) = get(document.root(), "agents").map(|node| &node.content) else {
+fn list_named_agents(document: &YamlDocument) -> Vec<(Arc<str>, Arc<YamlNode>)> {
+    let Some(YamlContent::Sequence(items)) = find_value(document.root(), "agents").map(|node| &node.content) else {
         return Vec::new();
     };
     let named = items.iter().filter_map(|item| {
-        let name = get(item, "name")?.text()?.clone();
+        let name = find_value(item, "name")?.text()?.clone();
         Some((name, item.clone()))
     });
     named.collect()
@@ -190,14 +200,16 @@ fn agents(document: &Document) -> Vec<(Arc<str>, Arc<Node>)> {
 
 /// Returns whether a key of an agent or of an ensemble has a meaning for a run.
 fn is_relevant(key: &str) -> bool {
-    key != "description" && !is_extension(key)
+    key != "description" && !is_extension_key(key)
 }
 
 /// The keys of two maps whose values differ; the keys of the new map come first.
-fn differing(old: &Node, new: &Node) -> Vec<Arc<str>> {
-    let (before, after) = (entries(old), entries(new));
-    let differs = |entry: &&Entry| get(old, &entry.key).is_none_or(|value| spelled(value) != spelled(&entry.value));
-    let is_gone = |entry: &&Entry| get(new, &entry.key).is_none();
+fn list_differing_keys(old: &YamlNode, new: &YamlNode) -> Vec<Arc<str>> {
+    let (before, after) = (map_entries(old), map_entries(new));
+    let differs = |entry: &&YamlEntry| {
+        find_value(old, &entry.key).is_none_or(|value| canonical_value(value) != canonical_value(&entry.value))
+    };
+    let is_gone = |entry: &&YamlEntry| find_value(new, &entry.key).is_none();
     let keys = after.iter().filter(differs).chain(before.iter().filter(is_gone));
     keys.map(|entry| entry.key.clone())
         .filter(|key| is_relevant(key))
@@ -205,41 +217,41 @@ fn differing(old: &Node, new: &Node) -> Vec<Arc<str>> {
 }
 
 /// Returns the definition of the agent as far as the text contains it.
-fn definition_in_text(document: &Document, agent: &Node) -> Definition {
-    let mut reader = TextReader {
+fn definition_from_text(document: &YamlDocument, agent: &YamlNode) -> AgentDefinition {
+    let mut reader = TextDefinitionCollector {
         root: document.root(),
-        definition: Definition::default(),
+        definition: AgentDefinition::default(),
     };
-    for entry in entries(agent).iter().filter(|entry| is_relevant(&entry.key)) {
-        let part = Part::new(PartKind::Key, entry.key.clone());
-        reader.definition.add(part, &spelled(&entry.value));
+    for entry in map_entries(agent).iter().filter(|entry| is_relevant(&entry.key)) {
+        let part = DefinitionPart::new(DefinitionPartKind::Key, entry.key.clone());
+        reader.definition.add_part(part, &canonical_value(&entry.value));
     }
-    reader.add_used(agent);
+    reader.add_profiles_and_tools(agent);
     reader.definition
 }
 
 /// Collects the parts of a definition in a text.
-struct TextReader<'d> {
-    root: &'d Node,
-    definition: Definition,
+struct TextDefinitionCollector<'d> {
+    root: &'d YamlNode,
+    definition: AgentDefinition,
 }
 
-impl TextReader<'_> {
+impl TextDefinitionCollector<'_> {
     /// Adds the profiles and the tools that the agent names.
-    fn add_used(&mut self, agent: &Node) {
-        let responses = get(agent, "input").and_then(|input| get(input, "responses"));
-        let strategy = get(agent, "context_window").and_then(|window| get(window, "strategy"));
+    fn add_profiles_and_tools(&mut self, agent: &YamlNode) {
+        let responses = find_value(agent, "input").and_then(|input| find_value(input, "responses"));
+        let strategy = find_value(agent, "context_window").and_then(|window| find_value(window, "strategy"));
         let profiles = [
-            get(agent, "model_profile"),
-            responses.and_then(|responses| get(responses, "model_profile")),
-            strategy.and_then(|strategy| get(strategy, "summarize")),
+            find_value(agent, "model_profile"),
+            responses.and_then(|responses| find_value(responses, "model_profile")),
+            strategy.and_then(|strategy| find_value(strategy, "summarize")),
         ];
-        for name in profiles.into_iter().flatten().filter_map(Node::text) {
+        for name in profiles.into_iter().flatten().filter_map(YamlNode::text) {
             self.add_profile(name);
         }
-        let listed = get(agent, "tools").and_then(Node::items).unwrap_or_default();
-        let only = get(agent, "tool").into_iter();
-        for used in listed.iter().map(|node| &**node).chain(only).filter_map(Node::text) {
+        let listed = find_value(agent, "tools").and_then(YamlNode::items).unwrap_or_default();
+        let only = find_value(agent, "tool").into_iter();
+        for used in listed.iter().map(|node| &**node).chain(only).filter_map(YamlNode::text) {
             let name = used.split_once('.').map_or(&**used, |(server, _)| server);
             self.add_tool(name);
         }
@@ -249,101 +261,106 @@ impl TextReader<'_> {
         let mut next: Option<Arc<str>> = Some(name.into());
         let mut chain: Vec<(Arc<str>, String)> = Vec::new();
         while let Some(name) = next.take().filter(|name| chain.iter().all(|(known, _)| known != name)) {
-            let Some(profile) = get(self.root, "model_profiles").and_then(|all| get(all, &name)) else {
+            let Some(profile) = find_value(self.root, "model_profiles").and_then(|all| find_value(all, &name)) else {
                 break;
             };
-            let is_meant = |entry: &&Entry| is_relevant(&entry.key) && !KEYS_OF_COST.contains(&&*entry.key);
-            chain.push((name, spelled_entries(entries(profile).iter().filter(is_meant))));
-            next = get(profile, "fallback").and_then(Node::text).cloned();
+            let is_meant = |entry: &&YamlEntry| is_relevant(&entry.key) && !KEYS_OF_COST.contains(&&*entry.key);
+            chain.push((name, canonical_entries(map_entries(profile).iter().filter(is_meant))));
+            next = find_value(profile, "fallback").and_then(YamlNode::text).cloned();
         }
         if !chain.is_empty() {
-            self.definition
-                .add(Part::new(PartKind::Profile, name), &format!("{chain:?}"));
+            self.definition.add_part(
+                DefinitionPart::new(DefinitionPartKind::Profile, name),
+                &format!("{chain:?}"),
+            );
         }
     }
 
     fn add_tool(&mut self, name: &str) {
-        let Some(tool) = get(self.root, "tools").and_then(|tools| get(tools, name)) else {
+        let Some(tool) = find_value(self.root, "tools").and_then(|tools| find_value(tools, name)) else {
             return;
         };
-        let is_meant = |entry: &&Entry| !is_extension(&entry.key);
-        let text = spelled_entries(entries(tool).iter().filter(is_meant));
-        self.definition.add(Part::new(PartKind::Tool, name), &text);
-        if let Some(agent) = get(tool, "agent").and_then(Node::text) {
+        let is_meant = |entry: &&YamlEntry| !is_extension_key(&entry.key);
+        let text = canonical_entries(map_entries(tool).iter().filter(is_meant));
+        self.definition
+            .add_part(DefinitionPart::new(DefinitionPartKind::Tool, name), &text);
+        if let Some(agent) = find_value(tool, "agent").and_then(YamlNode::text) {
             self.add_agent(agent);
         }
     }
 
     /// Adds an agent that performs a tool, once.
     fn add_agent(&mut self, name: &str) {
-        let part = Part::new(PartKind::Agent, name);
+        let part = DefinitionPart::new(DefinitionPartKind::Agent, name);
         if self.definition.iter().any(|(known, _)| *known == part) {
             return;
         }
-        let agents = get(self.root, "agents").and_then(Node::items).unwrap_or_default();
-        let is_meant = |agent: &&Arc<Node>| {
-            get(agent, "name")
-                .and_then(Node::text)
+        let agents = find_value(self.root, "agents")
+            .and_then(YamlNode::items)
+            .unwrap_or_default();
+        let is_meant = |agent: &&Arc<YamlNode>| {
+            find_value(agent, "name")
+                .and_then(YamlNode::text)
                 .is_some_and(|own| **own == *name)
         };
         if let Some(agent) = agents.iter().find(is_meant) {
-            self.definition.add(part, &spelled_without_description(agent));
-            self.add_used(agent);
+            self.definition.add_part(part, &canonical_agent(agent));
+            self.add_profiles_and_tools(agent);
         }
     }
 }
 
-fn entries(node: &Node) -> &[Entry] {
+fn map_entries(node: &YamlNode) -> &[YamlEntry] {
     match &node.content {
-        Content::Mapping(entries) => entries,
+        YamlContent::Mapping(entries) => entries,
         _ => &[],
     }
 }
 
-fn get<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
-    let entry = entries(node).iter().find(|entry| &*entry.key == key)?;
+fn find_value<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlNode> {
+    let entry = map_entries(node).iter().find(|entry| &*entry.key == key)?;
     Some(&entry.value)
 }
 
 /// Returns a text that is equal for all spellings of a value, and for no other value.
-fn spelled(node: &Node) -> String {
+fn canonical_value(node: &YamlNode) -> String {
     match &node.content {
-        Content::Scalar(scalar) => format!("{:?} {:?}", scalar.value, scalar.text),
-        Content::Sequence(items) => {
-            let items: Vec<String> = items.iter().map(|item| spelled(item)).collect();
+        YamlContent::Scalar(scalar) => format!("{:?} {:?}", scalar.value, scalar.text),
+        YamlContent::Sequence(items) => {
+            let items: Vec<String> = items.iter().map(|item| canonical_value(item)).collect();
             format!("[{}]", items.join(", "))
         }
-        Content::Mapping(entries) => spelled_entries(entries.iter()),
+        YamlContent::Mapping(entries) => canonical_entries(entries.iter()),
     }
 }
 
-fn spelled_entries<'n>(entries: impl Iterator<Item = &'n Entry>) -> String {
+fn canonical_entries<'n>(entries: impl Iterator<Item = &'n YamlEntry>) -> String {
     let mut entries: Vec<String> = entries
-        .map(|entry| format!("{:?}: {}", entry.key, spelled(&entry.value)))
+        .map(|entry| format!("{:?}: {}", entry.key, canonical_value(&entry.value)))
         .collect();
     entries.sort();
     format!("{{{}}}", entries.join(", "))
 }
 
-fn spelled_without_description(agent: &Node) -> String {
-    spelled_entries(entries(agent).iter().filter(|entry| is_relevant(&entry.key)))
+fn canonical_agent(agent: &YamlNode) -> String {
+    canonical_entries(map_entries(agent).iter().filter(|entry| is_relevant(&entry.key)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loader::load;
-    use crate::source::Source;
+    use crate::loader::load_ensemble;
+    use crate::source::SourceText;
 
     const OLD: &str = "name: e\nagents:\n- {name: a, script: x}\n- {name: b, model_profile: m, prompt: Hello}\n- {name: c, script: y, conversation: {max_turns: 2}}\nmodel_profiles:\n  m: {provider: simulated, replies: [hi], fallback: n}\n  n: {provider: simulated, replies: [ho]}\n";
 
     /// An agent with a tool that is an agent with a tool.
     const TOOLS: &str = "name: e\nagents:\n- {name: pay, model_profile: m, prompt: Hello, tools: [charge]}\n- {name: clerk, model_profile: m, prompt: Count, tools: [count], conversation: {trigger: news}}\n- {name: other, script: z}\nmodel_profiles:\n  m: {provider: simulated, replies: [hi]}\ntools:\n  charge: {agent: clerk, description: Takes money}\n  count: {script: count.py, description: Counts, parameters: {type: object}}\n";
 
-    fn compared(old: &str, new: &str) -> Changes {
-        let load = |text: &str| load(&Source::new("e.yaml", text)).document.expect("YAML");
+    fn compared(old: &str, new: &str) -> EnsembleChanges {
+        let load = |text: &str| load_ensemble(&SourceText::new("e.yaml", text)).document.expect("YAML");
         let (old, new) = (load(old), load(new));
-        changes(Side::of_text(&old), Side::of_text(&new))
+        compare_ensembles(ComparedEnsemble::from_text(&old), ComparedEnsemble::from_text(&new))
     }
 
     fn against_old(new: &str) -> String {
@@ -388,7 +405,7 @@ mod tests {
         }
         let changed = compared(OLD, &OLD.replace("[ho]", "[hu]"));
         assert_eq!(
-            changed.sentences().collect::<Vec<_>>(),
+            changed.change_sentences().collect::<Vec<_>>(),
             ["`b`: model profile `m` has changed"]
         );
     }
@@ -415,7 +432,7 @@ mod tests {
         ];
         for (old, new, expected) in table {
             let changes = compared(TOOLS, &TOOLS.replace(old, new));
-            assert_eq!(changes.sentences().collect::<Vec<_>>(), expected, "{new}");
+            assert_eq!(changes.change_sentences().collect::<Vec<_>>(), expected, "{new}");
             assert_ne!(changes.to_string(), "no change that affects a run", "{new}");
         }
         let unused = format!("{TOOLS}  unused: {{script: u.py, description: U, parameters: {{type: object}}}}\n");
@@ -424,18 +441,22 @@ mod tests {
 
     #[test]
     fn external_definitions_are_compared_where_they_are_known() {
-        let loaded = load(&Source::new("e.yaml", OLD)).document.expect("YAML");
+        let loaded = load_ensemble(&SourceText::new("e.yaml", OLD)).document.expect("YAML");
         let external = |text: &str| {
-            let mut definition = Definition::default();
-            definition.add(Part::new(PartKind::Script, "x"), text);
+            let mut definition = AgentDefinition::default();
+            definition.add_part(DefinitionPart::new(DefinitionPartKind::Script, "x"), text);
             ExternalDefinitions::from([("a".into(), definition)])
         };
         let (one, other) = (external("one"), external("other"));
-        let side = |external| Side {
+        let side = |external| ComparedEnsemble {
             document: &loaded,
             external,
         };
-        let sentences = |old, new| changes(side(old), side(new)).sentences().collect::<Vec<_>>();
+        let sentences = |old, new| {
+            compare_ensembles(side(old), side(new))
+                .change_sentences()
+                .collect::<Vec<_>>()
+        };
         assert!(sentences(Some(&one), Some(&one)).is_empty());
         assert_eq!(sentences(Some(&one), Some(&other)), ["`a`: script `x` has changed"]);
         let unknown = "`a`: script `x` may have changed: the run has not recorded a digest";
@@ -445,7 +466,7 @@ mod tests {
 
     #[test]
     fn the_meaning_of_a_text_has_no_spelling_and_no_descriptions() {
-        let of = |text: &str| meaning(&load(&Source::new("e.yaml", text)).document.expect("YAML"));
+        let of = |text: &str| canonical_text(&load_ensemble(&SourceText::new("e.yaml", text)).document.expect("YAML"));
         let described = OLD.replace("name: e", "description: new\nname: 'e' # a comment");
         let described = described.replace("script: x", "script: x, description: new");
         assert_eq!(of(OLD), of(&described));

@@ -4,17 +4,17 @@
 //! `E00x` are about YAML, `E01x` about keys and values, `E02x` and `E03x` about agents, edges and profiles,
 //! `E04x` about the graph. `W` are warnings, `H` are hints.
 
-use crate::diagnostic::Code;
+use crate::diagnostic::FindingCode;
 
 macro_rules! codes {
     ($($name:ident = $code:literal, $title:literal;)*) => {
-        $(#[doc = $title] pub const $name: Code = Code($code);)*
+        $(#[doc = $title] pub const $name: FindingCode = FindingCode($code);)*
 
         /// Every code with its title, in order.
-        pub const ALL: &[(Code, &str)] = &[$(($name, $title)),*];
+        pub const ALL: &[(FindingCode, &str)] = &[$(($name, $title)),*];
 
         /// The explanation of every code, in Markdown.
-        pub(super) const EXPLANATIONS: &[(Code, &str)] =
+        pub(super) const EXPLANATIONS: &[(FindingCode, &str)] =
             &[$(($name, include_str!(concat!("explanations/", $code, ".md")))),*];
     };
 }

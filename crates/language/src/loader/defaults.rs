@@ -7,71 +7,75 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::codes;
-use super::document::{Content, Entry, MAX_NODES, Node};
-use super::findings::Findings;
+use super::document::{MAX_NODES, YamlContent, YamlEntry, YamlNode};
+use super::findings::FindingList;
 use crate::diagnostic::Finding;
-use crate::source::At;
-use crate::vocabulary::{CHOOSERS, Section, chooses_type};
+use crate::source::RouteLocation;
+use crate::vocabulary::{CHOOSERS, FileSection, chooses_type};
 
 /// The tree, with the defaults in every agent; `None` if that makes it too large.
-pub(super) fn spread(root: &Arc<Node>, findings: &mut Findings) -> Option<Arc<Node>> {
+pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut FindingList) -> Option<Arc<YamlNode>> {
     let (Some(defaults), Some(agents)) = (root.get("defaults"), root.get("agents")) else {
         return Some(root.clone());
     };
-    let (Content::Mapping(defaults), Content::Sequence(items)) = (&defaults.content, &agents.content) else {
+    let (YamlContent::Mapping(defaults), YamlContent::Sequence(items)) = (&defaults.content, &agents.content) else {
         return Some(root.clone());
     };
     let mut added = root.weight;
     let sandbox = defaults.iter().find(|entry| *entry.key == *"sandbox");
     let tools = root.get("tools").zip(sandbox);
-    let tools = tools.and_then(|(tools, sandbox)| Some((tools, with_sandbox_of_tools(tools, sandbox)?)));
+    let tools = tools.and_then(|(tools, sandbox)| Some((tools, apply_tool_sandbox(tools, sandbox)?)));
     if let Some((own, tools)) = &tools {
         added += tools.weight.saturating_sub(own.weight);
     }
     let mut whole = Vec::with_capacity(items.len());
     for item in items {
-        let agent = with_defaults(item, defaults);
+        let agent = apply_agent_defaults(item, defaults);
         added += agent.weight.saturating_sub(item.weight);
         if added > MAX_NODES {
             let message =
                 format!("the file contains more than {MAX_NODES} values after `defaults` are added to all agents");
-            findings.push(Finding::error(codes::TOO_BIG, At::source(agents.span), message));
+            findings.push(Finding::new_error(
+                codes::TOO_BIG,
+                RouteLocation::from_source_span(agents.span),
+                message,
+            ));
             return None;
         }
         whole.push(agent);
     }
-    let entries = entries(root).iter().map(|entry| match &*entry.key {
-        "tools" => Entry {
+    let entries = map_entries(root).iter().map(|entry| match &*entry.key {
+        "tools" => YamlEntry {
             value: tools.as_ref().map_or(&entry.value, |(_, tools)| tools).clone(),
             ..entry.clone()
         },
-        "agents" => Entry {
-            value: rebuilt(agents, Content::Sequence(std::mem::take(&mut whole))),
+        "agents" => YamlEntry {
+            value: with_content(agents, YamlContent::Sequence(std::mem::take(&mut whole))),
             ..entry.clone()
         },
         _ => entry.clone(),
     });
-    Some(rebuilt(root, Content::Mapping(entries.collect())))
+    Some(with_content(root, YamlContent::Mapping(entries.collect())))
 }
 
-fn entries(node: &Node) -> &[Entry] {
+fn map_entries(node: &YamlNode) -> &[YamlEntry] {
     match &node.content {
-        Content::Mapping(entries) => entries,
+        YamlContent::Mapping(entries) => entries,
         _ => &[],
     }
 }
 
 /// The node with other parts, at the same place.
-fn rebuilt(node: &Node, content: Content) -> Arc<Node> {
-    let parts: Box<dyn Iterator<Item = &Arc<Node>>> = match &content {
-        Content::Sequence(items) => Box::new(items.iter()),
-        Content::Mapping(entries) => Box::new(entries.iter().map(|entry| &entry.value)),
-        Content::Scalar(_) => Box::new(std::iter::empty()),
+fn with_content(node: &YamlNode, content: YamlContent) -> Arc<YamlNode> {
+    let parts: Box<dyn Iterator<Item = &Arc<YamlNode>>> = match &content {
+        YamlContent::Sequence(items) => Box::new(items.iter()),
+        YamlContent::Mapping(entries) => Box::new(entries.iter().map(|entry| &entry.value)),
+        YamlContent::Scalar(_) => Box::new(std::iter::empty()),
     };
     let (weight, height) = parts.fold((1, 1), |(weight, height), part| {
         (weight + part.weight, height.max(part.height + 1))
     });
-    Arc::new(Node {
+    Arc::new(YamlNode {
         span: node.span,
         content,
         weight,
@@ -79,98 +83,102 @@ fn rebuilt(node: &Node, content: Content) -> Arc<Node> {
     })
 }
 
-fn with_defaults(agent: &Arc<Node>, defaults: &[Entry]) -> Arc<Node> {
-    let Content::Mapping(own) = &agent.content else {
+fn apply_agent_defaults(agent: &Arc<YamlNode>, defaults: &[YamlEntry]) -> Arc<YamlNode> {
+    let YamlContent::Mapping(own) = &agent.content else {
         return agent.clone();
     };
-    let agent_type = agent_type(agent, defaults);
+    let agent_type = find_agent_type(agent, defaults);
     let mut entries = own.clone();
-    for default in defaults.iter().filter(|default| is_for(default, agent, agent_type)) {
+    for default in defaults
+        .iter()
+        .filter(|default| applies_to_agent(default, agent, agent_type))
+    {
         let value = match &*default.key {
-            "conversation" => conversation_for(&default.value, agent_type),
+            "conversation" => filter_conversation(&default.value, agent_type),
             _ => default.value.clone(),
         };
-        match entries.iter_mut().find(|entry| same_key(&entry.key, &default.key)) {
-            Some(entry) => entry.value = merged(&entry.value, &value),
-            None => entries.push(Entry {
+        match entries.iter_mut().find(|entry| is_same_key(&entry.key, &default.key)) {
+            Some(entry) => entry.value = merge_values(&entry.value, &value),
+            None => entries.push(YamlEntry {
                 value,
                 ..default.clone()
             }),
         }
     }
-    rebuilt(agent, Content::Mapping(entries))
+    with_content(agent, YamlContent::Mapping(entries))
 }
 
 /// The tools, with the default sandbox where a child process performs them.
-fn with_sandbox_of_tools(tools: &Node, sandbox: &Entry) -> Option<Arc<Node>> {
-    let with_sandbox = |node: &Arc<Node>| {
-        let mut own = entries(node).to_vec();
+fn apply_tool_sandbox(tools: &YamlNode, sandbox: &YamlEntry) -> Option<Arc<YamlNode>> {
+    let with_sandbox = |node: &Arc<YamlNode>| {
+        let mut own = map_entries(node).to_vec();
         match own.iter_mut().find(|entry| *entry.key == *sandbox.key) {
-            Some(entry) => entry.value = merged(&entry.value, &sandbox.value),
+            Some(entry) => entry.value = merge_values(&entry.value, &sandbox.value),
             None => own.push(sandbox.clone()),
         }
-        rebuilt(node, Content::Mapping(own))
+        with_content(node, YamlContent::Mapping(own))
     };
-    let of_tool = |tool: &Arc<Node>| match tool.get("mcp") {
+    let of_tool = |tool: &Arc<YamlNode>| match tool.get("mcp") {
         Some(server) if server.get("command").is_some() => {
-            let own = entries(tool).iter().map(|entry| match &*entry.key {
-                "mcp" => Entry {
+            let own = map_entries(tool).iter().map(|entry| match &*entry.key {
+                "mcp" => YamlEntry {
                     value: with_sandbox(&entry.value),
                     ..entry.clone()
                 },
                 _ => entry.clone(),
             });
-            rebuilt(tool, Content::Mapping(own.collect()))
+            with_content(tool, YamlContent::Mapping(own.collect()))
         }
         None if tool.get("script").is_some() => with_sandbox(tool),
         _ => tool.clone(),
     };
-    let Content::Mapping(all) = &tools.content else {
+    let YamlContent::Mapping(all) = &tools.content else {
         return None;
     };
-    let all = all.iter().map(|entry| Entry {
+    let all = all.iter().map(|entry| YamlEntry {
         value: of_tool(&entry.value),
         ..entry.clone()
     });
-    Some(rebuilt(tools, Content::Mapping(all.collect())))
+    Some(with_content(tools, YamlContent::Mapping(all.collect())))
 }
 
 /// `parameters` is another spelling of `config`.
-fn same_key(one: &str, other: &str) -> bool {
+fn is_same_key(one: &str, other: &str) -> bool {
     let plain = |key| if key == "parameters" { "config" } else { key };
     plain(one) == plain(other)
 }
 
 /// Returns the word of what the agent runs, by its own keys, or by the defaults if it has no such keys.
-fn agent_type<'k>(agent: &'k Node, defaults: &[Entry]) -> Option<&'k str> {
+fn find_agent_type<'k>(agent: &'k YamlNode, defaults: &[YamlEntry]) -> Option<&'k str> {
     let own = CHOOSERS.iter().find(|(key, _)| agent.get(key).is_some());
-    let declared = || agent.get("type").and_then(Node::text).map(|word| &**word);
+    let declared = || agent.get("type").and_then(YamlNode::text).map(|word| &**word);
     let default = || {
         let mut chosen = CHOOSERS
             .iter()
-            .filter(|(key, _)| defaults.iter().any(|default| chooses(default, key)));
+            .filter(|(key, _)| defaults.iter().any(|default| chooses_agent_type(default, key)));
         chosen.next().map(|(_, chosen)| chosen.word())
     };
     own.map(|(_, chosen)| chosen.word()).or_else(declared).or_else(default)
 }
 
 /// Returns whether the default says what an agent runs. Without a question, `input` only completes the `input` of agents.
-fn chooses(default: &Entry, key: &str) -> bool {
-    let is_part =
-        key == "input" && matches!(default.value.content, Content::Mapping(_)) && default.value.get("prompt").is_none();
+fn chooses_agent_type(default: &YamlEntry, key: &str) -> bool {
+    let is_part = key == "input"
+        && matches!(default.value.content, YamlContent::Mapping(_))
+        && default.value.get("prompt").is_none();
     *default.key == *key && !is_part
 }
 
 /// Returns whether an agent of this type takes the default.
-fn is_for(default: &Entry, agent: &Node, agent_type: Option<&str>) -> bool {
+fn applies_to_agent(default: &YamlEntry, agent: &YamlNode, agent_type: Option<&str>) -> bool {
     // Other keys are reported where `defaults` is read by itself; those that begin with `x-` are ignored.
-    let Some(key) = Section::Defaults.find_key(&default.key) else {
+    let Some(key) = FileSection::Defaults.find_key(&default.key) else {
         return false;
     };
     if key.name == "type" {
         return default.value.text().is_some_and(|word| agent_type == Some(&**word));
     }
-    if !key.is_given_to(agent_type) {
+    if !key.is_default_for(agent_type) {
         return false;
     }
     if !chooses_type(key.name) {
@@ -181,33 +189,39 @@ fn is_for(default: &Entry, agent: &Node, agent_type: Option<&str>) -> bool {
     if has_own {
         agent.get(key.name).is_some()
     } else {
-        chooses(default, key.name)
+        chooses_agent_type(default, key.name)
     }
 }
 
 /// The agent's own value, completed by the keys of the default where both are maps.
-fn merged(own: &Arc<Node>, default: &Arc<Node>) -> Arc<Node> {
-    let (Content::Mapping(entries), Content::Mapping(more)) = (&own.content, &default.content) else {
+fn merge_values(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
+    let (YamlContent::Mapping(entries), YamlContent::Mapping(more)) = (&own.content, &default.content) else {
         return own.clone();
     };
     let mut known: HashSet<&Arc<str>> = entries.iter().map(|entry| &entry.key).collect();
     let added = more.iter().filter(|entry| known.insert(&entry.key));
-    rebuilt(own, Content::Mapping(entries.iter().chain(added).cloned().collect()))
+    with_content(
+        own,
+        YamlContent::Mapping(entries.iter().chain(added).cloned().collect()),
+    )
 }
 
 /// Without the keys of `conversation` that only agents of another kind have.
-fn conversation_for(conversation: &Arc<Node>, agent_type: Option<&str>) -> Arc<Node> {
+fn filter_conversation(conversation: &Arc<YamlNode>, agent_type: Option<&str>) -> Arc<YamlNode> {
     let mut conversation = conversation.clone();
-    for key in Section::Conversation.keys().filter(|key| !key.is_given_to(agent_type)) {
-        conversation = without(&conversation, key.name);
+    for key in FileSection::Conversation
+        .iter_keys()
+        .filter(|key| !key.is_default_for(agent_type))
+    {
+        conversation = without_key(&conversation, key.name);
     }
     conversation
 }
 
-fn without(map: &Arc<Node>, key: &str) -> Arc<Node> {
+fn without_key(map: &Arc<YamlNode>, key: &str) -> Arc<YamlNode> {
     if map.get(key).is_none() {
         return map.clone();
     }
-    let entries = entries(map).iter().filter(|entry| *entry.key != *key).cloned();
-    rebuilt(map, Content::Mapping(entries.collect()))
+    let entries = map_entries(map).iter().filter(|entry| *entry.key != *key).cloned();
+    with_content(map, YamlContent::Mapping(entries.collect()))
 }

@@ -1,22 +1,22 @@
 //! The findings about one file so far, up to a limit.
 
-use crate::diagnostic::{Finding, Severity};
+use crate::diagnostic::{Finding, FindingSeverity};
 
 /// The highest number of findings for one file; further findings are only counted.
 pub const MAX_FINDINGS: usize = 100;
 
 /// The findings of one file so far.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct FindingList {
     list: Vec<Finding>,
     errors: usize,
     dropped: usize,
 }
 
-impl Findings {
+impl FindingList {
     /// Adds a finding.
     pub(super) fn push(&mut self, finding: Finding) {
-        self.errors += usize::from(finding.severity == Severity::Error);
+        self.errors += usize::from(finding.severity == FindingSeverity::Error);
         if self.list.len() < MAX_FINDINGS {
             self.list.push(finding);
         } else {
@@ -25,7 +25,7 @@ impl Findings {
     }
 
     /// Adds an error whose message is expensive to create; beyond the limit it is only counted.
-    pub(super) fn error(&mut self, finding: impl FnOnce() -> Finding) {
+    pub(super) fn push_error(&mut self, finding: impl FnOnce() -> Finding) {
         if self.list.len() < MAX_FINDINGS {
             self.push(finding());
         } else {
@@ -35,7 +35,7 @@ impl Findings {
     }
 
     /// Returns whether there are no errors.
-    pub(super) fn sound(&self) -> bool {
+    pub(super) fn has_no_errors(&self) -> bool {
         self.errors == 0
     }
 

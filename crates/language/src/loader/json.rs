@@ -4,39 +4,41 @@ use ensemble_schema::JsonSchema;
 use serde_json::Value;
 
 use super::codes;
-use super::document::Content;
-use super::findings::Findings;
-use super::reader::Cursor;
+use super::document::YamlContent;
+use super::findings::FindingList;
+use super::value_decoders::NodeCursor;
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::yaml::edit::scalar_to_json;
 
 /// Any value.
-pub(super) fn value(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
+pub(super) fn decode_json(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
     match &at.node.content {
-        Content::Scalar(scalar) => match scalar_to_json(scalar) {
+        YamlContent::Scalar(scalar) => match scalar_to_json(scalar) {
             Some(value) => Some(value),
             None => {
                 let message = format!("{} cannot be represented in JSON", scalar.text);
-                findings.push(Finding::error(codes::NOT_JSON, at.value(), message).help("quote the value"));
+                findings.push(
+                    Finding::new_error(codes::NOT_JSON, at.value_location(), message).with_help("quote the value"),
+                );
                 None
             }
         },
-        Content::Sequence(_) => {
-            let items = at.items("a list", findings)?;
-            let values: Vec<_> = items.iter().map(|item| value(item, findings)).collect();
+        YamlContent::Sequence(_) => {
+            let items = at.require_items("a list", findings)?;
+            let values: Vec<_> = items.iter().map(|item| decode_json(item, findings)).collect();
             values.into_iter().collect::<Option<Vec<_>>>().map(Value::Array)
         }
-        Content::Mapping(_) => map(at, findings).map(Value::Object),
+        YamlContent::Mapping(_) => decode_json_map(at, findings).map(Value::Object),
     }
 }
 
 /// A map.
-pub(super) fn map(at: &Cursor<'_>, findings: &mut Findings) -> Option<JsonMap> {
+pub(super) fn decode_json_map(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JsonMap> {
     let mut map = JsonMap::new();
     let mut sound = true;
-    for (key, entry) in at.entries("a map", findings)? {
-        match value(&entry, findings) {
+    for (key, entry) in at.require_entries("a map", findings)? {
+        match decode_json(&entry, findings) {
             Some(value) => drop(map.insert(key.to_string(), value)),
             None => sound = false,
         }
@@ -45,13 +47,13 @@ pub(super) fn map(at: &Cursor<'_>, findings: &mut Findings) -> Option<JsonMap> {
 }
 
 /// A JSON Schema.
-pub(super) fn schema(at: &Cursor<'_>, findings: &mut Findings) -> Option<Value> {
-    let schema = value(at, findings)?;
+pub(super) fn decode_json_schema(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
+    let schema = decode_json(at, findings)?;
     match JsonSchema::compile(&schema) {
         Ok(_) => Some(schema),
         Err(error) => {
             let message = format!("this is not a valid JSON Schema: {}", error.message);
-            findings.push(Finding::error(codes::BAD_SCHEMA, at.value(), message));
+            findings.push(Finding::new_error(codes::BAD_SCHEMA, at.value_location(), message));
             None
         }
     }

@@ -1,6 +1,6 @@
 //! Loads an [`Ensemble`] from a text, and reports all problems of the text at once.
 //!
-//! There are three steps: the parser's events become a tree in which every node has its position ([`Document`]);
+//! There are three steps: the parser's events become a tree in which every node has its position ([`YamlDocument`]);
 //! hand-written readers read typed values from the tree; symbolic places become positions only when they are shown. The
 //! functions are pure: they receive a text and never read a file.
 //!
@@ -13,46 +13,46 @@
 //!
 //! Invariant: the loader receives text and opens no file, and it stops reading a text whose tree would be too large.
 
-mod build;
+mod byte_positions;
 mod changes;
+pub mod code_explanations;
 pub mod codes;
 mod decode;
 mod defaults;
-pub mod explain;
-mod fields;
+mod document_builder;
 mod findings;
 mod json;
-mod map;
-mod marks;
-mod reader;
-mod retyped;
+mod key_messages;
+mod open_map;
 pub mod schema;
-mod syntax;
+mod section_fields;
+mod syntax_errors;
 #[cfg(test)]
 mod tests;
-mod words;
+mod type_fixes;
+mod value_decoders;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::cases::TestFile;
 use crate::data::JsonMap;
-use crate::diagnostic::{Diagnostic, Finding, Related};
-use crate::ensemble::{Ensemble, Profile};
-use crate::source::{At, Part, Route, Source, Span};
-use crate::yaml::edit::{Fix, FixResolver, RouteEdit, RouteFix};
+use crate::diagnostic::{Diagnostic, Finding, RelatedSpan};
+use crate::ensemble::{Ensemble, ModelProfile};
+use crate::source::{NodePart, Route, RouteLocation, SourceText, Span};
+use crate::yaml::edit::{FixResolver, RouteEdit, RouteFix, TextFix};
 
 pub use crate::yaml::document;
-pub use crate::yaml::document::{Document, MAX_BYTES};
+pub use crate::yaml::document::{MAX_BYTES, YamlDocument};
 pub use crate::yaml::edit::to_json;
-pub use changes::{Changes, Side, changes, meaning};
-pub use decode::{Answers, Level, ReportFormat, Settings};
+pub use changes::{ComparedEnsemble, EnsembleChanges, canonical_text, compare_ensembles};
+pub use decode::{AgentAnswers, FindingLevel, ReportFormat, ValidateSettings};
 pub use findings::MAX_FINDINGS;
 
-use crate::vocabulary::Section;
-use document::Content;
-use findings::Findings;
-use words::meant_key;
+use crate::vocabulary::FileSection;
+use document::YamlContent;
+use findings::FindingList;
+use key_messages::find_meant_key;
 
 /// The label of the place that names another file.
 const NAMED: &str = "it is named here";
@@ -61,39 +61,39 @@ const MOST_NAMED: usize = 4;
 
 /// The result of loading an ensemble.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct LoadedEnsemble {
     /// The tree, which converts places to positions; `None` if the text is not YAML.
-    pub document: Option<Document>,
+    pub document: Option<YamlDocument>,
     /// The ensemble, if there are no errors.
     pub ensemble: Option<Ensemble>,
     /// All findings, in the order in which they were found.
     pub findings: Vec<Finding>,
-    source: Source,
+    source: SourceText,
 }
 
 /// The result of loading a configuration.
 #[derive(Debug)]
-pub struct Configuration {
+pub struct LoadedConfiguration {
     /// The tree, which converts places to positions; `None` if the text is not YAML, or is blank.
-    pub document: Option<Document>,
+    pub document: Option<YamlDocument>,
     /// The settings of `validate`, as far as they are right.
-    pub settings: Settings,
+    pub settings: ValidateSettings,
     /// All findings, in the order in which they were found.
     pub findings: Vec<Finding>,
 }
 
 /// The result of loading another text: its value, or the findings.
-pub type Read<T> = Result<T, Vec<Diagnostic>>;
+pub type LoadResult<T> = Result<T, Vec<Diagnostic>>;
 
 /// Reads an ensemble.
-pub fn load(source: &Source) -> Loaded {
-    let mut findings = Findings::default();
-    let document = build::document(source, &mut findings).and_then(|document| {
-        let root = defaults::spread(document.shared_root(), &mut findings)?;
+pub fn load_ensemble(source: &SourceText) -> LoadedEnsemble {
+    let mut findings = FindingList::default();
+    let document = document_builder::build_document(source, &mut findings).and_then(|document| {
+        let root = defaults::apply_defaults(document.shared_root(), &mut findings)?;
         Some(document.with_root(root))
     });
-    let (document, ensemble, findings) = concluded(document, decode::ensemble, findings);
-    Loaded {
+    let (document, ensemble, findings) = decode_document(document, decode::decode_ensemble, findings);
+    LoadedEnsemble {
         document,
         ensemble,
         findings,
@@ -102,13 +102,13 @@ pub fn load(source: &Source) -> Loaded {
 }
 
 /// Reads a text only as YAML.
-pub fn parse(source: &Source) -> Read<Document> {
-    let mut findings = Findings::default();
-    let document = build::document(source, &mut findings);
-    let sound = findings.sound();
+pub fn parse_yaml(source: &SourceText) -> LoadResult<YamlDocument> {
+    let mut findings = FindingList::default();
+    let document = document_builder::build_document(source, &mut findings);
+    let sound = findings.has_no_errors();
     match document {
         Some(document) if sound => Ok(document),
-        document => Err(diagnostics(source, document.as_ref(), &findings.into_list())),
+        document => Err(locate_findings(source, document.as_ref(), &findings.into_list())),
     }
 }
 
@@ -116,29 +116,29 @@ pub fn parse(source: &Source) -> Read<Document> {
 ///
 /// # Errors
 /// The text is not YAML, or exceeds a limit.
-pub fn outline(source: &Source) -> Read<Document> {
-    let mut findings = Findings::default();
-    let document = build::document(source, &mut findings);
-    document.ok_or_else(|| diagnostics(source, None, &findings.into_list()))
+pub fn parse_outline(source: &SourceText) -> LoadResult<YamlDocument> {
+    let mut findings = FindingList::default();
+    let document = document_builder::build_document(source, &mut findings);
+    document.ok_or_else(|| locate_findings(source, None, &findings.into_list()))
 }
 
 /// Reads a configuration file: `model_profiles`, in file order.
-pub fn profiles(source: &Source) -> Read<Vec<(Arc<str>, Profile)>> {
-    side_file(source, decode::config)
+pub fn load_profiles(source: &SourceText) -> LoadResult<Vec<(Arc<str>, ModelProfile)>> {
+    load_optional_file(source, decode::decode_config_profiles)
 }
 
 /// Reads all parts of a configuration file, and reports all problems.
-pub fn configuration(source: &Source) -> Configuration {
-    let mut findings = Findings::default();
+pub fn load_configuration(source: &SourceText) -> LoadedConfiguration {
+    let mut findings = FindingList::default();
     let document = match is_blank(source) {
         true => None,
-        false => build::document(source, &mut findings),
+        false => document_builder::build_document(source, &mut findings),
     };
     let settings = document.as_ref().map(|document| {
-        let _reported = decode::config(document, &mut findings);
-        decode::settings(document, &mut findings)
+        let _reported = decode::decode_config_profiles(document, &mut findings);
+        decode::decode_settings(document, &mut findings)
     });
-    Configuration {
+    LoadedConfiguration {
         document,
         settings: settings.unwrap_or_default(),
         findings: findings.into_list(),
@@ -146,14 +146,14 @@ pub fn configuration(source: &Source) -> Configuration {
 }
 
 /// Reads prepared answers: a map from agents to a string, a map, or a list of these.
-pub fn answers(source: &Source) -> Read<Vec<(Arc<str>, Answers)>> {
-    side_file(source, decode::answers)
+pub fn load_answers(source: &SourceText) -> LoadResult<Vec<(Arc<str>, AgentAnswers)>> {
+    load_optional_file(source, decode::decode_answers)
 }
 
 /// Reads a context: a map in YAML or JSON.
 ///
 /// JSON is read by a JSON parser: YAML does not support surrogate pairs, with which many programs write JSON.
-pub fn context(source: &Source) -> Read<JsonMap> {
+pub fn load_context(source: &SourceText) -> LoadResult<JsonMap> {
     let text = source.text().trim_start_matches('\u{feff}');
     if text.len() <= MAX_BYTES
         && text.trim_start().starts_with('{')
@@ -161,25 +161,25 @@ pub fn context(source: &Source) -> Read<JsonMap> {
     {
         return Ok(map);
     }
-    side_file(source, decode::context)
+    load_optional_file(source, decode::decode_context)
 }
 
 /// The result of loading a test file.
 #[derive(Debug)]
-pub struct LoadedCases {
+pub struct LoadedTestFile {
     /// The tree, which converts places to positions; `None` if the text is not YAML.
-    pub document: Option<Document>,
+    pub document: Option<YamlDocument>,
     /// The cases, if there are no errors.
     pub file: Option<TestFile>,
     /// All findings, in the order in which they were found.
     pub findings: Vec<Finding>,
-    source: Source,
+    source: SourceText,
 }
 
 /// Reads a test file.
-pub fn cases(source: &Source) -> LoadedCases {
-    let (document, file, findings) = read(source, decode::cases::file);
-    LoadedCases {
+pub fn load_test_file(source: &SourceText) -> LoadedTestFile {
+    let (document, file, findings) = load_document(source, decode::cases::decode_test_file);
+    LoadedTestFile {
         document,
         file,
         findings,
@@ -187,21 +187,22 @@ pub fn cases(source: &Source) -> LoadedCases {
     }
 }
 
-impl LoadedCases {
+impl LoadedTestFile {
     /// The text that was read.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &SourceText {
         &self.source
     }
 
     /// The value at this place, as it is written.
-    pub fn value(&self, route: &Route) -> Option<serde_json::Value> {
-        to_json(self.document.as_ref()?.get(route)?)
+    pub fn value_at(&self, route: &Route) -> Option<serde_json::Value> {
+        to_json(self.document.as_ref()?.find_node(route)?)
     }
 
     /// The edits that write this value at this place; `None` if that is not possible with certainty.
-    pub fn rewritten(&self, route: &Route, value: &serde_json::Value) -> Option<Fix> {
+    pub fn build_rewrite_fix(&self, route: &Route, value: &serde_json::Value) -> Option<TextFix> {
         let edit = RouteEdit::Rewrite(route.clone(), value.clone());
-        FixResolver::new(&self.source, self.document.as_ref()).resolve(&RouteFix::safe("write what happened", edit))
+        FixResolver::new(&self.source, self.document.as_ref())
+            .resolve_spans(&RouteFix::new_safe("write what happened", edit))
     }
 
     /// All findings with their positions, these among them, in the order of the text.
@@ -216,21 +217,22 @@ impl LoadedCases {
     }
 }
 
-impl Loaded {
+impl LoadedEnsemble {
     /// Returns whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top, with
     /// a list in which an item has a `name`, or with a `name` beside it. A map under `agents`, and a list without any
     /// name, are of other programs: `agents: {queue: …}` of a pipeline, for example. Of a text that is not YAML, it is
     /// enough that it contains this key.
     pub fn is_ensemble(&self) -> bool {
         match self.document.as_ref().map(|document| &document.root().content) {
-            Some(Content::Mapping(entries)) => {
-                let is_agents = |key: &str| key == "agents" || meant_key(key, Section::Ensemble) == Some("agents");
+            Some(YamlContent::Mapping(entries)) => {
+                let is_agents =
+                    |key: &str| key == "agents" || find_meant_key(key, FileSection::Ensemble) == Some("agents");
                 let mut agents = entries.iter().filter(|entry| is_agents(&entry.key));
                 let is_named = entries.iter().any(|entry| &*entry.key == "name");
                 agents.any(|entry| match &entry.value.content {
-                    Content::Mapping(_) => false,
-                    Content::Sequence(items) => is_named || items.iter().any(|item| item.get("name").is_some()),
-                    Content::Scalar(_) => is_named,
+                    YamlContent::Mapping(_) => false,
+                    YamlContent::Sequence(items) => is_named || items.iter().any(|item| item.get("name").is_some()),
+                    YamlContent::Scalar(_) => is_named,
                 })
             }
             Some(_) => false,
@@ -239,13 +241,13 @@ impl Loaded {
     }
 
     /// The text that was read.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &SourceText {
         &self.source
     }
 
     /// The findings with their positions, in the order of the text.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
-        diagnostics(&self.source, self.document.as_ref(), &self.findings)
+        locate_findings(&self.source, self.document.as_ref(), &self.findings)
     }
 
     /// Adds more findings about the same text, with their positions, in the order of the text; the loader's own come
@@ -271,27 +273,35 @@ pub enum Fixes {
 }
 
 /// Converts findings to positions in the text, in the order of the text, and resolves their fixes.
-pub fn diagnostics(source: &Source, document: Option<&Document>, findings: &[Finding]) -> Vec<Diagnostic> {
+pub fn locate_findings(source: &SourceText, document: Option<&YamlDocument>, findings: &[Finding]) -> Vec<Diagnostic> {
     place_findings(source, document, findings, Fixes::Resolved)
 }
 
-fn place_findings(source: &Source, document: Option<&Document>, findings: &[Finding], fixes: Fixes) -> Vec<Diagnostic> {
+fn place_findings(
+    source: &SourceText,
+    document: Option<&YamlDocument>,
+    findings: &[Finding],
+    fixes: Fixes,
+) -> Vec<Diagnostic> {
     let resolver = (fixes == Fixes::Resolved).then(|| FixResolver::new(source, document));
-    let span = |at: &At| match (document, &at.part) {
-        (_, Part::Source(span)) => *span,
-        (Some(document), _) => document.resolve(at),
+    let span = |at: &RouteLocation| match (document, &at.part) {
+        (_, NodePart::Source(span)) => *span,
+        (Some(document), _) => document.resolve_span(at),
         (None, _) => Span::default(),
     };
     let mut diagnostics: Vec<_> = findings
         .iter()
         .map(|finding| Diagnostic {
-            fix: finding.fix.as_ref().and_then(|fix| resolver.as_ref()?.resolve(fix)),
-            ..placed(finding, source, &span)
+            fix: finding
+                .fix
+                .as_ref()
+                .and_then(|fix| resolver.as_ref()?.resolve_spans(fix)),
+            ..locate_finding(finding, source, &span)
         })
         .collect();
     diagnostics.sort_by_key(|diagnostic| {
         (
-            diagnostic.span_in(source).start,
+            diagnostic.find_span_in(source).start,
             diagnostic.severity,
             diagnostic.span.start,
         )
@@ -306,13 +316,13 @@ fn place_findings(source: &Source, document: Option<&Document>, findings: &[Find
             && one.message == other.message
             && one.help == other.help
     });
-    once_for_each_file(&mut diagnostics, source);
+    merge_other_file_diagnostics(&mut diagnostics, source);
     diagnostics
 }
 
 /// The finding in this text, or in the text that is named there.
-fn placed(finding: &Finding, source: &Source, span: &dyn Fn(&At) -> Span) -> Diagnostic {
-    let also = finding.also.iter().map(|(at, label)| (span(at), label.clone()));
+fn locate_finding(finding: &Finding, source: &SourceText, span: &dyn Fn(&RouteLocation) -> Span) -> Diagnostic {
+    let also = finding.related.iter().map(|(at, label)| (span(at), label.clone()));
     let here = span(&finding.at);
     let mut placed = Diagnostic {
         severity: finding.severity,
@@ -324,12 +334,12 @@ fn placed(finding: &Finding, source: &Source, span: &dyn Fn(&At) -> Span) -> Dia
         help: finding.help.clone(),
         fix: None,
     };
-    let related = |(span, message): (Span, String)| Related {
+    let related = |(span, message): (Span, String)| RelatedSpan {
         source: source.clone(),
         span,
         message,
     };
-    match &finding.inside {
+    match &finding.inner_source {
         None => placed.related = also.map(related).collect(),
         Some((other, span)) => {
             let named = std::iter::once((here, NAMED.to_owned())).chain(also);
@@ -341,7 +351,7 @@ fn placed(finding: &Finding, source: &Source, span: &dyn Fn(&At) -> Span) -> Dia
 }
 
 /// Joins the same findings about another file that is named several times.
-fn once_for_each_file(diagnostics: &mut Vec<Diagnostic>, source: &Source) {
+fn merge_other_file_diagnostics(diagnostics: &mut Vec<Diagnostic>, source: &SourceText) {
     let mut kept: Vec<Diagnostic> = Vec::with_capacity(diagnostics.len());
     let mut known: HashMap<(Arc<str>, Span, &'static str, String), usize> = HashMap::new();
     for one in diagnostics.drain(..) {
@@ -352,7 +362,7 @@ fn once_for_each_file(diagnostics: &mut Vec<Diagnostic>, source: &Source) {
         let key = (one.source.name().into(), one.span, one.code.0, one.message.clone());
         match known.get(&key) {
             Some(at) => {
-                let places: &mut Vec<Related> = &mut kept[*at].related;
+                let places: &mut Vec<RelatedSpan> = &mut kept[*at].related;
                 let room = MOST_NAMED.saturating_sub(places.len());
                 places.extend(one.related.into_iter().take(room));
             }
@@ -365,36 +375,42 @@ fn once_for_each_file(diagnostics: &mut Vec<Diagnostic>, source: &Source) {
     *diagnostics = kept;
 }
 
-type Outcome<T> = (Option<Document>, Option<T>, Vec<Finding>);
+type DecodeOutcome<T> = (Option<YamlDocument>, Option<T>, Vec<Finding>);
 
-fn read<T>(source: &Source, decode: impl FnOnce(&Document, &mut Findings) -> Option<T>) -> Outcome<T> {
-    let mut findings = Findings::default();
-    let document = build::document(source, &mut findings);
-    concluded(document, decode, findings)
+fn load_document<T>(
+    source: &SourceText,
+    decode: impl FnOnce(&YamlDocument, &mut FindingList) -> Option<T>,
+) -> DecodeOutcome<T> {
+    let mut findings = FindingList::default();
+    let document = document_builder::build_document(source, &mut findings);
+    decode_document(document, decode, findings)
 }
 
-fn concluded<T>(
-    document: Option<Document>,
-    decode: impl FnOnce(&Document, &mut Findings) -> Option<T>,
-    mut findings: Findings,
-) -> Outcome<T> {
+fn decode_document<T>(
+    document: Option<YamlDocument>,
+    decode: impl FnOnce(&YamlDocument, &mut FindingList) -> Option<T>,
+    mut findings: FindingList,
+) -> DecodeOutcome<T> {
     let value = document.as_ref().and_then(|document| decode(document, &mut findings));
-    let value = value.filter(|_| findings.sound());
-    debug_assert!(value.is_some() || !findings.sound(), "no value needs a reason");
+    let value = value.filter(|_| findings.has_no_errors());
+    debug_assert!(value.is_some() || !findings.has_no_errors(), "no value needs a reason");
     (document, value, findings.into_list())
 }
 
 /// Reads a file that may be empty.
-fn side_file<T: Default>(source: &Source, decode: impl FnOnce(&Document, &mut Findings) -> Option<T>) -> Read<T> {
+fn load_optional_file<T: Default>(
+    source: &SourceText,
+    decode: impl FnOnce(&YamlDocument, &mut FindingList) -> Option<T>,
+) -> LoadResult<T> {
     if is_blank(source) {
         return Ok(T::default());
     }
-    let (document, value, findings) = read(source, decode);
-    value.ok_or_else(|| diagnostics(source, document.as_ref(), &findings))
+    let (document, value, findings) = load_document(source, decode);
+    value.ok_or_else(|| locate_findings(source, document.as_ref(), &findings))
 }
 
 /// Returns whether the text contains nothing but comments.
-fn is_blank(source: &Source) -> bool {
+fn is_blank(source: &SourceText) -> bool {
     let text = source.text().trim_start_matches('\u{feff}');
     let blank = |line: &str| line.is_empty() || line.starts_with('#') || line == "---";
     text.lines().all(|line| blank(line.trim()))

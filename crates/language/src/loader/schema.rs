@@ -1,15 +1,15 @@
 //! The language as a JSON Schema (2020-12), for editors: completion, descriptions, error marks.
 //!
-//! The properties of each section are derived from the table of keys ([`Section`]); the rest of the files (requirements
+//! The properties of each section are derived from the table of keys ([`FileSection`]); the rest of the files (requirements
 //! between keys, titles, shared definitions) is written by hand. `loader/tests/schema.rs` compares values and defaults with
 //! the loader.
 
 use serde_json::{Map, Value, json};
 
-use super::codes;
 #[cfg(doc)]
-use super::explain;
-use crate::vocabulary::Section;
+use super::code_explanations;
+use super::codes;
+use crate::vocabulary::FileSection;
 
 /// The schema of an ensemble file.
 pub const SCHEMA: &str = include_str!("../../../../docs/schema/ensemble.schema.json");
@@ -19,13 +19,13 @@ pub const TEST_SCHEMA: &str = include_str!("../../../../docs/schema/test.schema.
 
 /// The schema of a configuration (`.ensemble/config.yaml`): its model profiles are those of [`SCHEMA`], and its codes
 /// those that [`explain`] knows.
-pub fn of_config() -> String {
+pub fn config_schema() -> String {
     let ensemble: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
     let profiles = &ensemble["properties"]["model_profiles"];
     let mut definitions = Map::new();
-    take_definitions(profiles, &ensemble["$defs"], &mut definitions);
-    let mut properties = Section::Config.properties();
-    properties.insert("validate".to_owned(), validate());
+    collect_definitions(profiles, &ensemble["$defs"], &mut definitions);
+    let mut properties = FileSection::Config.schema_properties();
+    properties.insert("validate".to_owned(), validate_settings_schema());
     let config = json!({
         "$schema": ensemble["$schema"],
         "$id": "urn:ensemble:schema:config",
@@ -39,10 +39,10 @@ pub fn of_config() -> String {
     serde_json::to_string_pretty(&config).unwrap_or_default() + "\n"
 }
 
-fn validate() -> Value {
+fn validate_settings_schema() -> Value {
     let codes: Vec<&str> = codes::ALL.iter().map(|(code, _)| code.0).collect();
     let in_lower_case = format!("^(?:{})$", codes.join("|").to_lowercase());
-    let mut properties = Section::Validate.properties();
+    let mut properties = FileSection::Validate.schema_properties();
     properties["levels"]["propertyNames"] = json!({"anyOf": [{"enum": codes}, {"pattern": in_lower_case}]});
     json!({
         "description": "Settings of `ensemble validate`, for this project.",
@@ -53,7 +53,7 @@ fn validate() -> Value {
 }
 
 /// Adds the definitions to which the part refers, and those to which they refer.
-fn take_definitions(part: &Value, all: &Value, taken: &mut Map<String, Value>) {
+fn collect_definitions(part: &Value, all: &Value, taken: &mut Map<String, Value>) {
     match part {
         Value::Object(map) => {
             let name = map
@@ -64,23 +64,23 @@ fn take_definitions(part: &Value, all: &Value, taken: &mut Map<String, Value>) {
                 && !taken.contains_key(name)
             {
                 taken.insert(name.to_owned(), all[name].clone());
-                take_definitions(&all[name], all, taken);
+                collect_definitions(&all[name], all, taken);
             }
-            map.values().for_each(|part| take_definitions(part, all, taken));
+            map.values().for_each(|part| collect_definitions(part, all, taken));
         }
-        Value::Array(list) => list.iter().for_each(|part| take_definitions(part, all, taken)),
+        Value::Array(list) => list.iter().for_each(|part| collect_definitions(part, all, taken)),
         _ => {}
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::of_config;
+    use super::config_schema;
 
     /// One definition that is left out would be a reference to nothing.
     #[test]
     fn the_schema_of_a_configuration_is_whole() {
-        let schema = serde_json::from_str(&of_config()).expect("JSON");
+        let schema = serde_json::from_str(&config_schema()).expect("JSON");
         let validator = jsonschema::validator_for(&schema).expect("a schema");
         let rows = [
             (

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
-use super::walks::reach;
+use super::graph_walks::find_reachable;
 use super::{AgentId, EdgeId};
 use crate::ensemble::Ensemble;
 
 /// Agents by name.
-pub(super) type Names = HashMap<Arc<str>, AgentId, foldhash::fast::RandomState>;
+pub(super) type AgentIdsByName = HashMap<Arc<str>, AgentId, foldhash::fast::RandomState>;
 
 /// A dependency between two agents of the ensemble.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub(crate) struct AgentLink {
 /// ensemble has no number.
 #[derive(Debug)]
 pub(crate) struct AgentGraph {
-    names: Names,
+    names: AgentIdsByName,
     /// Ordered by the agent at the end and the position.
     links: Vec<AgentLink>,
     /// For each agent, the number of its first link; behind the last agent, the number of links.
@@ -45,7 +45,7 @@ impl AgentGraph {
     /// Numbers the agents and the dependencies in declaration order. Of two agents with one name the later counts.
     pub(crate) fn new(ensemble: &Ensemble) -> Self {
         let numbered = || (0..).map(AgentId).zip(&ensemble.agents);
-        let names: Names = numbered().map(|(id, agent)| (agent.name.clone(), id)).collect();
+        let names: AgentIdsByName = numbered().map(|(id, agent)| (agent.name.clone(), id)).collect();
         let mut links: Vec<AgentLink> = Vec::new();
         let mut first_links = Vec::with_capacity(ensemble.agents.len() + 1);
         for (to, agent) in numbered() {
@@ -86,7 +86,7 @@ impl AgentGraph {
     }
 
     /// All agents by name.
-    pub(super) fn names(&self) -> &Names {
+    pub(super) fn names(&self) -> &AgentIdsByName {
         &self.names
     }
 
@@ -120,7 +120,7 @@ impl AgentGraph {
         agents: impl IntoIterator<Item = usize>,
         is_followed: impl Fn(usize, &AgentLink) -> bool,
     ) -> FixedBitSet {
-        reach(self.len(), agents, |agent| {
+        find_reachable(self.len(), agents, |agent| {
             let range = self.incoming(AgentId(agent as u32));
             let links = range.clone().zip(&self.links[range]);
             let followed = links.filter(|(at, link)| is_followed(*at, link));
@@ -136,14 +136,14 @@ fn count_links(links: &[AgentLink]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loader::load;
-    use crate::source::Source;
+    use crate::loader::load_ensemble;
+    use crate::source::SourceText;
 
     #[test]
     fn links_are_numbered_by_their_ends_and_listed_by_their_starts() {
         let text = "name: t\nagents:\n- {name: a, script: s, dependencies: [{agent_name: c, feedback: true}]}\n\
                     - {name: b, script: s, depends_on: [a]}\n- {name: c, script: s, depends_on: [b, a]}\n- {name: d, script: s}\n";
-        let loaded = load(&Source::new("t", text));
+        let loaded = load_ensemble(&SourceText::new("t", text));
         let graph = AgentGraph::new(&loaded.ensemble.expect("an ensemble"));
         let ends = |at: &AgentLink| (at.from.index(), at.to.index(), at.position);
         let links: Vec<_> = graph.links().iter().map(ends).collect();

@@ -4,9 +4,9 @@
 //! that uses a plan does not check this again.
 
 pub(crate) mod agent_graph;
-mod reading;
-mod sources;
-pub mod walks;
+mod execution_reads;
+pub mod graph_walks;
+mod upstream_agents;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -15,14 +15,14 @@ use std::sync::{Arc, OnceLock};
 use crate::condition::{Condition, Expression};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{Agent, Dependency, Ending, Ensemble, ResultSpec, Trigger, WaitFor};
+use crate::ensemble::{Agent, Dependency, Ensemble, RequiredResult, ResultSpec, TurnTrigger, WaitFor};
 use crate::loader::codes::{CONDITION, CONDITION_AGENT};
 use crate::source::Route;
 
-use agent_graph::{AgentGraph, Names};
+use agent_graph::{AgentGraph, AgentIdsByName};
 
-pub use reading::{HistoryRead, Reading};
-pub use sources::Sources;
+pub use execution_reads::{ExecutionReads, HistoryRead};
+pub use upstream_agents::UpstreamAgents;
 
 /// The number of an agent: its position in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +34,7 @@ pub struct EdgeId(u32);
 
 /// An edge: `to` depends on `from`.
 #[derive(Debug)]
-pub struct Edge {
+pub struct PlanEdge {
     /// The agent that is depended on.
     pub from: AgentId,
     /// The agent that has the dependency.
@@ -48,7 +48,7 @@ pub struct Edge {
     /// Not needed before the first execution of `to`.
     pub feedback: bool,
     /// The results of executions of `from` that fulfil the dependency and start `to`.
-    pub on: Ending,
+    pub on: RequiredResult,
     /// What `to` waits for; only if the dependency is required.
     pub wait_for: WaitFor,
     /// The position among the dependencies of `to`, from 0.
@@ -60,17 +60,17 @@ pub struct Edge {
 pub struct Plan {
     ensemble: Arc<Ensemble>,
     graph: AgentGraph,
-    reserved: Names,
+    reserved: AgentIdsByName,
     /// Numbered as the links of the graph.
-    edges: Vec<Edge>,
+    edges: Vec<PlanEdge>,
     /// For each edge, its sources, once they were needed.
-    sources: Vec<OnceLock<Sources>>,
+    sources: Vec<OnceLock<UpstreamAgents>>,
     listeners: Vec<AgentId>,
     caps: Vec<Option<NonZeroU32>>,
     parameters: Vec<Arc<JsonMap>>,
     only_tools: Vec<bool>,
     /// Computed at the first execution, since checks do not need it.
-    readings: OnceLock<Vec<Reading>>,
+    readings: OnceLock<Vec<ExecutionReads>>,
     result: Option<PlannedResult>,
 }
 
@@ -92,7 +92,7 @@ impl Plan {
         let mut findings = Vec::new();
         let edges = graph.links().iter().map(|link| {
             let dependency = &ensemble.agents[link.to.index()].dependencies[link.position];
-            Edge {
+            PlanEdge {
                 from: link.from,
                 to: link.to,
                 condition: compile_condition(dependency, link.to, graph.names(), &mut findings),
@@ -104,19 +104,19 @@ impl Plan {
                 position: link.position,
             }
         });
-        let edges: Vec<Edge> = edges.collect();
+        let edges: Vec<PlanEdge> = edges.collect();
         let result = compile_result(&ensemble, graph.names(), &mut findings);
         if !findings.is_empty() {
             return Err(findings);
         }
         Ok(Self {
             result,
-            ..Self::assemble(ensemble, graph, edges)
+            ..Self::from_graph(ensemble, graph, edges)
         })
     }
 
     /// The plan without its result.
-    fn assemble(ensemble: Arc<Ensemble>, graph: AgentGraph, edges: Vec<Edge>) -> Self {
+    fn from_graph(ensemble: Arc<Ensemble>, graph: AgentGraph, edges: Vec<PlanEdge>) -> Self {
         let names = graph.names();
         let mut caps = vec![None; ensemble.agents.len()];
         for (name, cap) in &ensemble.limits.max_agent_executions {
@@ -139,7 +139,7 @@ impl Plan {
             .iter()
             .map(|agent| Arc::new(agent.config.clone()))
             .collect();
-        let only_tools = only_tools(&ensemble, names);
+        let only_tools = find_only_tools(&ensemble, names);
         let sources = edges.iter().map(|_| OnceLock::new()).collect();
         Self {
             ensemble,
@@ -177,7 +177,7 @@ impl Plan {
     }
 
     /// All agents in declaration order.
-    pub fn ids(&self) -> impl Iterator<Item = AgentId> + use<> {
+    pub fn agent_ids(&self) -> impl Iterator<Item = AgentId> + use<> {
         (0..u32::try_from(self.len()).expect("fewer than 4 billion agents")).map(AgentId)
     }
 
@@ -189,13 +189,13 @@ impl Plan {
 
     /// The name of the agent with this number.
     #[inline]
-    pub fn name(&self, id: AgentId) -> &Arc<str> {
+    pub fn agent_name(&self, id: AgentId) -> &Arc<str> {
         &self.agent(id).name
     }
 
     /// The number of the agent with this name.
     #[inline]
-    pub fn id(&self, name: &str) -> Option<AgentId> {
+    pub fn find_agent_id(&self, name: &str) -> Option<AgentId> {
         self.graph.find(name)
     }
 
@@ -207,13 +207,13 @@ impl Plan {
 
     /// The edge with this number.
     #[inline]
-    pub fn edge(&self, id: EdgeId) -> &Edge {
+    pub fn edge(&self, id: EdgeId) -> &PlanEdge {
         &self.edges[id.0 as usize]
     }
 
     /// The dependencies of an agent, in declaration order.
     #[inline]
-    pub fn incoming(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &Edge)> {
+    pub fn incoming_edges(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &PlanEdge)> {
         let range = self.graph.incoming(to);
         (range.start as u32..range.end as u32)
             .map(EdgeId)
@@ -224,13 +224,13 @@ impl Plan {
     ///
     /// Feedback dependencies are such a way only where the edge waits until everything has settled. The set is computed
     /// when it is first needed, and then kept.
-    pub fn sources(&self, id: EdgeId) -> &Sources {
-        self.sources[id.index()].get_or_init(|| sources::of(self, self.edge(id)))
+    pub fn upstream_agents(&self, id: EdgeId) -> &UpstreamAgents {
+        self.sources[id.index()].get_or_init(|| upstream_agents::find_upstream_agents(self, self.edge(id)))
     }
 
     /// The edges to the agents that depend on this agent.
     #[inline]
-    pub fn outgoing(&self, from: AgentId) -> impl Iterator<Item = (EdgeId, &Edge)> {
+    pub fn outgoing_edges(&self, from: AgentId) -> impl Iterator<Item = (EdgeId, &PlanEdge)> {
         self.graph.outgoing(from).iter().map(|id| (*id, self.edge(*id)))
     }
 
@@ -252,25 +252,26 @@ impl Plan {
     }
 
     /// Returns what the agent reads in addition to the outputs of its dependencies.
-    pub fn reading(&self, id: AgentId) -> Reading {
-        self.readings.get_or_init(|| reading::of_agents(&self.ensemble))[id.index()]
+    pub fn execution_reads(&self, id: AgentId) -> ExecutionReads {
+        self.readings
+            .get_or_init(|| execution_reads::list_execution_reads(&self.ensemble))[id.index()]
     }
 
     /// The agents without dependencies that may run more than once: every new output of another agent can start them.
     #[inline]
-    pub fn listeners(&self) -> &[AgentId] {
+    pub fn listener_ids(&self) -> &[AgentId] {
         &self.listeners
     }
 
     /// The agent's `max_agent_executions`, if it has one.
     #[inline]
-    pub fn cap(&self, id: AgentId) -> Option<NonZeroU32> {
+    pub fn max_executions(&self, id: AgentId) -> Option<NonZeroU32> {
         self.caps[id.index()]
     }
 
     /// The agent's `config`, shared with its executions.
     #[inline]
-    pub fn parameters(&self, id: AgentId) -> &Arc<JsonMap> {
+    pub fn agent_config(&self, id: AgentId) -> &Arc<JsonMap> {
         &self.parameters[id.index()]
     }
 
@@ -284,14 +285,14 @@ impl Plan {
 
     /// Returns whether the agent runs in every turn in which its dependencies are fulfilled.
     #[inline]
-    pub fn every_turn(&self, id: AgentId) -> bool {
-        self.agent(id).conversation.trigger == Trigger::EveryTurn
+    pub fn runs_every_turn(&self, id: AgentId) -> bool {
+        self.agent(id).conversation.trigger == TurnTrigger::EveryTurn
     }
 }
 
-fn only_tools(ensemble: &Ensemble, names: &Names) -> Vec<bool> {
+fn find_only_tools(ensemble: &Ensemble, names: &AgentIdsByName) -> Vec<bool> {
     let mut only_tools = vec![false; ensemble.agents.len()];
-    for (_, agent) in ensemble.agent_tools() {
+    for (_, agent) in ensemble.list_agent_tools() {
         if let Some(id) = names.get(agent) {
             only_tools[id.index()] = true;
         }
@@ -307,25 +308,29 @@ fn only_tools(ensemble: &Ensemble, names: &Names) -> Vec<bool> {
     only_tools
 }
 
-fn compile_result(ensemble: &Ensemble, names: &Names, findings: &mut Vec<Finding>) -> Option<PlannedResult> {
+fn compile_result(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut Vec<Finding>) -> Option<PlannedResult> {
     let entries = match ensemble.result.as_ref()? {
         ResultSpec::Agent(agent) => return names.get(agent).copied().map(PlannedResult::Agent),
         ResultSpec::Map(entries) => entries,
     };
     let mut compiled = Vec::with_capacity(entries.len());
     for (key, text) in entries {
-        let route = Route::root().key("result").key(key.clone());
+        let route = Route::root().with_key("result").with_key(key.clone());
         match Expression::compile(text) {
             Ok(expression) => {
-                for (name, span) in expression.agents_read() {
+                for (name, span) in expression.list_read_agents() {
                     if !names.contains_key(name.as_str()) {
-                        findings.push(unknown_agent(&name, names, route.clone().text(span)));
+                        findings.push(build_unknown_agent_finding(
+                            &name,
+                            names,
+                            route.clone().into_text_location(span),
+                        ));
                     }
                 }
                 compiled.push((key.clone(), expression));
             }
             Err(error) => {
-                let mut finding = Finding::error(CONDITION, route.text(error.span), error.message);
+                let mut finding = Finding::new_error(CONDITION, route.into_text_location(error.span), error.message);
                 finding.help = error.help;
                 findings.push(finding);
             }
@@ -337,22 +342,26 @@ fn compile_result(ensemble: &Ensemble, names: &Names, findings: &mut Vec<Finding
 fn compile_condition(
     dependency: &Dependency,
     to: AgentId,
-    names: &Names,
+    names: &AgentIdsByName,
     findings: &mut Vec<Finding>,
 ) -> Option<Condition> {
     let text = dependency.condition.as_ref()?;
-    let route = || -> Route { dependency.route(&Agent::route(to.index())).key("condition") };
+    let route = || -> Route { dependency.route_in(&Agent::route_at(to.index())).with_key("condition") };
     match Condition::compile(text) {
         Ok(condition) => {
-            for (name, span) in condition.agents_read() {
+            for (name, span) in condition.list_read_agents() {
                 if !names.contains_key(name.as_str()) {
-                    findings.push(unknown_agent(&name, names, route().text(span)));
+                    findings.push(build_unknown_agent_finding(
+                        &name,
+                        names,
+                        route().into_text_location(span),
+                    ));
                 }
             }
             Some(condition)
         }
         Err(error) => {
-            let mut finding = Finding::error(CONDITION, route().text(error.span), error.message);
+            let mut finding = Finding::new_error(CONDITION, route().into_text_location(error.span), error.message);
             finding.help = error.help;
             findings.push(finding);
             None
@@ -360,10 +369,10 @@ fn compile_condition(
     }
 }
 
-fn unknown_agent(name: &str, names: &Names, at: crate::source::At) -> Finding {
+fn build_unknown_agent_finding(name: &str, names: &AgentIdsByName, at: crate::source::RouteLocation) -> Finding {
     let mut agents: Vec<(AgentId, &str)> = names.iter().map(|(name, id)| (*id, &**name)).collect();
     agents.sort_unstable_by_key(|(id, _)| id.0);
-    Finding::unknown_agent(CONDITION_AGENT, at, name, agents.into_iter().map(|(_, name)| name))
+    Finding::new_unknown_agent(CONDITION_AGENT, at, name, agents.into_iter().map(|(_, name)| name))
 }
 
 impl AgentId {

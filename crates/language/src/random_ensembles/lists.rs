@@ -6,7 +6,9 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 
 use super::{agent, plan};
-use crate::ensemble::{Agent, AtLeast, Combine, Declared, Dependency, ForEach, Items, PartFailure, WaitFor};
+use crate::ensemble::{
+    Agent, AtLeast, DeclaredPosition, Dependency, ForEach, ForEachItems, PartCombination, PartFailure, WaitFor,
+};
 use crate::plan::Plan;
 
 /// Conditions on the output of an agent with or without parts. None of them ever fails.
@@ -30,8 +32,8 @@ const LISTS: [&str; 3] = ["[1, 2, 3]", "outputs.a0.items", "context.nothing"];
 fn for_each(twist: &mut dyn FnMut() -> usize) -> ForEach {
     ForEach {
         items: match twist() % 2 {
-            0 => Items::Times(u32::try_from(twist() % 4).unwrap_or_default()),
-            _ => Items::Expression(LISTS[twist() % LISTS.len()].to_owned()),
+            0 => ForEachItems::Times(u32::try_from(twist() % 4).unwrap_or_default()),
+            _ => ForEachItems::Expression(LISTS[twist() % LISTS.len()].to_owned()),
         },
         item_name: ForEach::ITEM.into(),
         key: None,
@@ -40,8 +42,8 @@ fn for_each(twist: &mut dyn FnMut() -> usize) -> ForEach {
         on_error: [PartFailure::Fail, PartFailure::Collect][twist() % 2],
         at_least: [AtLeast::Parts(0), AtLeast::Parts(1), AtLeast::Percent(50)][twist() % 3],
         combine: match twist() % 2 {
-            0 => Combine::List,
-            _ => Combine::Majority {
+            0 => PartCombination::List,
+            _ => PartCombination::Majority {
                 answer: "output.get('n', 0)".to_owned(),
                 quorum: None,
             },
@@ -83,9 +85,9 @@ fn loop_with_a_reader(agents: &mut [Agent], twist: usize) {
         max_executions: None,
         requires_all: true,
         feedback,
-        on: crate::ensemble::Ending::Success,
+        on: crate::ensemble::RequiredResult::Success,
         wait_for,
-        declared: Declared::Dependencies(0),
+        declared_at: DeclaredPosition::Dependencies(0),
     };
     let mut numbers = [twist, twist / 3, twist / 5].into_iter();
     agents[0].for_each = Some(for_each(&mut || numbers.next().unwrap_or(1)));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use minijinja::ErrorKind;
 
-use super::syntax::tags;
-use super::{MAX_BYTES, NO_OTHERS, PARSER_LIMIT, VARIABLES, too_deep};
+use super::syntax::iter_tags;
+use super::{MAX_BYTES, NO_OTHERS, PARSER_LIMIT, VARIABLES, too_deep_message};
 use crate::names::is_identifier_char;
 use crate::source::Span;
 
@@ -24,15 +24,15 @@ pub struct TemplateError {
 }
 
 /// Returns whether `word` is the part of the agent's name that a template reads as an identifier.
-fn is_part_of(agent: &str, word: &str) -> bool {
+fn is_name_part(agent: &str, word: &str) -> bool {
     agent.contains(['-', '.']) && agent.split(['-', '.']).any(|part| part == word)
 }
 
 /// The first place inside `{{ … }}` or `{% … %}` where `word` occurs as a whole word.
-pub(super) fn find_in_tags(text: &str, word: &str) -> Option<Span> {
-    tags(text).find_map(|tag| {
-        let inside = &text[tag.inside.start..tag.inside.end];
-        let start = tag.inside.start + find_word(inside, word)?;
+pub(super) fn find_word_in_tags(text: &str, word: &str) -> Option<Span> {
+    iter_tags(text).find_map(|tag| {
+        let inside = &text[tag.inner_span.start..tag.inner_span.end];
+        let start = tag.inner_span.start + find_word(inside, word)?;
         Some(Span::new(start, start + word.len()))
     })
 }
@@ -45,17 +45,21 @@ fn find_word(text: &str, word: &str) -> Option<usize> {
 }
 
 impl TemplateError {
-    pub(super) fn new(text: &str, error: &minijinja::Error) -> Self {
-        Self::placed(text, error, |span| span)
+    pub(super) fn from_engine_error(text: &str, error: &minijinja::Error) -> Self {
+        Self::from_mapped_engine_error(text, error, |span| span)
     }
 
     /// The error at a place that `original` finds in this text.
-    pub(super) fn placed(text: &str, error: &minijinja::Error, original: impl Fn(Span) -> Span) -> Self {
+    pub(super) fn from_mapped_engine_error(
+        text: &str,
+        error: &minijinja::Error,
+        original: impl Fn(Span) -> Span,
+    ) -> Self {
         let message = match (error.kind(), error.detail()) {
             (ErrorKind::OutOfFuel, _) => "the template needs too many steps".to_owned(),
             (ErrorKind::WriteFailure, _) => format!("the rendered text is longer than {MAX_BYTES} bytes"),
             (ErrorKind::TemplateNotFound, _) => NO_OTHERS.to_owned(),
-            (_, Some(PARSER_LIMIT)) => too_deep(),
+            (_, Some(PARSER_LIMIT)) => too_deep_message(),
             (_, Some(detail)) => detail.to_owned(),
             (kind, None) => kind.to_string(),
         };
@@ -67,7 +71,7 @@ impl TemplateError {
             })
             .map(original)
             .filter(|span| text.get(span.start..span.end).is_some());
-        let mut built = Self::at(text, message, span);
+        let mut built = Self::with_message(text, message, span);
         if span.is_none()
             && let Some(line) = error.line()
         {
@@ -76,7 +80,7 @@ impl TemplateError {
         built
     }
 
-    pub(super) fn at(text: &str, message: String, span: Option<Span>) -> Self {
+    pub(super) fn with_message(text: &str, message: String, span: Option<Span>) -> Self {
         let before = &text[..span.map_or(0, |span| span.start)];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         Self {
@@ -88,8 +92,8 @@ impl TemplateError {
     }
 }
 
-pub(super) fn unknown(text: &str, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
-    let dashed = listens_to.iter().find(|agent| is_part_of(agent, name));
+pub(super) fn unknown_variable_error(text: &str, name: &str, listens_to: &[Arc<str>]) -> TemplateError {
+    let dashed = listens_to.iter().find(|agent| is_name_part(agent, name));
     let message = match dashed {
         Some(agent) => format!("unknown variable `{name}`; write `dependencies[\"{agent}\"]` for that agent"),
         None => format!(
@@ -97,5 +101,5 @@ pub(super) fn unknown(text: &str, name: &str, listens_to: &[Arc<str>]) -> Templa
             VARIABLES.join(", ")
         ),
     };
-    TemplateError::at(text, message, find_in_tags(text, name))
+    TemplateError::with_message(text, message, find_word_in_tags(text, name))
 }

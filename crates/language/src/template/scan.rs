@@ -3,7 +3,7 @@
 //!
 //! The tokens are those of MiniJinja's own lexer, so this module sees each tag as the parser sees it.
 //!
-//! **Invariant:** the syntax tree of a template is never deeper than [`Scan::depth`] says. Each level of the tree takes
+//! **Invariant:** the syntax tree of a template is never deeper than [`TemplateScan::depth`] says. Each level of the tree takes
 //! an operator, an opening bracket or a word such as `not`, or is a block tag.
 
 use minijinja::machinery::{Token, tokenize};
@@ -47,7 +47,7 @@ const OTHER_TEMPLATES: [&str; 4] = ["extends", "from", "import", "include"];
 
 /// The facts that a scan of a template found.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub(super) struct TemplateScan {
     /// At least the depth of the syntax tree.
     pub(super) depth: usize,
     /// The place where [`DEPTH_LIMIT`] is exceeded.
@@ -57,14 +57,14 @@ pub(super) struct Scan {
     /// The first slice with a step that is no number above zero.
     pub(super) backward_step: Option<Span>,
     /// The values that tags assign to variables.
-    pub(super) assigned: Vec<Assigned>,
+    pub(super) assigned_values: Vec<AssignedValue>,
     /// The template does nothing that takes much time or memory, unless the values that it prints are large.
     pub(super) is_light: bool,
 }
 
 /// `VALUE` in `{% set NAME = VALUE %}`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Assigned {
+pub(super) struct AssignedValue {
     /// The place of the value.
     pub(super) value: Span,
     /// The name has a dot: a value in a namespace.
@@ -72,41 +72,41 @@ pub(super) struct Assigned {
 }
 
 /// Reads the tokens of the text, as far as it is a template.
-pub(super) fn scan(text: &str) -> Scan {
-    let mut scan = Scan {
+pub(super) fn scan_template(text: &str) -> TemplateScan {
+    let mut scan = TemplateScan {
         is_light: true,
-        ..Scan::default()
+        ..TemplateScan::default()
     };
-    let mut blocks = Blocks::default();
-    let mut tag: Option<Tag> = None;
+    let mut blocks = OpenBlocks::default();
+    let mut tag: Option<ScannedTag> = None;
     for (token, span) in tokenize(text, false, SyntaxConfig::default()).map_while(Result::ok) {
         let place = Span::new(span.start_offset as usize, span.end_offset as usize);
         match token {
             Token::TemplateData(_) => {}
-            Token::VariableStart => tag = Some(Tag::new(false)),
-            Token::BlockStart => tag = Some(Tag::new(true)),
+            Token::VariableStart => tag = Some(ScannedTag::new(false)),
+            Token::BlockStart => tag = Some(ScannedTag::new(true)),
             Token::VariableEnd | Token::BlockEnd => {
                 if let Some(tag) = tag.take() {
-                    tag.end(place.start, &mut blocks, &mut scan);
+                    tag.finish_tag(place.start, &mut blocks, &mut scan);
                 }
             }
             token => {
                 if let Some(tag) = &mut tag {
-                    tag.take(&token, place, &mut scan);
-                    scan.reach(blocks.depth + tag.depth.now(), place);
+                    tag.read_token(&token, place, &mut scan);
+                    scan.raise_depth(blocks.depth + tag.depth.current_depth(), place);
                 }
             }
         }
     }
     // A tag without an end is parsed, too, as far as it goes.
     if let Some(tag) = tag {
-        tag.end(text.len(), &mut blocks, &mut scan);
+        tag.finish_tag(text.len(), &mut blocks, &mut scan);
     }
     scan
 }
 
-impl Scan {
-    fn reach(&mut self, depth: usize, place: Span) {
+impl TemplateScan {
+    fn raise_depth(&mut self, depth: usize, place: Span) {
         self.depth = self.depth.max(depth);
         if depth > DEPTH_LIMIT && self.too_deep.is_none() {
             self.too_deep = Some(place);
@@ -117,47 +117,47 @@ impl Scan {
 /// The blocks that are open, each with the number of its parts that are nested in each other: `elif` is an `if` in an
 /// `else`.
 #[derive(Default)]
-struct Blocks {
+struct OpenBlocks {
     open: Vec<usize>,
     depth: usize,
 }
 
-impl Blocks {
-    fn begin(&mut self) {
+impl OpenBlocks {
+    fn open_block(&mut self) {
         self.open.push(1);
         self.depth += 1;
     }
 
-    fn deepen(&mut self) {
+    fn deepen_block(&mut self) {
         if let Some(parts) = self.open.last_mut() {
             *parts += 1;
             self.depth += 1;
         }
     }
 
-    fn end(&mut self) {
+    fn close_block(&mut self) {
         self.depth -= self.open.pop().unwrap_or(0);
     }
 }
 
 /// A tag that is being read.
-struct Tag {
+struct ScannedTag {
     is_block: bool,
     /// The first word of a block tag.
     word: Option<String>,
     place: Option<Span>,
-    depth: Depth,
-    last: Last,
+    depth: ExpressionDepth,
+    last: PreviousToken,
     /// The end of the first `=` outside of brackets.
     assigns_at: Option<usize>,
     /// A dot was read before it.
     has_dot: bool,
-    slices: Slices,
+    slices: OpenBrackets,
 }
 
 /// The token before, as far as it decides about the next one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
+enum PreviousToken {
     Other,
     Dot,
     Pipe,
@@ -165,21 +165,21 @@ enum Last {
     Function,
 }
 
-impl Tag {
+impl ScannedTag {
     fn new(is_block: bool) -> Self {
         Self {
             is_block,
             word: None,
             place: None,
-            depth: Depth::default(),
-            last: Last::Other,
+            depth: ExpressionDepth::default(),
+            last: PreviousToken::Other,
             assigns_at: None,
             has_dot: false,
-            slices: Slices::default(),
+            slices: OpenBrackets::default(),
         }
     }
 
-    fn take(&mut self, token: &Token<'_>, place: Span, scan: &mut Scan) {
+    fn read_token(&mut self, token: &Token<'_>, place: Span, scan: &mut TemplateScan) {
         if self.is_block && self.word.is_none() {
             self.place = Some(place);
             self.word = Some(match token {
@@ -188,32 +188,32 @@ impl Tag {
             });
             return;
         }
-        self.depth.take(token);
-        if self.slices.take(token) && scan.backward_step.is_none() {
+        self.depth.read_token(token);
+        if self.slices.read_slice_token(token) && scan.backward_step.is_none() {
             scan.backward_step = Some(place);
         }
-        let last = std::mem::replace(&mut self.last, Last::Other);
+        let last = std::mem::replace(&mut self.last, PreviousToken::Other);
         match token {
             Token::Ident(name) => {
                 self.last = match last {
-                    Last::Dot if super::METHODS.contains(name) => Last::Other,
-                    _ if DEEPER.contains(name) => Last::Other,
-                    Last::Pipe => {
+                    PreviousToken::Dot if super::METHODS.contains(name) => PreviousToken::Other,
+                    _ if DEEPER.contains(name) => PreviousToken::Other,
+                    PreviousToken::Pipe => {
                         scan.is_light &= LIGHT_FILTERS.contains(name);
-                        Last::Other
+                        PreviousToken::Other
                     }
-                    _ => Last::Function,
+                    _ => PreviousToken::Function,
                 };
             }
-            Token::ParenOpen => scan.is_light &= last != Last::Function,
-            Token::BracketClose | Token::ParenClose => self.last = Last::Function,
+            Token::ParenOpen => scan.is_light &= last != PreviousToken::Function,
+            Token::BracketClose | Token::ParenClose => self.last = PreviousToken::Function,
             Token::Dot => {
-                self.last = Last::Dot;
+                self.last = PreviousToken::Dot;
                 self.has_dot |= self.assigns_at.is_none();
             }
-            Token::Pipe => self.last = Last::Pipe,
+            Token::Pipe => self.last = PreviousToken::Pipe,
             Token::Plus | Token::Mul | Token::Pow | Token::Tilde => scan.is_light = false,
-            Token::Assign if self.assigns_at.is_none() && self.depth.is_outside() => {
+            Token::Assign if self.assigns_at.is_none() && self.depth.is_outside_brackets() => {
                 self.assigns_at = Some(place.end);
             }
             _ => {}
@@ -221,47 +221,47 @@ impl Tag {
     }
 
     /// The tag ends before `end`.
-    fn end(mut self, end: usize, blocks: &mut Blocks, scan: &mut Scan) {
+    fn finish_tag(mut self, end: usize, blocks: &mut OpenBlocks, scan: &mut TemplateScan) {
         let place = self.place.unwrap_or(Span::new(end, end));
-        let depth = self.depth.total();
+        let depth = self.depth.close_and_total();
         if self.is_block {
-            self.end_block(end, place, blocks, scan);
+            self.finish_block_tag(end, place, blocks, scan);
         }
-        scan.reach(blocks.depth + depth, place);
+        scan.raise_depth(blocks.depth + depth, place);
     }
 
-    fn end_block(&self, end: usize, place: Span, blocks: &mut Blocks, scan: &mut Scan) {
+    fn finish_block_tag(&self, end: usize, place: Span, blocks: &mut OpenBlocks, scan: &mut TemplateScan) {
         let word = self.word.as_deref().unwrap_or_default();
         scan.is_light &= LIGHT_TAGS.contains(&word);
         if OTHER_TEMPLATES.contains(&word) && scan.other_template.is_none() {
             scan.other_template = Some(place);
         }
         match (word, self.assigns_at) {
-            ("set", Some(at)) => scan.assigned.push(Assigned {
+            ("set", Some(at)) => scan.assigned_values.push(AssignedValue {
                 value: Span::new(at, end),
                 is_member: self.has_dot,
             }),
             ("do" | "else", _) => {}
-            ("elif", _) => blocks.deepen(),
-            (word, _) if word.starts_with("end") => blocks.end(),
+            ("elif", _) => blocks.deepen_block(),
+            (word, _) if word.starts_with("end") => blocks.close_block(),
             (word, _) if OTHER_TEMPLATES.contains(&word) => {}
-            _ => blocks.begin(),
+            _ => blocks.open_block(),
         }
     }
 }
 
 /// The open brackets, each with the number of colons in it; `None`: round or curly ones.
 #[derive(Default)]
-struct Slices {
+struct OpenBrackets {
     open: Vec<Option<usize>>,
     /// The token before was the colon in front of a step.
     is_step: bool,
 }
 
-impl Slices {
+impl OpenBrackets {
     /// Returns whether the token begins a step that is not written as a number. MiniJinja panics where a step is
     /// negative and the list is empty.
-    fn take(&mut self, token: &Token<'_>) -> bool {
+    fn read_slice_token(&mut self, token: &Token<'_>) -> bool {
         let is_step = std::mem::take(&mut self.is_step);
         match token {
             Token::BracketOpen => self.open.push(Some(0)),
@@ -282,16 +282,16 @@ impl Slices {
 /// The depth of an expression. Operators outside of brackets make a chain, in which each is inside the next; what is
 /// between two commas is a chain of its own.
 #[derive(Default)]
-struct Depth {
+struct ExpressionDepth {
     /// The open brackets; the last one is the innermost.
-    outer: Vec<Level>,
-    level: Level,
+    outer: Vec<DepthLevel>,
+    level: DepthLevel,
     /// The length of all open chains.
     open: usize,
 }
 
 #[derive(Default)]
-struct Level {
+struct DepthLevel {
     /// The operators since the last comma.
     chain: usize,
     /// The deepest bracket since the last comma.
@@ -300,64 +300,64 @@ struct Level {
     before: usize,
 }
 
-impl Level {
-    fn next(&mut self) {
-        self.before = self.total();
+impl DepthLevel {
+    fn start_next_operand(&mut self) {
+        self.before = self.total_depth();
         self.chain = 0;
         self.inner = 0;
     }
 
-    fn total(&self) -> usize {
+    fn total_depth(&self) -> usize {
         self.before.max(self.chain + self.inner)
     }
 }
 
-impl Depth {
-    fn take(&mut self, token: &Token<'_>) {
+impl ExpressionDepth {
+    fn read_token(&mut self, token: &Token<'_>) {
         match token {
             Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => {
-                self.deepen();
+                self.add_operator();
                 self.outer.push(std::mem::take(&mut self.level));
             }
-            Token::ParenClose | Token::BracketClose | Token::BraceClose => self.close(),
+            Token::ParenClose | Token::BracketClose | Token::BraceClose => self.close_bracket(),
             Token::Comma => {
                 self.open -= self.level.chain;
-                self.level.next();
+                self.level.start_next_operand();
             }
             Token::Ident(word) if !DEEPER.contains(word) => {}
             Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) => {}
-            _ => self.deepen(),
+            _ => self.add_operator(),
         }
     }
 
-    fn deepen(&mut self) {
+    fn add_operator(&mut self) {
         self.level.chain += 1;
         self.open += 1;
     }
 
-    fn close(&mut self) {
+    fn close_bracket(&mut self) {
         if let Some(outer) = self.outer.pop() {
             self.open -= self.level.chain;
-            let inner = std::mem::replace(&mut self.level, outer).total();
+            let inner = std::mem::replace(&mut self.level, outer).total_depth();
             self.level.inner = self.level.inner.max(inner);
         }
     }
 
-    fn is_outside(&self) -> bool {
+    fn is_outside_brackets(&self) -> bool {
         self.outer.is_empty()
     }
 
     /// The length of the chains in which the last token is.
-    fn now(&self) -> usize {
+    fn current_depth(&self) -> usize {
         self.open
     }
 
     /// The depth of the whole, also if brackets are not closed.
-    fn total(&mut self) -> usize {
+    fn close_and_total(&mut self) -> usize {
         while !self.outer.is_empty() {
-            self.close();
+            self.close_bracket();
         }
-        self.level.total()
+        self.level.total_depth()
     }
 }
 

@@ -15,22 +15,22 @@ pub enum TagKind {
 
 /// A tag of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tag {
+pub struct TemplateTag {
     /// The kind.
     pub kind: TagKind,
     /// The bytes between the braces.
-    pub inside: Span,
+    pub inner_span: Span,
     /// Whether the tag has an end. A tag without an end reaches to the end of the text.
     pub is_closed: bool,
 }
 
 /// Returns whether the text contains the beginning of a tag or a comment.
-pub fn has_marks(text: &str) -> bool {
+pub fn contains_tag_start(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
 
 /// Iterates over the tags of a text in order, without comments and the content of `raw` blocks.
-pub fn tags(text: &str) -> impl Iterator<Item = Tag> + use<'_> {
+pub fn iter_tags(text: &str) -> impl Iterator<Item = TemplateTag> + use<'_> {
     let mut at = 0;
     std::iter::from_fn(move || {
         loop {
@@ -48,14 +48,14 @@ pub fn tags(text: &str) -> impl Iterator<Item = Tag> + use<'_> {
                     continue;
                 }
             };
-            let end = find_end(&text[inside..], kind).map(|end| inside + end);
-            let tag = Tag {
+            let end = find_tag_end(&text[inside..], kind).map(|end| inside + end);
+            let tag = TemplateTag {
                 kind,
-                inside: Span::new(inside, end.unwrap_or(text.len())),
+                inner_span: Span::new(inside, end.unwrap_or(text.len())),
                 is_closed: end.is_some(),
             };
             at = end.map_or(text.len(), |end| end + 2);
-            let words = text[tag.inside.start..tag.inside.end].trim_matches(['-', '+', ' ', '\t', '\n', '\r']);
+            let words = text[tag.inner_span.start..tag.inner_span.end].trim_matches(['-', '+', ' ', '\t', '\n', '\r']);
             if kind == TagKind::Block && words == "raw" {
                 at = text[at..].find("endraw").map_or(text.len(), |end| at + end);
                 continue;
@@ -66,7 +66,7 @@ pub fn tags(text: &str) -> impl Iterator<Item = Tag> + use<'_> {
 }
 
 /// Finds the end of a tag: the first closing braces outside of strings, or else the first ones.
-fn find_end(inside: &str, kind: TagKind) -> Option<usize> {
+fn find_tag_end(inside: &str, kind: TagKind) -> Option<usize> {
     let close = match kind {
         TagKind::Output => "}}",
         TagKind::Block => "%}",
@@ -99,7 +99,9 @@ mod tests {
     use super::*;
 
     fn inside(text: &str) -> Vec<&str> {
-        tags(text).map(|tag| &text[tag.inside.start..tag.inside.end]).collect()
+        iter_tags(text)
+            .map(|tag| &text[tag.inner_span.start..tag.inner_span.end])
+            .collect()
     }
 
     #[test]
@@ -119,7 +121,7 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(inside(text), expected, "{text}");
         }
-        assert!(tags("{{ a").all(|tag| !tag.is_closed));
+        assert!(iter_tags("{{ a").all(|tag| !tag.is_closed));
     }
 
     proptest! {
@@ -144,7 +146,7 @@ mod tests {
                 }
             }
             // The lexer has no tags for a raw block; its end is a tag here only without its braces.
-            let found: Vec<usize> = tags(&text).map(|tag| tag.inside.start).collect();
+            let found: Vec<usize> = iter_tags(&text).map(|tag| tag.inner_span.start).collect();
             prop_assert_eq!(found, expected, "{}", text);
         }
     }

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-fn scope() -> Scope {
+fn scope() -> TemplateScope {
     let dependencies = vec![
         ("writer".into(), Arc::new(json!({"response": "Owls hoot.", "score": 8}))),
         ("fact-checker".into(), Arc::new(json!({"ok": true}))),
@@ -14,7 +14,7 @@ fn scope() -> Scope {
         "nothing": null,
         "half": 0.5,
     });
-    Scope {
+    TemplateScope {
         input: "write about owls".into(),
         inputs: Arc::new(context_of(json!({"style": "dry", "words": [1, 2]}))),
         context: Arc::new(context_of(context)),
@@ -23,26 +23,26 @@ fn scope() -> Scope {
         listens_to: ["writer", "fact-checker", "quiet", "input", "v1.2"]
             .map(Arc::from)
             .into(),
-        said: dependencies.clone(),
+        unprompted_outputs: dependencies.clone(),
         dependencies,
         parameters: Arc::new(serde_json::from_value(json!({"tone": "dry", "max": {"words": 9}})).unwrap()),
         request: None,
         part: None,
-        history: Past::default(),
-        missed: Missed::default(),
+        history: ExecutionHistory::default(),
+        missing_keys: MissingKeyCollector::default(),
     }
 }
 
-fn context_of(value: Value) -> Context {
+fn context_of(value: Value) -> RunContext {
     let Value::Object(map) = value else { panic!("an object") };
     map.into_iter()
         .map(|(key, value)| (key.into(), Arc::new(value)))
         .collect()
 }
 
-fn requested() -> Scope {
-    Scope {
-        request: Some(Arc::new(Request {
+fn requested() -> TemplateScope {
+    TemplateScope {
+        request: Some(Arc::new(AgentRequest {
             from: "boss".into(),
             parameters: json!({"what": "more"}),
             priority: 4,
@@ -51,7 +51,7 @@ fn requested() -> Scope {
     }
 }
 
-fn render(text: &str, scope: &Scope) -> Result<String, TemplateError> {
+fn render(text: &str, scope: &TemplateScope) -> Result<String, TemplateError> {
     Template::compile(text)?.render(scope)
 }
 
@@ -224,18 +224,21 @@ fn a_template_without_end_is_stopped() {
 #[test]
 fn variables_are_listed_without_the_functions_of_the_language() {
     let template = Template::compile("{{ writer.x }}{% for i in range(3) %}{{ i }}{{ input }}{% endfor %}").unwrap();
-    assert_eq!(template.variables(), ["input", "writer"]);
+    assert_eq!(template.variable_names(), ["input", "writer"]);
     assert!(template.uses_variables());
-    let fault = check(
+    let fault = check_template(
         "{{ writer.x }}{% for i in range(3) %}{{ i }}{{ input }}{{ oops }}{% endfor %}",
         Some(&["writer".into()]),
     );
-    let Err(Fault::Variable(error)) = fault else {
+    let Err(TemplateCheckError::Variable(error)) = fault else {
         panic!("{fault:?}");
     };
     assert_eq!(error.span, Some(Span { start: 58, end: 62 }));
-    assert!(matches!(check("{{ a", None), Err(Fault::Syntax(_))));
-    assert_eq!(check("{{ anything }} { plain }", None), Ok(()));
+    assert!(matches!(
+        check_template("{{ a", None),
+        Err(TemplateCheckError::Syntax(_))
+    ));
+    assert_eq!(check_template("{{ anything }} { plain }", None), Ok(()));
     let plain = Template::compile("Plain. {{ range(2) }}").unwrap();
     assert!(!plain.uses_variables());
 }
@@ -245,23 +248,29 @@ fn a_plain_prompt_is_followed_by_blocks() {
     let blocks = "## Input\nwrite about owls\n\n## Output of writer\nOwls hoot.\n\n## Output of fact-checker\n{\"ok\":true}\n\n\
                   ## Output of input\nan agent called input";
     let plain = Template::compile("Be brief.\n\n").unwrap();
-    assert_eq!(task_text(Some(&plain), &scope()), Ok(format!("Be brief.\n\n{blocks}")));
-    assert_eq!(task_text(None, &scope()), Ok(blocks.to_owned()));
+    assert_eq!(
+        render_task(Some(&plain), &scope()),
+        Ok(format!("Be brief.\n\n{blocks}"))
+    );
+    assert_eq!(render_task(None, &scope()), Ok(blocks.to_owned()));
     let filled = Template::compile("Topic: {{ context.topic }}").unwrap();
-    assert_eq!(task_text(Some(&filled), &scope()).as_deref(), Ok("Topic: owls"));
-    let text = task_text(Some(&plain), &requested()).unwrap();
+    assert_eq!(render_task(Some(&filled), &scope()).as_deref(), Ok("Topic: owls"));
+    let text = render_task(Some(&plain), &requested()).unwrap();
     assert!(
         text.contains("\n\n## Request from boss\n{\"what\":\"more\"}\n\n## Output of writer\n"),
         "{text}"
     );
-    assert_eq!(task_text(Some(&plain), &Scope::default()).as_deref(), Ok("Be brief."));
-    assert_eq!(task_text(None, &Scope::default()).as_deref(), Ok(""));
-    let alone = Scope {
-        said: Vec::new(),
+    assert_eq!(
+        render_task(Some(&plain), &TemplateScope::default()).as_deref(),
+        Ok("Be brief.")
+    );
+    assert_eq!(render_task(None, &TemplateScope::default()).as_deref(), Ok(""));
+    let alone = TemplateScope {
+        unprompted_outputs: Vec::new(),
         ..scope()
     };
-    assert_eq!(task_text(None, &alone).as_deref(), Ok("write about owls"), "plain");
-    let text = task_text(Some(&plain), &alone);
+    assert_eq!(render_task(None, &alone).as_deref(), Ok("write about owls"), "plain");
+    let text = render_task(Some(&plain), &alone);
     assert_eq!(text.as_deref(), Ok("Be brief.\n\n## Input\nwrite about owls"));
 }
 
@@ -278,7 +287,7 @@ fn a_key_that_an_existing_output_lacks_is_noted_where_it_is_printed() {
     let missed = |text: &str| {
         let scope = scope();
         Template::compile(text).unwrap().render(&scope).expect("renders");
-        let missed: Vec<String> = scope.missed.take().iter().map(ToString::to_string).collect();
+        let missed: Vec<String> = scope.missing_keys.take_keys().iter().map(ToString::to_string).collect();
         missed.join(" | ")
     };
     let txet = "`writer.txet` is empty, because the output of writer has no `txet`; it has response, score";
@@ -339,10 +348,10 @@ fn one_expression_alone_gives_its_value() {
         ("plain", json!("plain")),
     ];
     for (text, expected) in cases {
-        let value = Template::compile(text).and_then(|template| template.value(&scope()));
+        let value = Template::compile(text).and_then(|template| template.evaluate_value(&scope()));
         assert_eq!(value, Ok(expected), "{text}");
     }
-    let unknown = Template::compile("{{ wirter }}").and_then(|template| template.value(&scope()));
+    let unknown = Template::compile("{{ wirter }}").and_then(|template| template.evaluate_value(&scope()));
     assert!(unknown.is_err_and(|error| error.message.contains("unknown variable `wirter`")));
 }
 
@@ -355,7 +364,7 @@ fn the_filter_of_assigned_values_cannot_be_left() {
         "{% set a = 1)|upper|d( %}",
     ] {
         assert!(Template::compile(text).is_err(), "{text}");
-        assert!(check(text, None).is_err(), "{text}");
+        assert!(check_template(text, None).is_err(), "{text}");
     }
     let text = "{% set n = namespace(a=1) %}{% set n.a, b = [n.a, 2], 3, -%} {{ n.a }}{{ b }}";
     assert_eq!(render(text, &scope), Ok("[1, 2]3".to_owned()));

@@ -9,19 +9,19 @@ use minijinja::value::{Enumerator, Object, ObjectRepr, Value as Seen, ValueKind}
 use minijinja::{Error, ErrorKind, State};
 use serde_json::Value;
 
-use super::{Missed, MissingKey, Scope, output_text};
-use crate::data::{Context, JsonMap, Request};
+use super::{MissingKeyCollector, MissingOutputKey, TemplateScope, render_output_text};
+use crate::data::{AgentRequest, JsonMap, RunContext};
 
 /// The variables of a template.
-pub(super) fn root(scope: &Scope) -> Seen {
-    Seen::from_object(Root(scope.clone()))
+pub(super) fn build_root_value(scope: &TemplateScope) -> Seen {
+    Seen::from_object(TemplateRoot(scope.clone()))
 }
 
 /// Returns whether the value is a value of the run, which is JSON.
-pub(super) fn is_of_run(value: &Seen) -> bool {
-    value.downcast_object_ref::<View>().is_some()
-        || value.downcast_object_ref::<ContextView>().is_some()
-        || value.downcast_object_ref::<Outputs>().is_some()
+pub(super) fn is_run_value(value: &Seen) -> bool {
+    value.downcast_object_ref::<JsonView>().is_some()
+        || value.downcast_object_ref::<TemplateContextView>().is_some()
+        || value.downcast_object_ref::<DependencyOutputs>().is_some()
         || history::is_history(value)
 }
 
@@ -35,7 +35,7 @@ pub(super) fn to_json(value: &Seen) -> Value {
     match value.kind() {
         ValueKind::Undefined | ValueKind::None => Value::Null,
         ValueKind::Bool => Value::Bool(value.is_true()),
-        ValueKind::Number => number(value),
+        ValueKind::Number => number_to_json(value),
         ValueKind::Map => {
             let keys = value.try_iter().into_iter().flatten();
             let pairs = keys.map(|key| (key.to_string(), to_json(&value.get_item(&key).unwrap_or_default())));
@@ -49,7 +49,7 @@ pub(super) fn to_json(value: &Seen) -> Value {
     }
 }
 
-fn number(value: &Seen) -> Value {
+fn number_to_json(value: &Seen) -> Value {
     if let Some(integer) = value.as_i64().filter(|_| value.is_integer()) {
         return integer.into();
     }
@@ -60,67 +60,70 @@ fn number(value: &Seen) -> Value {
 pub(super) const PRINTED_NOTHING: &str = "\0printed nothing";
 
 #[derive(Debug)]
-struct Root(Scope);
+struct TemplateRoot(TemplateScope);
 
-impl Object for Root {
+impl Object for TemplateRoot {
     fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
         let scope = &self.0;
         let name = key.as_str()?;
         if name == PRINTED_NOTHING {
-            scope.missed.print();
+            scope.missing_keys.add_printed_lookup();
             return None;
         }
-        scope.missed.forget();
+        scope.missing_keys.clear_latest_lookup();
         match name {
             "input" => Some(Seen::from(&scope.input)),
-            "inputs" => Some(Seen::from_object(ContextView(Arc::clone(&scope.inputs)))),
-            "context" => Some(Seen::from_object(ContextView(Arc::clone(&scope.context)))),
+            "inputs" => Some(Seen::from_object(TemplateContextView(Arc::clone(&scope.inputs)))),
+            "context" => Some(Seen::from_object(TemplateContextView(Arc::clone(&scope.context)))),
             "turn_count" => Some(Seen::from(scope.turn_count)),
             "execution" => Some(Seen::from(scope.execution)),
-            "dependencies" => Some(Seen::from_object(Outputs(
+            "dependencies" => Some(Seen::from_object(DependencyOutputs(
                 scope.dependencies.clone(),
-                scope.missed.clone(),
+                scope.missing_keys.clone(),
             ))),
-            "parameters" => Some(View::top(Ground::Map(Arc::clone(&scope.parameters)))),
-            "request" => Some(scope.request.as_ref().map_or(Seen::UNDEFINED, request)),
+            "parameters" => Some(JsonView::wrap_root(ViewRoot::Map(Arc::clone(&scope.parameters)))),
+            "request" => Some(scope.request.as_ref().map_or(Seen::UNDEFINED, build_request_value)),
             "history" => Some(Seen::from_object(history::HistoryView(scope.history.clone()))),
-            "transcript" => Some(Seen::from(scope.history.transcript())),
+            "transcript" => Some(Seen::from(scope.history.render_transcript())),
             other => match scope.part.iter().flatten().find(|(name, _)| **name == *other) {
-                Some((name, value)) => Some(of_part(name, value, &scope.missed)),
-                None => output(&scope.dependencies, &scope.missed, other),
+                Some((name, value)) => Some(build_part_value(name, value, &scope.missing_keys)),
+                None => find_output_value(&scope.dependencies, &scope.missing_keys, other),
             },
         }
     }
 }
 
-fn output(outputs: &[(Arc<str>, Arc<Value>)], missed: &Missed, agent: &str) -> Option<Seen> {
+fn find_output_value(outputs: &[(Arc<str>, Arc<Value>)], missed: &MissingKeyCollector, agent: &str) -> Option<Seen> {
     let (name, value) = outputs.iter().find(|(name, _)| **name == *agent)?;
-    Some(View::of(
-        Ground::Value(Arc::clone(value)),
+    Some(JsonView::wrap_root_with_origin(
+        ViewRoot::Value(Arc::clone(value)),
         Some((name.clone(), missed.clone())),
     ))
 }
 
-fn of_part(name: &Arc<str>, value: &Arc<Value>, missed: &Missed) -> Seen {
-    View::of(Ground::Value(Arc::clone(value)), Some((name.clone(), missed.clone())))
+fn build_part_value(name: &Arc<str>, value: &Arc<Value>, missed: &MissingKeyCollector) -> Seen {
+    JsonView::wrap_root_with_origin(ViewRoot::Value(Arc::clone(value)), Some((name.clone(), missed.clone())))
 }
 
-fn request(request: &Arc<Request>) -> Seen {
+fn build_request_value(request: &Arc<AgentRequest>) -> Seen {
     Seen::from_pairs([
         ("from", Seen::from(&request.from)),
-        ("parameters", View::top(Ground::Request(Arc::clone(request)))),
+        (
+            "parameters",
+            JsonView::wrap_root(ViewRoot::Request(Arc::clone(request))),
+        ),
         ("priority", Seen::from(request.priority)),
     ])
 }
 
 /// `context`.
 #[derive(Debug)]
-struct ContextView(Arc<Context>);
+struct TemplateContextView(Arc<RunContext>);
 
-impl Object for ContextView {
+impl Object for TemplateContextView {
     fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
         let value = self.0.get(key.as_str()?)?;
-        Some(View::top(Ground::Value(Arc::clone(value))))
+        Some(JsonView::wrap_root(ViewRoot::Value(Arc::clone(value))))
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -138,11 +141,11 @@ impl Object for ContextView {
 
 /// `dependencies`.
 #[derive(Debug)]
-struct Outputs(Vec<(Arc<str>, Arc<Value>)>, Missed);
+struct DependencyOutputs(Vec<(Arc<str>, Arc<Value>)>, MissingKeyCollector);
 
-impl Object for Outputs {
+impl Object for DependencyOutputs {
     fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
-        output(&self.0, &self.1, key.as_str()?)
+        find_output_value(&self.0, &self.1, key.as_str()?)
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
@@ -160,119 +163,119 @@ impl Object for Outputs {
 
 /// The root of a view.
 #[derive(Debug, Clone)]
-enum Ground {
+enum ViewRoot {
     /// An output, or a value of the context.
     Value(Arc<Value>),
     /// `parameters`.
     Map(Arc<JsonMap>),
     /// `request.parameters`.
-    Request(Arc<Request>),
+    Request(Arc<AgentRequest>),
 }
 
 /// A step to a child.
 #[derive(Debug, Clone)]
-enum Step {
+enum ViewStep {
     Key(Arc<str>),
     Index(usize),
 }
 
 /// An object or an array in a shared JSON value.
 #[derive(Debug)]
-struct View {
-    ground: Ground,
-    way: Vec<Step>,
+struct JsonView {
+    ground: ViewRoot,
+    path: Vec<ViewStep>,
     /// The agent whose output this is, and where is noted what it does not have.
-    origin: Option<(Arc<str>, Missed)>,
+    origin: Option<(Arc<str>, MissingKeyCollector)>,
 }
 
 /// The value to which a view refers.
-enum Part<'a> {
+enum ViewedCollection<'a> {
     Map(&'a JsonMap),
     Items(&'a [Value]),
 }
 
-impl View {
+impl JsonView {
     /// The whole of `ground`.
-    fn top(ground: Ground) -> Seen {
-        Self::of(ground, None)
+    fn wrap_root(ground: ViewRoot) -> Seen {
+        Self::wrap_root_with_origin(ground, None)
     }
 
     /// The whole of `ground`, which is the output of this agent.
-    fn of(ground: Ground, origin: Option<(Arc<str>, Missed)>) -> Seen {
+    fn wrap_root_with_origin(ground: ViewRoot, origin: Option<(Arc<str>, MissingKeyCollector)>) -> Seen {
         let plain = match &ground {
-            Ground::Value(value) => plain(value),
-            Ground::Request(request) => plain(&request.parameters),
-            Ground::Map(_) => None,
+            ViewRoot::Value(value) => to_plain_value(value),
+            ViewRoot::Request(request) => to_plain_value(&request.parameters),
+            ViewRoot::Map(_) => None,
         };
         plain.unwrap_or_else(|| {
             Seen::from_object(Self {
                 ground,
-                way: Vec::new(),
+                path: Vec::new(),
                 origin,
             })
         })
     }
 
-    fn part(&self) -> Option<Part<'_>> {
-        let mut way = self.way.iter();
+    fn resolve_collection(&self) -> Option<ViewedCollection<'_>> {
+        let mut way = self.path.iter();
         let mut value = match &self.ground {
-            Ground::Value(value) => value,
-            Ground::Request(request) => &request.parameters,
-            Ground::Map(map) => match way.next() {
-                None => return Some(Part::Map(map)),
-                Some(Step::Key(key)) => map.get(&**key)?,
-                Some(Step::Index(_)) => return None,
+            ViewRoot::Value(value) => value,
+            ViewRoot::Request(request) => &request.parameters,
+            ViewRoot::Map(map) => match way.next() {
+                None => return Some(ViewedCollection::Map(map)),
+                Some(ViewStep::Key(key)) => map.get(&**key)?,
+                Some(ViewStep::Index(_)) => return None,
             },
         };
         for step in way {
             value = match step {
-                Step::Key(key) => value.get(&**key)?,
-                Step::Index(index) => value.get(*index)?,
+                ViewStep::Key(key) => value.get(&**key)?,
+                ViewStep::Index(index) => value.get(*index)?,
             };
         }
         match value {
-            Value::Object(map) => Some(Part::Map(map)),
-            Value::Array(items) => Some(Part::Items(items)),
+            Value::Object(map) => Some(ViewedCollection::Map(map)),
+            Value::Array(items) => Some(ViewedCollection::Items(items)),
             _ => None,
         }
     }
 
-    fn below(&self, step: Step, value: &Value) -> Seen {
-        plain(value).unwrap_or_else(|| {
-            let way = self.way.iter().cloned().chain([step]).collect();
+    fn wrap_child(&self, step: ViewStep, value: &Value) -> Seen {
+        to_plain_value(value).unwrap_or_else(|| {
+            let way = self.path.iter().cloned().chain([step]).collect();
             Seen::from_object(Self {
                 ground: self.ground.clone(),
-                way,
+                path: way,
                 origin: self.origin.clone(),
             })
         })
     }
 }
 
-impl View {
+impl JsonView {
     /// Notes a lookup in the output of an agent; `lacking`: the map that does not have the key.
-    fn note(&self, key: &str, lacking: Option<&JsonMap>) {
+    fn note_lookup(&self, key: &str, lacking: Option<&JsonMap>) {
         let Some((agent, missed)) = &self.origin else { return };
-        let keys = self.way.iter().map(|step| match step {
-            Step::Key(key) => Some(Arc::clone(key)),
-            Step::Index(_) => None,
+        let keys = self.path.iter().map(|step| match step {
+            ViewStep::Key(key) => Some(Arc::clone(key)),
+            ViewStep::Index(_) => None,
         });
         match (lacking, keys.collect::<Option<Vec<_>>>()) {
             (Some(map), Some(mut keys)) => {
                 keys.push(key.into());
-                missed.looked_up(MissingKey {
+                missed.set_latest_lookup(MissingOutputKey {
                     agent: Arc::clone(agent),
                     keys,
-                    known: map.keys().cloned().collect(),
+                    known_keys: map.keys().cloned().collect(),
                 });
             }
-            _ => missed.forget(),
+            _ => missed.clear_latest_lookup(),
         }
     }
 }
 
 /// A value that is not a collection.
-fn plain(value: &Value) -> Option<Seen> {
+fn to_plain_value(value: &Value) -> Option<Seen> {
     match value {
         Value::Null => Some(Seen::from(())),
         Value::Bool(flag) => Some(Seen::from(*flag)),
@@ -288,43 +291,43 @@ fn plain(value: &Value) -> Option<Seen> {
     }
 }
 
-impl Object for View {
+impl Object for JsonView {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
-        match self.part() {
-            Some(Part::Items(_)) => ObjectRepr::Seq,
+        match self.resolve_collection() {
+            Some(ViewedCollection::Items(_)) => ObjectRepr::Seq,
             _ => ObjectRepr::Map,
         }
     }
 
     fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
-        match self.part()? {
-            Part::Map(map) => {
+        match self.resolve_collection()? {
+            ViewedCollection::Map(map) => {
                 let key = key.as_str()?;
                 let value = map.get(key);
-                self.note(key, value.is_none().then_some(map));
-                Some(self.below(Step::Key(key.into()), value?))
+                self.note_lookup(key, value.is_none().then_some(map));
+                Some(self.wrap_child(ViewStep::Key(key.into()), value?))
             }
-            Part::Items(items) => {
+            ViewedCollection::Items(items) => {
                 let index = key.as_usize()?;
-                Some(self.below(Step::Index(index), items.get(index)?))
+                Some(self.wrap_child(ViewStep::Index(index), items.get(index)?))
             }
         }
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        match self.part() {
-            Some(Part::Items(items)) => Enumerator::Seq(items.len()),
-            Some(Part::Map(map)) => Enumerator::Values(map.keys().map(Seen::from).collect()),
+        match self.resolve_collection() {
+            Some(ViewedCollection::Items(items)) => Enumerator::Seq(items.len()),
+            Some(ViewedCollection::Map(map)) => Enumerator::Values(map.keys().map(Seen::from).collect()),
             None => Enumerator::Empty,
         }
     }
 
     fn call_method(self: &Arc<Self>, _: &mut State<'_, '_>, method: &str, args: &[Seen]) -> Result<Seen, Error> {
-        match self.part() {
-            Some(Part::Map(_)) => {
+        match self.resolve_collection() {
+            Some(ViewedCollection::Map(_)) => {
                 let called = call_map_method(&Seen::from_dyn_object(Arc::clone(self)), method, args);
                 // `get` asks whether there is one.
-                self.origin.iter().for_each(|(_, missed)| missed.forget());
+                self.origin.iter().for_each(|(_, missed)| missed.clear_latest_lookup());
                 called
             }
             _ => Err(Error::from(ErrorKind::UnknownMethod)),
@@ -333,10 +336,12 @@ impl Object for View {
 
     /// A whole output is printed as its `response` if it has one; everything else as JSON.
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.ground, self.part()) {
-            (Ground::Value(value), _) if self.way.is_empty() => f.write_str(&output_text(value)),
-            (_, Some(Part::Map(map))) => f.write_str(&serde_json::to_string(map).map_err(|_| fmt::Error)?),
-            (_, Some(Part::Items(items))) => f.write_str(&serde_json::to_string(items).map_err(|_| fmt::Error)?),
+        match (&self.ground, self.resolve_collection()) {
+            (ViewRoot::Value(value), _) if self.path.is_empty() => f.write_str(&render_output_text(value)),
+            (_, Some(ViewedCollection::Map(map))) => f.write_str(&serde_json::to_string(map).map_err(|_| fmt::Error)?),
+            (_, Some(ViewedCollection::Items(items))) => {
+                f.write_str(&serde_json::to_string(items).map_err(|_| fmt::Error)?)
+            }
             (_, None) => Ok(()),
         }
     }
@@ -345,8 +350,8 @@ impl Object for View {
 /// The methods of Python dictionaries that users of Jinja know.
 fn call_map_method(map: &Seen, method: &str, args: &[Seen]) -> Result<Seen, Error> {
     match (method, args) {
-        ("get", [key]) => Ok(found(map, key).unwrap_or(Seen::UNDEFINED)),
-        ("get", [key, other]) => Ok(found(map, key).unwrap_or_else(|| other.clone())),
+        ("get", [key]) => Ok(find_item(map, key).unwrap_or(Seen::UNDEFINED)),
+        ("get", [key, other]) => Ok(find_item(map, key).unwrap_or_else(|| other.clone())),
         ("keys", []) => Ok(map.try_iter()?.collect()),
         ("values", []) => map.try_iter()?.map(|key| map.get_item(&key)).collect(),
         ("items", []) => map
@@ -364,7 +369,7 @@ fn call_map_method(map: &Seen, method: &str, args: &[Seen]) -> Result<Seen, Erro
     }
 }
 
-fn found(map: &Seen, key: &Seen) -> Option<Seen> {
+fn find_item(map: &Seen, key: &Seen) -> Option<Seen> {
     map.get_item(key).ok().filter(|value| !value.is_undefined())
 }
 
@@ -375,13 +380,13 @@ mod tests {
     #[test]
     fn a_view_of_the_context_shares_the_very_value() {
         let big = Arc::new(serde_json::json!({"items": (0..1000).collect::<Vec<_>>()}));
-        let context = Arc::new(Context::from_iter([("big".into(), Arc::clone(&big))]));
-        let view = Arc::new(ContextView(Arc::clone(&context)));
+        let context = Arc::new(RunContext::from_iter([("big".into(), Arc::clone(&big))]));
+        let view = Arc::new(TemplateContextView(Arc::clone(&context)));
         let seen = view.get_value(&Seen::from("big")).expect("is there");
         let items = seen.get_attr("items").expect("is there");
         for value in [&seen, &items] {
-            let view = value.downcast_object_ref::<View>().expect("a view, no copy");
-            assert!(matches!(&view.ground, Ground::Value(ground) if Arc::ptr_eq(ground, &big)));
+            let view = value.downcast_object_ref::<JsonView>().expect("a view, no copy");
+            assert!(matches!(&view.ground, ViewRoot::Value(ground) if Arc::ptr_eq(ground, &big)));
         }
         assert_eq!(
             items.get_item_by_index(999).ok().and_then(|item| item.as_i64()),

@@ -56,7 +56,7 @@ impl AgentType {
     }
 
     /// Returns the keys that choose the type.
-    pub fn choosers(self) -> impl Iterator<Item = &'static str> {
+    pub fn choosing_keys(self) -> impl Iterator<Item = &'static str> {
         let of_type = CHOOSERS.into_iter().filter(move |(_, chosen)| *chosen == self);
         of_type.map(|(key, _)| key)
     }

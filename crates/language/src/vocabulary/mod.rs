@@ -5,7 +5,7 @@
 //! in `condition::functions`, next to the implementations; the table of filters is in `template::typing::filters`.
 
 mod agent_types;
-mod foreign;
+mod foreign_keys;
 mod keys;
 mod sections;
 #[cfg(test)]
@@ -13,13 +13,13 @@ mod tests;
 mod words;
 
 pub use agent_types::{AgentType, CHOOSERS, chooses_type};
-pub(crate) use foreign::{ForeignKey, Replacement};
-pub use keys::Key;
-pub use sections::Section;
-pub(crate) use words::names;
-pub use words::{TEMPLATE_VARIABLES, VARIABLES, Word};
+pub(crate) use foreign_keys::{ForeignKey, KeyReplacement};
+pub use keys::SectionKey;
+pub use sections::FileSection;
+pub(crate) use words::word_names;
+pub use words::{LanguageWord, TEMPLATE_VARIABLES, VARIABLES};
 
 /// Returns whether the key is the author's own (`x-…`). Some sections ignore such keys.
-pub(crate) fn is_extension(key: &str) -> bool {
+pub(crate) fn is_extension_key(key: &str) -> bool {
     key.starts_with("x-")
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::keys::Key;
+use super::keys::SectionKey;
 use super::keys::agents;
 use super::keys::cases;
 use super::keys::config;
@@ -12,7 +12,7 @@ use super::keys::tools;
 
 /// A map of a file with its own set of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Section {
+pub enum FileSection {
     /// The map of an ensemble file.
     Ensemble,
     /// The map of an agent.
@@ -81,15 +81,20 @@ pub enum Section {
 
 /// The facts of a section.
 struct SectionRow {
-    section: Section,
+    section: FileSection,
     /// The name for messages.
     title: &'static str,
     /// The definition in the JSON Schema; empty: the root.
     definition: &'static str,
-    keys: &'static [Key],
+    keys: &'static [SectionKey],
 }
 
-const fn row(section: Section, title: &'static str, definition: &'static str, keys: &'static [Key]) -> SectionRow {
+const fn section_row(
+    section: FileSection,
+    title: &'static str,
+    definition: &'static str,
+    keys: &'static [SectionKey],
+) -> SectionRow {
     SectionRow {
         section,
         title,
@@ -98,151 +103,164 @@ const fn row(section: Section, title: &'static str, definition: &'static str, ke
     }
 }
 
-/// All sections, in the order of [`Section`].
+/// All sections, in the order of [`FileSection`].
 static SECTIONS: [SectionRow; 32] = [
-    row(Section::Ensemble, "the ensemble", "", ensembles::ENSEMBLE),
-    row(Section::Agent, "an agent", "agent", agents::AGENT),
-    row(Section::Defaults, "`defaults`", "defaults", agents::DEFAULTS),
-    row(
-        Section::Conversation,
+    section_row(FileSection::Ensemble, "the ensemble", "", ensembles::ENSEMBLE),
+    section_row(FileSection::Agent, "an agent", "agent", agents::AGENT),
+    section_row(FileSection::Defaults, "`defaults`", "defaults", agents::DEFAULTS),
+    section_row(
+        FileSection::Conversation,
         "`conversation`",
         "conversation",
         agents::CONVERSATION,
     ),
-    row(Section::ForEach, "`for_each`", "for_each", agents::FOR_EACH),
-    row(Section::Combine, "`combine`", "combine", agents::COMBINE),
-    row(
-        Section::Dependency,
+    section_row(FileSection::ForEach, "`for_each`", "for_each", agents::FOR_EACH),
+    section_row(FileSection::Combine, "`combine`", "combine", agents::COMBINE),
+    section_row(
+        FileSection::Dependency,
         "an item of `dependencies`",
         "dependency",
         agents::DEPENDENCY,
     ),
-    row(Section::Limits, "`conversation_limits`", "limits", ensembles::LIMITS),
-    row(Section::Profile, "a model profile", "profile", models::PROFILE),
-    row(Section::Retry, "`retry`", "retry", ensembles::RETRY),
-    row(Section::Sandbox, "`sandbox`", "sandbox", ensembles::SANDBOX),
-    row(Section::Input, "`input`", "question", agents::INPUT),
-    row(Section::Responses, "`responses`", "responses", agents::RESPONSES),
-    row(
-        Section::ContextWindow,
+    section_row(
+        FileSection::Limits,
+        "`conversation_limits`",
+        "limits",
+        ensembles::LIMITS,
+    ),
+    section_row(FileSection::Profile, "a model profile", "profile", models::PROFILE),
+    section_row(FileSection::Retry, "`retry`", "retry", ensembles::RETRY),
+    section_row(FileSection::Sandbox, "`sandbox`", "sandbox", ensembles::SANDBOX),
+    section_row(FileSection::Input, "`input`", "question", agents::INPUT),
+    section_row(FileSection::Responses, "`responses`", "responses", agents::RESPONSES),
+    section_row(
+        FileSection::ContextWindow,
         "`context_window`",
         "context_window",
         agents::CONTEXT_WINDOW,
     ),
-    row(Section::Strategy, "`strategy`", "strategy", agents::STRATEGY),
-    row(Section::Reply, "a reply", "reply", models::REPLY),
-    row(
-        Section::CalledTool,
+    section_row(FileSection::Strategy, "`strategy`", "strategy", agents::STRATEGY),
+    section_row(FileSection::Reply, "a reply", "reply", models::REPLY),
+    section_row(
+        FileSection::CalledTool,
         "an item of `tool_calls`",
         "tool_call",
         models::CALLED_TOOL,
     ),
-    row(Section::Tool, "a tool", "tool", tools::TOOL),
-    row(Section::Mcp, "`mcp`", "mcp", tools::MCP),
-    row(Section::Acp, "`acp`", "acp", agents::ACP),
-    row(
-        Section::Permissions,
+    section_row(FileSection::Tool, "a tool", "tool", tools::TOOL),
+    section_row(FileSection::Mcp, "`mcp`", "mcp", tools::MCP),
+    section_row(FileSection::Acp, "`acp`", "acp", agents::ACP),
+    section_row(
+        FileSection::Permissions,
         "`permissions`",
         "permissions",
         agents::PERMISSIONS,
     ),
-    row(
-        Section::Setting,
+    section_row(
+        FileSection::Setting,
         "a value from the environment",
         "setting",
         tools::SETTING,
     ),
-    row(Section::Cost, "`cost`", "cost", models::COST),
-    row(Section::RateLimit, "`rate_limit`", "rate_limit", models::RATE_LIMIT),
-    row(Section::Header, "a header", "header", models::HEADER),
-    row(Section::Config, "the configuration", "", config::CONFIG),
-    row(Section::Validate, "`validate`", "validate", config::VALIDATE),
-    row(Section::TestFile, "a test file", "", cases::TEST_FILE),
-    row(Section::Case, "a case", "case", cases::CASE),
-    row(Section::Stub, "a stub", "stub_map", cases::STUB),
-    row(Section::Expect, "`expect`", "expect", cases::EXPECT),
-    row(Section::Judge, "`judge`", "judge", cases::JUDGE),
+    section_row(FileSection::Cost, "`cost`", "cost", models::COST),
+    section_row(FileSection::RateLimit, "`rate_limit`", "rate_limit", models::RATE_LIMIT),
+    section_row(FileSection::Header, "a header", "header", models::HEADER),
+    section_row(FileSection::Config, "the configuration", "", config::CONFIG),
+    section_row(FileSection::Validate, "`validate`", "validate", config::VALIDATE),
+    section_row(FileSection::TestFile, "a test file", "", cases::TEST_FILE),
+    section_row(FileSection::Case, "a case", "case", cases::CASE),
+    section_row(FileSection::Stub, "a stub", "stub_map", cases::STUB),
+    section_row(FileSection::Expect, "`expect`", "expect", cases::EXPECT),
+    section_row(FileSection::Judge, "`judge`", "judge", cases::JUDGE),
 ];
 
 /// The number of sections before those of test files.
-const TESTS_FROM: usize = Section::TestFile as usize;
+const TESTS_FROM: usize = FileSection::TestFile as usize;
 
-impl Section {
+impl FileSection {
     /// Returns all sections.
-    pub fn all() -> impl Iterator<Item = Self> {
+    pub fn iter_all() -> impl Iterator<Item = Self> {
         SECTIONS.iter().map(|row| row.section)
     }
 
-    fn row(self) -> &'static SectionRow {
+    fn find_row(self) -> &'static SectionRow {
         &SECTIONS[self as usize]
     }
 
     /// Returns the name for messages.
     pub(crate) fn title(self) -> &'static str {
-        self.row().title
+        self.find_row().title
     }
 
     /// Returns the name of the definition in the JSON Schema; empty: the root.
-    pub fn definition(self) -> &'static str {
-        self.row().definition
+    pub fn schema_definition(self) -> &'static str {
+        self.find_row().definition
     }
 
     /// Returns whether only test files have the section.
-    pub fn is_of_tests(self) -> bool {
+    pub fn is_test_section(self) -> bool {
         self as usize >= TESTS_FROM
     }
 
     /// Returns whether only configurations have the section.
-    pub(crate) fn is_of_config(self) -> bool {
+    pub(crate) fn is_config_section(self) -> bool {
         matches!(self, Self::Config | Self::Validate)
     }
 
     /// Returns whether keys that begin with `x-` are ignored in the section.
-    pub(crate) fn has_extensions(self) -> bool {
+    pub(crate) fn allows_extensions(self) -> bool {
         matches!(self, Self::Ensemble | Self::Agent | Self::Defaults)
     }
 
     /// Returns the keys of the section, in the order of the reference.
-    pub fn keys(self) -> impl Iterator<Item = &'static Key> {
+    pub fn iter_keys(self) -> impl Iterator<Item = &'static SectionKey> {
         let is_defaults = self == Self::Defaults;
-        let keys = if is_defaults { agents::AGENT } else { self.row().keys };
+        let keys = if is_defaults {
+            agents::AGENT
+        } else {
+            self.find_row().keys
+        };
         let known = keys.iter().filter(move |key| !is_defaults || key.is_in_defaults());
-        known.map(move |key| if is_defaults { in_defaults(key) } else { key })
+        known.map(move |key| if is_defaults { key_for_defaults(key) } else { key })
     }
 
     /// Returns the names of the keys, in the order of the reference.
     pub fn key_names(self) -> impl Iterator<Item = &'static str> {
-        self.keys().map(|key| key.name)
+        self.iter_keys().map(|key| key.name)
     }
 
     /// Finds a key of the section.
-    pub fn find_key(self, name: &str) -> Option<&'static Key> {
+    pub fn find_key(self, name: &str) -> Option<&'static SectionKey> {
         if self == Self::Defaults {
-            let key = find(agents::AGENT, name).filter(|key| key.is_in_defaults());
-            return key.map(in_defaults);
+            let key = find_key_by_name(agents::AGENT, name).filter(|key| key.is_in_defaults());
+            return key.map(key_for_defaults);
         }
-        find(self.row().keys, name)
+        find_key_by_name(self.find_row().keys, name)
     }
 
     /// Finds another section that has the key. Keys of a configuration are not looked for in an ensemble.
-    pub(crate) fn find_home(self, key: &str) -> Option<Self> {
-        let is_related =
-            |other: &Self| other.is_of_tests() == self.is_of_tests() && (self.is_of_config() || !other.is_of_config());
-        let mut related = Self::all().filter(is_related);
+    pub(crate) fn find_section_with_key(self, key: &str) -> Option<Self> {
+        let is_related = |other: &Self| {
+            other.is_test_section() == self.is_test_section()
+                && (self.is_config_section() || !other.is_config_section())
+        };
+        let mut related = Self::iter_all().filter(is_related);
         related.find(|other| other.find_key(key).is_some())
     }
 
     /// Returns the properties of the section in its JSON Schema.
-    pub(crate) fn properties(self) -> Map<String, Value> {
-        self.keys().map(|key| (key.name.to_owned(), key.to_schema())).collect()
+    pub(crate) fn schema_properties(self) -> Map<String, Value> {
+        self.iter_keys()
+            .map(|key| (key.name.to_owned(), key.to_schema()))
+            .collect()
     }
 }
 
-fn find(keys: &'static [Key], name: &str) -> Option<&'static Key> {
+fn find_key_by_name(keys: &'static [SectionKey], name: &str) -> Option<&'static SectionKey> {
     keys.iter().find(|key| key.name == name)
 }
 
 /// Returns the row of a key of agents for `defaults`, where some keys have another meaning.
-fn in_defaults(key: &'static Key) -> &'static Key {
-    find(agents::DEFAULTS, key.name).unwrap_or(key)
+fn key_for_defaults(key: &'static SectionKey) -> &'static SectionKey {
+    find_key_by_name(agents::DEFAULTS, key.name).unwrap_or(key)
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{AgentType, CHOOSERS, Section, TEMPLATE_VARIABLES, VARIABLES, chooses_type};
+use super::{AgentType, CHOOSERS, FileSection, TEMPLATE_VARIABLES, VARIABLES, chooses_type};
 use crate::loader::schema::{SCHEMA, TEST_SCHEMA};
 
 const REFERENCE: &str = concat!(
@@ -44,7 +44,7 @@ fn parse(text: &str) -> Value {
 fn agents_with(kinds: &[&str]) -> Value {
     let required = |key: &str| json!({"required": [key]});
     let types = kinds.iter().filter_map(|word| AgentType::from_word(word));
-    let mut allowed: Vec<Value> = types.flat_map(AgentType::choosers).map(required).collect();
+    let mut allowed: Vec<Value> = types.flat_map(AgentType::choosing_keys).map(required).collect();
     let all: Vec<Value> = CHOOSERS.iter().map(|(key, _)| required(key)).collect();
     allowed.push(json!({"not": {"anyOf": all}}));
     json!({"anyOf": allowed})
@@ -52,22 +52,23 @@ fn agents_with(kinds: &[&str]) -> Value {
 
 /// The schema with the properties and the types of agents that the table of keys says.
 fn derived(mut schema: Value, is_of_tests: bool) -> Value {
-    let sections = Section::all().filter(|section| section.is_of_tests() == is_of_tests && !section.is_of_config());
+    let sections = FileSection::iter_all()
+        .filter(|section| section.is_test_section() == is_of_tests && !section.is_config_section());
     for section in sections {
-        let part = match section.definition() {
+        let part = match section.schema_definition() {
             "" => &mut schema,
             name => &mut schema["$defs"][name],
         };
         assert_eq!(part["additionalProperties"], false, "{section:?}");
-        part["properties"] = section.properties().into();
+        part["properties"] = section.schema_properties().into();
     }
     if !is_of_tests {
-        schema["$defs"]["default_question"]["properties"] = Section::Input.properties().into();
-        for key in Section::Agent
-            .keys()
-            .filter(|key| !key.kinds().is_empty() && !chooses_type(key.name))
+        schema["$defs"]["default_question"]["properties"] = FileSection::Input.schema_properties().into();
+        for key in FileSection::Agent
+            .iter_keys()
+            .filter(|key| !key.section_kinds().is_empty() && !chooses_type(key.name))
         {
-            schema["$defs"]["agent"]["dependentSchemas"][key.name] = agents_with(key.kinds());
+            schema["$defs"]["agent"]["dependentSchemas"][key.name] = agents_with(key.section_kinds());
         }
     }
     schema
@@ -85,8 +86,8 @@ fn the_schemas_are_derived_from_the_table() {
             let text = serde_json::to_string_pretty(&derived).expect("JSON") + "\n";
             std::fs::write(path, text).expect("the schema is written");
         }
-        for section in Section::all().filter(|section| section.is_of_tests() == is_of_tests) {
-            let part = |schema: &Value| match section.definition() {
+        for section in FileSection::iter_all().filter(|section| section.is_test_section() == is_of_tests) {
+            let part = |schema: &Value| match section.schema_definition() {
                 "" => schema["properties"].clone(),
                 name => schema["$defs"][name]["properties"].clone(),
             };
@@ -102,10 +103,10 @@ fn the_schemas_are_derived_from_the_table() {
 
 #[test]
 fn each_section_is_at_its_place_in_the_table() {
-    for (at, section) in Section::all().enumerate() {
+    for (at, section) in FileSection::iter_all().enumerate() {
         assert_eq!(section as usize, at, "{section:?}");
         let names: BTreeSet<&str> = section.key_names().collect();
-        assert_eq!(names.len(), section.keys().count(), "{section:?} has a key twice");
+        assert_eq!(names.len(), section.iter_keys().count(), "{section:?} has a key twice");
         for name in names {
             assert_eq!(section.find_key(name).map(|key| key.name), Some(name), "{section:?}");
         }
@@ -118,61 +119,61 @@ fn kinds_are_words_of_their_section() {
     for (at, (word, agent_type)) in AgentType::WORDS.into_iter().enumerate() {
         assert_eq!((agent_type as usize, agent_type.word()), (at, word));
     }
-    for section in Section::all() {
-        for key in section.keys() {
+    for section in FileSection::iter_all() {
+        for key in section.iter_keys() {
             let known: Vec<&str> = match section {
-                Section::Agent | Section::Defaults | Section::Conversation => agent_types.clone(),
+                FileSection::Agent | FileSection::Defaults | FileSection::Conversation => agent_types.clone(),
                 _ => section.key_names().collect(),
             };
-            for kind in key.kinds() {
+            for kind in key.section_kinds() {
                 assert!(known.contains(kind), "{section:?}.{}: {kind}", key.name);
             }
         }
     }
-    for key in Section::Defaults.keys() {
-        let of_agents = Section::Agent.find_key(key.name).expect("a key of agents");
-        assert_eq!(key.kinds(), of_agents.kinds(), "{}", key.name);
+    for key in FileSection::Defaults.iter_keys() {
+        let of_agents = FileSection::Agent.find_key(key.name).expect("a key of agents");
+        assert_eq!(key.section_kinds(), of_agents.section_kinds(), "{}", key.name);
         for word in &agent_types {
-            let is_given = key.is_given_to(Some(word));
+            let is_given = key.is_default_for(Some(word));
             assert!(!is_given || key.is_for(word), "{} is given to {word}", key.name);
         }
     }
     for (key, agent_type) in CHOOSERS {
-        let row = Section::Agent.find_key(key).expect("a row");
-        assert_eq!(row.kinds(), [agent_type.word()], "{key}");
+        let row = FileSection::Agent.find_key(key).expect("a row");
+        assert_eq!(row.section_kinds(), [agent_type.word()], "{key}");
     }
 }
 
 /// A key without a decoder takes any value.
 #[test]
 fn every_key_of_a_test_file_has_a_decoder() {
-    use crate::loader::cases;
-    use crate::source::Source;
+    use crate::loader::load_test_file;
+    use crate::source::SourceText;
 
     let stub = |stub: Value| json!({"cases": [{"name": "x", "stubs": {"a": stub}}]});
     let case = |case: Value| json!({"cases": [case]});
-    let rows = |section: Section, key: &str, wrong: Value| -> Value {
+    let rows = |section: FileSection, key: &str, wrong: Value| -> Value {
         let with = |mut sound: Value| {
             sound[key] = wrong.clone();
             sound
         };
         match section {
-            Section::TestFile => with(json!({"cases": [{"name": "x"}]})),
-            Section::Case => case(with(json!({"name": "x", "live": true}))),
-            Section::Stub if matches!(key, "json" | "fail" | "parts") => stub(with(json!({}))),
-            Section::Stub if key == "kind" => stub(with(json!({"fail": "x"}))),
-            Section::Stub => stub(with(json!({"text": "x"}))),
-            Section::Expect => case(json!({"name": "x", "live": true, "expect": with(json!({}))})),
+            FileSection::TestFile => with(json!({"cases": [{"name": "x"}]})),
+            FileSection::Case => case(with(json!({"name": "x", "live": true}))),
+            FileSection::Stub if matches!(key, "json" | "fail" | "parts") => stub(with(json!({}))),
+            FileSection::Stub if key == "kind" => stub(with(json!({"fail": "x"}))),
+            FileSection::Stub => stub(with(json!({"text": "x"}))),
+            FileSection::Expect => case(json!({"name": "x", "live": true, "expect": with(json!({}))})),
             _ => {
                 let judge = with(json!({"criterion": "x", "model_profile": "p"}));
                 case(json!({"name": "x", "live": true, "expect": {"judge": [judge]}}))
             }
         }
     };
-    for section in Section::all().filter(|section| section.is_of_tests()) {
-        for key in section.keys().filter(|key| !takes_anything(&key.to_schema())) {
+    for section in FileSection::iter_all().filter(|section| section.is_test_section()) {
+        for key in section.iter_keys().filter(|key| !takes_anything(&key.to_schema())) {
             let file = rows(section, key.name, json!([[[{}]]]));
-            let loaded = cases(&Source::new("x", file.to_string()));
+            let loaded = load_test_file(&SourceText::new("x", file.to_string()));
             let is_refused = loaded
                 .findings
                 .iter()
@@ -210,37 +211,41 @@ fn names(table: &Table) -> BTreeSet<&'static str> {
 }
 
 /// The sections that the reference describes in sentences, or together with another one.
-const WITHOUT_TABLE: [Section; 12] = [
-    Section::Defaults,
-    Section::Combine,
-    Section::Responses,
-    Section::Strategy,
-    Section::Reply,
-    Section::CalledTool,
-    Section::Permissions,
-    Section::Setting,
-    Section::Cost,
-    Section::RateLimit,
-    Section::Header,
-    Section::Config,
+const WITHOUT_TABLE: [FileSection; 12] = [
+    FileSection::Defaults,
+    FileSection::Combine,
+    FileSection::Responses,
+    FileSection::Strategy,
+    FileSection::Reply,
+    FileSection::CalledTool,
+    FileSection::Permissions,
+    FileSection::Setting,
+    FileSection::Cost,
+    FileSection::RateLimit,
+    FileSection::Header,
+    FileSection::Config,
 ];
 
 /// Keys that the reference describes outside of the table of their section, and rows of tables that are no key.
-const ELSEWHERE: [(Section, &str); 6] = [
-    (Section::Ensemble, "x-…"),
-    (Section::Agent, "parameters"),
-    (Section::Tool, "script"),
-    (Section::Tool, "agent"),
-    (Section::Tool, "ensemble"),
-    (Section::Tool, "mcp"),
+const ELSEWHERE: [(FileSection, &str); 6] = [
+    (FileSection::Ensemble, "x-…"),
+    (FileSection::Agent, "parameters"),
+    (FileSection::Tool, "script"),
+    (FileSection::Tool, "agent"),
+    (FileSection::Tool, "ensemble"),
+    (FileSection::Tool, "mcp"),
 ];
 
 #[test]
 fn the_reference_has_every_key_with_its_default_and_no_other() {
     let of_language = tables(REFERENCE);
     let of_tests = tables(TESTS);
-    for section in Section::all().filter(|section| !WITHOUT_TABLE.contains(section)) {
-        let tables = if section.is_of_tests() { &of_tests } else { &of_language };
+    for section in FileSection::iter_all().filter(|section| !WITHOUT_TABLE.contains(section)) {
+        let tables = if section.is_test_section() {
+            &of_tests
+        } else {
+            &of_language
+        };
         let elsewhere = |name: &str| ELSEWHERE.contains(&(section, name));
         let keys: BTreeSet<&str> = section.key_names().filter(|name| !elsewhere(name)).collect();
         let missing = |table: &Table| keys.difference(&names(table)).count();
@@ -250,10 +255,10 @@ fn the_reference_has_every_key_with_its_default_and_no_other() {
             .expect("a table");
         let listed: BTreeSet<&str> = names(table).into_iter().filter(|name| !elsewhere(name)).collect();
         assert_eq!(listed, keys, "{section:?}");
-        if section.is_of_tests() {
+        if section.is_test_section() {
             continue;
         }
-        for key in section.keys() {
+        for key in section.iter_keys() {
             let default = match &key.to_schema()["default"] {
                 Value::Null => continue,
                 Value::String(text) => text.clone(),
@@ -272,8 +277,8 @@ fn the_reference_has_every_key_with_its_default_and_no_other() {
 
 #[test]
 fn the_reference_mentions_every_key_of_sections_without_a_table() {
-    for section in Section::all() {
-        let page = if section.is_of_tests() { TESTS } else { REFERENCE };
+    for section in FileSection::iter_all() {
+        let page = if section.is_test_section() { TESTS } else { REFERENCE };
         let tables = tables(page);
         let keys: BTreeSet<&str> = section.key_names().collect();
         let has_table = tables.iter().any(|table| names(table) == keys);
@@ -281,7 +286,7 @@ fn the_reference_mentions_every_key_of_sections_without_a_table() {
             continue;
         }
         assert!(!has_table, "{section:?} has a table now");
-        if section == Section::Defaults {
+        if section == FileSection::Defaults {
             // They are keys of agents, which have a table.
             continue;
         }

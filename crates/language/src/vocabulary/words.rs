@@ -2,7 +2,7 @@
 
 /// A variable, a function or a filter, for people.
 #[derive(Debug, Clone, Copy)]
-pub struct Word {
+pub struct LanguageWord {
     /// The name.
     pub name: &'static str,
     /// The type of a variable, or the parameters of a function.
@@ -14,12 +14,12 @@ pub struct Word {
 /// Rows of words: `"name": "form", "documentation";`.
 macro_rules! words {
     ($($name:literal: $form:literal, $documentation:literal;)*) => {
-        [$(Word { name: $name, form: $form, documentation: $documentation }),*]
+        [$(LanguageWord { name: $name, form: $form, documentation: $documentation }),*]
     };
 }
 
 /// The variables of conditions and expressions, in the order of the language reference.
-pub static VARIABLES: [Word; 9] = words![
+pub static VARIABLES: [LanguageWord; 9] = words![
     "context": "a map",
         "The accumulated context: the outputs of agents by their names, and the keys of their outputs.";
     "output": "the output of the dependency",
@@ -34,7 +34,7 @@ pub static VARIABLES: [Word; 9] = words![
 ];
 
 /// The variables of templates, in addition to the names of dependencies.
-pub const TEMPLATE_VARIABLES: [Word; 10] = words![
+pub const TEMPLATE_VARIABLES: [LanguageWord; 10] = words![
     "input": "a string", "The input of the run.";
     "inputs": "a map", "The inputs of the run, by name.";
     "context": "a map",
@@ -51,7 +51,7 @@ pub const TEMPLATE_VARIABLES: [Word; 10] = words![
 ];
 
 /// Returns the names of a table of words.
-pub(crate) const fn names<const N: usize>(words: &[Word; N]) -> [&'static str; N] {
+pub(crate) const fn word_names<const N: usize>(words: &[LanguageWord; N]) -> [&'static str; N] {
     let mut names = [""; N];
     let mut at = 0;
     while at < N {

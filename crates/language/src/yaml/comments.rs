@@ -40,7 +40,7 @@ impl CommentFinder {
     }
 
     /// Returns the comments, each from its `#` to the last visible character of its line.
-    pub(crate) fn finish(mut self, text: &str) -> Vec<Span> {
+    pub(crate) fn into_comments(mut self, text: &str) -> Vec<Span> {
         self.outside.extend(self.pending);
         let mut comments: Vec<Span> = Vec::new();
         for at in self.outside {

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use super::align;
-use super::align::Style;
 use super::comments::is_directive;
-use crate::source::{At, Part, Route, Source, Span, Step};
+use super::scalar_alignment;
+use super::scalar_alignment::ScalarNotation;
+use crate::source::{NodePart, Route, RouteLocation, RouteStep, SourceText, Span};
 
 /// The maximum size of a text, in bytes.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -19,19 +19,19 @@ pub const MAX_NODES: u64 = 1_000_000;
 
 /// A text and its tree.
 #[derive(Debug, Clone)]
-pub struct Document {
-    source: Source,
-    root: Arc<Node>,
+pub struct YamlDocument {
+    source: SourceText,
+    root: Arc<YamlNode>,
     comments: Arc<[Span]>,
 }
 
 /// A value and its position.
 #[derive(Debug)]
-pub struct Node {
+pub struct YamlNode {
     /// The bytes of the value, without anchor and tag; empty if the value is omitted.
     pub span: Span,
     /// The kind of value.
-    pub content: Content,
+    pub content: YamlContent,
     /// The number of values below this one, including this one and aliases.
     pub(crate) weight: u64,
     /// The number of levels below this one, including this one; 1 for a scalar.
@@ -40,33 +40,33 @@ pub struct Node {
 
 /// The three kinds of value.
 #[derive(Debug)]
-pub enum Content {
+pub enum YamlContent {
     /// A string, a number, a boolean or null.
-    Scalar(Scalar),
+    Scalar(YamlScalar),
     /// A list.
-    Sequence(Vec<Arc<Node>>),
+    Sequence(Vec<Arc<YamlNode>>),
     /// A map in file order; merged keys come last.
-    Mapping(Vec<Entry>),
+    Mapping(Vec<YamlEntry>),
 }
 
 /// A key of a map and its value.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct YamlEntry {
     /// The key.
     pub key: Arc<str>,
     /// The bytes of the key.
     pub key_span: Span,
     /// The value.
-    pub value: Arc<Node>,
+    pub value: Arc<YamlNode>,
 }
 
 /// A value without parts.
 #[derive(Debug)]
-pub struct Scalar {
+pub struct YamlScalar {
     /// The value without quotes, escapes and indentation.
     pub text: Arc<str>,
     /// The style.
-    pub(crate) style: Style,
+    pub(crate) style: ScalarNotation,
     /// The meaning according to YAML's core schema.
     pub value: ScalarValue,
 }
@@ -88,8 +88,8 @@ pub enum ScalarValue {
     Text,
 }
 
-impl Document {
-    pub(crate) fn new(source: Source, root: Arc<Node>, comments: Vec<Span>) -> Self {
+impl YamlDocument {
+    pub(crate) fn new(source: SourceText, root: Arc<YamlNode>, comments: Vec<Span>) -> Self {
         Self {
             source,
             root,
@@ -98,7 +98,7 @@ impl Document {
     }
 
     /// The text.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &SourceText {
         &self.source
     }
 
@@ -108,7 +108,7 @@ impl Document {
     }
 
     /// The comments that begin with `ensemble: allow`, in the order of the text.
-    pub fn allowances(&self) -> impl Iterator<Item = &Span> {
+    pub fn allowance_comments(&self) -> impl Iterator<Item = &Span> {
         let text = self.source.text();
         self.comments
             .iter()
@@ -116,83 +116,83 @@ impl Document {
     }
 
     /// The tree.
-    pub fn root(&self) -> &Node {
+    pub fn root(&self) -> &YamlNode {
         &self.root
     }
 
     /// The tree, shared.
-    pub(crate) fn shared_root(&self) -> &Arc<Node> {
+    pub(crate) fn shared_root(&self) -> &Arc<YamlNode> {
         &self.root
     }
 
     /// The same text with another tree.
-    pub(crate) fn with_root(self, root: Arc<Node>) -> Self {
+    pub(crate) fn with_root(self, root: Arc<YamlNode>) -> Self {
         Self { root, ..self }
     }
 
     /// The node at this route.
-    pub fn get(&self, route: &Route) -> Option<&Node> {
+    pub fn find_node(&self, route: &Route) -> Option<&YamlNode> {
         let mut node = &*self.root;
         for step in &route.0 {
-            node = node.step(step)?.0;
+            node = node.find_child(step)?.0;
         }
         Some(node)
     }
 
     /// The bytes of a symbolic place. If the route leads to a missing node, the last existing node is used.
-    pub fn resolve(&self, at: &At) -> Span {
-        if let Part::Source(span) = at.part {
+    pub fn resolve_span(&self, at: &RouteLocation) -> Span {
+        if let NodePart::Source(span) = at.part {
             return span;
         }
         let mut node = &*self.root;
         let mut key = None;
         for step in &at.route.0 {
-            let Some((next, next_key)) = node.step(step) else {
-                return shown(node, key);
+            let Some((next, next_key)) = node.find_child(step) else {
+                return node_or_key_span(node, key);
             };
             (node, key) = (next, next_key);
         }
         match (&at.part, &node.content) {
-            (Part::Key, _) => key.unwrap_or(node.span),
-            (Part::Text(range), Content::Scalar(scalar)) => {
-                align::source_span(self.source.text(), node.span, scalar.style, &scalar.text, *range)
+            (NodePart::Key, _) => key.unwrap_or(node.span),
+            (NodePart::Text(range), YamlContent::Scalar(scalar)) => {
+                scalar_alignment::find_source_span(self.source.text(), node.span, scalar.style, &scalar.text, *range)
             }
-            _ => shown(node, key),
+            _ => node_or_key_span(node, key),
         }
     }
 }
 
 /// The bytes of the node; those of its key if the value is omitted.
-fn shown(node: &Node, key: Option<Span>) -> Span {
+fn node_or_key_span(node: &YamlNode, key: Option<Span>) -> Span {
     match key {
         Some(key) if node.span.start == node.span.end => key,
         _ => node.span,
     }
 }
 
-impl Scalar {
+impl YamlScalar {
     /// Returns whether it is written without quotes, on lines among others.
     pub(crate) fn is_plain(&self) -> bool {
-        self.style == Style::Plain
+        self.style == ScalarNotation::Plain
     }
 }
 
-impl Node {
+impl YamlNode {
     /// Returns the child at one step, with the bytes of the key if there is one.
-    fn step(&self, step: &Step) -> Option<(&Node, Option<Span>)> {
+    fn find_child(&self, step: &RouteStep) -> Option<(&YamlNode, Option<Span>)> {
         match (step, &self.content) {
-            (Step::Key(key), Content::Mapping(entries)) => entries
+            (RouteStep::Key(key), YamlContent::Mapping(entries)) => entries
                 .iter()
                 .find(|entry| entry.key == *key)
                 .map(|entry| (&*entry.value, Some(entry.key_span))),
-            (Step::Index(index), Content::Sequence(items)) => items.get(*index).map(|item| (&**item, None)),
+            (RouteStep::Index(index), YamlContent::Sequence(items)) => items.get(*index).map(|item| (&**item, None)),
             _ => None,
         }
     }
 
     /// The value under `key`, if this is a map that has it.
-    pub fn get(&self, key: &str) -> Option<&Node> {
-        let Content::Mapping(entries) = &self.content else {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
+        let YamlContent::Mapping(entries) = &self.content else {
             return None;
         };
         entries
@@ -202,30 +202,30 @@ impl Node {
     }
 
     /// The items, if this is a list.
-    pub fn items(&self) -> Option<&[Arc<Node>]> {
+    pub fn items(&self) -> Option<&[Arc<YamlNode>]> {
         match &self.content {
-            Content::Sequence(items) => Some(items),
+            YamlContent::Sequence(items) => Some(items),
             _ => None,
         }
     }
 
     /// Returns the text of a scalar, without quotes and escapes, whatever it means.
-    pub fn written(&self) -> Option<&Arc<str>> {
+    pub fn scalar_text(&self) -> Option<&Arc<str>> {
         match &self.content {
-            Content::Scalar(scalar) => Some(&scalar.text),
+            YamlContent::Scalar(scalar) => Some(&scalar.text),
             _ => None,
         }
     }
 
     /// Returns whether nothing is written: `key:`.
     pub(crate) fn is_omitted(&self) -> bool {
-        self.span.start == self.span.end && matches!(self.content, Content::Scalar(_))
+        self.span.start == self.span.end && matches!(self.content, YamlContent::Scalar(_))
     }
 
     /// The text, if this is one.
     pub fn text(&self) -> Option<&Arc<str>> {
         match &self.content {
-            Content::Scalar(scalar) if scalar.value == ScalarValue::Text => Some(&scalar.text),
+            YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Text => Some(&scalar.text),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use lsp_types::{
     TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkDoneProgressOptions,
 };
 
-use crate::text::Encoding;
+use crate::text::ColumnEncoding;
 
 /// The command that gives the graph of an ensemble.
 pub(super) const GRAPH: &str = "ensemble.graph";
@@ -17,18 +17,18 @@ pub(super) const FIX_ALL: &str = "source.fixAll.ensemble";
 
 /// The capabilities of the client.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Client {
+pub(super) struct ClientFeatures {
     /// The code units of columns.
-    pub(super) encoding: Encoding,
+    pub(super) encoding: ColumnEncoding,
     /// It shows other places of a finding.
     pub(super) shows_related: bool,
     /// It can be asked to tell of files that change.
     pub(super) watches_files: bool,
 }
 
-impl Client {
+impl ClientFeatures {
     /// Reads what the client said.
-    pub(super) fn of(params: &InitializeParams) -> Self {
+    pub(super) fn from_params(params: &InitializeParams) -> Self {
         let capabilities = &params.capabilities;
         let encodings = capabilities
             .general
@@ -40,7 +40,11 @@ impl Client {
         let workspace = capabilities.workspace.as_ref();
         let watched = workspace.and_then(|it| it.did_change_watched_files.as_ref());
         Self {
-            encoding: if is_utf8 { Encoding::Utf8 } else { Encoding::Utf16 },
+            encoding: if is_utf8 {
+                ColumnEncoding::Utf8
+            } else {
+                ColumnEncoding::Utf16
+            },
             shows_related: findings.and_then(|it| it.related_information).unwrap_or_default(),
             watches_files: watched.and_then(|it| it.dynamic_registration).unwrap_or_default(),
         }
@@ -48,9 +52,9 @@ impl Client {
 }
 
 /// The answer to `initialize`.
-pub(super) fn answer(client: Client, version: &str) -> InitializeResult {
+pub(super) fn initialize_result(client: ClientFeatures, version: &str) -> InitializeResult {
     InitializeResult {
-        capabilities: capabilities(client),
+        capabilities: server_capabilities(client),
         server_info: Some(ServerInfo {
             name: "ensemble".to_owned(),
             version: Some(version.to_owned()),
@@ -58,11 +62,11 @@ pub(super) fn answer(client: Client, version: &str) -> InitializeResult {
     }
 }
 
-fn capabilities(client: Client) -> ServerCapabilities {
+fn server_capabilities(client: ClientFeatures) -> ServerCapabilities {
     ServerCapabilities {
         position_encoding: Some(match client.encoding {
-            Encoding::Utf8 => PositionEncodingKind::UTF8,
-            Encoding::Utf16 => PositionEncodingKind::UTF16,
+            ColumnEncoding::Utf8 => PositionEncodingKind::UTF8,
+            ColumnEncoding::Utf16 => PositionEncodingKind::UTF16,
         }),
         text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
             open_close: Some(true),

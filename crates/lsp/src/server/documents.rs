@@ -6,32 +6,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lsp_types::Uri;
 
-use crate::text::Text;
+use crate::text::EditorText;
 
 /// A text at one time.
 #[derive(Debug, Clone)]
-pub(super) struct Document {
+pub(super) struct OpenDocument {
     pub(super) uri: Uri,
     pub(super) path: PathBuf,
     /// The number that the client gave to the text.
     pub(super) version: i32,
     /// The number of the change, counted by the server over all texts; it is never used twice.
     pub(super) change: u64,
-    pub(super) text: Text,
+    pub(super) text: EditorText,
 }
 
 /// The newest change of each open text.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Newest(Arc<Mutex<HashMap<String, u64>>>);
+pub(super) struct NewestChanges(Arc<Mutex<HashMap<String, u64>>>);
 
-impl Newest {
+impl NewestChanges {
     /// Returns whether there is nothing newer than this text.
-    pub(super) fn is(&self, document: &Document) -> bool {
+    pub(super) fn is_newest(&self, document: &OpenDocument) -> bool {
         self.lock().get(document.uri.as_str()) == Some(&document.change)
     }
 
     /// Does something while no text changes.
-    pub(super) fn hold<T>(&self, what: impl FnOnce(&mut HashMap<String, u64>) -> T) -> T {
+    pub(super) fn with_lock<T>(&self, what: impl FnOnce(&mut HashMap<String, u64>) -> T) -> T {
         what(&mut self.lock())
     }
 

@@ -5,19 +5,19 @@
 //! and nothing is published about the older one. **Invariant:** nothing is published about a text after the client has sent
 //! a newer one or has closed it.
 
-mod actions;
-mod address;
-mod answering;
+mod answer_thread;
 mod capabilities;
-mod checking;
+mod check_thread;
+mod client_process;
+mod code_actions;
+mod completion_items;
 mod documents;
-mod incoming;
-mod offered;
-mod outgoing;
-mod parent;
+mod file_address;
+mod lsp_diagnostic;
+mod message_reader;
+mod message_writer;
 mod requests;
 mod session;
-mod shown;
 
 use std::io::{Read, Write};
 use std::sync::{Arc, mpsc};
@@ -26,17 +26,17 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_project::project::Project;
 use lsp_server::Message;
 
-use self::outgoing::Outgoing;
-use self::session::Session;
-use ensemble_ide::analysis::findings::Checks;
+use self::message_writer::MessageWriter;
+use self::session::LspSession;
+use ensemble_ide::analysis::findings::ProjectFileChecks;
 
 /// The services that the server receives.
 #[derive(Debug, Clone)]
-pub struct Services {
+pub struct LspServerOptions {
     /// The project as the process sees it.
     pub project: Project,
     /// The checks of files that are not ensembles.
-    pub checks: Arc<dyn Checks>,
+    pub checks: Arc<dyn ProjectFileChecks>,
     /// The version of the program.
     pub version: &'static str,
     /// The graph of an ensemble in a format; `None`: there is no such format.
@@ -45,7 +45,7 @@ pub struct Services {
 
 /// The reason why the server has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum LspServerEnd {
     /// The client said `exit`.
     Exit {
         /// Whether it had said `shutdown` before.
@@ -54,28 +54,32 @@ pub enum End {
     /// The input has ended, or the client's process has.
     ClientGone,
     /// What arrived is no message.
-    Malformed(String),
+    MalformedMessage(String),
 }
 
 /// The event that the main loop waits for.
-pub(crate) enum Event {
+pub(crate) enum LspServerEvent {
     /// A message.
     Message(Message),
     /// There will be no more messages.
-    End(End),
+    End(LspServerEnd),
 }
 
 /// Serves one client until its end.
-pub fn serve(input: impl Read + Send + 'static, output: impl Write + Send + 'static, services: Services) -> End {
+pub fn serve_client(
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+    services: LspServerOptions,
+) -> LspServerEnd {
     let (events, received) = mpsc::channel();
-    incoming::read_all(input, events.clone());
-    let outgoing = Outgoing::start(output);
-    let mut session = Session::new(services, outgoing.sender(), events);
+    message_reader::spawn_reader(input, events.clone());
+    let outgoing = MessageWriter::spawn(output);
+    let mut session = LspSession::new(services, outgoing.new_sender(), events);
     let end = received
         .iter()
-        .find_map(|event| session.handle(event))
-        .unwrap_or(End::ClientGone);
-    outgoing.close();
+        .find_map(|event| session.handle_event(event))
+        .unwrap_or(LspServerEnd::ClientGone);
+    outgoing.wait_and_close();
     end
 }
 

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_ide::analysis::files::{self, is_shared_script, list_tests_of};
-use ensemble_ide::analysis::findings::{Kind, Place};
-use ensemble_ide::analysis::names::Named;
-use ensemble_ide::analysis::rename::{self, Renamed};
-use ensemble_ide::analysis::symbols::Symbol;
-use ensemble_ide::analysis::{View, complete, hover, names, symbols, tested_by};
+use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
+use ensemble_ide::analysis::name_occurrences::NameSubject;
+use ensemble_ide::analysis::related_files::{self, is_shared_script, list_test_files};
+use ensemble_ide::analysis::rename::{self, RenameEdits};
+use ensemble_ide::analysis::symbols::AgentSymbol;
+use ensemble_ide::analysis::{EditorView, completions, hover, name_occurrences, symbols, tested_ensemble_path};
 use ensemble_language::ensemble::Ensemble;
-use ensemble_language::loader::load;
-use ensemble_language::source::{Source, Span};
-use ensemble_language::yaml::edit::Edit;
+use ensemble_language::loader::load_ensemble;
+use ensemble_language::source::{SourceText, Span};
+use ensemble_language::yaml::edit::TextEdit;
 use lsp_server::{ErrorCode, Request};
 use lsp_types::notification::ShowMessage;
 use lsp_types::request::{self, Request as _};
@@ -26,38 +26,38 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::capabilities::{Client, GRAPH};
-use super::documents::Document;
-use super::outgoing::Sending;
-use super::{Services, actions, address, offered};
-use crate::text::Text;
+use super::capabilities::{ClientFeatures, GRAPH};
+use super::documents::OpenDocument;
+use super::message_writer::MessageSender;
+use super::{LspServerOptions, code_actions, completion_items, file_address};
+use crate::text::EditorText;
 
 /// The reason why a request has no result.
-pub(super) struct Refusal(pub(super) ErrorCode, pub(super) String);
+pub(super) struct LspRequestError(pub(super) ErrorCode, pub(super) String);
 
-type Answer = Result<Value, Refusal>;
+type LspAnswer = Result<Value, LspRequestError>;
 
 /// The open texts, by their addresses.
-type Documents = HashMap<String, Arc<Document>>;
+type OpenDocuments = HashMap<String, Arc<OpenDocument>>;
 
 /// The data that is remembered between requests.
-pub(super) struct Asked<'s> {
-    services: &'s Services,
-    outgoing: &'s Sending,
-    client: Client,
-    places: HashMap<PathBuf, Place<'s>>,
+pub(super) struct RequestHandler<'s> {
+    services: &'s LspServerOptions,
+    outgoing: &'s MessageSender,
+    client: ClientFeatures,
+    places: HashMap<PathBuf, FolderChecks<'s>>,
     /// The last ensemble of each text that had one, with the number of the change that was looked at last.
-    good: HashMap<String, (u64, Option<Arc<Ensemble>>)>,
+    good_ensembles: HashMap<String, (u64, Option<Arc<Ensemble>>)>,
 }
 
-impl<'s> Asked<'s> {
-    pub(super) fn new(services: &'s Services, outgoing: &'s Sending, client: Client) -> Self {
+impl<'s> RequestHandler<'s> {
+    pub(super) fn new(services: &'s LspServerOptions, outgoing: &'s MessageSender, client: ClientFeatures) -> Self {
         Self {
             services,
             outgoing,
             client,
             places: HashMap::new(),
-            good: HashMap::new(),
+            good_ensembles: HashMap::new(),
         }
     }
 
@@ -65,20 +65,20 @@ impl<'s> Asked<'s> {
         self.places.clear();
     }
 
-    pub(super) fn answer(&mut self, request: Request, documents: &Documents) -> Answer {
+    pub(super) fn answer_request(&mut self, request: Request, documents: &OpenDocuments) -> LspAnswer {
         let params = request.params;
         match request.method.as_str() {
-            request::HoverRequest::METHOD => self.hover(read(params)?, documents),
-            request::Completion::METHOD => self.complete(&read(params)?, documents),
-            request::GotoDefinition::METHOD => self.definition(&read(params)?, documents),
-            request::References::METHOD => self.references(read(params)?, documents),
-            request::DocumentHighlightRequest::METHOD => self.highlights(&read(params)?, documents),
-            request::PrepareRenameRequest::METHOD => self.prepare_rename(&read(params)?, documents),
-            request::Rename::METHOD => self.rename(read(params)?, documents),
-            request::DocumentSymbolRequest::METHOD => self.symbols(&read(params)?, documents),
-            request::CodeActionRequest::METHOD => self.actions(&read(params)?, documents),
-            request::ExecuteCommand::METHOD => self.execute(&read(params)?, documents),
-            method => Err(Refusal(
+            request::HoverRequest::METHOD => self.answer_hover(parse_params(params)?, documents),
+            request::Completion::METHOD => self.answer_completion(&parse_params(params)?, documents),
+            request::GotoDefinition::METHOD => self.answer_definition(&parse_params(params)?, documents),
+            request::References::METHOD => self.answer_references(parse_params(params)?, documents),
+            request::DocumentHighlightRequest::METHOD => self.answer_highlights(&parse_params(params)?, documents),
+            request::PrepareRenameRequest::METHOD => self.answer_prepare_rename(&parse_params(params)?, documents),
+            request::Rename::METHOD => self.answer_rename(parse_params(params)?, documents),
+            request::DocumentSymbolRequest::METHOD => self.answer_symbols(&parse_params(params)?, documents),
+            request::CodeActionRequest::METHOD => self.answer_code_actions(&parse_params(params)?, documents),
+            request::ExecuteCommand::METHOD => self.answer_command(&parse_params(params)?, documents),
+            method => Err(LspRequestError(
                 ErrorCode::MethodNotFound,
                 format!("there is no request `{method}`"),
             )),
@@ -86,103 +86,105 @@ impl<'s> Asked<'s> {
     }
 
     /// Returns the view of a text. Returns `None` if the text is not open, or not an ensemble.
-    fn view<'a>(&'a mut self, document: &'a Document, documents: &Documents) -> Option<View<'a>> {
-        let kind = Kind::of(&document.path, &self.services.project);
-        let text = document.text.text();
+    fn open_view<'a>(&'a mut self, document: &'a OpenDocument, documents: &OpenDocuments) -> Option<EditorView<'a>> {
+        let kind = EditedFileKind::for_path(&document.path, &self.services.project);
+        let text = document.text.content();
         let (path, ensemble) = match kind {
-            Kind::Tests => {
-                let path = tested_by(text, &document.path)?;
-                let ensemble = self.tested(&path, documents);
+            EditedFileKind::Tests => {
+                let path = tested_ensemble_path(text, &document.path)?;
+                let ensemble = self.find_tested_ensemble(&path, documents);
                 (path, ensemble)
             }
-            _ => (document.path.clone(), self.good(document)),
+            _ => (document.path.clone(), self.last_good_ensemble(document)),
         };
-        let view = View::of(text, self.place(&path).folder(), ensemble, kind);
-        (kind != Kind::Ensemble || view.is_ensemble()).then_some(view)
+        let view = EditorView::parse(text, self.folder_checks(&path).ensemble_folder(), ensemble, kind);
+        (kind != EditedFileKind::Ensemble || view.is_ensemble()).then_some(view)
     }
 
     /// Returns the check context of a file.
-    fn place(&mut self, path: &Path) -> &Place<'s> {
+    fn folder_checks(&mut self, path: &Path) -> &FolderChecks<'s> {
         let services = self.services;
         let folder = path.parent().unwrap_or(path).to_owned();
         self.places
             .entry(folder)
-            .or_insert_with(|| Place::around(path, &services.project, &*services.checks))
+            .or_insert_with(|| FolderChecks::for_file(path, &services.project, &*services.checks))
     }
 
     /// The ensemble of a text, or of the last text before that had one.
-    fn good(&mut self, document: &Document) -> Option<Arc<Ensemble>> {
-        let (change, good) = self.good.entry(document.uri.as_str().to_owned()).or_default();
+    fn last_good_ensemble(&mut self, document: &OpenDocument) -> Option<Arc<Ensemble>> {
+        let (change, good) = self.good_ensembles.entry(document.uri.as_str().to_owned()).or_default();
         if *change != document.change {
             *change = document.change;
-            let ensemble = load(&Source::new("", document.text.text().clone())).ensemble;
+            let ensemble = load_ensemble(&SourceText::new("", document.text.content().clone())).ensemble;
             *good = ensemble.map(Arc::new).or(good.take());
         }
         good.clone()
     }
 
     /// The ensemble in a file that may be open.
-    fn tested(&mut self, path: &Path, documents: &Documents) -> Option<Arc<Ensemble>> {
+    fn find_tested_ensemble(&mut self, path: &Path, documents: &OpenDocuments) -> Option<Arc<Ensemble>> {
         match documents.values().find(|document| document.path == *path) {
-            Some(document) => self.good(document),
-            None => load(&files::read_file(path).ok()?).ensemble.map(Arc::new),
+            Some(document) => self.last_good_ensemble(document),
+            None => load_ensemble(&related_files::read_regular_file(path).ok()?)
+                .ensemble
+                .map(Arc::new),
         }
     }
 
-    fn hover(&mut self, params: HoverParams, documents: &Documents) -> Answer {
+    fn answer_hover(&mut self, params: HoverParams, documents: &OpenDocuments) -> LspAnswer {
         let at = params.text_document_position_params;
-        self.on(&at, documents, |view, text, offset| {
-            let found = hover::hover(view, offset)?;
+        self.answer_at_position(&at, documents, |view, text, offset| {
+            let found = hover::find_hover_text(view, offset)?;
             Some(Hover {
                 contents: HoverContents::Markup(MarkupContent {
                     kind: MarkupKind::Markdown,
                     value: found.text,
                 }),
-                range: Some(text.range(found.span)),
+                range: Some(text.range_for_span(found.span)),
             })
         })
     }
 
-    fn complete(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
-        self.on(at, documents, |view, text, offset| {
-            let found = complete::complete(view, offset);
+    fn answer_completion(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
+        self.answer_at_position(at, documents, |view, text, offset| {
+            let found = completions::list_completions(view, offset);
             Some(
                 found
                     .iter()
                     .enumerate()
-                    .map(|(rank, one)| offered::item(one, rank, text))
+                    .map(|(rank, one)| completion_items::build_completion_item(one, rank, text))
                     .collect::<Vec<_>>(),
             )
         })
     }
 
-    fn definition(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
+    fn answer_definition(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
         let uri = at.text_document.uri.clone();
-        self.on(at, documents, |view, text, offset| {
-            let all = names::same(view, offset)?;
+        self.answer_at_position(at, documents, |view, text, offset| {
+            let all = name_occurrences::list_same_occurrences(view, offset)?;
             let span = all.iter().find(|one| one.is_definition)?.span;
-            Some(Location::new(uri, text.range(span)))
+            Some(Location::new(uri, text.range_for_span(span)))
         })
     }
 
-    fn references(&mut self, params: ReferenceParams, documents: &Documents) -> Answer {
+    fn answer_references(&mut self, params: ReferenceParams, documents: &OpenDocuments) -> LspAnswer {
         let at = params.text_document_position;
         let (uri, with_definition) = (at.text_document.uri.clone(), params.context.include_declaration);
-        self.on(&at, documents, |view, text, offset| {
-            let all = names::same(view, offset)?.into_iter();
+        self.answer_at_position(&at, documents, |view, text, offset| {
+            let all = name_occurrences::list_same_occurrences(view, offset)?.into_iter();
             let all = all.filter(|one| with_definition || !one.is_definition);
             Some(
-                all.map(|one| Location::new(uri.clone(), text.range(one.span)))
+                all.map(|one| Location::new(uri.clone(), text.range_for_span(one.span)))
                     .collect::<Vec<_>>(),
             )
         })
     }
 
-    fn highlights(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
-        self.on(at, documents, |view, text, offset| {
-            let all = names::same(view, offset)?;
-            let highlight = |one: names::Occurrence| DocumentHighlight {
-                range: text.range(one.span),
+    fn answer_highlights(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
+        self.answer_at_position(at, documents, |view, text, offset| {
+            let all = name_occurrences::list_same_occurrences(view, offset)?;
+            let highlight = |one: name_occurrences::NameOccurrence| DocumentHighlight {
+                range: text.range_for_span(one.span),
                 kind: Some(match one.is_definition {
                     true => DocumentHighlightKind::WRITE,
                     false => DocumentHighlightKind::READ,
@@ -192,45 +194,45 @@ impl<'s> Asked<'s> {
         })
     }
 
-    fn prepare_rename(&mut self, at: &TextDocumentPositionParams, documents: &Documents) -> Answer {
-        self.on(at, documents, |view, text, offset| {
-            let found = rename::prepare(view, offset)?;
-            Some(json!({"range": text.range(found.span), "placeholder": found.name}))
+    fn answer_prepare_rename(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
+        self.answer_at_position(at, documents, |view, text, offset| {
+            let found = rename::find_renameable_name(view, offset)?;
+            Some(json!({"range": text.range_for_span(found.span), "placeholder": found.name}))
         })
     }
 
-    fn rename(&mut self, params: RenameParams, documents: &Documents) -> Answer {
+    fn answer_rename(&mut self, params: RenameParams, documents: &OpenDocuments) -> LspAnswer {
         let at = &params.text_document_position;
         let Some(document) = documents.get(at.text_document.uri.as_str()) else {
             return Ok(Value::Null);
         };
         let root = self.services.project.folder.clone();
         let is_shared =
-            |script: &Path| is_shared_script(script, &document.path) || is_open(&root.join(script), documents);
-        let offset = document.text.offset(at.position);
-        let renamed = match self.view(document, documents) {
+            |script: &Path| is_shared_script(script, &document.path) || is_open_file(&root.join(script), documents);
+        let offset = document.text.offset_at(at.position);
+        let renamed = match self.open_view(document, documents) {
             Some(view) => {
-                let tests = tests_in_editor(&document.path, documents);
-                rename::rename(&view, offset, &params.new_name, &is_shared, tests)
+                let tests = list_edited_test_files(&document.path, documents);
+                rename::rename_symbol(&view, offset, &params.new_name, &is_shared, tests)
             }
             None => Err("there is no ensemble here".to_owned()),
         };
-        let renamed = renamed.map_err(|why| Refusal(ErrorCode::RequestFailed, why))?;
-        self.tell_of_uncertain(&renamed);
-        Ok(self.workspace_edit(document, &renamed))
+        let renamed = renamed.map_err(|why| LspRequestError(ErrorCode::RequestFailed, why))?;
+        self.warn_of_unchanged_scripts(&renamed);
+        Ok(self.build_rename_edit(document, &renamed))
     }
 
     /// Says which scripts are left to the user.
-    fn tell_of_uncertain(&self, renamed: &Renamed) {
+    fn warn_of_unchanged_scripts(&self, renamed: &RenameEdits) {
         let scripts: Vec<String> = renamed
-            .uncertain
+            .unchanged_scripts
             .iter()
             .map(|path| format!("`{}`", path.display()))
             .collect();
         if !scripts.is_empty() {
             let scripts = scripts.join(", ");
-            let message = match renamed.what {
-                Some(Named::Tool) => {
+            let message = match renamed.subject {
+                Some(NameSubject::Tool) => {
                     format!("{scripts} may name the tool and was not changed: look for its old name there")
                 }
                 _ => format!(
@@ -238,54 +240,55 @@ impl<'s> Asked<'s> {
                      variables of its own with these names"
                 ),
             };
-            self.outgoing.notify::<ShowMessage>(ShowMessageParams {
+            self.outgoing.send_notification::<ShowMessage>(ShowMessageParams {
                 typ: MessageType::WARNING,
                 message,
             });
         }
     }
 
-    fn workspace_edit(&self, document: &Document, renamed: &Renamed) -> Value {
-        let edits = |text: &Text, edits: &[Edit]| -> Value {
-            let edit = |edit: &Edit| json!({"range": text.range(edit.span), "newText": edit.replacement});
+    fn build_rename_edit(&self, document: &OpenDocument, renamed: &RenameEdits) -> Value {
+        let edits = |text: &EditorText, edits: &[TextEdit]| -> Value {
+            let edit = |edit: &TextEdit| json!({"range": text.range_for_span(edit.span), "newText": edit.replacement});
             edits.iter().map(edit).collect()
         };
         let mut changes = Map::new();
         changes.insert(document.uri.as_str().to_owned(), edits(&document.text, &renamed.edits));
-        for (path, text, of_other) in &renamed.others {
+        for (path, text, of_other) in &renamed.other_files {
             let path = self.services.project.folder.join(path);
-            let text = Text::new(text.as_str(), self.client.encoding);
-            if let Some(uri) = address::of_path(&path) {
+            let text = EditorText::new(text.as_str(), self.client.encoding);
+            if let Some(uri) = file_address::uri_from_path(&path) {
                 changes.insert(uri.as_str().to_owned(), edits(&text, of_other));
             }
         }
         json!({ "changes": changes })
     }
 
-    fn symbols(&mut self, params: &DocumentSymbolParams, documents: &Documents) -> Answer {
+    fn answer_symbols(&mut self, params: &DocumentSymbolParams, documents: &OpenDocuments) -> LspAnswer {
         let at = TextDocumentPositionParams::new(params.text_document.clone(), Position::default());
-        self.on(&at, documents, |view, text, _| {
-            let all = symbols::symbols(view);
+        self.answer_at_position(&at, documents, |view, text, _| {
+            let all = symbols::list_agent_symbols(view);
             Some(
                 all.into_iter()
-                    .map(|symbol| document_symbol(symbol, text))
+                    .map(|symbol| build_document_symbol(symbol, text))
                     .collect::<Vec<_>>(),
             )
         })
     }
 
-    fn actions(&mut self, params: &CodeActionParams, documents: &Documents) -> Answer {
+    fn answer_code_actions(&mut self, params: &CodeActionParams, documents: &OpenDocuments) -> LspAnswer {
         let Some(document) = documents.get(params.text_document.uri.as_str()) else {
             return Ok(Value::Null);
         };
         let (services, client) = (self.services, self.client);
-        let actions = actions::actions(params, documents, self.place(&document.path), services, client);
+        let actions =
+            code_actions::list_code_actions(params, documents, self.folder_checks(&document.path), services, client);
         Ok(actions.map_or(Value::Null, Value::Array))
     }
 
     /// `ensemble.graph`: the address of an ensemble, and a format.
-    fn execute(&mut self, params: &ExecuteCommandParams, documents: &Documents) -> Answer {
-        let refused = |why: String| Refusal(ErrorCode::InvalidParams, why);
+    fn answer_command(&mut self, params: &ExecuteCommandParams, documents: &OpenDocuments) -> LspAnswer {
+        let refused = |why: String| LspRequestError(ErrorCode::InvalidParams, why);
         if params.command != GRAPH {
             return Err(refused(format!("there is no command `{}`", params.command)));
         }
@@ -294,15 +297,16 @@ impl<'s> Asked<'s> {
         let uri = uri.ok_or_else(|| refused("the first argument must be the address of an ensemble".to_owned()))?;
         let format = argument(1).unwrap_or("mermaid");
         let source = match documents.get(uri.as_str()) {
-            Some(document) => Source::new("", document.text.text().clone()),
+            Some(document) => SourceText::new("", document.text.content().clone()),
             None => {
-                let path = address::path_of(&uri, &self.services.project.folder);
-                files::read_file(&path).map_err(|error| Refusal(ErrorCode::RequestFailed, error.to_string()))?
+                let path = file_address::path_from_uri(&uri, &self.services.project.folder);
+                related_files::read_regular_file(&path)
+                    .map_err(|error| LspRequestError(ErrorCode::RequestFailed, error.to_string()))?
             }
         };
-        let Some(ensemble) = load(&source).ensemble else {
+        let Some(ensemble) = load_ensemble(&source).ensemble else {
             let why = "the ensemble has errors, so it has no graph".to_owned();
-            return Err(Refusal(ErrorCode::RequestFailed, why));
+            return Err(LspRequestError(ErrorCode::RequestFailed, why));
         };
         let graph = (self.services.graph)(&ensemble, format);
         graph.map(Value::String).ok_or_else(|| {
@@ -313,26 +317,26 @@ impl<'s> Asked<'s> {
     }
 
     /// Answers about a place in a text.
-    fn on<T: Serialize>(
+    fn answer_at_position<T: Serialize>(
         &mut self,
         at: &TextDocumentPositionParams,
-        documents: &Documents,
-        what: impl FnOnce(&View<'_>, &Text, usize) -> Option<T>,
-    ) -> Answer {
+        documents: &OpenDocuments,
+        what: impl FnOnce(&EditorView<'_>, &EditorText, usize) -> Option<T>,
+    ) -> LspAnswer {
         let Some(document) = documents.get(at.text_document.uri.as_str()) else {
             return Ok(Value::Null);
         };
-        let offset = document.text.offset(at.position);
+        let offset = document.text.offset_at(at.position);
         let found = self
-            .view(document, documents)
+            .open_view(document, documents)
             .and_then(|view| what(&view, &document.text, offset));
-        serde_json::to_value(found).map_err(|error| Refusal(ErrorCode::InternalError, error.to_string()))
+        serde_json::to_value(found).map_err(|error| LspRequestError(ErrorCode::InternalError, error.to_string()))
     }
 }
 
-fn read<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {
+fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, LspRequestError> {
     let why = |error: serde_json::Error| {
-        Refusal(
+        LspRequestError(
             ErrorCode::InvalidParams,
             format!("the parameters are not valid: {error}"),
         )
@@ -341,24 +345,24 @@ fn read<T: DeserializeOwned>(params: Value) -> Result<T, Refusal> {
 }
 
 /// Returns the test files of an ensemble with their texts; an open file has the text of the editor.
-fn tests_in_editor(ensemble: &Path, documents: &Documents) -> Vec<(PathBuf, String)> {
-    let mut tests = list_tests_of(ensemble);
+fn list_edited_test_files(ensemble: &Path, documents: &OpenDocuments) -> Vec<(PathBuf, String)> {
+    let mut tests = list_test_files(ensemble);
     for (path, text) in &mut tests {
         if let Some(document) = documents.values().find(|document| document.path == *path) {
-            *text = document.text.text().to_string();
+            *text = document.text.content().to_string();
         }
     }
     tests
 }
 
 /// Returns whether the file is open, so that its text may be another than that on disk.
-fn is_open(path: &Path, documents: &Documents) -> bool {
+fn is_open_file(path: &Path, documents: &OpenDocuments) -> bool {
     documents.values().any(|document| document.path == path)
 }
 
 #[expect(deprecated, reason = "the type has a field that the protocol no longer wants")]
-fn document_symbol(symbol: Symbol, text: &Text) -> DocumentSymbol {
-    let range = |span: Span| text.range(span);
+fn build_document_symbol(symbol: AgentSymbol, text: &EditorText) -> DocumentSymbol {
+    let range = |span: Span| text.range_for_span(span);
     let kind = match symbol.detail.split(':').next() {
         Some("script") => SymbolKind::FUNCTION,
         Some("model_profile" | "model") => SymbolKind::OBJECT,

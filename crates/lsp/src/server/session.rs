@@ -16,150 +16,156 @@ use lsp_types::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::answering::Answering;
-use super::capabilities::{self, Client};
-use super::checking::Checking;
-use super::documents::{Document, Newest};
-use super::outgoing::Sending;
-use super::{End, Event, Services, address, parent};
-use crate::text::Text;
+use super::answer_thread::AnswerThread;
+use super::capabilities::{self, ClientFeatures};
+use super::check_thread::CheckThread;
+use super::documents::{NewestChanges, OpenDocument};
+use super::message_writer::MessageSender;
+use super::{LspServerEnd, LspServerEvent, LspServerOptions, client_process, file_address};
+use crate::text::EditorText;
 
 /// The files whose changes lead to other findings.
 const WATCHED: [&str; 1] = ["**/*"];
 
 /// The state of the server.
-pub(super) struct Session {
-    services: Services,
-    outgoing: Sending,
-    events: Sender<Event>,
-    stage: Stage,
-    client: Client,
-    documents: HashMap<String, Arc<Document>>,
+pub(super) struct LspSession {
+    services: LspServerOptions,
+    outgoing: MessageSender,
+    events: Sender<LspServerEvent>,
+    stage: ServerStage,
+    client: ClientFeatures,
+    documents: HashMap<String, Arc<OpenDocument>>,
     changes: u64,
-    newest: Newest,
+    newest: NewestChanges,
     /// Nobody works before `initialize`.
-    workers: Option<Workers>,
+    workers: Option<AnalysisThreads>,
 }
 
 /// The threads that analyse.
-struct Workers {
-    checking: Checking,
-    answering: Answering,
+struct AnalysisThreads {
+    checking: CheckThread,
+    answering: AnswerThread,
 }
 
 /// The stages of the server's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ServerStage {
     New,
     Serving,
     ShutDown,
 }
 
-impl Session {
-    pub(super) fn new(services: Services, outgoing: Sending, events: Sender<Event>) -> Self {
+impl LspSession {
+    pub(super) fn new(services: LspServerOptions, outgoing: MessageSender, events: Sender<LspServerEvent>) -> Self {
         Self {
             services,
             outgoing,
             events,
-            stage: Stage::New,
-            client: Client::default(),
+            stage: ServerStage::New,
+            client: ClientFeatures::default(),
             documents: HashMap::new(),
             changes: 0,
-            newest: Newest::default(),
+            newest: NewestChanges::default(),
             workers: None,
         }
     }
 
     /// Handles one event; the end of the server, if it has ended.
-    pub(super) fn handle(&mut self, event: Event) -> Option<End> {
+    pub(super) fn handle_event(&mut self, event: LspServerEvent) -> Option<LspServerEnd> {
         match event {
-            Event::End(end) => return Some(end),
-            Event::Message(Message::Request(request)) => self.request(request),
-            Event::Message(Message::Notification(it)) if it.method == told::Exit::METHOD => {
-                return Some(End::Exit {
-                    after_shutdown: self.stage == Stage::ShutDown,
+            LspServerEvent::End(end) => return Some(end),
+            LspServerEvent::Message(Message::Request(request)) => self.handle_request(request),
+            LspServerEvent::Message(Message::Notification(it)) if it.method == told::Exit::METHOD => {
+                return Some(LspServerEnd::Exit {
+                    after_shutdown: self.stage == ServerStage::ShutDown,
                 });
             }
-            Event::Message(Message::Notification(notification)) => self.notification(notification),
+            LspServerEvent::Message(Message::Notification(notification)) => self.handle_notification(notification),
             // Of the server's own requests, no answer matters.
-            Event::Message(Message::Response(_)) => {}
+            LspServerEvent::Message(Message::Response(_)) => {}
         }
         None
     }
 
-    fn request(&mut self, request: Request) {
-        let refuse = |code: ErrorCode, why: &str| self.outgoing.refuse(request.id.clone(), code, why);
+    fn handle_request(&mut self, request: Request) {
+        let refuse = |code: ErrorCode, why: &str| self.outgoing.send_error(request.id.clone(), code, why);
         match (self.stage, request.method.as_str()) {
-            (Stage::New, asked::Initialize::METHOD) => self.initialize(request.id, request.params),
-            (Stage::New, _) => refuse(
+            (ServerStage::New, asked::Initialize::METHOD) => self.handle_initialize(request.id, request.params),
+            (ServerStage::New, _) => refuse(
                 ErrorCode::ServerNotInitialized,
                 "the first request must be `initialize`",
             ),
-            (Stage::ShutDown, _) => refuse(ErrorCode::InvalidRequest, "the server has shut down"),
-            (Stage::Serving, asked::Initialize::METHOD) => {
+            (ServerStage::ShutDown, _) => refuse(ErrorCode::InvalidRequest, "the server has shut down"),
+            (ServerStage::Serving, asked::Initialize::METHOD) => {
                 refuse(ErrorCode::InvalidRequest, "the server is initialized already");
             }
-            (Stage::Serving, asked::Shutdown::METHOD) => {
-                self.stage = Stage::ShutDown;
-                self.outgoing.answer(request.id, Value::Null);
+            (ServerStage::Serving, asked::Shutdown::METHOD) => {
+                self.stage = ServerStage::ShutDown;
+                self.outgoing.send_result(request.id, Value::Null);
             }
-            (Stage::Serving, _) => {
+            (ServerStage::Serving, _) => {
                 if let Some(workers) = &self.workers {
-                    workers.answering.ask(request, &self.documents);
+                    workers.answering.queue_request(request, &self.documents);
                 }
             }
         }
     }
 
-    fn initialize(&mut self, id: RequestId, params: Value) {
+    fn handle_initialize(&mut self, id: RequestId, params: Value) {
         let params: InitializeParams = match serde_json::from_value(params) {
             Ok(params) => params,
             Err(error) => {
                 let why = format!("the parameters of `initialize` are not valid: {error}");
-                return self.outgoing.refuse(id, ErrorCode::InvalidParams, why);
+                return self.outgoing.send_error(id, ErrorCode::InvalidParams, why);
             }
         };
-        self.stage = Stage::Serving;
-        self.client = Client::of(&params);
+        self.stage = ServerStage::Serving;
+        self.client = ClientFeatures::from_params(&params);
         if let Some(process) = params.process_id {
-            parent::watch(process, self.events.clone());
+            client_process::watch_client_process(process, self.events.clone());
         }
-        if let Some(folder) = root_of(&params) {
+        if let Some(folder) = find_root_folder(&params) {
             self.services.project.folder = folder;
         }
-        self.workers = Some(Workers {
-            checking: Checking::start(&self.services, self.outgoing.clone(), self.newest.clone(), self.client),
-            answering: Answering::start(&self.services, self.outgoing.clone(), self.client),
+        self.workers = Some(AnalysisThreads {
+            checking: CheckThread::spawn(&self.services, self.outgoing.clone(), self.newest.clone(), self.client),
+            answering: AnswerThread::spawn(&self.services, self.outgoing.clone(), self.client),
         });
         self.outgoing
-            .answer(id, capabilities::answer(self.client, self.services.version));
+            .send_result(id, capabilities::initialize_result(self.client, self.services.version));
     }
 
-    fn notification(&mut self, notification: Notification) {
+    fn handle_notification(&mut self, notification: Notification) {
         if notification.method == told::Cancel::METHOD {
-            if let Some(params) = read::<lsp_types::CancelParams>(notification.params)
+            if let Some(params) = parse_params::<lsp_types::CancelParams>(notification.params)
                 && let Some(workers) = &self.workers
             {
-                workers.answering.cancel(&match params.id {
+                workers.answering.cancel_request(&match params.id {
                     NumberOrString::Number(id) => RequestId::from(id),
                     NumberOrString::String(id) => RequestId::from(id),
                 });
             }
             return;
         }
-        if self.stage != Stage::Serving {
+        if self.stage != ServerStage::Serving {
             return;
         }
         match notification.method.as_str() {
-            told::Initialized::METHOD => self.watch_files(),
-            told::DidOpenTextDocument::METHOD => read(notification.params).into_iter().for_each(|it| self.open(it)),
-            told::DidChangeTextDocument::METHOD => read(notification.params).into_iter().for_each(|it| self.change(it)),
-            told::DidCloseTextDocument::METHOD => read(notification.params).into_iter().for_each(|it| self.close(&it)),
-            told::DidSaveTextDocument::METHOD => self.look_again(),
+            told::Initialized::METHOD => self.register_file_watcher(),
+            told::DidOpenTextDocument::METHOD => parse_params(notification.params)
+                .into_iter()
+                .for_each(|it| self.open_document(it)),
+            told::DidChangeTextDocument::METHOD => parse_params(notification.params)
+                .into_iter()
+                .for_each(|it| self.change_document(it)),
+            told::DidCloseTextDocument::METHOD => parse_params(notification.params)
+                .into_iter()
+                .for_each(|it| self.close_document(&it)),
+            told::DidSaveTextDocument::METHOD => self.recheck_documents(),
             told::DidChangeWatchedFiles::METHOD => {
-                let changed = read::<DidChangeWatchedFilesParams>(notification.params);
-                if changed.is_some_and(|changed| changed.changes.iter().any(|file| matters(&file.uri))) {
-                    self.look_again();
+                let changed = parse_params::<DidChangeWatchedFilesParams>(notification.params);
+                if changed.is_some_and(|changed| changed.changes.iter().any(|file| can_affect_findings(&file.uri))) {
+                    self.recheck_documents();
                 }
             }
             // What is not known is left alone, as the protocol wants it.
@@ -168,7 +174,7 @@ impl Session {
     }
 
     /// Asks the client to tell of files that change.
-    fn watch_files(&self) {
+    fn register_file_watcher(&self) {
         if !self.client.watches_files {
             return;
         }
@@ -184,7 +190,7 @@ impl Session {
             method: told::DidChangeWatchedFiles::METHOD.to_owned(),
             register_options: serde_json::to_value(options).ok(),
         };
-        self.outgoing.send(Message::Request(Request::new(
+        self.outgoing.send_message(Message::Request(Request::new(
             RequestId::from("files".to_owned()),
             asked::RegisterCapability::METHOD.to_owned(),
             RegistrationParams {
@@ -193,49 +199,50 @@ impl Session {
         )));
     }
 
-    fn open(&mut self, params: DidOpenTextDocumentParams) {
+    fn open_document(&mut self, params: DidOpenTextDocumentParams) {
         let item = params.text_document;
-        let text = Text::new(item.text, self.client.encoding);
-        self.put(item.uri, item.version, text);
+        let text = EditorText::new(item.text, self.client.encoding);
+        self.store_document(item.uri, item.version, text);
     }
 
-    fn change(&mut self, params: DidChangeTextDocumentParams) {
+    fn change_document(&mut self, params: DidChangeTextDocumentParams) {
         let about = params.text_document;
         let Some(known) = self.documents.get(about.uri.as_str()) else {
             return;
         };
         let mut text = known.text.clone();
         for change in &params.content_changes {
-            text = text.changed(change);
+            text = text.with_change(change);
         }
-        self.put(about.uri, about.version, text);
+        self.store_document(about.uri, about.version, text);
     }
 
-    fn put(&mut self, uri: Uri, version: i32, text: Text) {
+    fn store_document(&mut self, uri: Uri, version: i32, text: EditorText) {
         self.changes += 1;
-        let document = Arc::new(Document {
-            path: address::path_of(&uri, &self.services.project.folder),
+        let document = Arc::new(OpenDocument {
+            path: file_address::path_from_uri(&uri, &self.services.project.folder),
             uri,
             version,
             change: self.changes,
             text,
         });
         let key = document.uri.as_str().to_owned();
-        self.newest.hold(|newest| newest.insert(key.clone(), document.change));
+        self.newest
+            .with_lock(|newest| newest.insert(key.clone(), document.change));
         if let Some(workers) = &self.workers {
-            workers.checking.check(&document);
+            workers.checking.queue_check(&document);
         }
         self.documents.insert(key, document);
     }
 
-    fn close(&mut self, params: &DidCloseTextDocumentParams) {
+    fn close_document(&mut self, params: &DidCloseTextDocumentParams) {
         let key = params.text_document.uri.as_str();
         self.documents.remove(key);
         // While it is held, nothing is published about the text.
-        self.newest.hold(|newest| {
+        self.newest.with_lock(|newest| {
             newest.remove(key);
             self.outgoing
-                .notify::<told::PublishDiagnostics>(PublishDiagnosticsParams {
+                .send_notification::<told::PublishDiagnostics>(PublishDiagnosticsParams {
                     uri: params.text_document.uri.clone(),
                     diagnostics: Vec::new(),
                     version: None,
@@ -244,22 +251,22 @@ impl Session {
     }
 
     /// Checks every text once more, with files as they are now.
-    fn look_again(&mut self) {
+    fn recheck_documents(&mut self) {
         let Some(workers) = &self.workers else { return };
         workers.checking.forget_files();
         workers.answering.forget_files();
         for document in self.documents.values() {
-            workers.checking.check(document);
+            workers.checking.queue_check(document);
         }
     }
 }
 
 /// The folder that the client has opened: the project is seen from there.
-fn root_of(params: &InitializeParams) -> Option<PathBuf> {
+fn find_root_folder(params: &InitializeParams) -> Option<PathBuf> {
     let first = params.workspace_folders.iter().flatten().next();
     #[expect(deprecated, reason = "older clients know no other way")]
     let root = first.map(|folder| &folder.uri).or(params.root_uri.as_ref())?;
-    let folder = address::path_of(root, Path::new(""));
+    let folder = file_address::path_from_uri(root, Path::new(""));
     folder.is_dir().then_some(folder)
 }
 
@@ -267,11 +274,11 @@ fn root_of(params: &InitializeParams) -> Option<PathBuf> {
 const APART: [&str; 4] = ["/.ensemble/runs/", "/.git/", "/node_modules/", "/target/"];
 
 /// Returns whether the findings of an ensemble can depend on a file.
-fn matters(uri: &Uri) -> bool {
+fn can_affect_findings(uri: &Uri) -> bool {
     !APART.iter().any(|folder| uri.as_str().contains(folder))
 }
 
 /// The parameters of a notification. To one that is not valid there is no answer.
-fn read<T: DeserializeOwned>(params: Value) -> Option<T> {
+fn parse_params<T: DeserializeOwned>(params: Value) -> Option<T> {
     serde_json::from_value(params).ok()
 }

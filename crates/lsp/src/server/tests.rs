@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use ensemble_language::diagnostic::Diagnostic;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 use ensemble_project::project::Project;
 use lsp_server::{ErrorCode, Message};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{End, Services, serve};
-use ensemble_ide::analysis::findings::Checks;
+use super::{LspServerEnd, LspServerOptions, serve_client};
+use ensemble_ide::analysis::findings::ProjectFileChecks;
 
 const CONFIGURATION: &str = "file:///nowhere/.ensemble/config.yaml";
 
@@ -27,13 +27,13 @@ struct Gate {
     go_on: Mutex<Receiver<()>>,
 }
 
-impl Checks for Gate {
-    fn of_tests(&self, source: &Source, _: &Path, _: &Project) -> Vec<Diagnostic> {
+impl ProjectFileChecks for Gate {
+    fn check_test_file(&self, source: &SourceText, _: &Path, _: &Project) -> Vec<Diagnostic> {
         assert!(!source.text().contains("panic"), "the text says so");
         Vec::new()
     }
 
-    fn of_configuration(&self, source: &Source, _: &Path, _: &Project) -> Vec<Diagnostic> {
+    fn check_configuration(&self, source: &SourceText, _: &Path, _: &Project) -> Vec<Diagnostic> {
         let _gone = self.asked.lock().expect("no panic").send(source.text().to_string());
         let _gone = self.go_on.lock().expect("no panic").recv();
         Vec::new()
@@ -44,7 +44,7 @@ impl Checks for Gate {
 struct Client {
     to: PipeWriter,
     from: BufReader<PipeReader>,
-    thread: JoinHandle<End>,
+    thread: JoinHandle<LspServerEnd>,
     asked: Receiver<String>,
     go_on: Sender<()>,
 }
@@ -57,13 +57,13 @@ impl Client {
             asked: Mutex::new(tell),
             go_on: Mutex::new(wait),
         });
-        let services = Services {
-            project: Project::at("/nowhere"),
+        let services = LspServerOptions {
+            project: Project::from_folder("/nowhere"),
             checks,
             version: "0",
             graph: |_, format| (format == "dot").then(|| "digraph {}".to_owned()),
         };
-        let thread = std::thread::spawn(move || serve(input, output, services));
+        let thread = std::thread::spawn(move || serve_client(input, output, services));
         let from = BufReader::new(from);
         let mut client = Self {
             to,
@@ -123,7 +123,7 @@ impl Client {
             messages.push(serde_json::to_value(&message).expect("JSON"));
         }
         let end = self.thread.join().expect("no panic");
-        assert_eq!(end, End::Exit { after_shutdown: true });
+        assert_eq!(end, LspServerEnd::Exit { after_shutdown: true });
         messages
     }
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{ModelReply, ModelRequest, Tokens};
+use crate::{ModelReply, ModelRequest, RequestTokens};
 use ensemble_core::thread::{Message, Reasoning, StopReason, ToolCall};
-use ensemble_language::data::digest;
+use ensemble_language::data::digest_text;
 use ensemble_scripts::regular_files::read_text;
 
 /// The largest file that is read, in bytes: 256 MiB.
@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 
 /// A reply.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct CacheEntry {
     /// The digest of the request.
     pub(super) key: String,
     /// What was asked.
@@ -31,7 +31,7 @@ pub(super) struct Entry {
 
 /// The reason why there is no entry.
 #[derive(Debug)]
-pub(super) enum Problem {
+pub(super) enum CacheEntryError {
     /// There is no file.
     Missing,
     /// There is one that is no entry.
@@ -41,16 +41,16 @@ pub(super) enum Problem {
 }
 
 #[derive(Serialize, Deserialize)]
-struct File {
+struct CacheFile {
     version: u32,
     key: String,
     request_number: u64,
     request: Value,
-    reply: Reply,
+    reply: CachedReply,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Reply {
+struct CachedReply {
     text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<ToolCall>,
@@ -60,40 +60,42 @@ struct Reply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refusal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    tokens: Option<Counted>,
+    tokens: Option<CachedTokens>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Counted {
+struct CachedTokens {
     input: u64,
     #[serde(default)]
     cached: u64,
     output: u64,
 }
 
-impl Entry {
+impl CacheEntry {
     pub(super) fn new(request: Value, request_number: u64, reply: &ModelReply) -> Self {
         Self {
-            key: digest(&request.to_string()),
+            key: digest_text(&request.to_string()),
             request,
             request_number,
             reply: reply.clone(),
         }
     }
 
-    pub(super) fn read(path: &Path) -> Result<Self, Problem> {
+    pub(super) fn load(path: &Path) -> Result<Self, CacheEntryError> {
         let text = read_text(path, LARGEST).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Problem::Missing,
-            io::ErrorKind::InvalidData => Problem::Damaged(error.to_string()),
-            _ => Problem::Unreadable(error.to_string()),
+            io::ErrorKind::NotFound => CacheEntryError::Missing,
+            io::ErrorKind::InvalidData => CacheEntryError::Damaged(error.to_string()),
+            _ => CacheEntryError::Unreadable(error.to_string()),
         })?;
-        let damaged = |error: serde_json::Error| Problem::Damaged(error.to_string());
+        let damaged = |error: serde_json::Error| CacheEntryError::Damaged(error.to_string());
         let document: Value = serde_json::from_str(&text).map_err(damaged)?;
         if document["version"] != VERSION {
             let version = &document["version"];
-            return Err(Problem::Damaged(format!("its version is {version}, and not {VERSION}")));
+            return Err(CacheEntryError::Damaged(format!(
+                "its version is {version}, and not {VERSION}"
+            )));
         }
-        let file: File = serde_json::from_value(document).map_err(damaged)?;
+        let file: CacheFile = serde_json::from_value(document).map_err(damaged)?;
         Ok(Self {
             key: file.key,
             request: file.request,
@@ -106,22 +108,22 @@ impl Entry {
                 tokens: file
                     .reply
                     .tokens
-                    .map(|Counted { input, cached, output }| Tokens { input, cached, output }),
-                ..ModelReply::text(file.reply.text)
+                    .map(|CachedTokens { input, cached, output }| RequestTokens { input, cached, output }),
+                ..ModelReply::from_text(file.reply.text)
             },
         })
     }
 
     /// Writes it in one piece: whoever reads at the same time finds the whole of it or nothing.
     /// Below `root` it follows no links.
-    pub(super) fn write(&self, path: &Path, root: &Path) -> io::Result<()> {
+    pub(super) fn save_atomically(&self, path: &Path, root: &Path) -> io::Result<()> {
         let reply = self.reply.clone();
-        let file = File {
+        let file = CacheFile {
             version: VERSION,
             key: self.key.clone(),
             request_number: self.request_number,
             request: self.request.clone(),
-            reply: Reply {
+            reply: CachedReply {
                 text: reply.text,
                 tool_calls: reply.tool_calls,
                 reasoning: reply.reasoning,
@@ -129,7 +131,7 @@ impl Entry {
                 refusal: reply.refusal,
                 tokens: reply
                     .tokens
-                    .map(|Tokens { input, cached, output }| Counted { input, cached, output }),
+                    .map(|RequestTokens { input, cached, output }| CachedTokens { input, cached, output }),
             },
         };
         let mut text = serde_json::to_string_pretty(&file)?;
@@ -174,7 +176,7 @@ fn create_private_folders(path: &Path) -> io::Result<()> {
 }
 
 /// All of a request that its reply depends on, and nothing that is secret or changes by itself.
-pub(super) fn asked(request: &ModelRequest) -> Value {
+pub(super) fn request_to_json(request: &ModelRequest) -> Value {
     let profile = &request.profile;
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| {
@@ -184,7 +186,7 @@ pub(super) fn asked(request: &ModelRequest) -> Value {
     };
     put("provider", json!(profile.provider));
     put("model", json!(profile.model));
-    put("base_url", json!(profile.base_url.as_deref().map(public)));
+    put("base_url", json!(profile.base_url.as_deref().map(redact_url)));
     put("temperature", json!(profile.temperature));
     put("top_p", json!(profile.top_p));
     put("max_tokens", json!(profile.max_tokens));
@@ -192,7 +194,7 @@ pub(super) fn asked(request: &ModelRequest) -> Value {
     if !profile.options.is_empty() {
         put("options", json!(profile.options));
     }
-    put("messages", request.messages.iter().map(said).collect());
+    put("messages", request.messages.iter().map(message_to_json).collect());
     let tool = |tool: &crate::ToolSpec| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     let tools: Vec<Value> = request.tools.iter().map(tool).collect();
     put("tools", if tools.is_empty() { Value::Null } else { tools.into() });
@@ -201,8 +203,8 @@ pub(super) fn asked(request: &ModelRequest) -> Value {
 }
 
 /// A message without the time that its tools took.
-fn said(message: &Message) -> Value {
-    let mut message = message.described();
+fn message_to_json(message: &Message) -> Value {
+    let mut message = message.to_json_without_bytes();
     for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
         if let Some(call) = call.as_object_mut() {
             call.shift_remove("duration");
@@ -212,7 +214,7 @@ fn said(message: &Message) -> Value {
 }
 
 /// The address without what may stand in one as a secret: a user, a password, a query.
-fn public(url: &str) -> String {
+fn redact_url(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.split_once("://") {
         Some((scheme, rest)) => {
@@ -225,13 +227,13 @@ fn public(url: &str) -> String {
 }
 
 /// Lists where two requests differ.
-pub(super) fn differences(one: &Value, other: &Value) -> Vec<String> {
+pub(super) fn list_differences(one: &Value, other: &Value) -> Vec<String> {
     let mut places = Vec::new();
-    compare(one, other, "", &mut places);
+    collect_differences(one, other, "", &mut places);
     places
 }
 
-fn compare(one: &Value, other: &Value, at: &str, places: &mut Vec<String>) {
+fn collect_differences(one: &Value, other: &Value, at: &str, places: &mut Vec<String>) {
     match (one, other) {
         (Value::Object(a), Value::Object(b)) => {
             let only_there = b.keys().filter(|key| !a.contains_key(*key));
@@ -241,13 +243,13 @@ fn compare(one: &Value, other: &Value, at: &str, places: &mut Vec<String>) {
                 } else {
                     format!("{at}.{key}")
                 };
-                compare(&one[key], &other[key], &place, places);
+                collect_differences(&one[key], &other[key], &place, places);
             }
         }
         (Value::Array(a), Value::Array(b)) => {
             for index in 0..a.len().max(b.len()) {
                 let item = |list: &[Value]| list.get(index).cloned().unwrap_or_default();
-                compare(&item(a), &item(b), &format!("{at}[{index}]"), places);
+                collect_differences(&item(a), &item(b), &format!("{at}[{index}]"), places);
             }
         }
         _ if one != other => places.push(at.to_owned()),

@@ -1,17 +1,17 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{ModelAnswer, ModelQuery, Tokens, ToolSpec};
+use crate::{ModelQuery, ModelQueryResult, RequestTokens, ToolSpec};
 use ensemble_core::thread::{ExecutionRef, LiveUpdate, Message, NoLiveOutput, Role, StopReason, ToolCall, ToolEnd};
-use ensemble_language::ensemble::Profile;
-use ensemble_language::profiles::Link;
+use ensemble_language::ensemble::ModelProfile;
+use ensemble_language::profiles::ChainedProfile;
 
 /// Counts what it answers: `reply 1`, `reply 2`, … A text that begins with `fail` fails.
 #[derive(Clone, Default)]
 struct Counting(Arc<Mutex<u32>>);
 
-impl Provider for Counting {
-    fn complete<'a>(
+impl ModelProvider for Counting {
+    fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
         _: &'a OnPiece<'a>,
@@ -20,51 +20,51 @@ impl Provider for Counting {
         let count = *self.0.lock().unwrap();
         Box::pin(async move {
             if request.prompt.starts_with("fail") {
-                return Err(ModelError::fatal("down"));
+                return Err(ModelError::new_fatal("down"));
             }
             Ok(ModelReply {
                 tool_calls: vec![ToolCall::new("7", "look", json!({"at": 0.1}))],
-                tokens: Some(Tokens {
+                tokens: Some(RequestTokens {
                     input: 5,
                     cached: 1,
                     output: 3,
                 }),
                 stop_reason: StopReason::MaxTokens,
-                ..ModelReply::text(format!("reply {count}"))
+                ..ModelReply::from_text(format!("reply {count}"))
             })
         })
     }
 }
 
-fn profile() -> Profile {
-    Profile {
+fn profile() -> ModelProfile {
+    ModelProfile {
         provider: "openai".into(),
         model: "m".into(),
         base_url: Some("https://me:secret-1@host/v1?key=secret-2".into()),
         api_key_env: Some("SECRET_3".into()),
         temperature: Some(0.7),
-        ..Profile::default()
+        ..ModelProfile::default()
     }
 }
 
 /// A model of this profile as a new process would make it, and who stands behind the cache.
-fn model_of(profile: Profile, cache: &Cache) -> (Model, Counting) {
+fn model_of(profile: ModelProfile, cache: &ReplyCache) -> (Model, Counting) {
     let counting = Counting::default();
-    let link = Link {
+    let link = ChainedProfile {
         name: "p".into(),
         profile: Arc::new(profile),
     };
     let model = Model::with_providers(vec![(link, Arc::new(counting.clone()))]);
-    (model.cached(cache), counting)
+    (model.with_cache(cache), counting)
 }
 
-fn model(cache: &Cache) -> (Model, Counting) {
+fn model(cache: &ReplyCache) -> (Model, Counting) {
     model_of(profile(), cache)
 }
 
 fn ask(text: &str, requests_made: u64) -> ModelQuery {
     ModelQuery {
-        made: Arc::default(),
+        request_counter: Arc::default(),
         systems: vec![Some("Be brief.".into())],
         messages: vec![Message::new(Role::User, text)],
         source: ExecutionRef {
@@ -81,7 +81,7 @@ fn ask(text: &str, requests_made: u64) -> ModelQuery {
 
 async fn said(model: &Model, ask: ModelQuery) -> String {
     model
-        .ask(ask, &NoLiveOutput)
+        .answer_query(ask, &NoLiveOutput)
         .await
         .result
         .map_or_else(|error| error.message, |reply| reply.text)
@@ -105,29 +105,29 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 #[tokio::test]
 async fn a_reply_is_kept_and_given_again_as_it_was() {
     let (_guard, path) = folder();
-    let cache = Cache::filled(path.clone()).unwrap();
+    let cache = ReplyCache::read_write(path.clone()).unwrap();
     let (first, _) = model(&cache);
-    let asked = first.ask(ask("Hello", 0), &NoLiveOutput).await;
+    let asked = first.answer_query(ask("Hello", 0), &NoLiveOutput).await;
     let fresh = asked.result.unwrap();
     assert!(!fresh.cached);
 
     #[derive(Default)]
     struct Ear(Mutex<String>);
     impl ensemble_core::thread::LiveOutput for Ear {
-        fn receive(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
+        fn receive_update(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
             if let LiveUpdate::Text(text) = update {
                 self.0.lock().unwrap().push_str(text);
             }
         }
     }
     let ear = Ear::default();
-    let (second, counting) = model(&Cache::only(path.clone()).unwrap());
-    let ModelAnswer {
+    let (second, counting) = model(&ReplyCache::read_only(path.clone()).unwrap());
+    let ModelQueryResult {
         result,
         requests,
         warnings,
         ..
-    } = second.ask(ask("Hello", 0), &ear).await;
+    } = second.answer_query(ask("Hello", 0), &ear).await;
     let again = result.unwrap();
     assert_eq!((*counting.0.lock().unwrap(), requests, warnings), (0, 1, vec![]));
     assert_eq!(again, ModelReply { cached: true, ..fresh });
@@ -145,17 +145,17 @@ async fn a_reply_is_kept_and_given_again_as_it_was() {
 #[tokio::test]
 async fn whatever_changes_the_reply_changes_the_entry() {
     let (_guard, path) = folder();
-    let cache = Cache::filled(path).unwrap();
+    let cache = ReplyCache::read_write(path).unwrap();
     let base = ask("Hello", 0);
     said(&model(&cache).0, base.clone()).await;
     let with_call = |end: &str, duration| {
-        let call = ToolCall::new("1", "look", json!({})).ended(ToolEnd::Result(json!(end)), duration);
+        let call = ToolCall::new("1", "look", json!({})).with_end(ToolEnd::Result(json!(end)), duration);
         let reply = Message {
             tool_calls: vec![call],
             ..Message::new(Role::Assistant, "")
         };
         ModelQuery {
-            made: Arc::default(),
+            request_counter: Arc::default(),
             messages: vec![Message::new(Role::User, "Hello"), reply],
             ..base.clone()
         }
@@ -166,7 +166,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         description: String::new(),
         parameters: json!({}),
     };
-    let cold = |change: fn(&mut Profile)| {
+    let cold = |change: fn(&mut ModelProfile)| {
         let mut profile = profile();
         change(&mut profile);
         profile
@@ -185,7 +185,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         (
             profile(),
             ModelQuery {
-                made: Arc::default(),
+                request_counter: Arc::default(),
                 systems: vec![None],
                 ..base.clone()
             },
@@ -194,7 +194,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         (
             profile(),
             ModelQuery {
-                made: Arc::default(),
+                request_counter: Arc::default(),
                 tools: [tool].into(),
                 ..base.clone()
             },
@@ -203,7 +203,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
         (
             profile(),
             ModelQuery {
-                made: Arc::default(),
+                request_counter: Arc::default(),
                 output_schema: Some(Arc::new(json!({}))),
                 ..base.clone()
             },
@@ -219,13 +219,19 @@ async fn whatever_changes_the_reply_changes_the_entry() {
     ];
     for (at, (profile, ask, expected)) in table.into_iter().enumerate() {
         let (model, _) = model_of(profile, &cache);
-        let reply = model.ask(ask, &NoLiveOutput).await.result.unwrap();
+        let reply = model.answer_query(ask, &NoLiveOutput).await.result.unwrap();
         assert_eq!(reply.cached, expected, "row {at}");
     }
     let mut other = ask("Hello", 0);
     other.source.agent = "critic".into();
     assert!(
-        !model(&cache).0.ask(other, &NoLiveOutput).await.result.unwrap().cached,
+        !model(&cache)
+            .0
+            .answer_query(other, &NoLiveOutput)
+            .await
+            .result
+            .unwrap()
+            .cached,
         "each agent has its own"
     );
 }
@@ -233,7 +239,7 @@ async fn whatever_changes_the_reply_changes_the_entry() {
 #[tokio::test]
 async fn the_same_request_again_gets_the_reply_that_it_got_then() {
     let (_guard, path) = folder();
-    let cache = Cache::filled(path.clone()).unwrap();
+    let cache = ReplyCache::read_write(path.clone()).unwrap();
     let (cold, _) = model(&cache);
     for number in 0..3 {
         assert_eq!(
@@ -241,7 +247,7 @@ async fn the_same_request_again_gets_the_reply_that_it_got_then() {
             format!("reply {}", number + 1)
         );
     }
-    let only = Cache::only(path).unwrap();
+    let only = ReplyCache::read_only(path).unwrap();
     let (warm, _) = model(&only);
     for number in 0..3 {
         assert_eq!(
@@ -274,11 +280,11 @@ async fn the_same_request_again_gets_the_reply_that_it_got_then() {
 #[tokio::test]
 async fn simulated_replies_are_not_kept() {
     let (_guard, path) = folder();
-    let simulated = Profile {
+    let simulated = ModelProfile {
         provider: "simulated".into(),
         ..profile()
     };
-    let (model, counting) = model_of(simulated, &Cache::filled(path.clone()).unwrap());
+    let (model, counting) = model_of(simulated, &ReplyCache::read_write(path.clone()).unwrap());
     said(&model, ask("Hello", 0)).await;
     said(&model, ask("Hello", 0)).await;
     assert_eq!((*counting.0.lock().unwrap(), path.exists()), (2, false));
@@ -287,7 +293,7 @@ async fn simulated_replies_are_not_kept() {
 #[tokio::test]
 async fn failures_are_not_kept() {
     let (_guard, path) = folder();
-    let cache = Cache::filled(path.clone()).unwrap();
+    let cache = ReplyCache::read_write(path.clone()).unwrap();
     let (model, counting) = model(&cache);
     assert_eq!(said(&model, ask("fail", 0)).await, "down");
     assert_eq!(said(&model, ask("fail", 1)).await, "down");
@@ -298,10 +304,10 @@ async fn failures_are_not_kept() {
 #[tokio::test]
 async fn a_cache_alone_says_what_it_lacks_and_what_is_nearest() {
     let (_guard, path) = folder();
-    assert!(Cache::only(path.clone()).is_err(), "it is not made");
+    assert!(ReplyCache::read_only(path.clone()).is_err(), "it is not made");
     std::fs::create_dir(&path).unwrap();
-    let cache = Cache::filled(path.clone()).unwrap();
-    let only = Cache::only(path.clone()).unwrap();
+    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    let only = ReplyCache::read_only(path.clone()).unwrap();
     let (model_there, counting) = model(&only);
     let none = said(&model_there, ask("Hello", 0)).await;
     assert!(
@@ -323,13 +329,17 @@ async fn a_cache_alone_says_what_it_lacks_and_what_is_nearest() {
 #[tokio::test]
 async fn a_reply_that_was_given_without_the_schema_is_found() {
     let (_guard, path) = folder();
-    said(&model(&Cache::filled(path.clone()).unwrap()).0, ask("Hello", 0)).await;
+    said(
+        &model(&ReplyCache::read_write(path.clone()).unwrap()).0,
+        ask("Hello", 0),
+    )
+    .await;
     let with_schema = ModelQuery {
         output_schema: Some(Arc::new(json!({"type": "object"}))),
         ..ask("Hello", 0)
     };
     assert_eq!(
-        said(&model(&Cache::only(path).unwrap()).0, with_schema).await,
+        said(&model(&ReplyCache::read_only(path).unwrap()).0, with_schema).await,
         "reply 1"
     );
 }
@@ -344,7 +354,7 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
     ];
     for damage in damages {
         let (_guard, path) = folder();
-        let cache = Cache::filled(path.clone()).unwrap();
+        let cache = ReplyCache::read_write(path.clone()).unwrap();
         said(&model(&cache).0, ask("Hello", 0)).await;
         let file = files(&path.join("writer"))[0].clone();
         let sound = std::fs::read_to_string(&file).unwrap();
@@ -352,14 +362,14 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
         assert_ne!(broken, sound);
         std::fs::write(&file, &broken).unwrap();
 
-        let (alone, _) = model(&Cache::only(path.clone()).unwrap());
+        let (alone, _) = model(&ReplyCache::read_only(path.clone()).unwrap());
         let told = said(&alone, ask("Hello", 0)).await;
         assert!(
             told.contains("cannot be used") && told.contains("no reply to request 1"),
             "{told}"
         );
 
-        let asked = model(&cache).0.ask(ask("Hello", 0), &NoLiveOutput).await;
+        let asked = model(&cache).0.answer_query(ask("Hello", 0), &NoLiveOutput).await;
         assert!(!asked.result.unwrap().cached);
         assert!(asked.warnings[0].contains("cannot be used"), "{:?}", asked.warnings);
         assert_eq!(
@@ -374,10 +384,10 @@ async fn a_damaged_entry_is_no_entry_and_is_mended() {
 #[tokio::test]
 async fn a_cache_that_cannot_be_written_is_a_warning() {
     let (_guard, path) = folder();
-    let cache = Cache::filled(path.clone()).unwrap();
+    let cache = ReplyCache::read_write(path.clone()).unwrap();
     std::fs::create_dir(&path).unwrap();
     std::fs::write(path.join("writer"), "a file where the folder would be").unwrap();
-    let asked = model(&cache).0.ask(ask("Hello", 0), &NoLiveOutput).await;
+    let asked = model(&cache).0.answer_query(ask("Hello", 0), &NoLiveOutput).await;
     assert_eq!(asked.result.unwrap().text, "reply 1");
     let words = asked.warnings.join("\n");
     assert!(words.contains("cannot be written"), "{words}");
@@ -395,7 +405,7 @@ fn differences_are_told_by_place() {
         ),
     ];
     for (one, other, places) in table {
-        assert_eq!(differences(&one, &other), places);
+        assert_eq!(list_differences(&one, &other), places);
         assert_eq!(Value::is_null(&one), Value::is_null(&other));
     }
 }
@@ -403,8 +413,8 @@ fn differences_are_told_by_place() {
 #[test]
 fn inner_ensembles_have_folders_of_their_own() {
     let (_guard, path) = folder();
-    let cache = Cache::filled(path.clone()).unwrap();
-    assert_eq!(cache.within("panel").folder, path.join("panel"));
-    assert_eq!(file_name("../x y"), ".._x_y");
-    assert_eq!(file_name(".."), "_");
+    let cache = ReplyCache::read_write(path.clone()).unwrap();
+    assert_eq!(cache.for_nested_ensemble("panel").folder, path.join("panel"));
+    assert_eq!(agent_folder_name("../x y"), ".._x_y");
+    assert_eq!(agent_folder_name(".."), "_");
 }

@@ -2,5 +2,5 @@
 
 pub(crate) mod chain;
 pub(crate) mod pace;
-pub(crate) mod paced;
+pub(crate) mod paced_provider;
 pub(crate) mod quirks;

@@ -32,25 +32,25 @@ const NO_DISTANCE: Duration = Duration::from_millis(2);
 
 /// The pace of one profile.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ProviderPace {
     limits: RateLimit,
     permits: Option<Arc<Semaphore>>,
     /// Held by the request that starts next; the others wait in their order.
     gate: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<PaceState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PaceState {
     /// The requests of the last minute.
-    starts: VecDeque<Start>,
-    made: u64,
+    starts: VecDeque<RequestStart>,
+    request_count: u64,
     in_flight: u32,
     successes: u64,
     blocked_until: Option<Instant>,
     last_refusal: Option<Instant>,
     /// Since when the accepted requests are counted, and the refusals since.
-    measured: Option<(Instant, u32)>,
+    measuring_since: Option<(Instant, u32)>,
     /// The distance of two requests; zero until there is a refusal.
     distance: Duration,
     next: Option<Instant>,
@@ -60,7 +60,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Start {
+struct RequestStart {
     number: u64,
     at: Instant,
     tokens: u64,
@@ -68,17 +68,17 @@ struct Start {
 
 /// A request that may be made now; it counts as under way until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Admitted<'p> {
-    pace: &'p Pace,
+pub(crate) struct AdmittedRequest<'p> {
+    pace: &'p ProviderPace,
     number: u64,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// The provider has accepted nothing for too long.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct GivenUp;
+pub(crate) struct PaceTimeout;
 
-impl Pace {
+impl ProviderPace {
     pub(crate) fn new(limits: RateLimit) -> Self {
         let permits = limits
             .concurrent
@@ -92,7 +92,7 @@ impl Pace {
     }
 
     /// Waits until a request of about this number of tokens may be made.
-    pub(crate) async fn admit(&self, tokens: u64) -> Result<Admitted<'_>, GivenUp> {
+    pub(crate) async fn wait_for_admission(&self, tokens: u64) -> Result<AdmittedRequest<'_>, PaceTimeout> {
         let asked_at = Instant::now();
         let permit = match &self.permits {
             Some(permits) => Arc::clone(permits).acquire_owned().await.ok(),
@@ -101,16 +101,16 @@ impl Pace {
         let _turn = self.gate.lock().await;
         loop {
             let wait = {
-                let mut state = self.state();
+                let mut state = self.lock_state();
                 let now = Instant::now();
                 if state.gives_up_at.is_some_and(|at| at <= now && asked_at < at) {
-                    return Err(GivenUp);
+                    return Err(PaceTimeout);
                 }
-                match state.earliest(&self.limits, tokens, now) {
+                match state.earliest_start(&self.limits, tokens, now) {
                     Some(at) if at > now => at,
                     _ => {
-                        let number = state.start(tokens, now);
-                        return Ok(Admitted {
+                        let number = state.start_request(tokens, now);
+                        return Ok(AdmittedRequest {
                             pace: self,
                             number,
                             _permit: permit,
@@ -122,32 +122,32 @@ impl Pace {
         }
     }
 
-    /// The number of successes so far, for [`Pace::is_alive`].
-    pub(crate) fn successes(&self) -> u64 {
-        self.state().successes
+    /// The number of successes so far, for [`ProviderPace::is_alive`].
+    pub(crate) fn success_count(&self) -> u64 {
+        self.lock_state().successes
     }
 
     /// Has the provider accepted a request since there were so many successes, or may it be doing so now?
     pub(crate) fn is_alive(&self, since: u64) -> bool {
-        let state = self.state();
+        let state = self.lock_state();
         let has_given_up = state.gives_up_at.is_some_and(|at| at <= Instant::now());
         !has_given_up && (state.successes > since || state.in_flight > 0)
     }
 
     /// For how long no request starts.
-    pub(crate) fn pause(&self) -> Duration {
-        let until = self.state().blocked_until;
+    pub(crate) fn remaining_pause(&self) -> Duration {
+        let until = self.lock_state().blocked_until;
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
     /// The provider has refused a request for too many requests; `told`: the pause that it asks for.
-    pub(crate) fn refused(&self, told: Option<Duration>, usual: Duration) {
-        let mut state = self.state();
+    pub(crate) fn record_refusal(&self, told: Option<Duration>, usual: Duration) {
+        let mut state = self.lock_state();
         let now = Instant::now();
         let is_new = state.blocked_until.is_none_or(|until| until <= now);
         if is_new {
             if state.distance.is_zero() {
-                state.measured = Some((now.checked_sub(MEASURED).unwrap_or(now), 0));
+                state.measuring_since = Some((now.checked_sub(MEASURED).unwrap_or(now), 0));
             } else {
                 state.distance = (state.distance * 3 / 2).min(LONGEST);
             }
@@ -157,7 +157,7 @@ impl Pace {
         } else if let Some(told) = told {
             state.blocked_until = state.blocked_until.max(Some(now + told));
         }
-        if let Some((_, refusals)) = &mut state.measured {
+        if let Some((_, refusals)) = &mut state.measuring_since {
             *refusals += 1;
         }
         state.last_refusal = Some(now);
@@ -168,35 +168,35 @@ impl Pace {
         };
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, PaceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl PaceState {
     /// Returns when a request may start. Returns `None` if it can start now.
-    fn earliest(&mut self, limits: &RateLimit, tokens: u64, now: Instant) -> Option<Instant> {
+    fn earliest_start(&mut self, limits: &RateLimit, tokens: u64, now: Instant) -> Option<Instant> {
         while self.starts.front().is_some_and(|start| start.at + MINUTE <= now) {
             self.starts.pop_front();
         }
         if self.blocked_until.is_some_and(|until| until > now) {
             return self.blocked_until;
         }
-        self.measure(now);
+        self.measure_distance(now);
         let by_requests = limits.requests_per_minute.and_then(|limit| {
             let excess = (self.starts.len() as u64 + 1).saturating_sub(limit);
-            self.freed(|seen, _| seen >= excess)
+            self.find_free_time(|seen, _| seen >= excess)
         });
         let by_tokens = limits.tokens_per_minute.and_then(|limit| {
             let used: u64 = self.starts.iter().map(|start| start.tokens).sum();
             let excess = (used + tokens).saturating_sub(limit);
-            self.freed(|_, freed| freed >= excess)
+            self.find_free_time(|_, freed| freed >= excess)
         });
         [self.next, by_requests, by_tokens].into_iter().flatten().max()
     }
 
     /// Returns when enough of the oldest requests are a minute old. Returns `None` if no waiting is needed.
-    fn freed(&self, is_enough: impl Fn(u64, u64) -> bool) -> Option<Instant> {
+    fn find_free_time(&self, is_enough: impl Fn(u64, u64) -> bool) -> Option<Instant> {
         let (mut seen, mut freed) = (0, 0);
         let mut last = None;
         for start in &self.starts {
@@ -210,8 +210,8 @@ impl State {
     }
 
     /// The pace at which the provider has accepted requests before it refused one.
-    fn measure(&mut self, now: Instant) {
-        let Some((from, refusals)) = self.measured.take() else {
+    fn measure_distance(&mut self, now: Instant) {
+        let Some((from, refusals)) = self.measuring_since.take() else {
             return;
         };
         let made = self.starts.iter().filter(|start| start.at >= from).count();
@@ -220,23 +220,23 @@ impl State {
         self.next = Some(now);
     }
 
-    fn start(&mut self, tokens: u64, now: Instant) -> u64 {
-        self.made += 1;
+    fn start_request(&mut self, tokens: u64, now: Instant) -> u64 {
+        self.request_count += 1;
         self.in_flight += 1;
         self.next = (!self.distance.is_zero()).then(|| now + self.distance);
-        self.starts.push_back(Start {
-            number: self.made,
+        self.starts.push_back(RequestStart {
+            number: self.request_count,
             at: now,
             tokens,
         });
-        self.made
+        self.request_count
     }
 }
 
-impl Admitted<'_> {
+impl AdmittedRequest<'_> {
     /// The provider has answered; `tokens`: those of request and reply.
-    pub(crate) fn succeeded(&self, tokens: Option<u64>) {
-        let mut state = self.pace.state();
+    pub(crate) fn record_success(&self, tokens: Option<u64>) {
+        let mut state = self.pace.lock_state();
         let now = Instant::now();
         state.successes += 1;
         state.waves = 0;
@@ -255,9 +255,9 @@ impl Admitted<'_> {
     }
 }
 
-impl Drop for Admitted<'_> {
+impl Drop for AdmittedRequest<'_> {
     fn drop(&mut self) {
-        self.pace.state().in_flight -= 1;
+        self.pace.lock_state().in_flight -= 1;
     }
 }
 

@@ -41,13 +41,13 @@ const REFUSING: [&str; 15] = [
 
 /// The parameters that one model at one address refuses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Quirks {
+pub(crate) struct ModelQuirks {
     /// The name of the limit of a reply, if it is not the usual one.
     limit: Option<&'static str>,
-    left_out: BTreeSet<&'static str>,
-    reasoning: Back,
+    omitted_parameters: BTreeSet<&'static str>,
+    returned_reasoning: ReturnedReasoning,
     /// Marks for a cache of prompts are left out.
-    without_marks: bool,
+    without_cache_marks: bool,
     /// The output schema is told in words, because the provider refuses it.
     pub(crate) schema_in_words: bool,
     /// The files of tool results are described, because the model takes no files.
@@ -56,18 +56,18 @@ pub(crate) struct Quirks {
 
 /// The choice which messages carry the reasoning of the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Back {
+enum ReturnedReasoning {
     /// Those of which it is known, as the dialect says.
     #[default]
-    Known,
+    FromSameModel,
     /// All replies of the model, if necessary an empty text.
     All,
     Nothing,
 }
 
-impl Quirks {
+impl ModelQuirks {
     /// Changes the body of a request as the server wants it.
-    pub(crate) fn apply(&self, body: &mut Value) {
+    pub(crate) fn apply_to_body(&self, body: &mut Value) {
         let Some(map) = body.as_object_mut() else {
             return;
         };
@@ -76,47 +76,47 @@ impl Quirks {
         {
             map.insert(name.to_owned(), limit);
         }
-        if self.without_marks {
+        if self.without_cache_marks {
             for key in CACHED {
-                map.get_mut(key).map(strip);
+                map.get_mut(key).map(strip_cache_marks);
             }
         }
-        for key in &self.left_out {
+        for key in &self.omitted_parameters {
             map.shift_remove(*key);
         }
         let messages = map.get_mut("messages").and_then(Value::as_array_mut);
         let replies = messages.into_iter().flatten().filter(|one| one["role"] == "assistant");
         for reply in replies.filter_map(Value::as_object_mut) {
-            match self.reasoning {
-                Back::Known => break,
-                Back::All if !REASONING.iter().any(|key| reply.contains_key(*key)) => {
+            match self.returned_reasoning {
+                ReturnedReasoning::FromSameModel => break,
+                ReturnedReasoning::All if !REASONING.iter().any(|key| reply.contains_key(*key)) => {
                     reply.insert(REASONING[0].to_owned(), Value::from(""));
                 }
-                Back::All => {}
-                Back::Nothing => REASONING.iter().for_each(|key| drop(reply.shift_remove(*key))),
+                ReturnedReasoning::All => {}
+                ReturnedReasoning::Nothing => REASONING.iter().for_each(|key| drop(reply.shift_remove(*key))),
             }
         }
     }
 
     /// Learns from the refusal of a body. `None`: the same request would be refused again; otherwise a warning, if the
     /// request loses something that the user has written.
-    pub(crate) fn learn(&mut self, body: &Value, refusal: &str) -> Option<Option<String>> {
+    pub(crate) fn learn_from_refusal(&mut self, body: &Value, refusal: &str) -> Option<Option<String>> {
         let said = refusal.to_lowercase();
         let names = |word: &&str| has_word(&said, word);
         if names(&REASONING[0])
             && ["passed back", "missing", "required"]
                 .iter()
                 .any(|word| said.contains(word))
-            && self.reasoning == Back::Known
+            && self.returned_reasoning == ReturnedReasoning::FromSameModel
         {
-            self.reasoning = Back::All;
+            self.returned_reasoning = ReturnedReasoning::All;
             return Some(None);
         }
         if !REFUSING.iter().any(|word| said.contains(word)) {
             return None;
         }
-        if names(&MARK) && !self.without_marks {
-            self.without_marks = true;
+        if names(&MARK) && !self.without_cache_marks {
+            self.without_cache_marks = true;
             return Some(None);
         }
         let sent = LIMITS.iter().position(|key| body.get(*key).is_some());
@@ -125,13 +125,13 @@ impl Quirks {
             return Some(None);
         }
         if let Some(key) = OPTIONAL.into_iter().find(|key| names(key) && body.get(*key).is_some()) {
-            self.left_out.insert(key);
+            self.omitted_parameters.insert(key);
             let is_own = key == OPTIONAL[0];
             let warning = format!("the model does not accept `{key}`, which was left out of the request");
             return Some((!is_own).then_some(warning));
         }
-        if REASONING.iter().any(names) && self.reasoning != Back::Nothing && has_reasoning(body) {
-            self.reasoning = Back::Nothing;
+        if REASONING.iter().any(names) && self.returned_reasoning != ReturnedReasoning::Nothing && has_reasoning(body) {
+            self.returned_reasoning = ReturnedReasoning::Nothing;
             return Some(None);
         }
         None
@@ -139,13 +139,13 @@ impl Quirks {
 }
 
 /// Removes the marks for a cache of prompts.
-fn strip(value: &mut Value) {
+fn strip_cache_marks(value: &mut Value) {
     match value {
-        Value::Array(all) => all.iter_mut().for_each(strip),
+        Value::Array(all) => all.iter_mut().for_each(strip_cache_marks),
         Value::Object(map) => {
             map.shift_remove(MARK);
             if let Some(content) = map.get_mut("content") {
-                strip(content);
+                strip_cache_marks(content);
             }
         }
         _ => {}
@@ -175,13 +175,13 @@ mod tests {
 
     /// The body after everything that these refusals teach.
     fn taught(body: &Value, refusals: &[&str]) -> (Value, Vec<bool>) {
-        let mut quirks = Quirks::default();
+        let mut quirks = ModelQuirks::default();
         let mut learned = Vec::new();
         let mut sent = body.clone();
         for refusal in refusals {
-            learned.push(quirks.learn(&sent, refusal).is_some());
+            learned.push(quirks.learn_from_refusal(&sent, refusal).is_some());
             sent = body.clone();
-            quirks.apply(&mut sent);
+            quirks.apply_to_body(&mut sent);
         }
         (sent, learned)
     }

@@ -1,8 +1,8 @@
 //! The addresses of requests: from the profile, from a variable that clients of the provider read, or the usual one.
 
-use crate::Network;
-use crate::providers::dialect::Dialect;
-use ensemble_language::ensemble::{self, Profile, Provider};
+use crate::ModelNetwork;
+use crate::providers::dialect::ProviderDialect;
+use ensemble_language::ensemble::{self, HttpProvider, ModelProfile};
 
 /// Variables that clients of a provider read, and the path that they add to their value.
 const VARIABLES: [(&str, &str, &str); 3] = [
@@ -23,7 +23,7 @@ const AZURE_VERSION: &str = "api-version=2024-10-21";
 
 /// An address to which the paths of requests are added.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct ProviderAddress {
     /// Scheme, host and path, without a slash at the end.
     pub(crate) base: String,
     /// The part of every request after the `?`.
@@ -32,22 +32,27 @@ pub(crate) struct Address {
     pub(crate) is_usual: bool,
 }
 
-impl Address {
-    pub(crate) fn of(profile: &Profile, provider: &Provider, dialect: &dyn Dialect, network: &Network) -> Self {
+impl ProviderAddress {
+    pub(crate) fn for_profile(
+        profile: &ModelProfile,
+        provider: &HttpProvider,
+        dialect: &dyn ProviderDialect,
+        network: &ModelNetwork,
+    ) -> Self {
         if let Some(given) = &profile.base_url {
             return Self::parse(given, provider.dialect, dialect);
         }
-        if provider.dialect == ensemble::Dialect::Ollama
-            && let Some(host) = network.variable("OLLAMA_HOST")
+        if provider.dialect == ensemble::ProviderApi::Ollama
+            && let Some(host) = network.read_variable("OLLAMA_HOST")
         {
             return Self {
-                base: ollama_host(&host),
+                base: parse_ollama_host(&host),
                 query: None,
                 is_usual: false,
             };
         }
         let variable = VARIABLES.iter().find(|(name, ..)| *name == provider.name);
-        let set = variable.and_then(|(_, name, path)| Some((network.variable(name)?, *path)));
+        let set = variable.and_then(|(_, name, path)| Some((network.read_variable(name)?, *path)));
         if let Some((given, path)) = set {
             let given = given.trim_end_matches('/');
             let lacks_path = !path.is_empty() && !given.contains('?') && !given.ends_with(path);
@@ -66,7 +71,7 @@ impl Address {
     }
 
     /// An address as people write or paste it.
-    fn parse(given: &str, kind: ensemble::Dialect, dialect: &dyn Dialect) -> Self {
+    fn parse(given: &str, kind: ensemble::ProviderApi, dialect: &dyn ProviderDialect) -> Self {
         let (base, query) = match given.split_once('?') {
             Some((base, query)) => (base, Some(query.to_owned()).filter(|query| !query.is_empty())),
             None => (given, None),
@@ -79,7 +84,7 @@ impl Address {
             query,
             is_usual: false,
         };
-        let is_azure = kind == ensemble::Dialect::OpenAi && is_azure_host(host);
+        let is_azure = kind == ensemble::ProviderApi::OpenAi && is_azure_host(host);
         let path = match (is_azure, path) {
             (true, "" | "/openai") => "/openai/v1",
             (false, "") => dialect.default_path(),
@@ -88,12 +93,12 @@ impl Address {
         if is_azure && path.contains("/deployments/") && address.query.is_none() {
             address.query = Some(AZURE_VERSION.to_owned());
         }
-        address.base = format!("{scheme}://{}{path}", reachable(host));
+        address.base = format!("{scheme}://{}{path}", to_reachable_host(host));
         address
     }
 
     /// The address of a path, which may have a query of its own.
-    pub(crate) fn url(&self, path: &str) -> String {
+    pub(crate) fn request_url(&self, path: &str) -> String {
         let Some(query) = &self.query else {
             return format!("{}{path}", self.base);
         };
@@ -107,7 +112,7 @@ impl Address {
             Some((before, _)) if self.is_azure() => before.to_owned(),
             _ => self.base.clone(),
         };
-        Self { base, ..self.clone() }.url(path)
+        Self { base, ..self.clone() }.request_url(path)
     }
 
     /// Does the server want its key in the header `api-key`?
@@ -123,11 +128,11 @@ fn is_azure_host(host: &str) -> bool {
 }
 
 /// The path without that of a single kind of request, which people paste with it.
-fn without_endpoint(path: &str, kind: ensemble::Dialect) -> &str {
+fn without_endpoint(path: &str, kind: ensemble::ProviderApi) -> &str {
     let ends: &[&str] = match kind {
-        ensemble::Dialect::OpenAi => &["/chat/completions", "/models"],
-        ensemble::Dialect::Anthropic => &["/messages"],
-        ensemble::Dialect::Ollama => &[
+        ensemble::ProviderApi::OpenAi => &["/chat/completions", "/models"],
+        ensemble::ProviderApi::Anthropic => &["/messages"],
+        ensemble::ProviderApi::Ollama => &[
             "/api/chat",
             "/api/generate",
             "/api/tags",
@@ -135,13 +140,13 @@ fn without_endpoint(path: &str, kind: ensemble::Dialect) -> &str {
             "/v1/chat/completions",
             "/v1",
         ],
-        ensemble::Dialect::Gemini => return path.split_once("/models").map_or(path, |(before, _)| before),
+        ensemble::ProviderApi::Gemini => return path.split_once("/models").map_or(path, |(before, _)| before),
     };
     ends.iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path)
 }
 
 /// A server that listens at all addresses is asked on this machine.
-fn reachable(host: &str) -> String {
+fn to_reachable_host(host: &str) -> String {
     match host.strip_prefix("0.0.0.0").or_else(|| host.strip_prefix("[::]")) {
         Some(port) if port.is_empty() || port.starts_with(':') => format!("127.0.0.1{port}"),
         _ => host.to_owned(),
@@ -149,7 +154,7 @@ fn reachable(host: &str) -> String {
 }
 
 /// `OLLAMA_HOST` as Ollama's own clients read it: a host, a port, or both, with or without a scheme.
-fn ollama_host(given: &str) -> String {
+fn parse_ollama_host(given: &str) -> String {
     let given = given.trim_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'');
     let (scheme, rest) = given.split_once("://").unwrap_or(("", given));
     let usual = match scheme {
@@ -172,27 +177,27 @@ fn ollama_host(given: &str) -> String {
         bare if bare.contains(':') && !bare.starts_with('[') => format!("[{bare}]"),
         host => host.to_owned(),
     };
-    format!("{scheme}://{}{path}", reachable(&format!("{host}:{port}")))
+    format!("{scheme}://{}{path}", to_reachable_host(&format!("{host}:{port}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::remote::dialect_of;
+    use crate::providers::remote::dialect_implementation;
 
-    fn at(provider: &str, base_url: Option<&str>, variable: Option<(&'static str, &'static str)>) -> Address {
-        let known = Provider::named(provider).expect("is known");
-        let profile = Profile {
+    fn at(provider: &str, base_url: Option<&str>, variable: Option<(&'static str, &'static str)>) -> ProviderAddress {
+        let known = HttpProvider::find_by_name(provider).expect("is known");
+        let profile = ModelProfile {
             base_url: base_url.map(Into::into),
-            ..Profile::default()
+            ..ModelProfile::default()
         };
         let environment = move |name: &str| {
             variable
                 .filter(|(known, _)| *known == name)
                 .map(|(_, value)| value.to_owned())
         };
-        let network = Network::new(environment, || chrono::DateTime::UNIX_EPOCH, || 0.5);
-        Address::of(&profile, known, dialect_of(known.dialect), &network)
+        let network = ModelNetwork::new(environment, || chrono::DateTime::UNIX_EPOCH, || 0.5);
+        ProviderAddress::for_profile(&profile, known, dialect_implementation(known.dialect), &network)
     }
 
     #[test]
@@ -245,7 +250,7 @@ mod tests {
             ("ollama", "http://h:1/v1", "/x", "http://h:1/x"),
         ] {
             assert_eq!(
-                at(provider, Some(given), None).url(path),
+                at(provider, Some(given), None).request_url(path),
                 expected,
                 "{provider} {given}"
             );

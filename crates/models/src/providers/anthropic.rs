@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::providers::dialect::{Dialect, sampling};
-use crate::providers::failure::reported;
-use crate::reply::assembly::Assembly;
+use crate::providers::dialect::{ProviderDialect, sampling_settings};
+use crate::providers::failure::stream_error;
+use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
-use crate::request::schema::closed;
+use crate::request::schema::to_closed_schema;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
@@ -14,9 +14,9 @@ use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
 /// Most tokens of a reply where the profile does not say: it must be said, and every model takes this much.
 const MAX_TOKENS: u64 = 4096;
 
-pub(crate) struct Anthropic;
+pub(crate) struct AnthropicDialect;
 
-impl Dialect for Anthropic {
+impl ProviderDialect for AnthropicDialect {
     fn default_path(&self) -> &'static str {
         "/v1"
     }
@@ -29,18 +29,18 @@ impl Dialect for Anthropic {
         "/models"
     }
 
-    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+    fn request_headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
         let version = ("anthropic-version", "2023-06-01".to_owned());
         let key = key.map(|key| ("x-api-key", key.to_owned()));
         std::iter::once(version).chain(key).collect()
     }
 
-    fn takes_schema(&self, _request: &ModelRequest, schema: &Value) -> bool {
-        closed(schema).is_some()
+    fn supports_schema(&self, _request: &ModelRequest, schema: &Value) -> bool {
+        to_closed_schema(schema).is_some()
     }
 
-    fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
-        let mut body = sampling(
+    fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
+        let mut body = sampling_settings(
             &request.profile,
             [Some("temperature"), Some("top_p"), Some("max_tokens"), None],
         );
@@ -58,9 +58,9 @@ impl Dialect for Anthropic {
             body.insert("system".into(), json!(system.join("\n\n")));
         }
         if !request.tools.is_empty() {
-            body.insert("tools".into(), request.tools.iter().map(tool).collect());
+            body.insert("tools".into(), request.tools.iter().map(tool_to_json).collect());
         }
-        if let Some(schema) = schema.and_then(closed) {
+        if let Some(schema) = schema.and_then(to_closed_schema) {
             let format = json!({"type": "json_schema", "schema": schema});
             body.insert("output_config".into(), json!({"format": format}));
         }
@@ -68,43 +68,43 @@ impl Dialect for Anthropic {
             .messages
             .iter()
             .filter(|one| !is_system(one))
-            .flat_map(messages)
+            .flat_map(messages_to_json)
             .collect();
         body.insert("messages".into(), json!(messages));
         Value::Object(body)
     }
 
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
-            "error" => return Err(reported(&event["error"])),
-            "message_start" => count(&event["message"]["usage"], reply),
-            "content_block_start" => block(&event["content_block"], index, reply)?,
+            "error" => return Err(stream_error(&event["error"])),
+            "message_start" => set_token_counts(&event["message"]["usage"], reply),
+            "content_block_start" => start_block(&event["content_block"], index, reply)?,
             "content_block_delta" => {
                 let delta = &event["delta"];
-                reply.say(delta["text"].as_str().unwrap_or_default())?;
+                reply.add_text(delta["text"].as_str().unwrap_or_default())?;
                 if matches!(delta["type"].as_str(), Some("thinking_delta" | "signature_delta")) {
-                    reasoned(delta, index, reply)?;
+                    add_reasoning_delta(delta, index, reply)?;
                 }
                 if let Some(piece) = delta["partial_json"].as_str() {
-                    reply.argue(index, piece)?;
+                    reply.add_arguments(index, piece)?;
                 }
             }
             "message_delta" => {
-                count(&event["usage"], reply);
-                stopped(&event["delta"], reply);
+                set_token_counts(&event["usage"], reply);
+                set_stop_reason(&event["delta"], reply);
             }
-            "message_stop" => reply.ended = true,
+            "message_stop" => reply.is_complete = true,
             // A server that does not stream sends the whole message.
             "message" => {
                 for (index, part) in (0..).zip(event["content"].as_array().into_iter().flatten()) {
-                    block(part, index, reply)?;
+                    start_block(part, index, reply)?;
                     if part["input"].as_object().is_some_and(|input| !input.is_empty()) {
-                        reply.argue(index, &part["input"].to_string())?;
+                        reply.add_arguments(index, &part["input"].to_string())?;
                     }
                 }
-                count(&event["usage"], reply);
-                stopped(event, reply);
+                set_token_counts(&event["usage"], reply);
+                set_stop_reason(event, reply);
             }
             _ => {}
         }
@@ -112,15 +112,15 @@ impl Dialect for Anthropic {
     }
 }
 
-fn block(block: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
-    reply.say(block["text"].as_str().unwrap_or_default())?;
+fn start_block(block: &Value, index: u64, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+    reply.add_text(block["text"].as_str().unwrap_or_default())?;
     if matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")) {
         let size = block.to_string().len();
-        reply.show_thought(block["thinking"].as_str().unwrap_or_default());
-        reply.reasoning(size)?.block(Some(index), block.clone());
+        reply.emit_reasoning(block["thinking"].as_str().unwrap_or_default());
+        reply.reasoning_mut(size)?.add_block(Some(index), block.clone());
     }
     if block["type"] == "tool_use" {
-        let call = reply.begin_call(index)?;
+        let call = reply.start_call(index)?;
         call.id = block["id"].as_str().unwrap_or_default().to_owned();
         call.name = block["name"].as_str().unwrap_or_default().to_owned();
     }
@@ -128,36 +128,38 @@ fn block(block: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), Repl
 }
 
 /// A piece of a thinking block, or its signature.
-fn reasoned(delta: &Value, index: u64, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+fn add_reasoning_delta(delta: &Value, index: u64, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     for key in ["thinking", "signature"] {
         if let Some(piece) = delta[key].as_str() {
             if key == "thinking" {
-                reply.show_thought(piece);
+                reply.emit_reasoning(piece);
             }
-            reply.reasoning(piece.len())?.add(Some(index), &json!({ key: piece }));
+            reply
+                .reasoning_mut(piece.len())?
+                .add_piece(Some(index), &json!({ key: piece }));
         }
     }
     Ok(())
 }
 
-fn count(usage: &Value, reply: &mut Assembly<'_>) {
+fn set_token_counts(usage: &Value, reply: &mut ReplyAssembly<'_>) {
     if let Some(input) = usage["input_tokens"].as_u64() {
         let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
         let cached = cached.iter().filter_map(|key| usage[*key].as_u64());
         reply.input = Some(input + cached.sum::<u64>());
-        reply.cached = usage["cache_read_input_tokens"].as_u64();
+        reply.cached_tokens = usage["cache_read_input_tokens"].as_u64();
     }
     reply.output = usage["output_tokens"].as_u64().or(reply.output);
 }
 
-fn stopped(said: &Value, reply: &mut Assembly<'_>) {
+fn set_stop_reason(said: &Value, reply: &mut ReplyAssembly<'_>) {
     if let Some(reason) = said["stop_reason"].as_str() {
         match reason {
             "refusal" => {
                 let details = ["explanation", "category"]
                     .iter()
                     .find_map(|key| said["stop_details"][*key].as_str());
-                reply.refuse(details.map(str::to_owned));
+                reply.set_refusal(details.map(str::to_owned));
             }
             "max_tokens" | "model_context_window_exceeded" => reply.stop = Some(StopReason::MaxTokens),
             _ => reply.stop = Some(StopReason::EndTurn),
@@ -165,14 +167,14 @@ fn stopped(said: &Value, reply: &mut Assembly<'_>) {
     }
 }
 
-fn messages(message: &Message) -> Vec<Value> {
+fn messages_to_json(message: &Message) -> Vec<Value> {
     let role = if message.role == Role::User {
         "user"
     } else {
         "assistant"
     };
     if !message.attachments.is_empty() {
-        return vec![json!({"role": role, "content": attachments::anthropic(message)})];
+        return vec![json!({"role": role, "content": attachments::anthropic_user_content(message)})];
     }
     if message.tool_calls.is_empty() {
         // A message without text is refused.
@@ -185,7 +187,8 @@ fn messages(message: &Message) -> Vec<Value> {
     }
     let text = Some(&message.content).filter(|content| !content.trim().is_empty());
     let text = text.map(|text| json!({"type": "text", "text": text}));
-    let call = |call: &ToolCall| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input(call)});
+    let call =
+        |call: &ToolCall| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call_input(call)});
     // Signed thinking comes before the calls that it led to, or they are refused.
     let thinking = message.reasoning.iter().flat_map(|reasoning| reasoning.blocks.clone());
     let blocks: Vec<Value> = thinking
@@ -204,13 +207,13 @@ fn messages(message: &Message) -> Vec<Value> {
 }
 
 /// Arguments that were no object are shown again as what they were.
-fn input(call: &ToolCall) -> Value {
+fn call_input(call: &ToolCall) -> Value {
     match &call.arguments {
         Value::Object(_) => call.arguments.clone(),
         other => json!({ "arguments": other }),
     }
 }
 
-fn tool(tool: &ToolSpec) -> Value {
+fn tool_to_json(tool: &ToolSpec) -> Value {
     json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters})
 }

@@ -3,13 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use crate::ModelRequest;
-use crate::reply::assembly::Assembly;
-use crate::transport::frames::Framing;
+use crate::reply::assembly::ReplyAssembly;
+use crate::transport::frames::EventFraming;
 use crate::transport::reply_error::ReplyError;
-use ensemble_language::ensemble::Profile;
+use ensemble_language::ensemble::ModelProfile;
 
 /// The protocol of a provider: the format of its requests and replies.
-pub(crate) trait Dialect: Sync {
+pub(crate) trait ProviderDialect: Sync {
     /// The conventional path of a base URL; it is added to a base URL without a path.
     fn default_path(&self) -> &'static str;
 
@@ -20,23 +20,23 @@ pub(crate) trait Dialect: Sync {
     fn models_path(&self) -> &'static str;
 
     /// The header with the key, and the headers that every request needs.
-    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
+    fn request_headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
 
     /// Can the request have this schema? Otherwise the model is told in words.
-    fn takes_schema(&self, _request: &ModelRequest, _schema: &Value) -> bool {
+    fn supports_schema(&self, _request: &ModelRequest, _schema: &Value) -> bool {
         true
     }
 
     /// The body of a request. Without `schema`, the reply may have any form.
-    fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value;
+    fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value;
 
     /// Returns how the events of a reply are separated.
-    fn framing(&self) -> Framing {
-        Framing::Events
+    fn reply_framing(&self) -> EventFraming {
+        EventFraming::Events
     }
 
     /// Adds one event to the reply, or a complete reply that is not streamed.
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError>;
+    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError>;
 
     /// Returns whether this text, which is not JSON, ends a stream.
     fn is_end(&self, _event: &str) -> bool {
@@ -44,12 +44,12 @@ pub(crate) trait Dialect: Sync {
     }
 
     /// The names of models in a list.
-    fn models(&self, list: &Value) -> Vec<String> {
-        names(list, "data", "id")
+    fn parse_model_names(&self, list: &Value) -> Vec<String> {
+        collect_names(list, "data", "id")
     }
 }
 
-pub(crate) fn names(list: &Value, key: &str, name: &str) -> Vec<String> {
+pub(crate) fn collect_names(list: &Value, key: &str, name: &str) -> Vec<String> {
     let models = list.get(key).and_then(Value::as_array);
     let name = |model: &Value| model.get(name)?.as_str().map(str::to_owned);
     models.into_iter().flatten().filter_map(name).collect()
@@ -57,7 +57,7 @@ pub(crate) fn names(list: &Value, key: &str, name: &str) -> Vec<String> {
 
 /// The sampling settings of the profile; `words` are the names of temperature, top_p, max_tokens and seed in the
 /// dialect. Settings without a name are not sent.
-pub(crate) fn sampling(profile: &Profile, words: [Option<&str>; 4]) -> Map<String, Value> {
+pub(crate) fn sampling_settings(profile: &ModelProfile, words: [Option<&str>; 4]) -> Map<String, Value> {
     let values = [
         profile.temperature.map(|value| json!(value)),
         profile.top_p.map(|value| json!(value)),

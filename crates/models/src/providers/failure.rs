@@ -7,29 +7,29 @@ use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use serde_json::Value;
 
-use crate::providers::address::Address;
-use crate::transport::context_length::is_too_long;
-use crate::transport::credentials::{Credentials, key_variable};
-use crate::transport::pauses::pause;
+use crate::providers::address::ProviderAddress;
+use crate::transport::context_length::is_context_too_long;
+use crate::transport::credentials::{ProviderCredentials, key_variable};
+use crate::transport::pauses::requested_pause;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelError, ModelErrorKind};
-use ensemble_language::ensemble::{Dialect, Profile, Provider};
+use ensemble_language::ensemble::{HttpProvider, ModelProfile, ProviderApi};
 
 /// The maximum number of characters of a provider message that an error quotes.
 const MAX_QUOTED: usize = 400;
 
 /// The target of a request, for error messages.
-pub(crate) struct Target<'a> {
-    pub(crate) provider: &'static Provider,
-    pub(crate) profile: &'a Profile,
-    pub(crate) credentials: &'a Credentials,
+pub(crate) struct RequestTarget<'a> {
+    pub(crate) provider: &'static HttpProvider,
+    pub(crate) profile: &'a ModelProfile,
+    pub(crate) credentials: &'a ProviderCredentials,
     /// The address that is asked.
-    pub(crate) address: &'a Address,
+    pub(crate) address: &'a ProviderAddress,
     /// Was a schema sent that the reply has to match?
     pub(crate) has_schema: bool,
 }
 
-impl Target<'_> {
+impl RequestTarget<'_> {
     /// The name of the provider, with its address if the profile sets one.
     fn provider_name(&self) -> String {
         match self.address.is_usual {
@@ -38,37 +38,37 @@ impl Target<'_> {
         }
     }
 
-    fn error(&self, message: String, retryable: bool) -> ModelError {
+    fn model_error(&self, message: String, retryable: bool) -> ModelError {
         ModelError {
-            message: self.credentials.scrub(message),
+            message: self.credentials.redact(message),
             retryable,
             retry_after: None,
-            kind: ModelErrorKind::Failed,
+            kind: ModelErrorKind::OtherFailure,
         }
     }
 
     /// The connection failed, or broke off before the answer.
-    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> ModelError {
+    pub(crate) fn connection_error(&self, error: &reqwest::Error) -> ModelError {
         let base_url = &self.address.base;
-        if refused(error) {
+        if is_connection_refused(error) {
             let advice = match self.provider.dialect {
-                Dialect::Ollama => "is Ollama running? `ollama serve` starts it",
+                ProviderApi::Ollama => "is Ollama running? `ollama serve` starts it",
                 _ => "is the server running, and is `base_url` right?",
             };
             // Nobody starts a server on this machine within a few seconds, so a fallback need not wait.
             let here = ["//localhost", "//127.", "//[::1]"];
             let retryable = !here.iter().any(|host| base_url.contains(host));
-            return self.error(format!("nothing listens at {base_url}; {advice}"), retryable);
+            return self.model_error(format!("nothing listens at {base_url}; {advice}"), retryable);
         }
         if error.is_builder() {
-            return self.error(format!("the request cannot be made: {}", causes(error)), false);
+            return self.model_error(format!("the request cannot be made: {}", innermost_cause(error)), false);
         }
         let what = match (error.is_timeout(), error.is_connect()) {
             (true, true) => format!("{base_url} cannot be reached: no connection in time"),
-            (_, true) => format!("{base_url} cannot be reached: {}", causes(error)),
-            _ => format!("the connection to {base_url} broke off: {}", causes(error)),
+            (_, true) => format!("{base_url} cannot be reached: {}", innermost_cause(error)),
+            _ => format!("the connection to {base_url} broke off: {}", innermost_cause(error)),
         };
-        self.error(what, true)
+        self.model_error(what, true)
     }
 
     /// The reply began and cannot be used.
@@ -77,23 +77,27 @@ impl Target<'_> {
         match broken {
             ReplyError::TooLarge => {
                 let most = crate::transport::frames::MAX_EVENT_BYTES >> 20;
-                self.error(format!("the reply of {who} has more than {most} MiB"), false)
+                self.model_error(format!("the reply of {who} has more than {most} MiB"), false)
             }
-            ReplyError::Malformed(what) => {
-                self.error(format!("the reply of {who} is malformed: {}", shortened(&what)), true)
-            }
-            ReplyError::Cut => self.error(format!("the reply of {who} broke off before its end"), true),
-            ReplyError::Silent(silence) => {
+            ReplyError::Malformed(what) => self.model_error(
+                format!("the reply of {who} is malformed: {}", shorten_message(&what)),
+                true,
+            ),
+            ReplyError::CutOff => self.model_error(format!("the reply of {who} broke off before its end"), true),
+            ReplyError::SilentTooLong(silence) => {
                 let message = format!("{who} sent nothing for {} s", silence.as_secs());
-                self.error(message, true)
+                self.model_error(message, true)
             }
-            ReplyError::Lost(cause) => self.error(format!("the reply of {who} broke off: {}", shortened(&cause)), true),
-            ReplyError::Reported { message, retryable } => {
-                let kind = said_kind(&message.to_lowercase()).unwrap_or_default();
-                let may_pass = retryable && kind == ModelErrorKind::Failed;
+            ReplyError::ConnectionLost(cause) => self.model_error(
+                format!("the reply of {who} broke off: {}", shorten_message(&cause)),
+                true,
+            ),
+            ReplyError::ReportedByProvider { message, retryable } => {
+                let kind = find_error_kind(&message.to_lowercase()).unwrap_or_default();
+                let may_pass = retryable && kind == ModelErrorKind::OtherFailure;
                 ModelError {
                     kind,
-                    ..self.error(format!("{who} failed: {}", shortened(&message)), may_pass)
+                    ..self.model_error(format!("{who} failed: {}", shorten_message(&message)), may_pass)
                 }
             }
         }
@@ -101,44 +105,46 @@ impl Target<'_> {
 
     /// The answer has a content type that a reply cannot have.
     pub(crate) fn unexpected_content_type(&self, content_type: &str, start: &str) -> ModelError {
-        let (who, start) = (self.provider_name(), shortened(start));
+        let (who, start) = (self.provider_name(), shorten_message(start));
         let message = format!("{who} answered with {content_type} instead of a reply: {start}; is `base_url` right?");
-        self.error(message, false)
+        self.model_error(message, false)
     }
 
     /// The answer has an error status.
-    pub(crate) fn refusal(
+    pub(crate) fn status_error(
         &self,
         status: StatusCode,
         headers: &HeaderMap,
         body: &str,
         now: DateTime<Utc>,
     ) -> ModelError {
-        let said = said(body);
+        let said = find_error_message(body);
         let mut message = format!("{} answered {status}", self.provider_name());
         if let Some(said) = &said {
             message.push_str(": ");
-            message.push_str(&shortened(said));
+            message.push_str(&shorten_message(said));
         }
-        if let Some(advice) = self.advice(status, headers) {
+        if let Some(advice) = self.find_advice(status, headers) {
             message.push_str("; ");
             message.push_str(&advice);
         }
         ModelError {
-            retry_after: pause(status, headers, body, now),
-            kind: kind_of(status, headers, body, self.has_schema),
-            ..self.error(message, may_help(status, headers, body))
+            retry_after: requested_pause(status, headers, body, now),
+            kind: classify_status(status, headers, body, self.has_schema),
+            ..self.model_error(message, can_retry_help(status, headers, body))
         }
     }
 
-    fn advice(&self, status: StatusCode, headers: &HeaderMap) -> Option<String> {
+    fn find_advice(&self, status: StatusCode, headers: &HeaderMap) -> Option<String> {
         let model = &self.profile.model;
         match status.as_u16() {
             401 | 403 => Some(match key_variable(self.profile, self.provider) {
                 Some(name) => format!("is the key in {name} right?"),
                 None => "no key was sent: name its environment variable with `api_key_env`".to_owned(),
             }),
-            404 if self.provider.dialect == Dialect::Ollama => Some(format!("`ollama pull {model}` fetches a model")),
+            404 if self.provider.dialect == ProviderApi::Ollama => {
+                Some(format!("`ollama pull {model}` fetches a model"))
+            }
             404 if !self.address.is_usual => Some(format!(
                 "is there a model `{model}`, and is `base_url` complete? It often ends with /v1"
             )),
@@ -146,7 +152,10 @@ impl Target<'_> {
             300..=399 => {
                 let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
                 Some(match to {
-                    Some(to) => format!("it redirects to {}; set `base_url` to the new address", shortened(to)),
+                    Some(to) => format!(
+                        "it redirects to {}; set `base_url` to the new address",
+                        shorten_message(to)
+                    ),
                     None => "it redirects to another address, which `base_url` must name".to_owned(),
                 })
             }
@@ -156,7 +165,7 @@ impl Target<'_> {
 }
 
 /// Can the same request succeed later?
-fn may_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
+fn can_retry_help(status: StatusCode, headers: &HeaderMap, body: &str) -> bool {
     match headers.get("x-should-retry").map(|told| told.as_bytes()) {
         Some(b"true") => return true,
         Some(b"false") => return false,
@@ -184,38 +193,38 @@ const FILTERED: [&str; 8] = [
 ];
 
 /// The cause that a message names, in lower case.
-fn said_kind(said: &str) -> Option<ModelErrorKind> {
+fn find_error_kind(said: &str) -> Option<ModelErrorKind> {
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if has(&FILTERED) {
-        return Some(ModelErrorKind::Refused);
+        return Some(ModelErrorKind::ModelRefused);
     }
-    is_too_long(said).then_some(ModelErrorKind::ContextTooLong)
+    is_context_too_long(said).then_some(ModelErrorKind::ContextTooLong)
 }
 
-fn kind_of(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool) -> ModelErrorKind {
+fn classify_status(status: StatusCode, headers: &HeaderMap, body: &str, has_schema: bool) -> ModelErrorKind {
     match status.as_u16() {
         400 | 403 | 413 | 422 => {}
         429 => return ModelErrorKind::RateLimited,
         503 if headers.contains_key(RETRY_AFTER) => return ModelErrorKind::RateLimited,
         // llama.cpp and others that report a request that is too long as an error of their own.
         500 => {
-            let too_long = said_kind(&body.to_lowercase()).filter(|kind| *kind == ModelErrorKind::ContextTooLong);
-            let files = complains_of_files(body).then_some(ModelErrorKind::RefusedFiles);
+            let too_long = find_error_kind(&body.to_lowercase()).filter(|kind| *kind == ModelErrorKind::ContextTooLong);
+            let files = rejects_files(body).then_some(ModelErrorKind::RefusedFiles);
             return too_long.or(files).unwrap_or_default();
         }
-        404 if complains_of_files(body) => return ModelErrorKind::RefusedFiles,
-        _ => return ModelErrorKind::Failed,
+        404 if rejects_files(body) => return ModelErrorKind::RefusedFiles,
+        _ => return ModelErrorKind::OtherFailure,
     }
-    match said_kind(&body.to_lowercase()) {
+    match find_error_kind(&body.to_lowercase()) {
         Some(kind) => kind,
-        None if has_schema && complains_of_schema(status, body) => ModelErrorKind::RefusedSchema,
-        None if complains_of_files(body) => ModelErrorKind::RefusedFiles,
-        None => ModelErrorKind::Failed,
+        None if has_schema && rejects_schema(status, body) => ModelErrorKind::RefusedSchema,
+        None if rejects_files(body) => ModelErrorKind::RefusedFiles,
+        None => ModelErrorKind::OtherFailure,
     }
 }
 
 /// Does the provider reject an image or a document? Its message contains one of these words then.
-fn complains_of_files(body: &str) -> bool {
+fn rejects_files(body: &str) -> bool {
     const WORDS: [&str; 8] = [
         "unknown variant",
         "image",
@@ -231,7 +240,7 @@ fn complains_of_files(body: &str) -> bool {
 }
 
 /// Does the provider reject the schema? Its message contains one of these words then.
-fn complains_of_schema(status: StatusCode, body: &str) -> bool {
+fn rejects_schema(status: StatusCode, body: &str) -> bool {
     const WORDS: [&str; 5] = [
         "schema",
         "response_format",
@@ -244,7 +253,7 @@ fn complains_of_schema(status: StatusCode, body: &str) -> bool {
 }
 
 /// The error message in the body of an answer.
-fn said(body: &str) -> Option<String> {
+fn find_error_message(body: &str) -> Option<String> {
     let value: Option<Value> = serde_json::from_str(body).ok();
     let found = value.as_ref().and_then(|value| {
         let value = value.get(0).unwrap_or(value);
@@ -259,20 +268,20 @@ fn said(body: &str) -> Option<String> {
 }
 
 /// The error that a stream reports, and whether a retry may help.
-pub(crate) fn reported(error: &Value) -> ReplyError {
+pub(crate) fn stream_error(error: &Value) -> ReplyError {
     let message = error.get("message").unwrap_or(error);
     let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
     let code = ["code", "status"].iter().find_map(|key| error.get(key)?.as_u64());
     let kind = error.get("type").and_then(Value::as_str).unwrap_or_default();
     let client_fault = code.is_some_and(|code| (400..500).contains(&code) && !matches!(code, 408 | 409 | 429));
-    ReplyError::Reported {
+    ReplyError::ReportedByProvider {
         message,
         retryable: !client_fault && !kind.contains("invalid") && !kind.contains("authentication"),
     }
 }
 
 /// The text on one line, truncated to [`MAX_QUOTED`] characters.
-fn shortened(text: &str) -> String {
+fn shorten_message(text: &str) -> String {
     let mut line = String::new();
     for word in text
         .split(|c: char| c.is_whitespace() || c.is_control())
@@ -291,7 +300,7 @@ fn shortened(text: &str) -> String {
     line
 }
 
-fn refused(error: &reqwest::Error) -> bool {
+fn is_connection_refused(error: &reqwest::Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {
         let io = error.downcast_ref::<std::io::Error>();
@@ -304,7 +313,7 @@ fn refused(error: &reqwest::Error) -> bool {
 }
 
 /// The innermost cause; the message has the address in another place.
-pub(crate) fn causes(error: &reqwest::Error) -> String {
+pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
@@ -312,7 +321,7 @@ pub(crate) fn causes(error: &reqwest::Error) -> String {
     if error.source().is_none() {
         return "no reason is known".to_owned();
     }
-    shortened(&cause.to_string())
+    shorten_message(&cause.to_string())
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::providers::dialect::{Dialect, names, sampling};
-use crate::providers::failure::reported;
-use crate::reply::assembly::Assembly;
+use crate::providers::dialect::{ProviderDialect, collect_names, sampling_settings};
+use crate::providers::failure::stream_error;
+use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
@@ -16,9 +16,9 @@ const SIGNATURE: &str = "thoughtSignature";
 /// The documented signature of a call that another model has made.
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
-pub(crate) struct Gemini;
+pub(crate) struct GeminiDialect;
 
-impl Dialect for Gemini {
+impl ProviderDialect for GeminiDialect {
     fn default_path(&self) -> &'static str {
         "/v1beta"
     }
@@ -34,18 +34,18 @@ impl Dialect for Gemini {
         "/models?pageSize=1000"
     }
 
-    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+    fn request_headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
         key.map(|key| ("x-goog-api-key", key.to_owned())).into_iter().collect()
     }
 
-    fn takes_schema(&self, request: &ModelRequest, _schema: &Value) -> bool {
+    fn supports_schema(&self, request: &ModelRequest, _schema: &Value) -> bool {
         // Beside tools it is refused, or keeps the model from calling any.
         request.tools.is_empty()
     }
 
-    fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
+    fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let words = [Some("temperature"), Some("topP"), Some("maxOutputTokens"), Some("seed")];
-        let mut config = sampling(&request.profile, words);
+        let mut config = sampling_settings(&request.profile, words);
         let mut body = json!({});
         let is_system = |message: &&Message| message.role == Role::System;
         let system: Vec<Value> = request
@@ -58,7 +58,7 @@ impl Dialect for Gemini {
             body["systemInstruction"] = json!({"parts": system});
         }
         if !request.tools.is_empty() {
-            let tools: Vec<Value> = request.tools.iter().map(tool).collect();
+            let tools: Vec<Value> = request.tools.iter().map(tool_to_json).collect();
             body["tools"] = json!([{"functionDeclarations": tools}]);
         } else if let Some(schema) = schema {
             config.insert("responseMimeType".into(), json!("application/json"));
@@ -67,15 +67,15 @@ impl Dialect for Gemini {
         if !config.is_empty() {
             body["generationConfig"] = Value::Object(config);
         }
-        let told = |message| messages(message, needs_signatures(&request.profile.model));
+        let told = |message| messages_to_json(message, needs_signatures(&request.profile.model));
         let contents = request.messages.iter().filter(|one| !is_system(one)).flat_map(told);
         body["contents"] = contents.collect();
         body
     }
 
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
-            return Err(reported(error));
+            return Err(stream_error(error));
         }
         if let Some(usage) = event.get("usageMetadata") {
             let sum = |keys: [&str; 2]| -> Option<u64> {
@@ -83,29 +83,33 @@ impl Dialect for Gemini {
                 (!counts.is_empty()).then(|| counts.iter().sum())
             };
             reply.input = sum(["promptTokenCount", "toolUsePromptTokenCount"]).or(reply.input);
-            reply.cached = usage["cachedContentTokenCount"].as_u64().or(reply.cached);
+            reply.cached_tokens = usage["cachedContentTokenCount"].as_u64().or(reply.cached_tokens);
             reply.output = sum(["candidatesTokenCount", "thoughtsTokenCount"]).or(reply.output);
         }
         if let Some(reason) = event["promptFeedback"]["blockReason"].as_str() {
             let message = event["promptFeedback"]["blockReasonMessage"].as_str();
-            reply.refuse(Some(refusal("a content filter blocked the prompt", reason, message)));
+            reply.set_refusal(Some(refusal_message(
+                "a content filter blocked the prompt",
+                reason,
+                message,
+            )));
         }
         let candidate = &event["candidates"][0];
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
             let text = part["text"].as_str().unwrap_or_default();
             let signature = part["thoughtSignature"].as_str();
             match part["thought"].as_bool() {
-                Some(true) => reply.think(text, None)?,
-                _ => reply.say(text)?,
+                Some(true) => reply.add_reasoning(text, None)?,
+                _ => reply.add_text(text)?,
             }
             if let (Some(signature), None) = (signature, part.get("functionCall")) {
                 reply
-                    .reasoning(signature.len())?
-                    .block(None, json!({SIGNATURE: signature}));
+                    .reasoning_mut(signature.len())?
+                    .add_block(None, json!({SIGNATURE: signature}));
             }
             if let Some(call) = part.get("functionCall") {
                 let name = call["name"].as_str().unwrap_or_default();
-                let call = reply.whole_call(call["id"].as_str(), name, &call["args"])?;
+                let call = reply.add_whole_call(call["id"].as_str(), name, &call["args"])?;
                 call.signatures.extend(signature.map(str::to_owned));
             }
         }
@@ -120,20 +124,24 @@ impl Dialect for Gemini {
                 | "IMAGE_SAFETY"),
             ) => {
                 let message = candidate["finishMessage"].as_str();
-                reply.refuse(Some(refusal("a content filter stopped the reply", reason, message)));
+                reply.set_refusal(Some(refusal_message(
+                    "a content filter stopped the reply",
+                    reason,
+                    message,
+                )));
             }
             Some(_) => reply.stop = reply.stop.or(Some(StopReason::EndTurn)),
         }
         Ok(())
     }
 
-    fn models(&self, list: &Value) -> Vec<String> {
+    fn parse_model_names(&self, list: &Value) -> Vec<String> {
         let plain = |name: String| name.strip_prefix("models/").map(str::to_owned).unwrap_or(name);
-        names(list, "models", "name").into_iter().map(plain).collect()
+        collect_names(list, "models", "name").into_iter().map(plain).collect()
     }
 }
 
-fn refusal(what: &str, reason: &str, message: Option<&str>) -> String {
+fn refusal_message(what: &str, reason: &str, message: Option<&str>) -> String {
     match message {
         Some(message) => format!("{what} ({reason}): {message}"),
         None => format!("{what} ({reason})"),
@@ -146,10 +154,10 @@ fn needs_signatures(model: &str) -> bool {
     version.is_some_and(|version| version.starts_with(|c: char| ('3'..='9').contains(&c)))
 }
 
-fn messages(message: &Message, needs_signatures: bool) -> Vec<Value> {
+fn messages_to_json(message: &Message, needs_signatures: bool) -> Vec<Value> {
     let role = if message.role == Role::User { "user" } else { "model" };
     if !message.attachments.is_empty() {
-        return vec![json!({"role": role, "parts": attachments::gemini(message)})];
+        return vec![json!({"role": role, "parts": attachments::gemini_user_parts(message)})];
     }
     let mut text = json!({"text": message.content});
     let blocks = message.reasoning.iter().flat_map(|reasoning| &reasoning.blocks);
@@ -159,7 +167,7 @@ fn messages(message: &Message, needs_signatures: bool) -> Vec<Value> {
     if message.tool_calls.is_empty() {
         return vec![json!({"role": role, "parts": [text]})];
     }
-    let calls = message.tool_calls.iter().map(call);
+    let calls = message.tool_calls.iter().map(call_to_json);
     let text = (!message.content.is_empty()).then_some(text);
     let mut parts: Vec<Value> = text.into_iter().chain(calls).collect();
     let is_signed = message.tool_calls.iter().any(|call| !call.signatures.is_empty());
@@ -167,7 +175,7 @@ fn messages(message: &Message, needs_signatures: bool) -> Vec<Value> {
     if let Some(first) = first.filter(|_| needs_signatures && !is_signed) {
         first[SIGNATURE] = json!(UNSIGNED);
     }
-    let mut results: Vec<Value> = message.tool_calls.iter().map(result).collect();
+    let mut results: Vec<Value> = message.tool_calls.iter().map(result_to_json).collect();
     results.extend(attachments::gemini_results(&message.tool_calls));
     vec![
         json!({"role": role, "parts": parts}),
@@ -175,7 +183,7 @@ fn messages(message: &Message, needs_signatures: bool) -> Vec<Value> {
     ]
 }
 
-fn call(call: &ToolCall) -> Value {
+fn call_to_json(call: &ToolCall) -> Value {
     let mut part = json!({"functionCall": {"name": call.name, "args": call.arguments}});
     if let Some(signature) = call.signatures.first() {
         part[SIGNATURE] = json!(signature);
@@ -183,7 +191,7 @@ fn call(call: &ToolCall) -> Value {
     part
 }
 
-fn result(call: &ToolCall) -> Value {
+fn result_to_json(call: &ToolCall) -> Value {
     let response = match &call.end {
         Some(ToolEnd::Result(Value::Object(result))) => Value::Object(result.clone()),
         Some(ToolEnd::Result(result)) => json!({ "result": result }),
@@ -193,6 +201,6 @@ fn result(call: &ToolCall) -> Value {
     json!({"functionResponse": {"name": call.name, "response": response}})
 }
 
-fn tool(tool: &ToolSpec) -> Value {
+fn tool_to_json(tool: &ToolSpec) -> Value {
     json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters})
 }

@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::providers::dialect::{Dialect, names, sampling};
-use crate::providers::failure::reported;
-use crate::reply::assembly::Assembly;
+use crate::providers::dialect::{ProviderDialect, collect_names, sampling_settings};
+use crate::providers::failure::stream_error;
+use crate::reply::assembly::ReplyAssembly;
 use crate::request::attachments;
-use crate::transport::frames::Framing;
+use crate::transport::frames::EventFraming;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall};
 
-pub(crate) struct Ollama;
+pub(crate) struct OllamaDialect;
 
-impl Dialect for Ollama {
+impl ProviderDialect for OllamaDialect {
     fn default_path(&self) -> &'static str {
         ""
     }
@@ -26,48 +26,48 @@ impl Dialect for Ollama {
         "/api/tags"
     }
 
-    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+    fn request_headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
         key.map(|key| ("authorization", format!("Bearer {key}")))
             .into_iter()
             .collect()
     }
 
-    fn takes_schema(&self, request: &ModelRequest, _schema: &Value) -> bool {
+    fn supports_schema(&self, request: &ModelRequest, _schema: &Value) -> bool {
         // Beside tools it is refused, or keeps the model from calling any.
         request.tools.is_empty()
     }
 
-    fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
+    fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let words = [Some("temperature"), Some("top_p"), Some("num_predict"), Some("seed")];
-        let options = sampling(&request.profile, words);
-        let messages: Vec<Value> = request.messages.iter().flat_map(messages).collect();
+        let options = sampling_settings(&request.profile, words);
+        let messages: Vec<Value> = request.messages.iter().flat_map(messages_to_json).collect();
         let mut body = json!({"model": request.profile.model, "stream": true, "messages": messages});
         if !options.is_empty() {
             body["options"] = Value::Object(options);
         }
         if !request.tools.is_empty() {
-            body["tools"] = request.tools.iter().map(tool).collect();
+            body["tools"] = request.tools.iter().map(tool_to_json).collect();
         } else if let Some(schema) = schema {
             body["format"] = schema.clone();
         }
         body
     }
 
-    fn framing(&self) -> Framing {
-        Framing::Lines
+    fn reply_framing(&self) -> EventFraming {
+        EventFraming::Lines
     }
 
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error") {
-            return Err(reported(error));
+            return Err(stream_error(error));
         }
         let said = &event["message"];
-        reply.think(said["thinking"].as_str().unwrap_or_default(), Some("thinking"))?;
-        reply.say(said["content"].as_str().unwrap_or_default())?;
+        reply.add_reasoning(said["thinking"].as_str().unwrap_or_default(), Some("thinking"))?;
+        reply.add_text(said["content"].as_str().unwrap_or_default())?;
         for call in said["tool_calls"].as_array().into_iter().flatten() {
             let function = &call["function"];
             let name = function["name"].as_str().unwrap_or_default();
-            reply.whole_call(call["id"].as_str(), name, &function["arguments"])?;
+            reply.add_whole_call(call["id"].as_str(), name, &function["arguments"])?;
         }
         if event["done"].as_bool() == Some(true) {
             reply.input = event["prompt_eval_count"].as_u64();
@@ -76,24 +76,24 @@ impl Dialect for Ollama {
                 Some("length") => StopReason::MaxTokens,
                 _ => StopReason::EndTurn,
             });
-            reply.ended = true;
+            reply.is_complete = true;
         }
         Ok(())
     }
 
-    fn models(&self, list: &Value) -> Vec<String> {
-        names(list, "models", "name")
+    fn parse_model_names(&self, list: &Value) -> Vec<String> {
+        collect_names(list, "models", "name")
     }
 }
 
-fn messages(message: &Message) -> Vec<Value> {
+fn messages_to_json(message: &Message) -> Vec<Value> {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
         Role::Assistant => "assistant",
     };
     if !message.attachments.is_empty() {
-        return vec![attachments::ollama(message)];
+        return vec![attachments::ollama_user_message(message)];
     }
     let mut said = json!({"role": role, "content": message.content});
     if message.tool_calls.is_empty() {
@@ -105,14 +105,14 @@ fn messages(message: &Message) -> Vec<Value> {
     let call = |call: &ToolCall| json!({"function": {"name": call.name, "arguments": call.arguments}});
     said["tool_calls"] = message.tool_calls.iter().map(call).collect();
     let result = |call: &ToolCall| {
-        let said = json!({"role": "tool", "tool_name": call.name, "content": call.told()});
+        let said = json!({"role": "tool", "tool_name": call.name, "content": call.result_text()});
         attachments::with_images(said, &call.attachments)
     };
     let results = message.tool_calls.iter().map(result);
     std::iter::once(said).chain(results).collect()
 }
 
-fn tool(tool: &ToolSpec) -> Value {
+fn tool_to_json(tool: &ToolSpec) -> Value {
     let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     json!({"type": "function", "function": function})
 }

@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
-use crate::providers::dialect::{Dialect, sampling};
-use crate::providers::failure::reported;
-use crate::reply::assembly::Assembly;
+use crate::providers::dialect::{ProviderDialect, sampling_settings};
+use crate::providers::failure::stream_error;
+use crate::reply::assembly::ReplyAssembly;
 use crate::reply::calls::CallPiece;
 use crate::request::attachments;
-use crate::request::schema::is_strict;
+use crate::request::schema::is_strict_schema;
 use crate::transport::reply_error::ReplyError;
 use crate::{ModelRequest, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall};
 
-pub(crate) struct OpenAi;
+pub(crate) struct OpenAiDialect;
 
-impl Dialect for OpenAi {
+impl ProviderDialect for OpenAiDialect {
     fn default_path(&self) -> &'static str {
         "/v1"
     }
@@ -27,13 +27,13 @@ impl Dialect for OpenAi {
         "/models"
     }
 
-    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+    fn request_headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
         key.map(|key| ("authorization", format!("Bearer {key}")))
             .into_iter()
             .collect()
     }
 
-    fn body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
+    fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value {
         let profile = &request.profile;
         // OpenAI's own models take no other word; other servers do not all know it.
         let is_own = &*profile.provider == "openai" && profile.base_url.is_none();
@@ -42,15 +42,15 @@ impl Dialect for OpenAi {
         } else {
             "max_tokens"
         };
-        let mut body = sampling(profile, [Some("temperature"), Some("top_p"), Some(most), Some("seed")]);
+        let mut body = sampling_settings(profile, [Some("temperature"), Some("top_p"), Some(most), Some("seed")]);
         body.insert("model".into(), json!(profile.model));
         body.insert("stream".into(), json!(true));
         body.insert("stream_options".into(), json!({"include_usage": true}));
         if !request.tools.is_empty() {
-            body.insert("tools".into(), request.tools.iter().map(tool).collect());
+            body.insert("tools".into(), request.tools.iter().map(tool_to_json).collect());
         }
         if let Some(schema) = schema {
-            let format = json!({"name": "output", "schema": schema, "strict": is_strict(schema)});
+            let format = json!({"name": "output", "schema": schema, "strict": is_strict_schema(schema)});
             body.insert(
                 "response_format".into(),
                 json!({"type": "json_schema", "json_schema": format}),
@@ -58,7 +58,7 @@ impl Dialect for OpenAi {
         }
         // DeepSeek wants the reasoning back once a tool was called, and does not want it before.
         let with_reasoning = request.messages.iter().any(|message| !message.tool_calls.is_empty());
-        let told = |message| messages(message, with_reasoning);
+        let told = |message| messages_to_json(message, with_reasoning);
         let messages: Vec<Value> = request.messages.iter().flat_map(told).collect();
         body.insert("messages".into(), json!(messages));
         Value::Object(body)
@@ -68,9 +68,9 @@ impl Dialect for OpenAi {
         event == "[DONE]"
     }
 
-    fn take(&self, event: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+    fn apply_event(&self, event: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
         if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
-            return Err(reported(error));
+            return Err(stream_error(error));
         }
         if let Some(usage) = event.get("usage").filter(|usage| usage.is_object()) {
             reply.input = usage["prompt_tokens"].as_u64().or(reply.input);
@@ -78,19 +78,19 @@ impl Dialect for OpenAi {
                 &usage["prompt_tokens_details"]["cached_tokens"],
                 &usage["prompt_cache_hit_tokens"],
             ];
-            reply.cached = cached.iter().find_map(|count| count.as_u64()).or(reply.cached);
+            reply.cached_tokens = cached.iter().find_map(|count| count.as_u64()).or(reply.cached_tokens);
             reply.output = usage["completion_tokens"].as_u64().or(reply.output);
         }
         let choice = &event["choices"][0];
         // A server that does not stream sends the whole message.
         match (choice.get("delta"), choice.get("message")) {
-            (Some(delta), _) => said(delta, false, reply)?,
-            (None, Some(message)) => said(message, true, reply)?,
+            (Some(delta), _) => add_message(delta, false, reply)?,
+            (None, Some(message)) => add_message(message, true, reply)?,
             (None, None) => {}
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
             match reason {
-                "content_filter" => reply.refuse(Some(filtered(choice))),
+                "content_filter" => reply.set_refusal(Some(describe_content_filter(choice))),
                 "length" | "model_length" => reply.stop = reply.stop.or(Some(StopReason::MaxTokens)),
                 _ => reply.stop = reply.stop.or(Some(StopReason::EndTurn)),
             }
@@ -100,7 +100,7 @@ impl Dialect for OpenAi {
 }
 
 /// Describes a content filter; Azure names what it found.
-fn filtered(choice: &Value) -> String {
+fn describe_content_filter(choice: &Value) -> String {
     let results = choice["content_filter_results"].as_object().into_iter().flatten();
     let found = results.filter(|(_, result)| result["filtered"].as_bool() == Some(true));
     let found: Vec<&str> = found.map(|(name, _)| name.as_str()).collect();
@@ -120,58 +120,58 @@ fn wants_completion_tokens(model: &str) -> bool {
 }
 
 /// Adds a message, or a piece of one.
-fn said(said: &Value, is_whole: bool, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
-    reasoning(said, reply)?;
-    content(&said["content"], reply)?;
+fn add_message(said: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
+    add_reasoning_text(said, reply)?;
+    add_content(&said["content"], reply)?;
     if let Some(refusal) = said["refusal"].as_str().filter(|text| !text.is_empty()) {
-        reply.say(refusal)?;
-        reply.refuse(None);
+        reply.add_text(refusal)?;
+        reply.set_refusal(None);
     }
     for call in said["tool_calls"].as_array().into_iter().flatten() {
-        tool_call(call, is_whole, reply)?;
+        add_tool_call(call, is_whole, reply)?;
     }
     Ok(())
 }
 
 /// Text, or a list of parts, as Mistral's reasoning models and some servers send it.
-fn content(content: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+fn add_content(content: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     let Some(parts) = content.as_array() else {
-        return reply.say(content.as_str().unwrap_or_default());
+        return reply.add_text(content.as_str().unwrap_or_default());
     };
     for part in parts {
         match part["type"].as_str() {
             Some("refusal") => {
-                reply.say(part["refusal"].as_str().unwrap_or_default())?;
-                reply.refuse(None);
+                reply.add_text(part["refusal"].as_str().unwrap_or_default())?;
+                reply.set_refusal(None);
             }
-            Some("thinking" | "reasoning") => reply.think(&thought(part), None)?,
-            _ => reply.say(part.as_str().or(part["text"].as_str()).unwrap_or_default())?,
+            Some("thinking" | "reasoning") => reply.add_reasoning(&reasoning_part_text(part), None)?,
+            _ => reply.add_text(part.as_str().or(part["text"].as_str()).unwrap_or_default())?,
         }
     }
     Ok(())
 }
 
 /// The reasoning under the keys of DeepSeek and vLLM, or of OpenRouter.
-fn reasoning(said: &Value, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+fn add_reasoning_text(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     let text = |key: &'static str| Some((key, said[key].as_str().filter(|text| !text.is_empty())?));
     // Some servers say it under both keys.
     let plain = text("reasoning_content").or_else(|| text("reasoning"));
     if let Some((key, text)) = plain {
-        reply.think(text, Some(key))?;
+        reply.add_reasoning(text, Some(key))?;
     }
     for detail in said["reasoning_details"].as_array().into_iter().flatten() {
         if plain.is_none() {
             let text = detail["text"].as_str().or(detail["summary"].as_str());
-            reply.show_thought(text.unwrap_or_default());
+            reply.emit_reasoning(text.unwrap_or_default());
         }
         let size = detail.to_string().len();
-        reply.reasoning(size)?.add(detail["index"].as_u64(), detail);
+        reply.reasoning_mut(size)?.add_piece(detail["index"].as_u64(), detail);
     }
     Ok(())
 }
 
 /// The text of a part of Mistral's content, which is a list of parts itself.
-fn thought(part: &Value) -> String {
+fn reasoning_part_text(part: &Value) -> String {
     let text = |value: &Value| value.as_str().or(value["text"].as_str()).unwrap_or_default().to_owned();
     let inner = part.get("thinking").or(part.get("text")).unwrap_or(&Value::Null);
     match inner.as_array() {
@@ -180,14 +180,14 @@ fn thought(part: &Value) -> String {
     }
 }
 
-fn tool_call(call: &Value, is_whole: bool, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
+fn add_tool_call(call: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) -> Result<(), ReplyError> {
     let function = &call["function"];
     let id = call["id"].as_str();
     let name = function["name"].as_str().unwrap_or_default();
     let signature = call["extra_content"]["google"]["thought_signature"].as_str();
     let signature = signature.map(str::to_owned);
     if is_whole {
-        let known = reply.whole_call(id, name, &function["arguments"])?;
+        let known = reply.add_whole_call(id, name, &function["arguments"])?;
         known.signatures.extend(signature);
         return Ok(());
     }
@@ -200,7 +200,7 @@ fn tool_call(call: &Value, is_whole: bool, reply: &mut Assembly<'_>) -> Result<(
             &written
         }
     };
-    let known = reply.call_piece(CallPiece {
+    let known = reply.add_call_piece(CallPiece {
         index: call["index"].as_u64(),
         id: id.unwrap_or_default(),
         name,
@@ -210,29 +210,29 @@ fn tool_call(call: &Value, is_whole: bool, reply: &mut Assembly<'_>) -> Result<(
     Ok(())
 }
 
-fn messages(message: &Message, with_reasoning: bool) -> Vec<Value> {
+fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
     let role = match message.role {
         Role::System => "system",
         Role::User => "user",
         Role::Assistant => "assistant",
     };
     if !message.attachments.is_empty() {
-        return vec![json!({"role": role, "content": attachments::openai(message)})];
+        return vec![json!({"role": role, "content": attachments::openai_user_content(message)})];
     }
     if message.tool_calls.is_empty() {
         let mut said = json!({"role": role, "content": message.content});
-        add_reasoning(&mut said, message, with_reasoning);
+        set_reasoning_fields(&mut said, message, with_reasoning);
         return vec![said];
     }
     let content = Some(&message.content).filter(|content| !content.is_empty());
     let calls: Vec<Value> = message
         .tool_calls
         .iter()
-        .map(|one| call(one, message.reasoning.is_some()))
+        .map(|one| call_to_json(one, message.reasoning.is_some()))
         .collect();
-    let result = |call: &ToolCall| json!({"role": "tool", "tool_call_id": call.id, "content": call.told()});
+    let result = |call: &ToolCall| json!({"role": "tool", "tool_call_id": call.id, "content": call.result_text()});
     let mut said = json!({"role": role, "content": content, "tool_calls": calls});
-    add_reasoning(&mut said, message, with_reasoning);
+    set_reasoning_fields(&mut said, message, with_reasoning);
     let mut all = vec![said];
     all.extend(message.tool_calls.iter().map(result));
     all.extend(attachments::openai_results(&message.tool_calls));
@@ -240,7 +240,7 @@ fn messages(message: &Message, with_reasoning: bool) -> Vec<Value> {
 }
 
 /// A call; its signature goes only to the model that gave it.
-fn call(call: &ToolCall, is_own: bool) -> Value {
+fn call_to_json(call: &ToolCall, is_own: bool) -> Value {
     let function = json!({"name": call.name, "arguments": call.arguments.to_string()});
     let mut told = json!({"id": call.id, "type": "function", "function": function});
     if let Some(signature) = call.signatures.first().filter(|_| is_own) {
@@ -249,7 +249,7 @@ fn call(call: &ToolCall, is_own: bool) -> Value {
     told
 }
 
-fn add_reasoning(said: &mut Value, message: &Message, with_reasoning: bool) {
+fn set_reasoning_fields(said: &mut Value, message: &Message, with_reasoning: bool) {
     let Some(reasoning) = message.reasoning.as_ref().filter(|_| with_reasoning) else {
         return;
     };
@@ -261,7 +261,7 @@ fn add_reasoning(said: &mut Value, message: &Message, with_reasoning: bool) {
     }
 }
 
-fn tool(tool: &ToolSpec) -> Value {
+fn tool_to_json(tool: &ToolSpec) -> Value {
     let function = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     json!({"type": "function", "function": function})
 }

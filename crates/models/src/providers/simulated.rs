@@ -7,50 +7,51 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::providers::simulated_script::{describe, place};
-use crate::{BoxFuture, LoadScript, ModelError, ModelReply, ModelRequest, OnPiece, Provider, ReplyPiece};
+use crate::providers::simulated_script::{describe_script_failure, format_position};
+use crate::{BoxFuture, LoadScript, ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece};
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
-use ensemble_language::ensemble::{Reply, Simulated};
-use ensemble_scripts::{Script, ScriptFailure, Variable};
+use ensemble_language::ensemble::{PreparedReply, SimulatedReplySource};
+use ensemble_scripts::{Script, ScriptFailure, ScriptVariable};
 
 /// The provider behind `provider: simulated`.
 #[derive(Debug)]
-pub struct Simulator(How);
+pub struct SimulatedProvider(SimulatedReplies);
 
 #[derive(Debug)]
-enum How {
+enum SimulatedReplies {
     /// Nothing was prepared: every reply says what it is.
-    Announced,
-    Replies(Vec<Reply>),
+    Announcement,
+    Replies(Vec<PreparedReply>),
     Script(Arc<Script>),
 }
 
-impl Simulator {
+impl SimulatedProvider {
     /// Ready to answer; a script is read and compiled now. The error is in words.
-    pub fn new(simulated: Option<&Simulated>, load: &LoadScript) -> Result<Self, String> {
+    pub fn new(simulated: Option<&SimulatedReplySource>, load: &LoadScript) -> Result<Self, String> {
         Ok(Self(match simulated {
-            None => How::Announced,
-            Some(Simulated::Replies(replies)) => How::Replies(replies.clone()),
-            Some(Simulated::Script(path)) => {
-                let script = Script::compile(&load(path)?).map_err(|error| format!("{path}: {}", place(&error)))?;
-                How::Script(script)
+            None => SimulatedReplies::Announcement,
+            Some(SimulatedReplySource::Replies(replies)) => SimulatedReplies::Replies(replies.clone()),
+            Some(SimulatedReplySource::Script(path)) => {
+                let script =
+                    Script::compile(&load(path)?).map_err(|error| format!("{path}: {}", format_position(&error)))?;
+                SimulatedReplies::Script(script)
             }
         }))
     }
 }
 
-impl Provider for Simulator {
-    fn complete<'a>(
+impl ModelProvider for SimulatedProvider {
+    fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
         on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(async move {
             let reply = match &self.0 {
-                How::Announced => ModelReply::text(announced(&request)),
-                How::Replies(replies) => prepared(replies, &request)?,
-                How::Script(script) => scripted(script, &request).await?,
+                SimulatedReplies::Announcement => ModelReply::from_text(announcement_text(&request)),
+                SimulatedReplies::Replies(replies) => select_prepared_reply(replies, &request)?,
+                SimulatedReplies::Script(script) => run_script(script, &request).await?,
             };
             if !reply.text.is_empty() {
                 on_piece(ReplyPiece::Text(&reply.text));
@@ -60,40 +61,44 @@ impl Provider for Simulator {
     }
 }
 
-fn announced(request: &ModelRequest) -> String {
+fn announcement_text(request: &ModelRequest) -> String {
     format!("(simulated reply {} of {})", request.request_number, request.agent_name)
 }
 
-fn prepared(replies: &[Reply], request: &ModelRequest) -> Result<ModelReply, ModelError> {
+fn select_prepared_reply(replies: &[PreparedReply], request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let at = usize::try_from(request.request_number.saturating_sub(1)).unwrap_or(usize::MAX);
     match replies.get(at).or(replies.last()) {
-        Some(Reply::Text(text)) => Ok(ModelReply::text(text)),
-        Some(Reply::Error(message)) => Err(ModelError::passing(message)),
-        Some(Reply::Calls { text, tool_calls }) => {
+        Some(PreparedReply::Text(text)) => Ok(ModelReply::from_text(text)),
+        Some(PreparedReply::Error(message)) => Err(ModelError::new_retryable(message)),
+        Some(PreparedReply::Calls { text, tool_calls }) => {
             let calls = tool_calls
                 .iter()
                 .map(|call| (call.name.clone(), call.arguments.clone()));
-            Ok(calling(text.clone(), calls, request))
+            Ok(build_calling_reply(text.clone(), calls, request))
         }
-        None => Ok(ModelReply::text(announced(request))),
+        None => Ok(ModelReply::from_text(announcement_text(request))),
     }
 }
 
 /// A reply that calls tools. Their ids follow from the request, so that a resumed run has the same.
-fn calling(text: String, calls: impl Iterator<Item = (String, JsonMap)>, request: &ModelRequest) -> ModelReply {
+fn build_calling_reply(
+    text: String,
+    calls: impl Iterator<Item = (String, JsonMap)>,
+    request: &ModelRequest,
+) -> ModelReply {
     let call = |(at, (name, arguments)): (usize, (String, JsonMap))| {
         let id = format!("call-{}-{}", request.request_number, at + 1);
         ToolCall::new(id, name, Value::Object(arguments))
     };
     ModelReply {
         tool_calls: calls.enumerate().map(call).collect(),
-        ..ModelReply::text(text)
+        ..ModelReply::from_text(text)
     }
 }
 
 /// Parses the calls that the map of a script names: `{text?, tool_calls: [{name, arguments?}]}`.
-fn calls_in(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, ModelError> {
-    let wrong = |what: &str| ModelError::fatal(format!("the script's `tool_calls` {what}"));
+fn parse_calls(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    let wrong = |what: &str| ModelError::new_fatal(format!("the script's `tool_calls` {what}"));
     let Some(Value::Array(calls)) = map.remove("tool_calls") else {
         return Err(wrong("is no list"));
     };
@@ -117,36 +122,36 @@ fn calls_in(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, Mode
         None | Some(Value::Null) => String::new(),
         Some(other) => other.to_string(),
     };
-    Ok(calling(text, called.into_iter(), request))
+    Ok(build_calling_reply(text, called.into_iter(), request))
 }
 
 /// The variables of a script that simulates a model.
-fn variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, Variable)> {
+fn script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, ScriptVariable)> {
     // A long conversation is not copied for a script that does not look at it.
-    let messages = script.reads("messages").then(|| {
+    let messages = script.reads_variable("messages").then(|| {
         request
             .messages
             .iter()
-            .map(ensemble_core::thread::Message::described)
+            .map(ensemble_core::thread::Message::to_json_without_bytes)
             .collect::<Value>()
     });
     vec![
-        ("messages", Variable::Json(Arc::new(messages.unwrap_or_default()))),
-        ("prompt", Variable::Text(Arc::clone(&request.prompt))),
-        ("execution", Variable::Number(request.execution)),
+        ("messages", ScriptVariable::Json(Arc::new(messages.unwrap_or_default()))),
+        ("prompt", ScriptVariable::Text(Arc::clone(&request.prompt))),
+        ("execution", ScriptVariable::Number(request.execution)),
     ]
 }
 
-async fn scripted(script: &Arc<Script>, request: &ModelRequest) -> Result<ModelReply, ModelError> {
-    match script.run(variables(script, request)).await {
-        Ok(Value::String(text)) => Ok(ModelReply::text(text)),
-        Ok(Value::Null) => Ok(ModelReply::text("")),
-        Ok(Value::Object(map)) if map.contains_key("tool_calls") => calls_in(map, request),
-        Ok(value) => Ok(ModelReply::text(value.to_string())),
+async fn run_script(script: &Arc<Script>, request: &ModelRequest) -> Result<ModelReply, ModelError> {
+    match script.run(script_variables(script, request)).await {
+        Ok(Value::String(text)) => Ok(ModelReply::from_text(text)),
+        Ok(Value::Null) => Ok(ModelReply::from_text("")),
+        Ok(Value::Object(map)) if map.contains_key("tool_calls") => parse_calls(map, request),
+        Ok(value) => Ok(ModelReply::from_text(value.to_string())),
         Err(failure) => Err(ModelError {
-            message: describe(&failure),
+            message: describe_script_failure(&failure),
             retryable: matches!(failure, ScriptFailure::Reported(_)),
-            ..ModelError::fatal("")
+            ..ModelError::new_fatal("")
         }),
     }
 }
@@ -155,7 +160,7 @@ async fn scripted(script: &Arc<Script>, request: &ModelRequest) -> Result<ModelR
 mod tests {
     use super::*;
     use ensemble_core::thread::{Message, Role};
-    use ensemble_language::ensemble::Profile;
+    use ensemble_language::ensemble::ModelProfile;
 
     fn request(number: u64) -> ModelRequest {
         ModelRequest {
@@ -166,23 +171,23 @@ mod tests {
             prompt: "hello".into(),
             output_schema: None,
             tools: Arc::default(),
-            profile: Arc::new(Profile::default()),
+            profile: Arc::new(ModelProfile::default()),
         }
     }
 
-    fn simulator(simulated: Option<Simulated>) -> Simulator {
-        Simulator::new(simulated.as_ref(), &|_| Ok(String::new())).expect("compiles")
+    fn simulator(simulated: Option<SimulatedReplySource>) -> SimulatedProvider {
+        SimulatedProvider::new(simulated.as_ref(), &|_| Ok(String::new())).expect("compiles")
     }
 
-    async fn text(simulator: &Simulator, number: u64) -> Result<String, String> {
-        let reply = simulator.complete(request(number), &|_| {}).await;
+    async fn text(simulator: &SimulatedProvider, number: u64) -> Result<String, String> {
+        let reply = simulator.complete_request(request(number), &|_| {}).await;
         reply.map(|reply| reply.text).map_err(|error| error.message)
     }
 
     #[test]
     fn its_variables_are_those_that_checks_know() {
         let script = Script::compile("1").expect("a script");
-        let names: Vec<&str> = variables(&script, &request(1))
+        let names: Vec<&str> = script_variables(&script, &request(1))
             .into_iter()
             .map(|(name, _)| name)
             .collect();
@@ -191,8 +196,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_nth_request_gets_the_nth_reply_and_the_last_repeats() {
-        let replies = ["one", "two"].map(|text| Reply::Text(text.into())).to_vec();
-        let simulator = simulator(Some(Simulated::Replies(replies)));
+        let replies = ["one", "two"].map(|text| PreparedReply::Text(text.into())).to_vec();
+        let simulator = simulator(Some(SimulatedReplySource::Replies(replies)));
         for (number, expected) in [(2, "two"), (1, "one"), (3, "two"), (1, "one"), (99, "two")] {
             assert_eq!(
                 text(&simulator, number).await.as_deref(),
@@ -204,9 +209,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_prepared_error_fails_and_may_be_tried_again() {
-        let replies = vec![Reply::Error("busy".into()), Reply::Text("two".into())];
-        let simulator = simulator(Some(Simulated::Replies(replies)));
-        let error = simulator.complete(request(1), &|_| {}).await.unwrap_err();
+        let replies = vec![PreparedReply::Error("busy".into()), PreparedReply::Text("two".into())];
+        let simulator = simulator(Some(SimulatedReplySource::Replies(replies)));
+        let error = simulator.complete_request(request(1), &|_| {}).await.unwrap_err();
         assert_eq!((error.message.as_str(), error.retryable), ("busy", true));
         assert_eq!(text(&simulator, 2).await.as_deref(), Ok("two"));
     }
@@ -226,8 +231,8 @@ mod tests {
 
     #[test]
     fn a_script_that_cannot_be_read_is_told() {
-        let script = Simulated::Script("sim.rhai".into());
-        let error = Simulator::new(Some(&script), &|path| Err(format!("{path}: not found"))).unwrap_err();
+        let script = SimulatedReplySource::Script("sim.rhai".into());
+        let error = SimulatedProvider::new(Some(&script), &|path| Err(format!("{path}: not found"))).unwrap_err();
         assert_eq!(error, "sim.rhai: not found");
     }
 
@@ -239,13 +244,13 @@ mod tests {
             ("()", ""),
             ("40 + 2", "42"),
         ] {
-            let how = Simulated::Script("sim.rhai".into());
-            let simulator = Simulator::new(Some(&how), &move |_| Ok(script.to_owned())).expect("compiles");
+            let how = SimulatedReplySource::Script("sim.rhai".into());
+            let simulator = SimulatedProvider::new(Some(&how), &move |_| Ok(script.to_owned())).expect("compiles");
             assert_eq!(text(&simulator, 1).await.as_deref(), Ok(expected), "{script}");
         }
-        let how = Simulated::Script("sim.rhai".into());
-        let simulator = Simulator::new(Some(&how), &|_| Ok("throw \"no\"".to_owned())).expect("compiles");
-        let error = simulator.complete(request(1), &|_| {}).await.unwrap_err();
+        let how = SimulatedReplySource::Script("sim.rhai".into());
+        let simulator = SimulatedProvider::new(Some(&how), &|_| Ok("throw \"no\"".to_owned())).expect("compiles");
+        let error = simulator.complete_request(request(1), &|_| {}).await.unwrap_err();
         assert!(error.message.contains("no") && error.retryable, "{error:?}");
     }
 }

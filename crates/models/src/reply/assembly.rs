@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use crate::reply::calls::{Call, CallPiece, PartialCalls};
+use crate::reply::calls::{CallPiece, PartialCall, PartialCalls};
 use crate::reply::reasoning::PartialReasoning;
 use crate::reply::think_tags::ThinkTags;
 use crate::transport::frames::MAX_EVENT_BYTES;
 use crate::transport::reply_error::ReplyError;
-use crate::{ModelReply, OnPiece, ReplyPiece, Tokens};
+use crate::{ModelReply, OnPiece, ReplyPiece, RequestTokens};
 use ensemble_core::thread::StopReason;
 
 /// The reply so far.
-pub(crate) struct Assembly<'h> {
+pub(crate) struct ReplyAssembly<'h> {
     on_piece: &'h OnPiece<'h>,
     text: String,
     tags: ThinkTags,
@@ -21,17 +21,17 @@ pub(crate) struct Assembly<'h> {
     /// The numbers of input and output tokens that the provider reports.
     pub(crate) input: Option<u64>,
     /// Tokens of the request that the provider read from its own cache.
-    pub(crate) cached: Option<u64>,
+    pub(crate) cached_tokens: Option<u64>,
     pub(crate) output: Option<u64>,
     /// Why the model stopped; `None` until then.
     pub(crate) stop: Option<StopReason>,
     /// Why the model or a filter refused.
     refusal: Option<String>,
     /// Is the reply complete?
-    pub(crate) ended: bool,
+    pub(crate) is_complete: bool,
 }
 
-impl<'h> Assembly<'h> {
+impl<'h> ReplyAssembly<'h> {
     pub(crate) fn new(on_piece: &'h OnPiece<'h>) -> Self {
         Self {
             on_piece,
@@ -41,28 +41,28 @@ impl<'h> Assembly<'h> {
             reasoning: PartialReasoning::default(),
             size: 0,
             input: None,
-            cached: None,
+            cached_tokens: None,
             output: None,
             stop: None,
             refusal: None,
-            ended: false,
+            is_complete: false,
         }
     }
 
     /// The next piece of the text; an empty one is none.
-    pub(crate) fn say(&mut self, piece: &str) -> Result<(), ReplyError> {
+    pub(crate) fn add_text(&mut self, piece: &str) -> Result<(), ReplyError> {
         if piece.is_empty() {
             return Ok(());
         }
-        self.grow(piece.len())?;
-        let text = self.tags.split(piece, &mut self.reasoning.text);
-        let thought = self.tags.take_live();
-        self.show_thought(&thought);
-        self.show(&text);
+        self.add_size(piece.len())?;
+        let text = self.tags.split_piece(piece, &mut self.reasoning.text);
+        let thought = self.tags.take_live_reasoning();
+        self.emit_reasoning(&thought);
+        self.emit_text(&text);
         Ok(())
     }
 
-    fn show(&mut self, text: &str) {
+    fn emit_text(&mut self, text: &str) {
         if !text.is_empty() {
             self.text.push_str(text);
             (self.on_piece)(ReplyPiece::Text(text));
@@ -70,52 +70,52 @@ impl<'h> Assembly<'h> {
     }
 
     /// Shows a piece of the reasoning while it arrives.
-    pub(crate) fn show_thought(&self, piece: &str) {
+    pub(crate) fn emit_reasoning(&self, piece: &str) {
         if !piece.is_empty() {
             (self.on_piece)(ReplyPiece::Reasoning(piece));
         }
     }
 
     /// The next piece of the reasoning; the provider takes it back under `key`, if at all.
-    pub(crate) fn think(&mut self, piece: &str, key: Option<&'static str>) -> Result<(), ReplyError> {
-        self.grow(piece.len())?;
+    pub(crate) fn add_reasoning(&mut self, piece: &str, key: Option<&'static str>) -> Result<(), ReplyError> {
+        self.add_size(piece.len())?;
         self.reasoning.text.push_str(piece);
-        self.show_thought(piece);
+        self.emit_reasoning(piece);
         self.reasoning.key = self.reasoning.key.or(key.filter(|_| !piece.is_empty()));
         Ok(())
     }
 
     /// The model or a content filter refused, for this reason.
-    pub(crate) fn refuse(&mut self, reason: Option<String>) {
+    pub(crate) fn set_refusal(&mut self, reason: Option<String>) {
         self.stop = Some(StopReason::Refusal);
         self.refusal = self.refusal.take().or(reason);
     }
 
     /// The reasoning in blocks of the provider.
-    pub(crate) fn reasoning(&mut self, size: usize) -> Result<&mut PartialReasoning, ReplyError> {
-        self.grow(size)?;
+    pub(crate) fn reasoning_mut(&mut self, size: usize) -> Result<&mut PartialReasoning, ReplyError> {
+        self.add_size(size)?;
         Ok(&mut self.reasoning)
     }
 
     /// A new call, whose pieces have this index.
-    pub(crate) fn begin_call(&mut self, index: u64) -> Result<&mut Call, ReplyError> {
-        self.grow(64)?;
-        Ok(self.calls.begin(Some(index)))
+    pub(crate) fn start_call(&mut self, index: u64) -> Result<&mut PartialCall, ReplyError> {
+        self.add_size(64)?;
+        Ok(self.calls.start_call(Some(index)))
     }
 
     /// A call that comes in one piece.
-    pub(crate) fn whole_call(
+    pub(crate) fn add_whole_call(
         &mut self,
         id: Option<&str>,
         name: &str,
         arguments: &Value,
-    ) -> Result<&mut Call, ReplyError> {
+    ) -> Result<&mut PartialCall, ReplyError> {
         let arguments = match arguments {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        self.grow(64 + arguments.len())?;
-        let call = self.calls.begin(None);
+        self.add_size(64 + arguments.len())?;
+        let call = self.calls.start_call(None);
         call.id = id.unwrap_or_default().to_owned();
         call.name = name.to_owned();
         call.arguments = arguments;
@@ -123,53 +123,53 @@ impl<'h> Assembly<'h> {
     }
 
     /// A piece of a call that may continue another.
-    pub(crate) fn call_piece(&mut self, piece: CallPiece<'_>) -> Result<&mut Call, ReplyError> {
-        self.grow(64 + piece.arguments.len())?;
-        Ok(self.calls.add(piece))
+    pub(crate) fn add_call_piece(&mut self, piece: CallPiece<'_>) -> Result<&mut PartialCall, ReplyError> {
+        self.add_size(64 + piece.arguments.len())?;
+        Ok(self.calls.add_piece(piece))
     }
 
     /// The next piece of the arguments of the call with this index.
-    pub(crate) fn argue(&mut self, index: u64, piece: &str) -> Result<(), ReplyError> {
-        self.grow(piece.len())?;
-        self.calls.at(index).arguments.push_str(piece);
+    pub(crate) fn add_arguments(&mut self, index: u64, piece: &str) -> Result<(), ReplyError> {
+        self.add_size(piece.len())?;
+        self.calls.call_at_index(index).arguments.push_str(piece);
         Ok(())
     }
 
-    fn grow(&mut self, by: usize) -> Result<(), ReplyError> {
+    fn add_size(&mut self, by: usize) -> Result<(), ReplyError> {
         self.size += by;
         (self.size <= MAX_EVENT_BYTES).then_some(()).ok_or(ReplyError::TooLarge)
     }
 
     /// The reply.
-    pub(crate) fn finish(mut self, request_number: u64) -> Result<ModelReply, ReplyError> {
-        let Some(stop_reason) = self.stop.or(self.ended.then_some(StopReason::EndTurn)) else {
-            return Err(ReplyError::Cut);
+    pub(crate) fn into_reply(mut self, request_number: u64) -> Result<ModelReply, ReplyError> {
+        let Some(stop_reason) = self.stop.or(self.is_complete.then_some(StopReason::EndTurn)) else {
+            return Err(ReplyError::CutOff);
         };
-        let rest = self.tags.end(stop_reason, &mut self.reasoning.text);
-        let thought = self.tags.take_live();
-        self.show_thought(&thought);
-        self.show(&rest);
-        let (tool_calls, cut_offs) = self.calls.finish(request_number, stop_reason);
+        let rest = self.tags.take_rest(stop_reason, &mut self.reasoning.text);
+        let thought = self.tags.take_live_reasoning();
+        self.emit_reasoning(&thought);
+        self.emit_text(&rest);
+        let (tool_calls, cut_offs) = self.calls.into_tool_calls(request_number, stop_reason);
         let cut_off = |name: String| {
             format!("the model's call of `{name}` was cut off at its token limit (`max_tokens`), so it was not made")
         };
         let is_signed = tool_calls.iter().any(|call| !call.signatures.is_empty());
         Ok(ModelReply {
             tool_calls,
-            reasoning: self.reasoning.finish(is_signed),
+            reasoning: self.reasoning.into_reasoning(is_signed),
             tokens: match (self.input, self.output) {
                 // Who has counted nothing at all has not counted.
                 (None | Some(0), None | Some(0)) => None,
-                (input, output) => Some(Tokens {
+                (input, output) => Some(RequestTokens {
                     input: input.unwrap_or_default(),
-                    cached: self.cached.unwrap_or_default(),
+                    cached: self.cached_tokens.unwrap_or_default(),
                     output: output.unwrap_or_default(),
                 }),
             },
             stop_reason,
             refusal: self.refusal,
             warnings: cut_offs.into_iter().map(cut_off).collect(),
-            ..ModelReply::text(self.text)
+            ..ModelReply::from_text(self.text)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Ids of tool calls as a provider accepts them. Within a request only their equality matters.
 
-use ensemble_language::data::digest;
+use ensemble_language::data::digest_text;
 use ensemble_language::ensemble;
 
 use ensemble_core::thread::{Message, ToolCall};
@@ -17,11 +17,11 @@ const MISTRAL: [&str; 7] = [
 ];
 
 /// Replaces the ids that the provider would refuse: those of another provider, or of an earlier record.
-pub(crate) fn fit(messages: &mut [Message], dialect: ensemble::Dialect, model: &str) {
+pub(crate) fn replace_unsupported_ids(messages: &mut [Message], dialect: ensemble::ProviderApi, model: &str) {
     let model = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let fitted: fn(&str) -> Option<String> = match dialect {
-        ensemble::Dialect::Anthropic => of_words,
-        ensemble::Dialect::OpenAi if MISTRAL.iter().any(|name| model.starts_with(name)) => of_nine,
+        ensemble::ProviderApi::Anthropic => to_word_id,
+        ensemble::ProviderApi::OpenAi if MISTRAL.iter().any(|name| model.starts_with(name)) => to_nine_character_id,
         _ => return,
     };
     let replace = |call: &mut ToolCall| {
@@ -36,15 +36,15 @@ pub(crate) fn fit(messages: &mut [Message], dialect: ensemble::Dialect, model: &
 }
 
 /// Letters, digits, `_` and `-`.
-fn of_words(id: &str) -> Option<String> {
+fn to_word_id(id: &str) -> Option<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    (id.is_empty() || !id.chars().all(is_word)).then(|| format!("call_{}", &digest(id)[..16]))
+    (id.is_empty() || !id.chars().all(is_word)).then(|| format!("call_{}", &digest_text(id)[..16]))
 }
 
 /// Nine letters and digits.
-fn of_nine(id: &str) -> Option<String> {
+fn to_nine_character_id(id: &str) -> Option<String> {
     let is_fit = id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
-    (!is_fit).then(|| digest(id)[..9].to_owned())
+    (!is_fit).then(|| digest_text(id)[..9].to_owned())
 }
 
 #[cfg(test)]
@@ -59,10 +59,10 @@ mod tests {
         let fitted = |dialect, model: &str, id: &str| {
             let mut messages = [Message::new(Role::Assistant, "")];
             messages[0].tool_calls = vec![ToolCall::new(id, "add", json!({}))];
-            fit(&mut messages, dialect, model);
+            replace_unsupported_ids(&mut messages, dialect, model);
             messages[0].tool_calls[0].id.clone()
         };
-        let (anthropic, openai) = (ensemble::Dialect::Anthropic, ensemble::Dialect::OpenAi);
+        let (anthropic, openai) = (ensemble::ProviderApi::Anthropic, ensemble::ProviderApi::OpenAi);
         assert_eq!(fitted(anthropic, "claude", "toolu_01-x"), "toolu_01-x");
         assert_eq!(fitted(anthropic, "claude", "functions.add:0").len(), 21);
         assert_eq!(fitted(openai, "gpt-5", "functions.add:0"), "functions.add:0");

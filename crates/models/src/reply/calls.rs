@@ -13,7 +13,7 @@ const CUT_OFF: &str = "the call was cut off at the token limit of a reply and wa
 
 /// A tool call that is being assembled.
 #[derive(Debug, Default)]
-pub(crate) struct Call {
+pub(crate) struct PartialCall {
     /// The index that its pieces have, if they have one.
     index: Option<u64>,
     pub(crate) id: String,
@@ -34,31 +34,31 @@ pub(crate) struct CallPiece<'a> {
 
 /// The calls so far, in the order of their beginnings.
 #[derive(Debug, Default)]
-pub(crate) struct PartialCalls(Vec<Call>);
+pub(crate) struct PartialCalls(Vec<PartialCall>);
 
 impl PartialCalls {
     /// A new call. Further pieces with this index belong to it.
-    pub(crate) fn begin(&mut self, index: Option<u64>) -> &mut Call {
-        self.0.push(Call {
+    pub(crate) fn start_call(&mut self, index: Option<u64>) -> &mut PartialCall {
+        self.0.push(PartialCall {
             index,
-            ..Call::default()
+            ..PartialCall::default()
         });
         self.0.last_mut().expect("one was added")
     }
 
     /// The latest call with this index, new if there is none.
-    pub(crate) fn at(&mut self, index: u64) -> &mut Call {
+    pub(crate) fn call_at_index(&mut self, index: u64) -> &mut PartialCall {
         match self.0.iter().rposition(|call| call.index == Some(index)) {
             Some(at) => &mut self.0[at],
-            None => self.begin(Some(index)),
+            None => self.start_call(Some(index)),
         }
     }
 
     /// Adds a piece to the call that it continues, or to a new one; returns the call.
-    pub(crate) fn add(&mut self, piece: CallPiece<'_>) -> &mut Call {
-        let call = match self.continued_by(piece) {
+    pub(crate) fn add_piece(&mut self, piece: CallPiece<'_>) -> &mut PartialCall {
+        let call = match self.find_continued_call(piece) {
             Some(at) => &mut self.0[at],
-            None => self.begin(piece.index),
+            None => self.start_call(piece.index),
         };
         if !piece.id.is_empty() {
             call.id = piece.id.to_owned();
@@ -70,8 +70,8 @@ impl PartialCalls {
         call
     }
 
-    fn continued_by(&self, piece: CallPiece<'_>) -> Option<usize> {
-        let nameless_or_same = |call: &Call| piece.id.is_empty() || call.id.is_empty() || call.id == piece.id;
+    fn find_continued_call(&self, piece: CallPiece<'_>) -> Option<usize> {
+        let nameless_or_same = |call: &PartialCall| piece.id.is_empty() || call.id.is_empty() || call.id == piece.id;
         let at = match (piece.index, piece.id) {
             (Some(index), _) => self.0.iter().rposition(|call| call.index == Some(index))?,
             (None, "") => self.0.len().checked_sub(1)?,
@@ -81,21 +81,21 @@ impl PartialCalls {
             },
         };
         let call = &self.0[at];
-        (nameless_or_same(call) && !begins_anew(call, piece)).then_some(at)
+        (nameless_or_same(call) && !starts_another_call(call, piece)).then_some(at)
     }
 
     /// The calls of a complete reply, and the names of those that were cut off. Calls without an id get one that is the
     /// same whenever the request is made again.
-    pub(crate) fn finish(self, request_number: u64, stop: StopReason) -> (Vec<ToolCall>, Vec<String>) {
+    pub(crate) fn into_tool_calls(self, request_number: u64, stop: StopReason) -> (Vec<ToolCall>, Vec<String>) {
         let mut cut_off = Vec::new();
         let calls = self.0.into_iter().filter(|call| !call.name.is_empty());
-        let mut finish = |(at, call): (usize, Call)| {
+        let mut finish = |(at, call): (usize, PartialCall)| {
             let id = match call.id.is_empty() {
                 true => format!("call_{request_number}_{at}"),
                 false => call.id,
             };
-            let is_cut_off = stop == StopReason::MaxTokens && parsed(&call.arguments).is_none();
-            let mut finished = ToolCall::new(id, call.name, arguments(call.arguments));
+            let is_cut_off = stop == StopReason::MaxTokens && parse_json(&call.arguments).is_none();
+            let mut finished = ToolCall::new(id, call.name, parse_arguments(call.arguments));
             if is_cut_off {
                 cut_off.push(finished.name.clone());
                 finished.end = Some(ToolEnd::Error(CUT_OFF.to_owned()));
@@ -109,19 +109,19 @@ impl PartialCalls {
 }
 
 /// Does the piece belong to another call, although index and id are those of this one?
-fn begins_anew(call: &Call, piece: CallPiece<'_>) -> bool {
+fn starts_another_call(call: &PartialCall, piece: CallPiece<'_>) -> bool {
     if piece.name.is_empty() || call.name.is_empty() {
         return false;
     }
-    piece.name != call.name || (!piece.arguments.is_empty() && parsed(&call.arguments).is_some())
+    piece.name != call.name || (!piece.arguments.is_empty() && parse_json(&call.arguments).is_some())
 }
 
-fn parsed(text: &str) -> Option<Value> {
+fn parse_json(text: &str) -> Option<Value> {
     serde_json::from_str(text.trim()).ok()
 }
 
 /// The arguments; text that is not JSON stays text, which leads to an error for the model.
-fn arguments(text: String) -> Value {
+fn parse_arguments(text: String) -> Value {
     match text.trim() {
         "" | "null" => Value::Object(Map::new()),
         given => serde_json::from_str(given).unwrap_or(Value::String(text)),
@@ -140,14 +140,14 @@ mod tests {
     fn finished(rows: &[Row<'_>]) -> Vec<(String, Value)> {
         let mut calls = PartialCalls::default();
         for (index, id, name, arguments) in rows {
-            calls.add(CallPiece {
+            calls.add_piece(CallPiece {
                 index: *index,
                 id,
                 name,
                 arguments,
             });
         }
-        let (calls, cut_off) = calls.finish(1, StopReason::EndTurn);
+        let (calls, cut_off) = calls.into_tool_calls(1, StopReason::EndTurn);
         assert_eq!(cut_off, Vec::<String>::new());
         calls.into_iter().map(|call| (call.id, call.arguments)).collect()
     }
@@ -211,12 +211,12 @@ mod tests {
             (StopReason::EndTurn, "{\"a\":", false),
         ] {
             let mut calls = PartialCalls::default();
-            calls.add(CallPiece {
+            calls.add_piece(CallPiece {
                 name: "add",
                 arguments: text,
                 ..CallPiece::default()
             });
-            let (calls, cut_off) = calls.finish(1, stop);
+            let (calls, cut_off) = calls.into_tool_calls(1, stop);
             assert_eq!(
                 (calls[0].end.is_some(), cut_off.len() == 1),
                 (is_cut_off, is_cut_off),

@@ -19,18 +19,18 @@ const JOINED: [&str; 5] = ["thinking", "text", "summary", "data", "signature"];
 
 impl PartialReasoning {
     /// A new block.
-    pub(crate) fn block(&mut self, index: Option<u64>, block: Value) {
+    pub(crate) fn add_block(&mut self, index: Option<u64>, block: Value) {
         self.blocks.push((index, block));
     }
 
     /// Adds a piece to the latest block with this index and kind, or to a new one.
-    pub(crate) fn add(&mut self, index: Option<u64>, piece: &Value) {
+    pub(crate) fn add_piece(&mut self, index: Option<u64>, piece: &Value) {
         let kind = &piece["type"];
         let same = |(known, block): &&mut (Option<u64>, Value)| {
             index.is_some() && *known == index && (kind.is_null() || block["type"] == *kind)
         };
         let Some((_, block)) = self.blocks.iter_mut().rev().find(same) else {
-            return self.block(index, piece.clone());
+            return self.add_block(index, piece.clone());
         };
         for (key, value) in piece.as_object().into_iter().flatten() {
             match (block[key].as_str(), value.as_str()) {
@@ -44,7 +44,7 @@ impl PartialReasoning {
     }
 
     /// The reasoning, if there is any; a signature of a call alone needs its source too.
-    pub(crate) fn finish(self, is_signed: bool) -> Option<Reasoning> {
+    pub(crate) fn into_reasoning(self, is_signed: bool) -> Option<Reasoning> {
         let mut reasoning = Reasoning {
             from: String::new(),
             text: self.text,

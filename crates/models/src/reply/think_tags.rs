@@ -8,100 +8,103 @@ const CLOSE: &str = "</think>";
 /// Separates the reasoning from a text that comes in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct ThinkTags {
-    place: Place,
+    position: TagPosition,
     /// What cannot be decided yet, or the reasoning so far.
-    held: String,
+    held_text: String,
     /// How much of the held reasoning was given out to be shown.
-    shown: usize,
+    released_length: usize,
     /// The reasoning that was not given out yet.
     live: String,
 }
 
 #[derive(Debug, Default, PartialEq)]
-enum Place {
+enum TagPosition {
     /// Nothing but white space has come, or a beginning of the tag.
     #[default]
     Start,
-    Inside,
+    InReasoning,
     /// White space after the reasoning is no text.
-    After,
+    AfterReasoning,
     Text,
 }
 
 impl ThinkTags {
     /// The part of the piece, and of what was held back, that is text. The complete reasoning is added to `thought`.
-    pub(crate) fn split(&mut self, piece: &str, thought: &mut String) -> String {
-        if self.place == Place::Text {
+    pub(crate) fn split_piece(&mut self, piece: &str, thought: &mut String) -> String {
+        if self.position == TagPosition::Text {
             return piece.to_owned();
         }
-        let searched = self.held.len().saturating_sub(CLOSE.len());
-        self.held.push_str(piece);
-        if self.place == Place::Start {
-            let begin = self.held.trim_start();
+        let searched = self.held_text.len().saturating_sub(CLOSE.len());
+        self.held_text.push_str(piece);
+        if self.position == TagPosition::Start {
+            let begin = self.held_text.trim_start();
             match begin.strip_prefix(OPEN) {
                 Some(rest) => {
-                    self.held = rest.to_owned();
-                    self.place = Place::Inside;
-                    return self.close(0, thought);
+                    self.held_text = rest.to_owned();
+                    self.position = TagPosition::InReasoning;
+                    return self.close_tag(0, thought);
                 }
                 None if OPEN.starts_with(begin) => return String::new(),
-                None => return self.text(),
+                None => return self.take_held_text(),
             }
         }
-        match self.place {
-            Place::Inside => self.close(searched, thought),
-            _ => self.after(),
+        match self.position {
+            TagPosition::InReasoning => self.close_tag(searched, thought),
+            _ => self.take_text_after_tag(),
         }
     }
 
-    fn close(&mut self, from: usize, thought: &mut String) -> String {
-        let from = self.held.floor_char_boundary(from);
-        let Some(at) = self.held[from..].find(CLOSE) else {
-            let begun = (1..CLOSE.len()).rev().find(|len| self.held.ends_with(&CLOSE[..*len]));
-            self.reveal(self.held.len() - begun.unwrap_or_default());
+    fn close_tag(&mut self, from: usize, thought: &mut String) -> String {
+        let from = self.held_text.floor_char_boundary(from);
+        let Some(at) = self.held_text[from..].find(CLOSE) else {
+            let begun = (1..CLOSE.len())
+                .rev()
+                .find(|len| self.held_text.ends_with(&CLOSE[..*len]));
+            self.release_reasoning(self.held_text.len() - begun.unwrap_or_default());
             return String::new();
         };
-        self.reveal(from + at);
-        let rest = self.held.split_off(from + at);
-        thought.push_str(self.held.trim());
-        self.held = rest[CLOSE.len()..].to_owned();
-        self.place = Place::After;
-        self.after()
+        self.release_reasoning(from + at);
+        let rest = self.held_text.split_off(from + at);
+        thought.push_str(self.held_text.trim());
+        self.held_text = rest[CLOSE.len()..].to_owned();
+        self.position = TagPosition::AfterReasoning;
+        self.take_text_after_tag()
     }
 
     /// The reasoning that has come since the last call, to be shown while it arrives.
-    pub(crate) fn take_live(&mut self) -> String {
+    pub(crate) fn take_live_reasoning(&mut self) -> String {
         std::mem::take(&mut self.live)
     }
 
-    fn reveal(&mut self, until: usize) {
-        self.live.push_str(&self.held[self.shown.min(until)..until]);
-        self.shown = self.shown.max(until);
+    fn release_reasoning(&mut self, until: usize) {
+        self.live
+            .push_str(&self.held_text[self.released_length.min(until)..until]);
+        self.released_length = self.released_length.max(until);
     }
 
-    fn after(&mut self) -> String {
-        if self.held.trim_start().is_empty() {
+    fn take_text_after_tag(&mut self) -> String {
+        if self.held_text.trim_start().is_empty() {
             return String::new();
         }
-        self.text().trim_start().to_owned()
+        self.take_held_text().trim_start().to_owned()
     }
 
-    fn text(&mut self) -> String {
-        self.place = Place::Text;
-        std::mem::take(&mut self.held)
+    fn take_held_text(&mut self) -> String {
+        self.position = TagPosition::Text;
+        std::mem::take(&mut self.held_text)
     }
 
     /// The text that is left at the end. A tag that is never closed is text, unless the reply was cut off.
-    pub(crate) fn end(&mut self, stop: StopReason, thought: &mut String) -> String {
-        let held = std::mem::take(&mut self.held);
-        match self.place {
-            Place::Inside if stop == StopReason::MaxTokens => {
+    pub(crate) fn take_rest(&mut self, stop: StopReason, thought: &mut String) -> String {
+        let held = std::mem::take(&mut self.held_text);
+        match self.position {
+            TagPosition::InReasoning if stop == StopReason::MaxTokens => {
                 thought.push_str(held.trim());
                 String::new()
             }
-            Place::Inside => format!("{OPEN}{held}"),
-            Place::Start => held,
-            Place::After | Place::Text => String::new(),
+            TagPosition::InReasoning => format!("{OPEN}{held}"),
+            TagPosition::Start => held,
+            TagPosition::AfterReasoning | TagPosition::Text => String::new(),
         }
     }
 }
@@ -115,10 +118,10 @@ mod tests {
         let mut live = String::new();
         let letters: Vec<char> = text.chars().collect();
         for piece in letters.chunks(size) {
-            said.push_str(&tags.split(&piece.iter().collect::<String>(), &mut thought));
-            live.push_str(&tags.take_live());
+            said.push_str(&tags.split_piece(&piece.iter().collect::<String>(), &mut thought));
+            live.push_str(&tags.take_live_reasoning());
         }
-        said.push_str(&tags.end(stop, &mut thought));
+        said.push_str(&tags.take_rest(stop, &mut thought));
         assert!(
             thought.is_empty() || live.trim() == thought,
             "{text:?} by {size}: {live:?}"

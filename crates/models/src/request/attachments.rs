@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use crate::{ModelError, ModelRequest};
 use ensemble_core::thread::{Attachment, Message, ToolCall};
-use ensemble_language::ensemble::Dialect;
+use ensemble_language::ensemble::ProviderApi;
 
 /// Has the dialect this type of file?
-pub(crate) fn takes(dialect: Dialect, file: &Attachment) -> bool {
-    dialect != Dialect::Ollama || file.is_image() || file.is_text()
+pub(crate) fn supports_file(dialect: ProviderApi, file: &Attachment) -> bool {
+    dialect != ProviderApi::Ollama || file.is_image() || file.is_text()
 }
 
 /// Checks that the dialect has the types of all attachments.
-pub(crate) fn check(dialect: Dialect, request: &ModelRequest) -> Result<(), ModelError> {
+pub(crate) fn check_attachments(dialect: ProviderApi, request: &ModelRequest) -> Result<(), ModelError> {
     let attachments = request.messages.iter().flat_map(|message| &message.attachments);
-    match attachments.into_iter().find(|one| !takes(dialect, one)) {
-        Some(one) => Err(ModelError::fatal(format!(
+    match attachments.into_iter().find(|one| !supports_file(dialect, one)) {
+        Some(one) => Err(ModelError::new_fatal(format!(
             "Ollama takes images and texts, and the attachment `{}` is {}",
             one.name, one.mime_type
         ))),
@@ -26,7 +26,7 @@ pub(crate) fn check(dialect: Dialect, request: &ModelRequest) -> Result<(), Mode
 }
 
 /// The content of a user message for OpenAI.
-pub(crate) fn openai(message: &Message) -> Value {
+pub(crate) fn openai_user_content(message: &Message) -> Value {
     let text = json!({"type": "text", "text": message.content});
     message.attachments.iter().map(openai_part).chain([text]).collect()
 }
@@ -34,7 +34,7 @@ pub(crate) fn openai(message: &Message) -> Value {
 fn openai_part(file: &Attachment) -> Value {
     match file {
         file if file.is_image() => json!({"type": "image_url", "image_url": {"url": data_url(file)}}),
-        file if file.is_text() => json!({"type": "text", "text": labelled(file)}),
+        file if file.is_text() => json!({"type": "text", "text": label_text(file)}),
         file => json!({"type": "file", "file": {"filename": file_name(file), "file_data": data_url(file)}}),
     }
 }
@@ -42,7 +42,7 @@ fn openai_part(file: &Attachment) -> Value {
 /// The user message after the results of tools for OpenAI, whose tool messages have text only.
 pub(crate) fn openai_results(calls: &[ToolCall]) -> Option<Value> {
     let of_call = |call: &ToolCall| {
-        let text = json!({"type": "text", "text": of_result(call)});
+        let text = json!({"type": "text", "text": result_files_intro(call)});
         let files: Vec<Value> = call.attachments.iter().map(openai_part).collect();
         (!files.is_empty()).then(|| std::iter::once(text).chain(files))
     };
@@ -51,14 +51,14 @@ pub(crate) fn openai_results(calls: &[ToolCall]) -> Option<Value> {
 }
 
 /// The content of a user message for Anthropic.
-pub(crate) fn anthropic(message: &Message) -> Value {
+pub(crate) fn anthropic_user_content(message: &Message) -> Value {
     let text = anthropic_text(&message.content);
     message.attachments.iter().map(anthropic_block).chain(text).collect()
 }
 
 /// The content of the result of a tool for Anthropic.
 pub(crate) fn anthropic_result(call: &ToolCall) -> Value {
-    let told = call.told();
+    let told = call.result_text();
     if call.attachments.is_empty() {
         return told.into();
     }
@@ -76,7 +76,7 @@ fn anthropic_block(file: &Attachment) -> Value {
     match file {
         file if file.is_image() => json!({"type": "image", "source": bytes()}),
         file if file.is_text() => {
-            let source = json!({"type": "text", "media_type": "text/plain", "data": text_of(file)});
+            let source = json!({"type": "text", "media_type": "text/plain", "data": attachment_text(file)});
             json!({"type": "document", "title": file_name(file), "source": source})
         }
         file => json!({"type": "document", "title": file_name(file), "source": bytes()}),
@@ -84,14 +84,14 @@ fn anthropic_block(file: &Attachment) -> Value {
 }
 
 /// The parts of a user message for Gemini.
-pub(crate) fn gemini(message: &Message) -> Value {
+pub(crate) fn gemini_user_parts(message: &Message) -> Value {
     let text = json!({"text": message.content});
     message.attachments.iter().map(gemini_part).chain([text]).collect()
 }
 
 fn gemini_part(file: &Attachment) -> Value {
     match file.is_text() {
-        true => json!({"text": labelled(file)}),
+        true => json!({"text": label_text(file)}),
         false => json!({"inlineData": {"mimeType": file.mime_type, "data": file.data}}),
     }
 }
@@ -99,7 +99,7 @@ fn gemini_part(file: &Attachment) -> Value {
 /// The parts after the results of tools for Gemini.
 pub(crate) fn gemini_results(calls: &[ToolCall]) -> Vec<Value> {
     let of_call = |call: &ToolCall| {
-        let text = json!({"text": of_result(call)});
+        let text = json!({"text": result_files_intro(call)});
         let files: Vec<Value> = call.attachments.iter().map(gemini_part).collect();
         (!files.is_empty()).then(|| std::iter::once(text).chain(files))
     };
@@ -107,14 +107,14 @@ pub(crate) fn gemini_results(calls: &[ToolCall]) -> Vec<Value> {
 }
 
 /// The words before the files of a result.
-fn of_result(call: &ToolCall) -> String {
+fn result_files_intro(call: &ToolCall) -> String {
     let names: Vec<&str> = call.attachments.iter().map(|file| &*file.name).collect();
     format!("From the result of `{}`: {}", call.name, names.join(", "))
 }
 
 /// A user message for Ollama, which has images beside the text.
-pub(crate) fn ollama(message: &Message) -> Value {
-    let texts = message.attachments.iter().filter(|one| one.is_text()).map(labelled);
+pub(crate) fn ollama_user_message(message: &Message) -> Value {
+    let texts = message.attachments.iter().filter(|one| one.is_text()).map(label_text);
     let text: Vec<String> = texts.chain([message.content.clone()]).collect();
     let said = json!({"role": "user", "content": text.join("\n\n")});
     with_images(said, &message.attachments)
@@ -139,11 +139,11 @@ fn file_name(attachment: &Attachment) -> &str {
 }
 
 /// A text with the name of its file.
-fn labelled(attachment: &Attachment) -> String {
-    format!("## {}\n{}", file_name(attachment), text_of(attachment))
+fn label_text(attachment: &Attachment) -> String {
+    format!("## {}\n{}", file_name(attachment), attachment_text(attachment))
 }
 
-fn text_of(attachment: &Attachment) -> String {
+fn attachment_text(attachment: &Attachment) -> String {
     let bytes = BASE64_STANDARD.decode(&*attachment.data).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -20,7 +20,7 @@ const OLLAMA: [&str; 7] = [
 const OF_TOOLS: [&str; 3] = ["tool_choice", "parallel_tool_calls", "toolConfig"];
 
 /// Adds the options to a body. Maps are merged; the program sets no other key that the options have.
-pub(crate) fn add(options: &JsonMap, body: &mut Value, dialect: ensemble::Dialect, has_tools: bool) {
+pub(crate) fn add_options(options: &JsonMap, body: &mut Value, dialect: ensemble::ProviderApi, has_tools: bool) {
     let Some(body) = body.as_object_mut() else {
         return;
     };
@@ -29,19 +29,19 @@ pub(crate) fn add(options: &JsonMap, body: &mut Value, dialect: ensemble::Dialec
             continue;
         }
         match dialect {
-            ensemble::Dialect::Ollama if !OLLAMA.contains(&key.as_str()) => {
+            ensemble::ProviderApi::Ollama if !OLLAMA.contains(&key.as_str()) => {
                 let inner = JsonMap::from_iter([(key.clone(), value.clone())]);
-                put(body, "options", &Value::Object(inner));
+                merge_value(body, "options", &Value::Object(inner));
             }
-            _ => put(body, key, value),
+            _ => merge_value(body, key, value),
         }
     }
 }
 
-fn put(into: &mut Map<String, Value>, key: &str, value: &Value) {
+fn merge_value(into: &mut Map<String, Value>, key: &str, value: &Value) {
     match (into.get_mut(key), value) {
         (Some(Value::Object(there)), Value::Object(more)) => {
-            more.iter().for_each(|(key, value)| put(there, key, value));
+            more.iter().for_each(|(key, value)| merge_value(there, key, value));
         }
         _ => drop(into.insert(key.to_owned(), value.clone())),
     }
@@ -53,30 +53,30 @@ mod tests {
 
     use super::*;
 
-    fn added(dialect: ensemble::Dialect, options: Value, has_tools: bool) -> Value {
+    fn added(dialect: ensemble::ProviderApi, options: Value, has_tools: bool) -> Value {
         let mut body = json!({"model": "m", "options": {"seed": 1}, "generationConfig": {"seed": 1}});
-        add(options.as_object().expect("a map"), &mut body, dialect, has_tools);
+        add_options(options.as_object().expect("a map"), &mut body, dialect, has_tools);
         body
     }
 
     #[test]
     fn options_go_where_they_belong() {
         let ollama = added(
-            ensemble::Dialect::Ollama,
+            ensemble::ProviderApi::Ollama,
             json!({"num_ctx": 8, "think": true, "options": {"stop": ["a"]}}),
             true,
         );
         assert_eq!(ollama["options"], json!({"seed": 1, "num_ctx": 8, "stop": ["a"]}));
         assert_eq!((&ollama["think"], ollama.get("num_ctx")), (&json!(true), None));
         let nested = json!({"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}});
-        let gemini = added(ensemble::Dialect::Gemini, nested, true);
+        let gemini = added(ensemble::ProviderApi::Gemini, nested, true);
         assert_eq!(
             gemini["generationConfig"],
             json!({"seed": 1, "thinkingConfig": {"thinkingBudget": 0}})
         );
         for (has_tools, expected) in [(true, Some(&json!("required"))), (false, None)] {
             let body = added(
-                ensemble::Dialect::OpenAi,
+                ensemble::ProviderApi::OpenAi,
                 json!({"tool_choice": "required", "stop": "x"}),
                 has_tools,
             );

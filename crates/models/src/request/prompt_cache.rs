@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 const MARK: &str = "cache_control";
 
 /// Marks the body of a request, if its beginning will be sent again.
-pub(crate) fn mark(body: &mut Value) {
+pub(crate) fn mark_request(body: &mut Value) {
     let has_tools = body.get("tools").is_some();
     let messages = body["messages"].as_array().into_iter().flatten();
     let goes_on = messages.clone().any(|message| message["role"] == "assistant");
@@ -25,7 +25,7 @@ pub(crate) fn mark(body: &mut Value) {
         .and_then(Value::as_array_mut)
         .and_then(|tools| tools.last_mut())
     {
-        put(tool.as_object_mut());
+        mark_block(tool.as_object_mut());
     }
     let last = body.get_mut("messages").and_then(Value::as_array_mut);
     let last = last.and_then(|messages| messages.last_mut());
@@ -33,7 +33,7 @@ pub(crate) fn mark(body: &mut Value) {
         return;
     };
     match content {
-        Value::Array(blocks) => put(blocks.last_mut().and_then(Value::as_object_mut)),
+        Value::Array(blocks) => mark_block(blocks.last_mut().and_then(Value::as_object_mut)),
         text => mark_text(text),
     }
 }
@@ -45,7 +45,7 @@ fn mark_text(text: &mut Value) {
     }
 }
 
-fn put(block: Option<&mut Map<String, Value>>) {
+fn mark_block(block: Option<&mut Map<String, Value>>) {
     let is_empty = |block: &Map<String, Value>| block.get("text").is_some_and(|text| text == "");
     if let Some(block) = block.filter(|block| !is_empty(block)) {
         block.insert(MARK.to_owned(), json!({"type": "ephemeral"}));
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn marked(mut body: Value) -> Value {
-        mark(&mut body);
+        mark_request(&mut body);
         body
     }
 

@@ -22,23 +22,23 @@ const LOOSE: [&str; 14] = [
 
 /// May OpenAI enforce the schema to the letter? That takes objects without further keys, all of them required. Others
 /// are sent all the same, for the model to keep to: making their optional keys required would change what they mean.
-pub(crate) fn is_strict(schema: &Value) -> bool {
+pub(crate) fn is_strict_schema(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => {
             let required = map.get("required").and_then(Value::as_array);
             let is_required = |key: &String| required.is_some_and(|required| required.iter().any(|one| one == key));
             let is_closed = map.get("additionalProperties") == Some(&Value::Bool(false));
-            let all_required = properties(map).is_none_or(|keys| keys.keys().all(is_required));
-            (!is_object(map) || (is_closed && all_required)) && map.values().all(is_strict)
+            let all_required = object_properties(map).is_none_or(|keys| keys.keys().all(is_required));
+            (!is_object(map) || (is_closed && all_required)) && map.values().all(is_strict_schema)
         }
-        Value::Array(items) => items.iter().all(is_strict),
+        Value::Array(items) => items.iter().all(is_strict_schema),
         _ => true,
     }
 }
 
 /// The schema as Anthropic takes it: bounds are left out, and objects have no further keys. Nothing if it has an object
 /// whose keys are left open, which cannot be said.
-pub(crate) fn closed(schema: &Value) -> Option<Value> {
+pub(crate) fn to_closed_schema(schema: &Value) -> Option<Value> {
     let Value::Object(map) = schema else {
         return Some(schema.clone());
     };
@@ -48,20 +48,20 @@ pub(crate) fn closed(schema: &Value) -> Option<Value> {
             ("properties" | "$defs" | "definitions", Value::Object(schemas)) => {
                 let schemas: Option<Map<String, Value>> = schemas
                     .iter()
-                    .map(|(name, schema)| Some((name.clone(), closed(schema)?)))
+                    .map(|(name, schema)| Some((name.clone(), to_closed_schema(schema)?)))
                     .collect();
                 Value::Object(schemas?)
             }
-            ("items" | "not" | "if" | "then" | "else", schema) => closed(schema)?,
+            ("items" | "not" | "if" | "then" | "else", schema) => to_closed_schema(schema)?,
             ("anyOf" | "allOf" | "oneOf" | "prefixItems", Value::Array(schemas)) => {
-                Value::Array(schemas.iter().map(closed).collect::<Option<_>>()?)
+                Value::Array(schemas.iter().map(to_closed_schema).collect::<Option<_>>()?)
             }
             _ => value.clone(),
         };
         result.insert(key.clone(), value);
     }
     if is_object(map) {
-        properties(map)?;
+        object_properties(map)?;
         if map
             .get("additionalProperties")
             .is_some_and(|more| more != &json!(false))
@@ -74,10 +74,10 @@ pub(crate) fn closed(schema: &Value) -> Option<Value> {
 }
 
 fn is_object(map: &Map<String, Value>) -> bool {
-    map.get("type").is_some_and(|kind| kind == "object") || properties(map).is_some()
+    map.get("type").is_some_and(|kind| kind == "object") || object_properties(map).is_some()
 }
 
-fn properties(map: &Map<String, Value>) -> Option<&Map<String, Value>> {
+fn object_properties(map: &Map<String, Value>) -> Option<&Map<String, Value>> {
     map.get("properties").and_then(Value::as_object)
 }
 
@@ -89,15 +89,18 @@ mod tests {
     fn only_closed_objects_with_nothing_optional_are_strict() {
         let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
             "additionalProperties": false});
-        assert!(is_strict(&closed));
-        assert!(is_strict(&json!({"type": "array", "items": closed})));
+        assert!(is_strict_schema(&closed));
+        assert!(is_strict_schema(&json!({"type": "array", "items": closed})));
         for key in ["required", "additionalProperties"] {
             let mut open = closed.clone();
             open.as_object_mut().expect("an object").remove(key);
-            assert!(!is_strict(&open), "{key}");
-            assert!(!is_strict(&json!({"type": "array", "items": open})), "{key} deeper");
+            assert!(!is_strict_schema(&open), "{key}");
             assert!(
-                !is_strict(&json!({"anyOf": [{"type": "string"}, open]})),
+                !is_strict_schema(&json!({"type": "array", "items": open})),
+                "{key} deeper"
+            );
+            assert!(
+                !is_strict_schema(&json!({"anyOf": [{"type": "string"}, open]})),
                 "{key} as one of several"
             );
         }
@@ -113,11 +116,11 @@ mod tests {
             "score": {"type": "integer"},
             "minimum": {"type": "array", "items": {"type": "string"}},
         }});
-        assert_eq!(closed(&schema), Some(expected));
+        assert_eq!(to_closed_schema(&schema), Some(expected));
         for key in ["$defs", "definitions"] {
             let schema = json!({"$ref": "#/x", key: {"short": {"type": "string", "maxLength": 3}}});
             let expected = json!({"$ref": "#/x", key: {"short": {"type": "string"}}});
-            assert_eq!(closed(&schema), Some(expected), "{key}");
+            assert_eq!(to_closed_schema(&schema), Some(expected), "{key}");
         }
         for open in [
             json!({"type": "object"}),
@@ -125,7 +128,7 @@ mod tests {
             json!({"type": "object", "properties": {"any": {"type": "object"}}}),
             json!({"anyOf": [{"type": "string"}, {"type": "object"}]}),
         ] {
-            assert_eq!(closed(&open), None, "{open}");
+            assert_eq!(to_closed_schema(&open), None, "{open}");
         }
     }
 }

@@ -22,19 +22,19 @@ const TAKES_NONE: [&str; 6] = [
 ];
 
 /// Do the results of tools in these messages have files?
-pub(crate) fn has_any(messages: &[Message]) -> bool {
+pub(crate) fn has_tool_files(messages: &[Message]) -> bool {
     let mut calls = messages.iter().flat_map(|message| &message.tool_calls);
     calls.any(|call| !call.attachments.is_empty())
 }
 
 /// The request with words in the place of the files of tool results.
-pub(crate) fn in_words(mut request: ModelRequest) -> ModelRequest {
-    calls(&mut request.messages).for_each(|call| describe(call, |_| false));
+pub(crate) fn describe_tool_files(mut request: ModelRequest) -> ModelRequest {
+    tool_calls_mut(&mut request.messages).for_each(|call| describe_files(call, |_| false));
     request
 }
 
 /// The warning that the model was asked again without files.
-pub(crate) fn refused(profile: &str, error: &ModelError) -> String {
+pub(crate) fn refused_files_warning(profile: &str, error: &ModelError) -> String {
     format!(
         "model profile `{profile}` was asked again without the files of tool results, which it does not take ({error}); the \
          model was told of them in words"
@@ -42,16 +42,16 @@ pub(crate) fn refused(profile: &str, error: &ModelError) -> String {
 }
 
 /// Does the error say that the model takes no files, and not only that it does not take one of these?
-pub(crate) fn takes_none(error: &ModelError) -> bool {
+pub(crate) fn rejects_all_files(error: &ModelError) -> bool {
     let said = error.message.to_lowercase();
     TAKES_NONE.iter().any(|word| said.contains(word))
 }
 
 /// Puts words in the place of files that cannot be sent: those that the dialect does not have, and the oldest if there is
 /// too much. Gives warnings for the user.
-pub(crate) fn fit(messages: &mut [Message], takes: impl Fn(&Attachment) -> bool) -> Vec<String> {
+pub(crate) fn replace_unsendable_files(messages: &mut [Message], takes: impl Fn(&Attachment) -> bool) -> Vec<String> {
     let mut warnings = Vec::new();
-    for call in calls(messages) {
+    for call in tool_calls_mut(messages) {
         if let Some(file) = call.attachments.iter().find(|file| !takes(file)) {
             let kind = &file.mime_type;
             warnings.push(format!(
@@ -59,7 +59,7 @@ pub(crate) fn fit(messages: &mut [Message], takes: impl Fn(&Attachment) -> bool)
                  it in words",
                 call.name
             ));
-            describe(call, &takes);
+            describe_files(call, &takes);
         }
     }
     warnings.dedup();
@@ -71,7 +71,7 @@ pub(crate) fn fit(messages: &mut [Message], takes: impl Fn(&Attachment) -> bool)
             has_room &= size <= left;
             match has_room {
                 true => left -= size,
-                false => describe(call, |_| false),
+                false => describe_files(call, |_| false),
             }
         }
     }
@@ -79,12 +79,12 @@ pub(crate) fn fit(messages: &mut [Message], takes: impl Fn(&Attachment) -> bool)
     warnings
 }
 
-fn calls(messages: &mut [Message]) -> impl Iterator<Item = &mut ToolCall> {
+fn tool_calls_mut(messages: &mut [Message]) -> impl Iterator<Item = &mut ToolCall> {
     messages.iter_mut().flat_map(|message| &mut message.tool_calls)
 }
 
 /// Replaces the files of a result by words, except those that stay.
-fn describe(call: &mut ToolCall, stays: impl Fn(&Attachment) -> bool) {
+fn describe_files(call: &mut ToolCall, stays: impl Fn(&Attachment) -> bool) {
     let (kept, gone): (Vec<Attachment>, Vec<Attachment>) =
         std::mem::take(&mut call.attachments).into_iter().partition(stays);
     call.attachments = kept;
@@ -97,7 +97,10 @@ fn describe(call: &mut ToolCall, stays: impl Fn(&Attachment) -> bool) {
             Some(ToolEnd::Error(error)) => Some(ToolEnd::Error(format!("{error}\n{words}"))),
             end => {
                 call.end = end;
-                Some(ToolEnd::Result(Value::String(format!("{}\n{words}", call.told()))))
+                Some(ToolEnd::Result(Value::String(format!(
+                    "{}\n{words}",
+                    call.result_text()
+                ))))
             }
         };
     }
@@ -118,7 +121,7 @@ mod tests {
             sha256: "".into(),
             data: "".into(),
         };
-        let mut call = ToolCall::new("c", "look", json!({})).ended(ToolEnd::Result(json!({"n": 1})), 0.0);
+        let mut call = ToolCall::new("c", "look", json!({})).with_end(ToolEnd::Result(json!({"n": 1})), 0.0);
         call.attachments = files.iter().map(file).collect();
         Message {
             tool_calls: vec![call],
@@ -128,13 +131,13 @@ mod tests {
 
     fn told(messages: &[Message]) -> Vec<(usize, String)> {
         let calls = messages.iter().flat_map(|message| &message.tool_calls);
-        calls.map(|call| (call.attachments.len(), call.told())).collect()
+        calls.map(|call| (call.attachments.len(), call.result_text())).collect()
     }
 
     #[test]
     fn what_is_not_taken_is_told_in_words() {
         let mut messages = [looked(&[("image/png", 3), ("application/pdf", 5)]), looked(&[])];
-        let warnings = fit(&mut messages, Attachment::is_image);
+        let warnings = replace_unsendable_files(&mut messages, Attachment::is_image);
         assert_eq!(
             told(&messages),
             [
@@ -153,11 +156,11 @@ mod tests {
     fn the_oldest_files_are_left_out_where_there_is_too_much() {
         let ten = 10 << 20;
         let mut messages = [1, ten, ten].map(|size| looked(&[("image/png", size)]));
-        let warnings = fit(&mut messages, |_| true);
+        let warnings = replace_unsendable_files(&mut messages, |_| true);
         let counts: Vec<usize> = told(&messages).iter().map(|(files, _)| *files).collect();
         assert_eq!((counts, warnings), (vec![0, 1, 1], vec![LEFT_OUT.to_owned()]));
         let mut few = [looked(&[("image/png", 1)])];
-        assert_eq!(fit(&mut few, |_| true), Vec::<String>::new());
+        assert_eq!(replace_unsendable_files(&mut few, |_| true), Vec::<String>::new());
         assert_eq!(told(&few)[0].0, 1);
     }
 }

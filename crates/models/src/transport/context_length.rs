@@ -19,7 +19,7 @@ const WORDS: [&str; 14] = [
 ];
 
 /// Does this error, in lower case, say that the request is longer than the context of the model?
-pub(crate) fn is_too_long(said: &str) -> bool {
+pub(crate) fn is_context_too_long(said: &str) -> bool {
     WORDS.iter().any(|words| said.contains(words))
 }
 
@@ -42,7 +42,7 @@ mod tests {
             "Input is too long for requested model.",
         ];
         for said in too_long {
-            assert!(is_too_long(&said.to_lowercase()), "{said}");
+            assert!(is_context_too_long(&said.to_lowercase()), "{said}");
         }
         let others = [
             "Request too large for gpt-4o: Limit 30000 tokens per min",
@@ -50,7 +50,7 @@ mod tests {
             "Invalid schema for response_format",
         ];
         for said in others {
-            assert!(!is_too_long(&said.to_lowercase()), "{said}");
+            assert!(!is_context_too_long(&said.to_lowercase()), "{said}");
         }
     }
 }

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{Network, OnPiece, ReplyPiece};
+use crate::{ModelNetwork, OnPiece, ReplyPiece};
 use ensemble_core::secrets::STRUCK_OUT;
-use ensemble_language::ensemble::{HeaderText, Profile, Provider};
+use ensemble_language::ensemble::{HeaderText, HttpProvider, ModelProfile};
 
 /// The key and the headers of a profile.
-pub(crate) struct Credentials {
+pub(crate) struct ProviderCredentials {
     pub(crate) key: Option<String>,
     pub(crate) headers: Vec<(String, String)>,
     secrets: Vec<String>,
@@ -20,18 +20,22 @@ pub(crate) struct Credentials {
 /// The environment variable of the key; `None` if no key is sent.
 ///
 /// The variable of the provider is used only for the address of the provider, not for another `base_url`.
-pub fn key_variable<'p>(profile: &'p Profile, provider: &Provider) -> Option<&'p str> {
+pub fn key_variable<'p>(profile: &'p ModelProfile, provider: &HttpProvider) -> Option<&'p str> {
     let own = provider.api_key_env.filter(|_| profile.base_url.is_none());
     profile.api_key_env.as_deref().or(own)
 }
 
-impl Credentials {
+impl ProviderCredentials {
     /// Reads the credentials from the environment. The error names the missing variable.
-    pub(crate) fn gather(profile: &Profile, provider: &Provider, network: &Network) -> Result<Self, String> {
+    pub(crate) fn from_environment(
+        profile: &ModelProfile,
+        provider: &HttpProvider,
+        network: &ModelNetwork,
+    ) -> Result<Self, String> {
         let secret = |name: &str, what: &str| {
-            let value = network.variable(name);
+            let value = network.read_variable(name);
             let value = value.ok_or_else(|| format!("{what}: set the environment variable {name}"))?;
-            network.secrets().learn(&value);
+            network.secrets().add_value(&value);
             Ok::<_, String>(value)
         };
         let key = key_variable(profile, provider)
@@ -49,7 +53,7 @@ impl Credentials {
         Ok(Self {
             key,
             headers,
-            secrets: network.secrets().values(),
+            secrets: network.secrets().secret_values(),
             has_values: profile.headers.iter().any(is_value),
         })
     }
@@ -60,7 +64,7 @@ impl Credentials {
     }
 
     /// Replaces all secrets in the text.
-    pub(crate) fn scrub(&self, text: String) -> String {
+    pub(crate) fn redact(&self, text: String) -> String {
         let strike = |text: String, secret: &String| match text.contains(secret.as_str()) {
             true => text.replace(secret.as_str(), STRUCK_OUT),
             false => text,
@@ -69,12 +73,12 @@ impl Credentials {
     }
 
     /// Can the text contain a secret?
-    pub(crate) fn occur_in(&self, text: &str) -> bool {
+    pub(crate) fn may_occur_in(&self, text: &str) -> bool {
         self.secrets.iter().any(|secret| text.contains(secret.as_str()))
     }
 
     /// The number of bytes at the end of the text that may be the beginning of a secret.
-    fn begun_in(&self, text: &str) -> usize {
+    fn possible_secret_length(&self, text: &str) -> usize {
         let begun = |secret: &String| {
             let ends = secret.char_indices().map(|(at, _)| at);
             ends.rev().find(|end| text.ends_with(&secret[..*end]))
@@ -90,25 +94,25 @@ const REASONING: usize = 1;
 /// Removes secrets from the pieces of a streamed reply. A possible beginning of a secret is held back until the next
 /// piece.
 pub(crate) struct SecretFilter<'a> {
-    credentials: &'a Credentials,
+    credentials: &'a ProviderCredentials,
     on_piece: &'a OnPiece<'a>,
     /// What is held back of the text, and of the reasoning.
-    held: Mutex<[String; 2]>,
+    held_text: Mutex<[String; 2]>,
     /// The text has begun; reasoning after it is not shown while it arrives.
     has_text: AtomicBool,
 }
 
 impl<'a> SecretFilter<'a> {
-    pub(crate) fn new(credentials: &'a Credentials, on_piece: &'a OnPiece<'a>) -> Self {
+    pub(crate) fn new(credentials: &'a ProviderCredentials, on_piece: &'a OnPiece<'a>) -> Self {
         Self {
             credentials,
             on_piece,
-            held: Mutex::default(),
+            held_text: Mutex::default(),
             has_text: AtomicBool::default(),
         }
     }
 
-    pub(crate) fn push(&self, piece: ReplyPiece<'_>) {
+    pub(crate) fn push_piece(&self, piece: ReplyPiece<'_>) {
         if self.credentials.secrets.is_empty() {
             return (self.on_piece)(piece);
         }
@@ -117,31 +121,31 @@ impl<'a> SecretFilter<'a> {
             ReplyPiece::Reasoning(text) => (REASONING, text),
         };
         match at {
-            TEXT if !self.has_text.swap(true, Ordering::Relaxed) => self.release(REASONING),
+            TEXT if !self.has_text.swap(true, Ordering::Relaxed) => self.release_held_text(REASONING),
             // What was released could be the beginning of a secret that goes on here.
             REASONING if self.has_text.load(Ordering::Relaxed) => return,
             _ => {}
         }
-        let mut held = self.held();
+        let mut held = self.lock_held_text();
         let held = &mut held[at];
         held.push_str(piece);
-        let mut text = self.credentials.scrub(std::mem::take(held));
-        *held = text.split_off(text.len() - self.credentials.begun_in(&text));
-        self.send(at, &text);
+        let mut text = self.credentials.redact(std::mem::take(held));
+        *held = text.split_off(text.len() - self.credentials.possible_secret_length(&text));
+        self.send_piece(at, &text);
     }
 
     /// Sends what is held back at the end of the reply.
-    pub(crate) fn end(&self) {
-        self.release(REASONING);
-        self.release(TEXT);
+    pub(crate) fn flush(&self) {
+        self.release_held_text(REASONING);
+        self.release_held_text(TEXT);
     }
 
-    fn release(&self, at: usize) {
-        let held = std::mem::take(&mut self.held()[at]);
-        self.send(at, &held);
+    fn release_held_text(&self, at: usize) {
+        let held = std::mem::take(&mut self.lock_held_text()[at]);
+        self.send_piece(at, &held);
     }
 
-    fn send(&self, at: usize, text: &str) {
+    fn send_piece(&self, at: usize, text: &str) {
         if !text.is_empty() {
             (self.on_piece)(match at {
                 TEXT => ReplyPiece::Text(text),
@@ -150,13 +154,13 @@ impl<'a> SecretFilter<'a> {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, [String; 2]> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_held_text(&self) -> MutexGuard<'_, [String; 2]> {
+        self.held_text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Does not show the secrets.
-impl fmt::Debug for Credentials {
+impl fmt::Debug for ProviderCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials")
     }
@@ -168,27 +172,28 @@ mod tests {
 
     const KEY: &str = "sk-0123456789";
 
-    fn network() -> Network {
+    fn network() -> ModelNetwork {
         let variable = |name: &str| match name {
             "OPENAI_API_KEY" | "OTHER" => Some(format!("{name} {KEY}")),
             "SHORT" => Some("none".to_owned()),
             "BLANK" => Some("  ".to_owned()),
             _ => None,
         };
-        Network::new(variable, || chrono::DateTime::UNIX_EPOCH, || 0.5)
+        ModelNetwork::new(variable, || chrono::DateTime::UNIX_EPOCH, || 0.5)
     }
 
-    fn profile(base_url: Option<&str>, api_key_env: Option<&str>) -> Profile {
-        Profile {
+    fn profile(base_url: Option<&str>, api_key_env: Option<&str>) -> ModelProfile {
+        ModelProfile {
             base_url: base_url.map(Into::into),
             api_key_env: api_key_env.map(Into::into),
-            ..Profile::default()
+            ..ModelProfile::default()
         }
     }
 
     fn key(base_url: Option<&str>, api_key_env: Option<&str>) -> Result<Option<String>, String> {
-        let openai = Provider::named("openai").expect("is known");
-        Credentials::gather(&profile(base_url, api_key_env), openai, &network()).map(|given| given.key)
+        let openai = HttpProvider::find_by_name("openai").expect("is known");
+        ProviderCredentials::from_environment(&profile(base_url, api_key_env), openai, &network())
+            .map(|given| given.key)
     }
 
     #[test]
@@ -211,16 +216,16 @@ mod tests {
     #[test]
     fn secrets_are_struck_out_and_shown_nowhere() {
         let headers = vec![("X-Own".to_owned(), HeaderText::Env("OTHER".into()))];
-        let profile = Profile {
+        let profile = ModelProfile {
             headers,
             ..profile(None, Some("SHORT"))
         };
-        let openai = Provider::named("openai").expect("is known");
-        let given = Credentials::gather(&profile, openai, &network()).expect("all there");
+        let openai = HttpProvider::find_by_name("openai").expect("is known");
+        let given = ProviderCredentials::from_environment(&profile, openai, &network()).expect("all there");
         assert_eq!(given.headers, [("X-Own".to_owned(), format!("OTHER {KEY}"))]);
         let told = format!("wrong key {KEY}, and none of them");
-        assert_eq!(given.scrub(told), "wrong key [secret], and none of them");
-        assert!(given.occur_in(KEY) && !given.occur_in("none"));
+        assert_eq!(given.redact(told), "wrong key [secret], and none of them");
+        assert!(given.may_occur_in(KEY) && !given.may_occur_in("none"));
         assert_eq!(format!("{given:?} {:?}", network()), "Credentials Network");
     }
 
@@ -232,17 +237,17 @@ mod tests {
 
     #[test]
     fn a_secret_in_pieces_is_never_heard() {
-        let openai = Provider::named("openai").expect("is known");
-        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        let openai = HttpProvider::find_by_name("openai").expect("is known");
+        let given = ProviderCredentials::from_environment(&profile(None, None), openai, &network()).expect("all there");
         let said = format!("It is {KEY} and sk-other, sk-{KEY}; s");
         for (first, second) in (0..=said.len()).flat_map(|one| (one..=said.len()).map(move |two| (one, two))) {
             let heard = Mutex::new(String::new());
             let on_piece = |piece: ReplyPiece<'_>| heard.lock().expect("one thread").push_str(text_of(piece));
             let filter = SecretFilter::new(&given, &on_piece);
             for piece in [&said[..first], &said[first..second], &said[second..]] {
-                filter.push(ReplyPiece::Text(piece));
+                filter.push_piece(ReplyPiece::Text(piece));
             }
-            filter.end();
+            filter.flush();
             let expected = "It is [secret] and sk-other, sk-[secret]; s";
             assert_eq!(*heard.lock().expect("one thread"), expected, "{first} {second}");
         }
@@ -250,32 +255,32 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_secret_is_heard_at_once() {
-        let openai = Provider::named("openai").expect("is known");
-        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        let openai = HttpProvider::find_by_name("openai").expect("is known");
+        let given = ProviderCredentials::from_environment(&profile(None, None), openai, &network()).expect("all there");
         let pieces = Mutex::new(Vec::new());
         let on_piece = |piece: ReplyPiece<'_>| pieces.lock().expect("one thread").push(text_of(piece).to_owned());
         let filter = SecretFilter::new(&given, &on_piece);
         ["one ", "two s", "k ", "three"]
             .iter()
-            .for_each(|piece| filter.push(ReplyPiece::Text(piece)));
+            .for_each(|piece| filter.push_piece(ReplyPiece::Text(piece)));
         assert_eq!(*pieces.lock().expect("one thread"), ["one ", "two ", "sk ", "three"]);
     }
 
     #[test]
     fn a_secret_in_the_reasoning_is_never_heard() {
-        let openai = Provider::named("openai").expect("is known");
-        let given = Credentials::gather(&profile(None, None), openai, &network()).expect("all there");
+        let openai = HttpProvider::find_by_name("openai").expect("is known");
+        let given = ProviderCredentials::from_environment(&profile(None, None), openai, &network()).expect("all there");
         for at in 0..=KEY.len() {
             let heard = Mutex::new(String::new());
             let on_piece = |piece: ReplyPiece<'_>| heard.lock().expect("one thread").push_str(text_of(piece));
             let filter = SecretFilter::new(&given, &on_piece);
             let (first, second) = KEY.split_at(at);
-            filter.push(ReplyPiece::Reasoning(first));
-            filter.push(ReplyPiece::Reasoning(second));
-            filter.push(ReplyPiece::Reasoning(first));
-            filter.push(ReplyPiece::Text("; said"));
-            filter.push(ReplyPiece::Reasoning(second));
-            filter.end();
+            filter.push_piece(ReplyPiece::Reasoning(first));
+            filter.push_piece(ReplyPiece::Reasoning(second));
+            filter.push_piece(ReplyPiece::Reasoning(first));
+            filter.push_piece(ReplyPiece::Text("; said"));
+            filter.push_piece(ReplyPiece::Reasoning(second));
+            filter.flush();
             let heard = heard.lock().expect("one thread");
             assert!(
                 heard.starts_with("[secret]") && heard.ends_with("; said"),

@@ -7,7 +7,7 @@ pub(crate) const MAX_EVENT_BYTES: usize = 10 << 20;
 
 /// The separation of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub(crate) enum EventFraming {
     /// `data:` lines that end with an empty line: server-sent events.
     Events,
     /// One JSON value a line.
@@ -18,16 +18,16 @@ pub(crate) enum Framing {
 
 /// Splits bytes into the texts of events.
 #[derive(Debug)]
-pub(crate) struct Frames {
-    framing: Framing,
+pub(crate) struct EventSplitter {
+    framing: EventFraming,
     /// The incomplete line.
     line: Vec<u8>,
     /// The incomplete event.
     data: Option<String>,
 }
 
-impl Frames {
-    pub(crate) fn new(framing: Framing) -> Self {
+impl EventSplitter {
+    pub(crate) fn new(framing: EventFraming) -> Self {
         Self {
             framing,
             line: Vec::new(),
@@ -36,37 +36,40 @@ impl Frames {
     }
 
     /// Calls `take` with every event that these bytes complete.
-    pub(crate) fn feed(
+    pub(crate) fn feed_bytes(
         &mut self,
         bytes: &[u8],
         take: &mut dyn FnMut(&str) -> Result<(), ReplyError>,
     ) -> Result<(), ReplyError> {
-        if self.framing == Framing::Whole {
-            return self.hold(bytes);
+        if self.framing == EventFraming::Whole {
+            return self.buffer_bytes(bytes);
         }
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (line, after) = rest.split_at(end);
             rest = &after[1..];
             if self.line.is_empty() {
-                self.end_line(line, take)?;
+                self.finish_line(line, take)?;
             } else {
-                self.hold(line)?;
+                self.buffer_bytes(line)?;
                 let line = std::mem::take(&mut self.line);
-                self.end_line(&line, take)?;
+                self.finish_line(&line, take)?;
             }
         }
-        self.hold(rest)
+        self.buffer_bytes(rest)
     }
 
     /// Calls `take` with the last event at the end of the stream.
-    pub(crate) fn end(mut self, take: &mut dyn FnMut(&str) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
+    pub(crate) fn finish_stream(
+        mut self,
+        take: &mut dyn FnMut(&str) -> Result<(), ReplyError>,
+    ) -> Result<(), ReplyError> {
         let line = std::mem::take(&mut self.line);
-        if self.framing == Framing::Whole {
-            return take(text(&line)?);
+        if self.framing == EventFraming::Whole {
+            return take(decode_text(&line)?);
         }
         if !line.is_empty() {
-            self.end_line(&line, take)?;
+            self.finish_line(&line, take)?;
         }
         match self.data.take() {
             Some(data) => take(&data),
@@ -74,7 +77,7 @@ impl Frames {
         }
     }
 
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), ReplyError> {
+    fn buffer_bytes(&mut self, bytes: &[u8]) -> Result<(), ReplyError> {
         let held = self.line.len() + self.data.as_ref().map_or(0, String::len);
         if held + bytes.len() > MAX_EVENT_BYTES {
             return Err(ReplyError::TooLarge);
@@ -83,13 +86,13 @@ impl Frames {
         Ok(())
     }
 
-    fn end_line(
+    fn finish_line(
         &mut self,
         line: &[u8],
         take: &mut dyn FnMut(&str) -> Result<(), ReplyError>,
     ) -> Result<(), ReplyError> {
-        let line = text(line.strip_suffix(b"\r").unwrap_or(line))?;
-        if self.framing == Framing::Lines {
+        let line = decode_text(line.strip_suffix(b"\r").unwrap_or(line))?;
+        if self.framing == EventFraming::Lines {
             return match line.trim() {
                 "" => Ok(()),
                 line => take(line),
@@ -115,7 +118,7 @@ impl Frames {
     }
 }
 
-fn text(bytes: &[u8]) -> Result<&str, ReplyError> {
+fn decode_text(bytes: &[u8]) -> Result<&str, ReplyError> {
     std::str::from_utf8(bytes).map_err(|_| ReplyError::Malformed("it is not UTF-8".to_owned()))
 }
 
@@ -126,34 +129,38 @@ mod tests {
     use super::*;
 
     /// The events of a text that comes in pieces of that size.
-    fn events(framing: Framing, bytes: &[u8], piece: usize) -> Result<Vec<String>, ReplyError> {
-        let mut frames = Frames::new(framing);
+    fn events(framing: EventFraming, bytes: &[u8], piece: usize) -> Result<Vec<String>, ReplyError> {
+        let mut frames = EventSplitter::new(framing);
         let mut all = Vec::new();
         let mut take = |event: &str| {
             all.push(event.to_owned());
             Ok(())
         };
         for piece in bytes.chunks(piece) {
-            frames.feed(piece, &mut take)?;
+            frames.feed_bytes(piece, &mut take)?;
         }
-        frames.end(&mut take)?;
+        frames.finish_stream(&mut take)?;
         Ok(all)
     }
 
     #[test]
     fn events_and_lines_are_found_however_they_are_cut() {
-        let rows: [(Framing, &str, &[&str]); 7] = [
-            (Framing::Events, "data: a\n\ndata: b\n\n", &["a", "b"]),
-            (Framing::Events, "\u{feff}data:a\r\n\r\ndata: b\r\n\r\n", &["a", "b"]),
+        let rows: [(EventFraming, &str, &[&str]); 7] = [
+            (EventFraming::Events, "data: a\n\ndata: b\n\n", &["a", "b"]),
             (
-                Framing::Events,
+                EventFraming::Events,
+                "\u{feff}data:a\r\n\r\ndata: b\r\n\r\n",
+                &["a", "b"],
+            ),
+            (
+                EventFraming::Events,
                 ": hello\nevent: x\nid: 1\ndata: a\ndata:  ü\n\n",
                 &["a\n ü"],
             ),
-            (Framing::Events, "\n\n\ndata: last", &["last"]),
-            (Framing::Events, "nothing: here\n\n", &[]),
-            (Framing::Lines, "{}\r\n\n [1] \n2", &["{}", "[1]", "2"]),
-            (Framing::Whole, "{\n\n}", &["{\n\n}"]),
+            (EventFraming::Events, "\n\n\ndata: last", &["last"]),
+            (EventFraming::Events, "nothing: here\n\n", &[]),
+            (EventFraming::Lines, "{}\r\n\n [1] \n2", &["{}", "[1]", "2"]),
+            (EventFraming::Whole, "{\n\n}", &["{\n\n}"]),
         ];
         for (framing, text, expected) in rows {
             for piece in 1..=text.len() {
@@ -170,17 +177,17 @@ mod tests {
     #[test]
     fn what_never_ends_is_refused_when_it_is_too_large() {
         let line = vec![b'x'; 1 << 20];
-        for framing in [Framing::Events, Framing::Lines, Framing::Whole] {
-            let mut frames = Frames::new(framing);
+        for framing in [EventFraming::Events, EventFraming::Lines, EventFraming::Whole] {
+            let mut frames = EventSplitter::new(framing);
             let fed = (0..11)
-                .map(|_| frames.feed(&line, &mut |_| Ok(())))
+                .map(|_| frames.feed_bytes(&line, &mut |_| Ok(())))
                 .find(Result::is_err);
             assert!(matches!(fed, Some(Err(ReplyError::TooLarge))), "{framing:?}");
         }
-        let mut frames = Frames::new(Framing::Events);
+        let mut frames = EventSplitter::new(EventFraming::Events);
         let data = [b"data: ".to_vec(), line, b"\n".to_vec()].concat();
         let fed = (0..11)
-            .map(|_| frames.feed(&data, &mut |_| Ok(())))
+            .map(|_| frames.feed_bytes(&data, &mut |_| Ok(())))
             .find(Result::is_err);
         assert!(
             matches!(fed, Some(Err(ReplyError::TooLarge))),
@@ -191,7 +198,7 @@ mod tests {
     proptest! {
         #[test]
         fn cuts_change_nothing(bytes in proptest::collection::vec(any::<u8>(), 0..200), piece in 1_usize..20) {
-            for framing in [Framing::Events, Framing::Lines, Framing::Whole] {
+            for framing in [EventFraming::Events, EventFraming::Lines, EventFraming::Whole] {
                 let whole = events(framing, &bytes, bytes.len().max(1));
                 let cut = events(framing, &bytes, piece);
                 prop_assert_eq!(whole.ok(), cut.ok());

@@ -8,10 +8,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use tokio::sync::OnceCell;
 
-use crate::policy::pace::Pace;
-use crate::policy::quirks::Quirks;
+use crate::policy::pace::ProviderPace;
+use crate::policy::quirks::ModelQuirks;
 use ensemble_core::secrets::Secrets;
-use ensemble_language::ensemble::Profile;
+use ensemble_language::ensemble::ModelProfile;
 
 /// Reads an environment variable; nothing if it is not set.
 pub type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
@@ -21,23 +21,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The access to providers. Clones share one HTTP client, which is built when it is first needed.
 #[derive(Clone)]
-pub struct Network(Arc<NetworkParts>);
+pub struct ModelNetwork(Arc<ModelNetworkParts>);
 
-struct NetworkParts {
+struct ModelNetworkParts {
     environment: Box<Environment>,
     now: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
-    chance: Box<dyn Fn() -> f64 + Send + Sync>,
+    random_number: Box<dyn Fn() -> f64 + Send + Sync>,
     secrets: Secrets,
     client: OnceCell<Result<reqwest::Client, String>>,
     /// By address and model.
-    quirks: Mutex<HashMap<String, Quirks>>,
+    quirks: Mutex<HashMap<String, ModelQuirks>>,
     /// By name and target of the profile.
-    paces: Mutex<HashMap<String, Arc<Pace>>>,
+    paces: Mutex<HashMap<String, Arc<ProviderPace>>>,
     /// By address and model, the estimated tokens of the largest request that is known to fit.
-    rooms: Mutex<HashMap<String, u64>>,
+    token_limits: Mutex<HashMap<String, u64>>,
 }
 
-impl Network {
+impl ModelNetwork {
     /// `environment` holds keys and is asked at each request; `now` tells for how long "until half past" is; `chance`
     /// gives numbers from 0 to 1, by which pauses differ.
     pub fn new(
@@ -45,15 +45,15 @@ impl Network {
         now: impl Fn() -> DateTime<Utc> + Send + Sync + 'static,
         chance: impl Fn() -> f64 + Send + Sync + 'static,
     ) -> Self {
-        Self(Arc::new(NetworkParts {
+        Self(Arc::new(ModelNetworkParts {
             environment: Box::new(environment),
             now: Box::new(now),
-            chance: Box::new(chance),
+            random_number: Box::new(chance),
             secrets: Secrets::default(),
             client: OnceCell::new(),
             quirks: Mutex::default(),
             paces: Mutex::default(),
-            rooms: Mutex::default(),
+            token_limits: Mutex::default(),
         }))
     }
 
@@ -64,68 +64,78 @@ impl Network {
     }
 
     /// The variable's value, unless it is blank.
-    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+    pub(crate) fn read_variable(&self, name: &str) -> Option<String> {
         let value = (self.0.environment)(name)?;
         Some(value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 
-    pub(crate) fn now(&self) -> DateTime<Utc> {
+    pub(crate) fn current_time(&self) -> DateTime<Utc> {
         (self.0.now)()
     }
 
     /// The pause changed randomly by up to a quarter, so that many clients do not retry at the same time.
-    pub(crate) fn jittered(&self, pause: Duration) -> Duration {
-        pause.mul_f64(0.75 + 0.5 * (self.0.chance)().clamp(0.0, 1.0))
+    pub(crate) fn with_jitter(&self, pause: Duration) -> Duration {
+        pause.mul_f64(0.75 + 0.5 * (self.0.random_number)().clamp(0.0, 1.0))
     }
 
     /// Returns what this model at this address refuses, as far as the process knows.
-    pub(crate) fn quirks(&self) -> MutexGuard<'_, HashMap<String, Quirks>> {
+    pub(crate) fn lock_quirks(&self) -> MutexGuard<'_, HashMap<String, ModelQuirks>> {
         self.0.quirks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether the output schema is written into the messages for this model, because the model has refused it
     /// before.
-    pub(crate) fn refuses_schema(&self, profile: &Profile) -> bool {
-        let quirks = self.quirks();
-        quirks.get(&target(profile)).is_some_and(|known| known.schema_in_words)
+    pub(crate) fn refuses_schema(&self, profile: &ModelProfile) -> bool {
+        let quirks = self.lock_quirks();
+        quirks
+            .get(&target_key(profile))
+            .is_some_and(|known| known.schema_in_words)
     }
 
     /// The model has refused an output schema.
-    pub(crate) fn schema_refused(&self, profile: &Profile) {
-        self.quirks().entry(target(profile)).or_default().schema_in_words = true;
+    pub(crate) fn record_schema_refusal(&self, profile: &ModelProfile) {
+        self.lock_quirks()
+            .entry(target_key(profile))
+            .or_default()
+            .schema_in_words = true;
     }
 
     /// Are the files of tool results described to this model, because it was found to take none?
-    pub(crate) fn refuses_files(&self, profile: &Profile) -> bool {
-        let quirks = self.quirks();
-        quirks.get(&target(profile)).is_some_and(|known| known.files_in_words)
+    pub(crate) fn refuses_files(&self, profile: &ModelProfile) -> bool {
+        let quirks = self.lock_quirks();
+        quirks
+            .get(&target_key(profile))
+            .is_some_and(|known| known.files_in_words)
     }
 
     /// The model takes no files.
-    pub(crate) fn files_refused(&self, profile: &Profile) {
-        self.quirks().entry(target(profile)).or_default().files_in_words = true;
+    pub(crate) fn record_files_refusal(&self, profile: &ModelProfile) {
+        self.lock_quirks()
+            .entry(target_key(profile))
+            .or_default()
+            .files_in_words = true;
     }
 
     /// The estimated tokens that a request to this model may have, if it has refused a longer one.
-    pub(crate) fn room(&self, profile: &Profile) -> Option<u64> {
-        self.rooms().get(&target(profile)).copied()
+    pub(crate) fn token_limit(&self, profile: &ModelProfile) -> Option<u64> {
+        self.lock_token_limits().get(&target_key(profile)).copied()
     }
 
     /// The model has refused a request as too long, and has accepted one of this number of estimated tokens.
-    pub(crate) fn learn_room(&self, profile: &Profile, accepted: u64) {
-        self.rooms().insert(target(profile), accepted);
+    pub(crate) fn set_token_limit(&self, profile: &ModelProfile, accepted: u64) {
+        self.lock_token_limits().insert(target_key(profile), accepted);
     }
 
-    fn rooms(&self) -> MutexGuard<'_, HashMap<String, u64>> {
-        self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_token_limits(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.0.token_limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The pace of all requests with this profile.
-    pub(crate) fn pace(&self, name: &str, profile: &Profile) -> Arc<Pace> {
+    pub(crate) fn pace_for_profile(&self, name: &str, profile: &ModelProfile) -> Arc<ProviderPace> {
         let limits = profile.rate_limit.unwrap_or_default();
-        let key = format!("{name} {} {limits:?}", target(profile));
+        let key = format!("{name} {} {limits:?}", target_key(profile));
         let mut paces = self.0.paces.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(paces.entry(key).or_insert_with(|| Arc::new(Pace::new(limits))))
+        Arc::clone(paces.entry(key).or_insert_with(|| Arc::new(ProviderPace::new(limits))))
     }
 
     /// The client. It is built when it is first asked for, away from the thread that drives the run: reading the
@@ -133,9 +143,9 @@ impl Network {
     ///
     /// # Errors
     /// It cannot be built.
-    pub async fn client(&self) -> Result<&reqwest::Client, String> {
+    pub async fn shared_client(&self) -> Result<&reqwest::Client, String> {
         let build = || async {
-            let built = tokio::task::spawn_blocking(http_client).await;
+            let built = tokio::task::spawn_blocking(build_http_client).await;
             built.unwrap_or_else(|error| Err(error.to_string()))
         };
         self.0.client.get_or_init(build).await.as_ref().map_err(Clone::clone)
@@ -143,7 +153,7 @@ impl Network {
 }
 
 /// The model that a profile asks.
-fn target(profile: &Profile) -> String {
+fn target_key(profile: &ModelProfile) -> String {
     format!("{} {} {:?}", profile.provider, profile.model, profile.base_url)
 }
 
@@ -151,7 +161,7 @@ fn target(profile: &Profile) -> String {
 ///
 /// # Errors
 /// The client cannot be made: the text says why.
-pub fn http_client() -> Result<reqwest::Client, String> {
+pub fn build_http_client() -> Result<reqwest::Client, String> {
     // Somebody else in this process may have chosen one already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
@@ -164,14 +174,14 @@ pub fn http_client() -> Result<reqwest::Client, String> {
 }
 
 /// Without environment variables, so there are no keys. Pauses are not random.
-impl Default for Network {
+impl Default for ModelNetwork {
     fn default() -> Self {
         Self::new(|_| None, || DateTime::UNIX_EPOCH, || 0.5)
     }
 }
 
 /// Does not show the environment variables.
-impl fmt::Debug for Network {
+impl fmt::Debug for ModelNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Network")
     }

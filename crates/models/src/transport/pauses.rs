@@ -8,39 +8,44 @@ use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
 /// The pause before the next request, if the answer asks for one.
-pub(crate) fn pause(status: StatusCode, headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Option<Duration> {
+pub(crate) fn requested_pause(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &str,
+    now: DateTime<Utc>,
+) -> Option<Duration> {
     let is_limit = matches!(status.as_u16(), 429 | 503);
-    retry_after(headers, now).or_else(|| reset_after(headers, body, now).filter(|_| is_limit))
+    parse_retry_after(headers, now).or_else(|| parse_reset_after(headers, body, now).filter(|_| is_limit))
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
 /// In milliseconds, in seconds, or until a date by the clock of the provider.
-fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+fn parse_retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| (0.0..1e9).contains(number));
-    if let Some(milliseconds) = text(headers, "retry-after-ms").and_then(number) {
+    if let Some(milliseconds) = header_text(headers, "retry-after-ms").and_then(number) {
         return Some(Duration::from_secs_f64(milliseconds / 1000.0));
     }
-    let told = text(headers, RETRY_AFTER.as_str())?;
+    let told = header_text(headers, RETRY_AFTER.as_str())?;
     if let Some(seconds) = number(told) {
         return Some(Duration::from_secs_f64(seconds));
     }
     let date = |text: &str| DateTime::parse_from_rfc2822(text).ok();
-    let since = text(headers, DATE.as_str())
+    let since = header_text(headers, DATE.as_str())
         .and_then(date)
         .map_or(now, |date| date.to_utc());
     Some((date(told)?.to_utc() - since).to_std().unwrap_or_default())
 }
 
 /// In the body (Gemini), or until a limit that is used up is reset.
-fn reset_after(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Option<Duration> {
+fn parse_reset_after(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Option<Duration> {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
     let value = value.get(0).unwrap_or(&value);
     let mut details = value["error"]["details"].as_array().into_iter().flatten();
     if let Some(delay) = details.find_map(|detail| detail["retryDelay"].as_str()) {
-        return duration(delay);
+        return parse_duration(delay);
     }
     let limits = ["requests", "tokens", "input-tokens", "output-tokens"]
         .into_iter()
@@ -58,19 +63,19 @@ fn reset_after(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Option<Du
         });
     let limits = limits.chain([("x-ratelimit-remaining".to_owned(), "x-ratelimit-reset".to_owned())]);
     let resets = limits.filter_map(|(remaining, reset)| {
-        let is_used_up = text(headers, &remaining).is_none_or(|left| left == "0");
-        until(text(headers, &reset).filter(|_| is_used_up)?, now)
+        let is_used_up = header_text(headers, &remaining).is_none_or(|left| left == "0");
+        parse_pause(header_text(headers, &reset).filter(|_| is_used_up)?, now)
     });
     resets.max()
 }
 
 /// A length of time, or a time: `6m0s`, `20ms`, `1.5`, seconds or milliseconds since 1970, or a date.
-fn until(text: &str, now: DateTime<Utc>) -> Option<Duration> {
+fn parse_pause(text: &str, now: DateTime<Utc>) -> Option<Duration> {
     if let Ok(date) = DateTime::parse_from_rfc3339(text) {
         return Some((date.to_utc() - now).to_std().unwrap_or_default());
     }
     let Ok(number) = text.parse::<f64>() else {
-        return duration(text);
+        return parse_duration(text);
     };
     let since_1970 = match number {
         number if number > 1e11 => number / 1000.0,
@@ -82,7 +87,7 @@ fn until(text: &str, now: DateTime<Utc>) -> Option<Duration> {
 }
 
 /// `1h2m3.5s`, `20ms`.
-fn duration(text: &str) -> Option<Duration> {
+fn parse_duration(text: &str) -> Option<Duration> {
     let mut seconds = 0.0;
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -142,7 +147,7 @@ mod tests {
             let one =
                 |(name, value): &(&'static str, &str)| (name.parse().expect("a name"), value.parse().expect("a value"));
             let headers: HeaderMap = rows.iter().map(one).collect();
-            let told = |status| pause(status, &headers, body, DateTime::UNIX_EPOCH);
+            let told = |status| requested_pause(status, &headers, body, DateTime::UNIX_EPOCH);
             let found = told(StatusCode::TOO_MANY_REQUESTS);
             assert_eq!(found.map(|pause| pause.as_secs_f64()), expected, "{rows:?} {body}");
             let is_always = headers.contains_key("retry-after");

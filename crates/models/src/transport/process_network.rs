@@ -7,11 +7,11 @@
 
 use std::time::SystemTime;
 
-use crate::Network;
+use crate::ModelNetwork;
 
-impl Network {
+impl ModelNetwork {
     /// Creates a network with the environment variables, the clock and the random numbers of this process.
-    pub fn of_process() -> Self {
+    pub fn from_process() -> Self {
         Self::new(
             |name| std::env::var(name).ok(),
             || SystemTime::now().into(),

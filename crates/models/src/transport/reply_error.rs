@@ -8,16 +8,16 @@ pub(crate) enum ReplyError {
     /// The reply is not in the format of the dialect.
     Malformed(String),
     /// The stream ended before the end of the reply.
-    Cut,
+    CutOff,
     /// The provider reports an error.
-    Reported {
+    ReportedByProvider {
         /// The message of the provider.
         message: String,
         /// Can a retry help?
         retryable: bool,
     },
     /// The server sent nothing for so long.
-    Silent(std::time::Duration),
+    SilentTooLong(std::time::Duration),
     /// The connection broke off.
-    Lost(String),
+    ConnectionLost(String),
 }

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use super::super::Invocation;
-use super::{Task, entering, supervisor};
+use super::super::ProgramInvocation;
+use super::{SandboxTask, sandbox_entry, supervisor};
 
 /// The first argument of the helper that starts, watches and ends the process in the sandbox.
 pub(super) const SUPERVISE: &str = "supervise";
@@ -18,40 +18,40 @@ const ENDED_BY_HELPER: u8 = 125;
 const SAYS: &str = "ensemble sandbox: ";
 
 /// The line on stderr with which a helper says why it ended.
-fn line(why: &str) -> String {
+fn format_helper_line(why: &str) -> String {
     format!("{SAYS}{why}\n")
 }
 
 /// Returns the message of a helper at the end of stderr.
-pub(super) fn told(stderr: &str) -> Option<&str> {
+pub(super) fn find_helper_message(stderr: &str) -> Option<&str> {
     stderr.trim_end().lines().next_back()?.strip_prefix(SAYS)
 }
 
 /// The main function of a helper: `arguments` are those that follow the ones of `own`, the command of the helper.
 /// Returns the exit code of the process; if all goes well, the helper becomes the command instead.
-pub fn run_sandbox_helper(own: &Invocation, arguments: impl IntoIterator<Item = OsString>) -> u8 {
+pub fn run_sandbox_helper(own: &ProgramInvocation, arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let mut arguments = arguments.into_iter();
     let mode = arguments.next();
     let task = arguments.next();
     let program = arguments.next();
-    let task = task.and_then(|task| serde_json::from_str::<Task>(task.to_str()?).ok());
+    let task = task.and_then(|task| serde_json::from_str::<SandboxTask>(task.to_str()?).ok());
     let (Some(task), Some(program)) = (task, program) else {
-        return fail("it was called without rules and a program");
+        return report_failure("it was called without rules and a program");
     };
-    let command = Invocation {
+    let command = ProgramInvocation {
         program: program.into(),
         arguments: arguments.collect(),
     };
     let ended = match mode.as_ref().and_then(|mode| mode.to_str()) {
-        Some(SUPERVISE) => supervisor::supervise(own, &task, &command),
-        Some(ENTER) => Err(entering::enter(&task, &command)),
+        Some(SUPERVISE) => supervisor::supervise_command(own, &task, &command),
+        Some(ENTER) => Err(sandbox_entry::enter_sandbox(&task, &command)),
         _ => Err("it was called in an unknown way".to_owned()),
     };
-    ended.unwrap_or_else(|why| fail(&why))
+    ended.unwrap_or_else(|why| report_failure(&why))
 }
 
-fn fail(why: &str) -> u8 {
+fn report_failure(why: &str) -> u8 {
     use std::io::Write;
-    let _nobody_reads = std::io::stderr().write_all(line(why).as_bytes());
+    let _nobody_reads = std::io::stderr().write_all(format_helper_line(why).as_bytes());
     ENDED_BY_HELPER
 }

@@ -8,7 +8,7 @@ use landlock::{
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 
-use super::{Network, Task};
+use super::{SandboxNetwork, SandboxTask};
 
 /// What programs need to start, as far as it exists. Nothing here may hold secrets: of `/etc` it is single files, and of
 /// `/proc` what tells of this process and of the machine.
@@ -69,7 +69,7 @@ const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/urando
 const VERSIONS: [ABI; 6] = [ABI::V1, ABI::V2, ABI::V3, ABI::V4, ABI::V5, ABI::V6];
 
 /// The version of Landlock that the kernel has, at most that which is used; 0: none.
-pub(super) fn version() -> u8 {
+pub(super) fn supported_version() -> u8 {
     let has = |abi: ABI| -> bool {
         let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
         let rules = rules.handle_access(AccessFs::from_all(abi));
@@ -88,7 +88,7 @@ pub(super) fn version() -> u8 {
 }
 
 /// Returns whether every program may read the path.
-pub(super) fn is_for_every_program(path: &Path) -> bool {
+pub(super) fn is_readable_by_all(path: &Path) -> bool {
     let real = |known: &&str| {
         Path::new(known)
             .canonicalize()
@@ -99,7 +99,7 @@ pub(super) fn is_for_every_program(path: &Path) -> bool {
 
 /// Takes from this process the right to send signals to any process but those that it starts from now on. Returns whether
 /// that holds for certain.
-pub(super) fn scope_signals() -> bool {
+pub(super) fn restrict_signals() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let rules = rules.scope(Scope::Signal).and_then(Ruleset::create);
     let restricted = rules.and_then(RulesetCreated::restrict_self);
@@ -114,7 +114,7 @@ pub(super) fn scope_signals() -> bool {
 ///
 /// # Errors
 /// Why the rules cannot be applied.
-pub(super) fn apply(task: &Task) -> Result<(), String> {
+pub(super) fn apply_landlock(task: &SandboxTask) -> Result<(), String> {
     let abi = ABI::V6;
     let level = match task.rules.best_effort {
         true => CompatLevel::BestEffort,
@@ -125,7 +125,7 @@ pub(super) fn apply(task: &Task) -> Result<(), String> {
         .set_compatibility(level)
         .handle_access(AccessFs::from_all(abi))
         .map_err(|error| failed(&error))?;
-    let all = task.rules.network == Network::All;
+    let all = task.rules.network == SandboxNetwork::All;
     let rules = match all {
         // Its bind and connect are handled, and no rule allows a port.
         false => rules.handle_access(AccessNet::from_all(ABI::V4)),
@@ -146,16 +146,16 @@ pub(super) fn apply(task: &Task) -> Result<(), String> {
         .add_rules(path_beneath_rules(FOR_EVERY_PROGRAM, reading))
         .and_then(|rules| rules.add_rules(path_beneath_rules(DEVICES, device)))
         .map_err(|error| failed(&error))?;
-    let rules = with_paths(rules, &task.rules.read, reading)?;
-    let rules = with_paths(rules, &task.rules.write, writing)?;
-    let rules = with_paths(rules, std::slice::from_ref(&task.temporary), writing)?;
+    let rules = add_paths(rules, &task.rules.read, reading)?;
+    let rules = add_paths(rules, &task.rules.write, writing)?;
+    let rules = add_paths(rules, std::slice::from_ref(&task.temporary), writing)?;
     let rules = match &task.rules.network {
-        Network::Ports(ports) => ports.iter().try_fold(rules, |rules, port| {
+        SandboxNetwork::Ports(ports) => ports.iter().try_fold(rules, |rules, port| {
             rules
                 .add_rule(NetPort::new(*port, AccessNet::ConnectTcp))
                 .map_err(|error| failed(&error))
         })?,
-        Network::None | Network::All => rules,
+        SandboxNetwork::None | SandboxNetwork::All => rules,
     };
     rules.restrict_self().map_err(|error| failed(&error))?;
     Ok(())
@@ -163,7 +163,7 @@ pub(super) fn apply(task: &Task) -> Result<(), String> {
 
 /// With the paths of the ensemble. A path that has become a link is an error: otherwise a process could widen the rules of
 /// the next one.
-fn with_paths(rules: RulesetCreated, paths: &[PathBuf], access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
+fn add_paths(rules: RulesetCreated, paths: &[PathBuf], access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
     paths.iter().try_fold(rules, |rules, path| {
         let shown = path.display();
         let opened = PathFd::new(path).map_err(|error| format!("cannot open `{shown}` for the sandbox: {error}"))?;

@@ -6,10 +6,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use ensemble_language::data::{Failure, FailureKind};
+use ensemble_language::data::{ExecutionFailure, FailureKind};
 
-use super::helper::told;
-use super::{Network, Sandbox};
+use super::helper::find_helper_message;
+use super::{ProcessSandbox, SandboxNetwork};
 
 /// The words of a refusal, as C libraries, Rust, Python, Node and Go print them.
 const REFUSALS: [&str; 7] = [
@@ -37,22 +37,22 @@ const LINES: usize = 20;
 
 /// The requirement that the rules do not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lacking {
+enum MissingAccess {
     Read,
     Write,
 }
 
-impl Sandbox {
+impl ProcessSandbox {
     /// The failure, with what the sandbox has to do with it.
-    pub(crate) fn explained(&self, failure: Failure, stderr: &str) -> Failure {
+    pub(crate) fn explain_failure(&self, failure: ExecutionFailure, stderr: &str) -> ExecutionFailure {
         if !matches!(
             failure.kind,
             FailureKind::Exit | FailureKind::Signal | FailureKind::Reported
         ) {
             return failure;
         }
-        if let Some(why) = told(stderr) {
-            return Failure::new(FailureKind::Sandbox, format!("the sandbox: {why}"));
+        if let Some(why) = find_helper_message(stderr) {
+            return ExecutionFailure::new(FailureKind::Sandbox, format!("the sandbox: {why}"));
         }
         if let Some(limit) = self.rules.memory
             && EXHAUSTED.iter().any(|words| stderr.contains(words))
@@ -61,7 +61,7 @@ impl Sandbox {
                 "the sandbox does not allow more memory than {limit} bytes; to allow more, raise `sandbox: {{memory: …}}`\n{}",
                 failure.error
             );
-            return Failure::new(FailureKind::Sandbox, error);
+            return ExecutionFailure::new(FailureKind::Sandbox, error);
         }
         let lines: Vec<&str> = stderr.trim_end().lines().rev().take(LINES).collect();
         let refused = || {
@@ -69,29 +69,29 @@ impl Sandbox {
                 .iter()
                 .filter(|line| REFUSALS.iter().any(|words| line.contains(words)))
         };
-        let path = refused().find_map(|line| paths_in(line).find_map(|path| self.lacking(path)));
+        let path = refused().find_map(|line| find_paths(line).find_map(|path| self.find_missing_access(path)));
         if let Some((path, lacking)) = path {
-            let line = self.line_for(&path, lacking);
+            let line = self.ensemble_line_for(&path, lacking);
             let what = match lacking {
-                Lacking::Read => "reading",
-                Lacking::Write => "changing",
+                MissingAccess::Read => "reading",
+                MissingAccess::Write => "changing",
             };
             let error = format!(
                 "the sandbox does not allow {what} `{}`; to allow it, add {line}\n{}",
                 path.display(),
                 failure.error
             );
-            return Failure::new(FailureKind::Sandbox, error);
+            return ExecutionFailure::new(FailureKind::Sandbox, error);
         }
         if refused().next().is_none() {
             return failure;
         }
         let more = match &self.rules.network {
-            Network::All => "",
-            Network::None => ", and no network without `sandbox: {network: true}`",
-            Network::Ports(_) => ", and nothing of the network but TCP to the listed ports",
+            SandboxNetwork::All => "",
+            SandboxNetwork::None => ", and no network without `sandbox: {network: true}`",
+            SandboxNetwork::Ports(_) => ", and nothing of the network but TCP to the listed ports",
         };
-        Failure {
+        ExecutionFailure {
             error: format!(
                 "{}\n(it ran in a sandbox, which allows no other paths than those in `read` and `write`{more})",
                 failure.error
@@ -101,10 +101,10 @@ impl Sandbox {
     }
 
     /// The path as the process meant it, and what the rules lack for it; `None`: they allow it.
-    fn lacking(&self, text: &str) -> Option<(PathBuf, Lacking)> {
+    fn find_missing_access(&self, text: &str) -> Option<(PathBuf, MissingAccess)> {
         let path = Path::new(text);
         let is_plain = !text.is_empty() && !text.contains(['*', '\n']);
-        let path = is_plain.then(|| resolved(&self.folder.join(path)))?;
+        let path = is_plain.then(|| resolve_path(&self.folder.join(path)))?;
         let is_within = |allowed: &[PathBuf]| allowed.iter().any(|allowed| path.starts_with(allowed));
         let is_any_word = !text.contains(['/', '.']) && !path.exists();
         if is_any_word || path.starts_with("/dev") || path.starts_with("/proc/self") || is_within(&self.rules.write) {
@@ -112,14 +112,14 @@ impl Sandbox {
         }
         let readable = is_within(&self.rules.read) || is_system(&path);
         let lacking = match readable || !path.exists() {
-            true => Lacking::Write,
-            false => Lacking::Read,
+            true => MissingAccess::Write,
+            false => MissingAccess::Read,
         };
         Some((path, lacking))
     }
 
     /// Returns the line to write in the ensemble.
-    fn line_for(&self, path: &Path, lacking: Lacking) -> String {
+    fn ensemble_line_for(&self, path: &Path, lacking: MissingAccess) -> String {
         let word = |path: &Path| {
             let shown = match path.strip_prefix(&self.ensemble_folder) {
                 Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
@@ -138,18 +138,18 @@ impl Sandbox {
             false => path.ancestors().skip(1).find(|folder| folder.exists()).unwrap_or(path),
         };
         match lacking {
-            Lacking::Read => format!(
+            MissingAccess::Read => format!(
                 "`sandbox: {{read: [{0}]}}`, or `sandbox: {{write: [{0}]}}` if it is to be changed",
                 word(place)
             ),
-            Lacking::Write => format!("`sandbox: {{write: [{}]}}`", word(place)),
+            MissingAccess::Write => format!("`sandbox: {{write: [{}]}}`", word(place)),
         }
     }
 }
 
 #[cfg(target_os = "linux")]
 fn is_system(path: &Path) -> bool {
-    super::landlock_rules::is_for_every_program(path)
+    super::landlock_rules::is_readable_by_all(path)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -158,7 +158,7 @@ fn is_system(_: &Path) -> bool {
 }
 
 /// The path without links, as far as it exists, and without `..`.
-fn resolved(path: &Path) -> PathBuf {
+fn resolve_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
@@ -183,7 +183,7 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Returns what can be a path in the line: quoted texts, and words, from the end.
-fn paths_in(line: &str) -> impl Iterator<Item = &str> {
+fn find_paths(line: &str) -> impl Iterator<Item = &str> {
     let quoted = ['\'', '"', '`', '\u{2018}'].into_iter().flat_map(move |quote| {
         let close = if quote == '\u{2018}' { '\u{2019}' } else { quote };
         let mut parts = Vec::new();
@@ -206,12 +206,12 @@ fn paths_in(line: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use std::fs;
 
-    use super::super::Rules;
+    use super::super::SandboxRules;
     use super::*;
-    use crate::Invocation;
+    use crate::ProgramInvocation;
 
     /// A sandbox in a folder with `in/`, which is readable, `out/`, which is writable, and `secret`, which is neither.
-    fn sandbox(network: Network) -> (tempfile::TempDir, Sandbox) {
+    fn sandbox(network: SandboxNetwork) -> (tempfile::TempDir, ProcessSandbox) {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("it is there");
         for name in ["in", "out"] {
@@ -219,7 +219,7 @@ mod tests {
             fs::write(root.join(name).join("a b"), "").expect("written");
         }
         fs::write(root.join("secret"), "").expect("written");
-        let rules = Rules {
+        let rules = SandboxRules {
             read: vec![root.join("in")],
             write: vec![root.join("out")],
             network,
@@ -229,8 +229,8 @@ mod tests {
             processes: 9,
             best_effort: false,
         };
-        let sandbox = Sandbox {
-            helper: Invocation {
+        let sandbox = ProcessSandbox {
+            helper: ProgramInvocation {
                 program: "x".into(),
                 arguments: Vec::new(),
             },
@@ -241,14 +241,14 @@ mod tests {
         (folder, sandbox)
     }
 
-    fn explained(sandbox: &Sandbox, stderr: &str) -> Failure {
-        let failure = Failure::new(FailureKind::Exit, "the script ended with exit code 1");
-        sandbox.explained(failure, stderr)
+    fn explained(sandbox: &ProcessSandbox, stderr: &str) -> ExecutionFailure {
+        let failure = ExecutionFailure::new(FailureKind::Exit, "the script ended with exit code 1");
+        sandbox.explain_failure(failure, stderr)
     }
 
     #[test]
     fn a_path_that_the_rules_do_not_allow_is_named_with_the_line_to_add() {
-        let (_folder, sandbox) = sandbox(Network::None);
+        let (_folder, sandbox) = sandbox(SandboxNetwork::None);
         let rows = [
             ("cat: secret: Permission denied", Some("{read: [secret]}")),
             ("cat: ./secret: Permission denied", Some("{read: [secret]}")),
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_refusal_without_a_path_is_a_hint() {
-        let (_folder, closed) = sandbox(Network::None);
+        let (_folder, closed) = sandbox(SandboxNetwork::None);
         let failure = explained(&closed, "socket: Operation not permitted");
         assert_eq!(failure.kind, FailureKind::Exit);
         assert!(
@@ -300,7 +300,7 @@ mod tests {
             "{}",
             failure.error
         );
-        let (_folder, open) = sandbox(Network::All);
+        let (_folder, open) = sandbox(SandboxNetwork::All);
         let failure = explained(&open, "ptrace: Operation not permitted");
         assert!(
             failure.error.contains("in a sandbox") && !failure.error.contains("network"),
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_told_by_the_helper_or_by_the_program() {
-        let (_folder, sandbox) = sandbox(Network::None);
+        let (_folder, sandbox) = sandbox(SandboxNetwork::None);
         let failure = explained(&sandbox, "x\nensemble sandbox: it used 2 s\n");
         assert_eq!(
             (failure.kind, &*failure.error),
@@ -323,9 +323,9 @@ mod tests {
         );
         let failure = explained(&sandbox, "tail: memory exhausted");
         assert_eq!(failure.kind, FailureKind::Sandbox);
-        let timeout = Failure::new(FailureKind::Timeout, "no end");
+        let timeout = ExecutionFailure::new(FailureKind::Timeout, "no end");
         assert_eq!(
-            sandbox.explained(timeout, "ensemble sandbox: x").kind,
+            sandbox.explain_failure(timeout, "ensemble sandbox: x").kind,
             FailureKind::Timeout
         );
     }

@@ -7,7 +7,7 @@ use seccompiler::{
     TargetArch, apply_filter, sock_filter,
 };
 
-use super::Network;
+use super::SandboxNetwork;
 
 /// The flags of `clone` that make new namespaces: `CLONE_NEWTIME` has another meaning there.
 const NEW_NAMESPACES: [libc::c_int; 7] = [
@@ -123,7 +123,7 @@ const TERMINAL_INPUT: [u64; 2] = [0x5412, 0x541C];
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+type SeccompRules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Are there filters for this processor?
 pub(super) fn is_supported() -> bool {
@@ -135,85 +135,104 @@ pub(super) fn is_supported() -> bool {
 ///
 /// # Errors
 /// Why the filters cannot be applied.
-pub(super) fn apply(network: &Network) -> Result<(), String> {
+pub(super) fn apply_seccomp(network: &SandboxNetwork) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("seccomp cannot be applied: {error}");
-    for program in programs(network).map_err(|error| failed(&error))? {
+    for program in build_filters(network).map_err(|error| failed(&error))? {
         apply_filter(&program).map_err(|error| failed(&error))?;
     }
     Ok(())
 }
 
 /// Builds one filter for each answer to a call.
-fn programs(network: &Network) -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
-    let always = |calls: &[libc::c_long]| -> Rules { calls.iter().map(|call| (*call, Vec::new())).collect() };
+fn build_filters(network: &SandboxNetwork) -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
+    let always = |calls: &[libc::c_long]| -> SeccompRules { calls.iter().map(|call| (*call, Vec::new())).collect() };
     let mut refused = always(REFUSED);
-    refused.insert(libc::SYS_clone, new_namespaces()?);
-    refused.insert(libc::SYS_ioctl, terminal_input()?);
-    refused.insert(libc::SYS_prlimit64, vec![rule(&[arg(0, SeccompCmpOp::Ne, 0)?])?]);
+    refused.insert(libc::SYS_clone, namespace_rules()?);
+    refused.insert(libc::SYS_ioctl, terminal_input_rules()?);
+    refused.insert(
+        libc::SYS_prlimit64,
+        vec![build_rule(&[argument_condition(0, SeccompCmpOp::Ne, 0)?])?],
+    );
     Ok(vec![
         #[cfg(target_arch = "x86_64")]
-        without_x32(),
-        compiled(refused, libc::EPERM)?,
-        compiled(sockets(network)?, libc::EACCES)?,
-        compiled(always(UNKNOWN), libc::ENOSYS)?,
-        compiled(always(WITHOUT_EFFECT), 0)?,
-        compiled(always(NO_ATTRIBUTES), libc::EOPNOTSUPP)?,
+        build_x32_filter(),
+        compile_filter(refused, libc::EPERM)?,
+        compile_filter(socket_rules(network)?, libc::EACCES)?,
+        compile_filter(always(UNKNOWN), libc::ENOSYS)?,
+        compile_filter(always(WITHOUT_EFFECT), 0)?,
+        compile_filter(always(NO_ATTRIBUTES), libc::EOPNOTSUPP)?,
     ])
 }
 
-fn compiled(rules: Rules, errno: libc::c_int) -> Result<BpfProgram, seccompiler::BackendError> {
+fn compile_filter(rules: SeccompRules, errno: libc::c_int) -> Result<BpfProgram, seccompiler::BackendError> {
     let answer = SeccompAction::Errno(errno.unsigned_abs());
     let processor = TargetArch::try_from(std::env::consts::ARCH)?;
     SeccompFilter::new(rules, SeccompAction::Allow, answer, processor)?.try_into()
 }
 
-fn arg(index: u8, compare: SeccompCmpOp, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+fn argument_condition(
+    index: u8,
+    compare: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
     SeccompCondition::new(index, SeccompCmpArgLen::Dword, compare, value)
 }
 
-fn rule(conditions: &[SeccompCondition]) -> Result<SeccompRule, seccompiler::BackendError> {
+fn build_rule(conditions: &[SeccompCondition]) -> Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(conditions.to_vec())
 }
 
-fn new_namespaces() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+fn namespace_rules() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let with = |flag: &libc::c_int| {
         let flag = u64::from(flag.unsigned_abs());
-        rule(&[arg(0, SeccompCmpOp::MaskedEq(flag), flag)?])
+        build_rule(&[argument_condition(0, SeccompCmpOp::MaskedEq(flag), flag)?])
     };
     NEW_NAMESPACES.iter().map(with).collect()
 }
 
-fn terminal_input() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    let is = |request: &u64| rule(&[arg(1, SeccompCmpOp::Eq, *request)?]);
+fn terminal_input_rules() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let is = |request: &u64| build_rule(&[argument_condition(1, SeccompCmpOp::Eq, *request)?]);
     TERMINAL_INPUT.iter().map(is).collect()
 }
 
 /// Builds the rules for refused sockets. Pairs of sockets are refused nothing else.
-fn sockets(network: &Network) -> Result<Rules, seccompiler::BackendError> {
+fn socket_rules(network: &SandboxNetwork) -> Result<SeccompRules, seccompiler::BackendError> {
     let plain = |number: libc::c_int| u64::from(number.unsigned_abs());
-    let pairs = vec![rule(&[arg(0, SeccompCmpOp::Ne, plain(libc::AF_UNIX))?])?];
+    let pairs = vec![build_rule(&[argument_condition(
+        0,
+        SeccompCmpOp::Ne,
+        plain(libc::AF_UNIX),
+    )?])?];
     Ok(match network {
-        Network::None => Rules::from([(libc::SYS_socket, Vec::new()), (libc::SYS_socketpair, pairs)]),
-        Network::Ports(_) => {
+        SandboxNetwork::None => SeccompRules::from([(libc::SYS_socket, Vec::new()), (libc::SYS_socketpair, pairs)]),
+        SandboxNetwork::Ports(_) => {
             let mut not_tcp = vec![
-                rule(&[
-                    arg(0, SeccompCmpOp::Ne, plain(libc::AF_INET))?,
-                    arg(0, SeccompCmpOp::Ne, plain(libc::AF_INET6))?,
+                build_rule(&[
+                    argument_condition(0, SeccompCmpOp::Ne, plain(libc::AF_INET))?,
+                    argument_condition(0, SeccompCmpOp::Ne, plain(libc::AF_INET6))?,
                 ])?,
-                rule(&[
-                    arg(2, SeccompCmpOp::Ne, 0)?,
-                    arg(2, SeccompCmpOp::Ne, plain(libc::IPPROTO_TCP))?,
+                build_rule(&[
+                    argument_condition(2, SeccompCmpOp::Ne, 0)?,
+                    argument_condition(2, SeccompCmpOp::Ne, plain(libc::IPPROTO_TCP))?,
                 ])?,
             ];
             for kind in (0..=0xf).filter(|kind| *kind != plain(libc::SOCK_STREAM)) {
-                not_tcp.push(rule(&[arg(1, SeccompCmpOp::MaskedEq(0xf), kind)?])?);
+                not_tcp.push(build_rule(&[argument_condition(
+                    1,
+                    SeccompCmpOp::MaskedEq(0xf),
+                    kind,
+                )?])?);
             }
             // Landlock does not see a connection that begins with its data.
             let at_once = |index| {
                 let flag = plain(libc::MSG_FASTOPEN);
-                Ok(vec![rule(&[arg(index, SeccompCmpOp::MaskedEq(flag), flag)?])?])
+                Ok(vec![build_rule(&[argument_condition(
+                    index,
+                    SeccompCmpOp::MaskedEq(flag),
+                    flag,
+                )?])?])
             };
-            Rules::from([
+            SeccompRules::from([
                 (libc::SYS_socket, not_tcp),
                 (libc::SYS_socketpair, pairs),
                 (libc::SYS_sendto, at_once(3)?),
@@ -221,13 +240,13 @@ fn sockets(network: &Network) -> Result<Rules, seccompiler::BackendError> {
                 (libc::SYS_sendmmsg, at_once(3)?),
             ])
         }
-        Network::All => Rules::new(),
+        SandboxNetwork::All => SeccompRules::new(),
     })
 }
 
 /// A filter that refuses the calls with [`X32`], which the other filters do not know by these numbers.
 #[cfg(target_arch = "x86_64")]
-fn without_x32() -> BpfProgram {
+fn build_x32_filter() -> BpfProgram {
     let line = |code: u32, jt, jf, k| sock_filter {
         code: u16::try_from(code).unwrap_or_default(),
         jt,
@@ -254,8 +273,12 @@ mod tests {
 
     #[test]
     fn every_network_has_filters() {
-        for network in [Network::None, Network::Ports(vec![443]), Network::All] {
-            assert!(programs(&network).is_ok_and(|programs| programs.iter().all(|program| !program.is_empty())));
+        for network in [
+            SandboxNetwork::None,
+            SandboxNetwork::Ports(vec![443]),
+            SandboxNetwork::All,
+        ] {
+            assert!(build_filters(&network).is_ok_and(|programs| programs.iter().all(|program| !program.is_empty())));
         }
     }
 }

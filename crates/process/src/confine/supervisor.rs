@@ -4,14 +4,14 @@
 //! nothing leaves the tree.
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::supervise;
+pub(super) use linux::supervise_command;
 
 /// Elsewhere no command is wrapped.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn supervise(
-    _: &super::super::Invocation,
-    _: &super::Task,
-    _: &super::super::Invocation,
+pub(super) fn supervise_command(
+    _: &super::super::ProgramInvocation,
+    _: &super::SandboxTask,
+    _: &super::super::ProgramInvocation,
 ) -> Result<u8, String> {
     Err("a sandbox needs Linux".to_owned())
 }
@@ -30,8 +30,8 @@ mod linux {
     };
     use tokio::signal::unix::{SignalKind, signal};
 
-    use super::super::super::{Invocation, tree};
-    use super::super::{Rules, Task, helper, landlock_rules};
+    use super::super::super::{ProgramInvocation, tree};
+    use super::super::{SandboxRules, SandboxTask, helper, landlock_rules};
 
     /// The number of threads that may belong to each process that is allowed.
     const THREADS: u64 = 64;
@@ -43,7 +43,11 @@ mod linux {
     const LOOKS: usize = 2_000;
 
     /// Starts the command in its sandbox, and returns its exit code.
-    pub(in super::super) fn supervise(own: &Invocation, task: &Task, command: &Invocation) -> Result<u8, String> {
+    pub(in super::super) fn supervise_command(
+        own: &ProgramInvocation,
+        task: &SandboxTask,
+        command: &ProgramInvocation,
+    ) -> Result<u8, String> {
         set_child_subreaper(Some(getpid())).map_err(|error| format!("orphans cannot be collected: {error}"))?;
         // The signals that end the process must not end this one before it. A program that is started ignores none.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
@@ -55,7 +59,7 @@ mod linux {
             SignalKind::quit(),
         ];
         let _heard_and_ignored = kinds.map(|kind| runtime.as_ref().ok().map(|_| signal(kind)));
-        let all_at_once = landlock_rules::scope_signals();
+        let all_at_once = landlock_rules::restrict_signals();
         let text = serde_json::to_string(task).map_err(|error| error.to_string())?;
         let started = Command::new(&own.program)
             .args(&own.arguments)
@@ -66,27 +70,27 @@ mod linux {
             .spawn()
             .map_err(|error| format!("the helper cannot be started: {error}"))?;
         let process = Pid::from_child(&started);
-        let ended = let_run(process, &task.rules, all_at_once);
-        end_the_rest(all_at_once);
+        let ended = wait_within_limits(process, &task.rules, all_at_once);
+        kill_rest_and_wait(all_at_once);
         let status = ended?;
-        Ok(as_own(status))
+        Ok(exit_like(status))
     }
 
     /// Waits for the end of the process.
     ///
     /// # Errors
     /// The limit at which it was ended.
-    fn let_run(process: Pid, rules: &Rules, all_at_once: bool) -> Result<WaitStatus, String> {
+    fn wait_within_limits(process: Pid, rules: &SandboxRules, all_at_once: bool) -> Result<WaitStatus, String> {
         let opened =
             pidfd_open(process, PidfdFlags::empty()).map_err(|error| format!("it cannot be watched: {error}"))?;
         let mut pause = PAUSES.0;
         let mut most = 0;
         loop {
-            if let Some(status) = reap(Some(process)) {
+            if let Some(status) = reap_processes(Some(process)) {
                 return Ok(status);
             }
-            let used = Used::now(rules);
-            if let Some(limit) = used.over(rules) {
+            let used = UsedResources::measure_now(rules);
+            if let Some(limit) = used.find_exceeded_limit(rules) {
                 kill_all(all_at_once);
                 return Err(limit);
             }
@@ -103,7 +107,7 @@ mod linux {
     }
 
     /// Waits for whatever has ended, and returns how `process` did.
-    fn reap(process: Option<Pid>) -> Option<WaitStatus> {
+    fn reap_processes(process: Option<Pid>) -> Option<WaitStatus> {
         let mut ended = None;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if Some(pid) == process {
@@ -115,26 +119,26 @@ mod linux {
 
     /// The resources that all processes below this one use.
     #[derive(Default)]
-    struct Used {
+    struct UsedResources {
         processes: u64,
         threads: u64,
         ticks: u64,
         pages: u64,
     }
 
-    impl Used {
+    impl UsedResources {
         /// More processes than are allowed are not counted to the end: they may grow faster.
-        fn now(rules: &Rules) -> Self {
+        fn measure_now(rules: &SandboxRules) -> Self {
             let own = getpid().as_raw_pid();
             let most = usize::try_from(rules.processes).unwrap_or(usize::MAX).saturating_add(1);
             let mut used = Self {
-                ticks: tree::stat(own).map_or(0, |stat| stat.ticks_of_children),
+                ticks: tree::read_stat(own).map_or(0, |stat| stat.ticks_of_children),
                 ..Self::default()
             };
-            let found = tree::descendants(own, most);
+            let found = tree::list_descendants(own, most);
             used.processes = found.len() as u64;
             if found.len() < most {
-                for stat in found.into_iter().filter_map(tree::stat) {
+                for stat in found.into_iter().filter_map(tree::read_stat) {
                     used.ticks += stat.ticks;
                     used.threads += stat.threads;
                     used.pages += stat.pages;
@@ -144,7 +148,7 @@ mod linux {
         }
 
         /// The limit that is exceeded, in words.
-        fn over(&self, rules: &Rules) -> Option<String> {
+        fn find_exceeded_limit(&self, rules: &SandboxRules) -> Option<String> {
             let allowed = u64::from(rules.processes);
             if self.processes > allowed {
                 return Some(format!(
@@ -191,7 +195,7 @@ mod linux {
     }
 
     /// Kills what the process has left behind, and waits until it has gone.
-    fn end_the_rest(all_at_once: bool) {
+    fn kill_rest_and_wait(all_at_once: bool) {
         for _ in 0..LOOKS {
             kill_all(all_at_once);
             match wait(WaitOptions::NOHANG) {
@@ -204,7 +208,7 @@ mod linux {
     }
 
     /// The exit code; if a signal has ended the process, this process ends by the same one.
-    fn as_own(status: WaitStatus) -> u8 {
+    fn exit_like(status: WaitStatus) -> u8 {
         if let Some(code) = status.exit_status() {
             return u8::try_from(code).unwrap_or(u8::MAX);
         }

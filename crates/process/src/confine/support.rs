@@ -2,42 +2,46 @@
 
 use ensemble_core::conversation::EnforcedSandbox;
 
-use super::{Network, Rules};
+use super::{SandboxNetwork, SandboxRules};
 
 /// The sandbox features of this system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Support {
+pub(super) struct SandboxSupport {
     /// The version of Landlock, at most the latest that is used; 0: none.
     pub(super) landlock: u8,
     /// Filters of system calls, for this processor.
     pub(super) seccomp: bool,
 }
 
-impl Support {
+impl SandboxSupport {
     /// Detects the sandbox features of this system.
     #[cfg(target_os = "linux")]
-    pub(super) fn of_system() -> Self {
-        static SUPPORT: std::sync::OnceLock<Support> = std::sync::OnceLock::new();
+    pub(super) fn detect_system() -> Self {
+        static SUPPORT: std::sync::OnceLock<SandboxSupport> = std::sync::OnceLock::new();
         *SUPPORT.get_or_init(|| Self {
-            landlock: super::landlock_rules::version(),
+            landlock: super::landlock_rules::supported_version(),
             seccomp: super::seccomp_rules::is_supported(),
         })
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn of_system() -> Self {
+    pub(super) fn detect_system() -> Self {
         Self {
             landlock: 0,
             seccomp: false,
         }
     }
 
-    fn missing(self, rules: &Rules) -> Vec<&'static str> {
+    fn list_missing(self, rules: &SandboxRules) -> Vec<&'static str> {
         let needed = [
             (1, true, "which files it reaches (Landlock 1)"),
             (2, true, "links and moves between folders (Landlock 2)"),
             (3, true, "truncating files (Landlock 3)"),
-            (4, matches!(rules.network, Network::Ports(_)), "TCP ports (Landlock 4)"),
+            (
+                4,
+                matches!(rules.network, SandboxNetwork::Ports(_)),
+                "TCP ports (Landlock 4)",
+            ),
             (5, true, "control of devices (Landlock 5)"),
             (6, true, "signals to processes outside (Landlock 6)"),
         ];
@@ -51,15 +55,15 @@ impl Support {
 }
 
 /// Returns the enforced part of the rules, for the record of an execution.
-pub(crate) fn enforced(rules: &Rules) -> EnforcedSandbox {
-    let support = Support::of_system();
+pub(crate) fn enforced_rules(rules: &SandboxRules) -> EnforcedSandbox {
+    let support = SandboxSupport::detect_system();
     EnforcedSandbox {
         landlock: support.landlock,
         seccomp: support.seccomp,
         network: match &rules.network {
-            Network::None => "none".to_owned(),
-            Network::All => "all".to_owned(),
-            Network::Ports(ports) => {
+            SandboxNetwork::None => "none".to_owned(),
+            SandboxNetwork::All => "all".to_owned(),
+            SandboxNetwork::Ports(ports) => {
                 let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
                 format!("tcp {}", ports.join(" "))
             }
@@ -67,24 +71,24 @@ pub(crate) fn enforced(rules: &Rules) -> EnforcedSandbox {
         memory: rules.memory,
         cpu_seconds: rules.cpu_seconds,
         processes: rules.processes,
-        missing: missing(rules).into_iter().map(str::to_owned).collect(),
+        missing: list_unenforced_rules(rules).into_iter().map(str::to_owned).collect(),
     }
 }
 
 /// Returns the rules that this system cannot enforce.
-pub fn missing(rules: &Rules) -> Vec<&'static str> {
+pub fn list_unenforced_rules(rules: &SandboxRules) -> Vec<&'static str> {
     if !cfg!(target_os = "linux") {
         return vec!["anything: a sandbox needs Linux"];
     }
-    Support::of_system().missing(rules)
+    SandboxSupport::detect_system().list_missing(rules)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rules(network: Network) -> Rules {
-        Rules {
+    fn rules(network: SandboxNetwork) -> SandboxRules {
+        SandboxRules {
             read: Vec::new(),
             write: Vec::new(),
             network,
@@ -98,20 +102,20 @@ mod tests {
 
     #[test]
     fn what_a_kernel_lacks_is_told() {
-        let lacking = |landlock, seccomp, network| Support { landlock, seccomp }.missing(&rules(network));
-        assert!(lacking(6, true, Network::None).is_empty());
+        let lacking = |landlock, seccomp, network| SandboxSupport { landlock, seccomp }.list_missing(&rules(network));
+        assert!(lacking(6, true, SandboxNetwork::None).is_empty());
         assert_eq!(
-            lacking(5, true, Network::All),
+            lacking(5, true, SandboxNetwork::All),
             ["signals to processes outside (Landlock 6)"]
         );
         assert_eq!(
-            lacking(6, false, Network::All),
+            lacking(6, false, SandboxNetwork::All),
             ["sockets and other system calls (seccomp)"]
         );
-        let ports = lacking(3, true, Network::Ports(vec![1]));
+        let ports = lacking(3, true, SandboxNetwork::Ports(vec![1]));
         assert_eq!(ports[0], "TCP ports (Landlock 4)");
         assert_eq!(ports.len(), 3, "{ports:?}");
-        assert_eq!(lacking(3, true, Network::None).len(), 2);
-        assert_eq!(lacking(0, true, Network::None).len(), 5);
+        assert_eq!(lacking(3, true, SandboxNetwork::None).len(), 2);
+        assert_eq!(lacking(0, true, SandboxNetwork::None).len(), 5);
     }
 }

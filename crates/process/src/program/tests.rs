@@ -19,8 +19,8 @@ impl Project {
         Self(folder)
     }
 
-    fn places(&self) -> Places {
-        Places {
+    fn places(&self) -> ScriptFolders {
+        ScriptFolders {
             ensemble_dir: self.path("ensembles"),
             project_root: self.0.path().to_owned(),
         }
@@ -37,20 +37,20 @@ impl Project {
         path
     }
 
-    fn resolved(&self, script: &str) -> Resolved {
-        resolve(script, &self.places()).unwrap_or_else(|error| panic!("{script}: {error}"))
+    fn resolved(&self, script: &str) -> ResolvedScript {
+        resolve_script(script, &self.places()).unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    fn unavailable(&self, script: &str) -> Unavailable {
-        resolve(script, &self.places()).expect_err(script)
+    fn unavailable(&self, script: &str) -> ScriptLookupError {
+        resolve_script(script, &self.places()).expect_err(script)
     }
 }
 
-fn invocation(program: impl Into<PathBuf>, arguments: &[&str]) -> Resolved {
-    process(program, arguments.iter().map(OsString::from).collect())
+fn invocation(program: impl Into<PathBuf>, arguments: &[&str]) -> ResolvedScript {
+    resolved_process(program, arguments.iter().map(OsString::from).collect())
 }
 
-fn shell(line: &str) -> Resolved {
+fn shell(line: &str) -> ResolvedScript {
     invocation("sh", &["-c", line])
 }
 
@@ -59,12 +59,15 @@ fn a_script_is_sought_beside_the_ensemble_then_in_the_root_then_in_scripts() {
     let project = Project::new();
     for folder in ["scripts/", "", "ensembles/"] {
         let path = project.write(&format!("{folder}a.rhai"), "1", 0o644);
-        assert_eq!(project.resolved("a.rhai"), Resolved::Rhai(path));
+        assert_eq!(project.resolved("a.rhai"), ResolvedScript::Rhai(path));
     }
     let other = TempDir::new().expect("a folder");
     let absolute = other.path().join("b.rhai");
     fs::write(&absolute, "1").expect("written");
-    assert_eq!(project.resolved(&absolute.to_string_lossy()), Resolved::Rhai(absolute));
+    assert_eq!(
+        project.resolved(&absolute.to_string_lossy()),
+        ResolvedScript::Rhai(absolute)
+    );
 }
 
 #[test]
@@ -86,15 +89,15 @@ fn the_extension_says_how_a_file_is_run() {
         project.resolved("my tool (1).sh"),
         invocation("sh", &[&named.to_string_lossy()])
     );
-    assert_eq!(Kind::of(Path::new("a/b.py")), Kind::Python);
-    assert_eq!(Kind::of(Path::new("a/b.js")), Kind::JavaScript);
-    assert_eq!(Kind::of(Path::new("a.py/b")), Kind::Program);
+    assert_eq!(ScriptKind::from_extension(Path::new("a/b.py")), ScriptKind::Python);
+    assert_eq!(ScriptKind::from_extension(Path::new("a/b.js")), ScriptKind::JavaScript);
+    assert_eq!(ScriptKind::from_extension(Path::new("a.py/b")), ScriptKind::Program);
 }
 
 #[test]
 fn an_interpreter_that_is_not_installed_is_named() {
     let places = Project::new().places();
-    let unavailable = interpreted("no-such-python", Vec::new(), "a.py", &places).expect_err("unavailable");
+    let unavailable = resolve_interpreted("no-such-python", Vec::new(), "a.py", &places).expect_err("unavailable");
     assert_eq!(
         unavailable.to_string(),
         "no-such-python is not installed or not on PATH, and `a.py` needs it; \

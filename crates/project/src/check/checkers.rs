@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, Tool, ToolKind};
+use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Ensemble, McpServer, ToolDefinition, ToolKind};
 use ensemble_language::loader::codes;
-use ensemble_language::source::{At, Place, Source, Span};
-use ensemble_process::program::{Places, Resolved, is_on_path, resolve_words};
+use ensemble_language::source::{LineColumn, RouteLocation, SourceText, Span};
+use ensemble_process::program::{ResolvedScript, ScriptFolders, is_on_path, resolve_words};
 use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
 
-use super::Folder;
-use super::command::script_of;
+use super::EnsembleFolder;
+use super::command::find_interpreted_script;
 
 /// The longest time for one script.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ except ValueError as e:
 
 /// A program that parses scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Checker {
+enum SyntaxChecker {
     Python,
     Sh,
     Bash,
@@ -54,7 +54,7 @@ enum Checker {
 
 /// The result of a parser for a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Outcome {
+enum SyntaxOutcome {
     Fine,
     /// Line and column from 1; 0 where there is none.
     Error {
@@ -63,44 +63,46 @@ enum Outcome {
         message: String,
     },
     /// Why it was not checked.
-    Unchecked(Why),
+    Unchecked(UncheckedReason),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Why {
+enum UncheckedReason {
     NotInstalled,
     TooSlow,
     Failed(String),
 }
 
 /// The outcome of a parser, which runs once for a script.
-type Once = Arc<OnceLock<Outcome>>;
+type Once = Arc<OnceLock<SyntaxOutcome>>;
 
 /// The scripts that were checked, for all folders of a call.
 #[derive(Debug, Default)]
-pub struct Checkers {
-    known: Mutex<HashMap<(PathBuf, Checker), Once>>,
+pub struct SyntaxChecks {
+    outcomes: Mutex<HashMap<(PathBuf, SyntaxChecker), Once>>,
 }
 
-impl Checkers {
+impl SyntaxChecks {
     /// Returns why some scripts were not checked, each reason once.
-    pub fn unchecked(&self) -> Vec<String> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut absent: BTreeMap<Checker, usize> = BTreeMap::new();
+    pub fn unchecked_reasons(&self) -> Vec<String> {
+        let known = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut absent: BTreeMap<SyntaxChecker, usize> = BTreeMap::new();
         let mut others: Vec<String> = Vec::new();
         for ((path, checker), outcome) in known.iter() {
-            let program = checker.program();
+            let program = checker.program_name();
             match outcome.get() {
-                Some(Outcome::Unchecked(Why::NotInstalled)) => *absent.entry(*checker).or_default() += 1,
-                Some(Outcome::Unchecked(Why::TooSlow)) => others.push(format!(
+                Some(SyntaxOutcome::Unchecked(UncheckedReason::NotInstalled)) => {
+                    *absent.entry(*checker).or_default() += 1
+                }
+                Some(SyntaxOutcome::Unchecked(UncheckedReason::TooSlow)) => others.push(format!(
                     "`{}` was not checked: {program} took more than {} seconds",
                     path.display(),
                     LIMIT.as_secs()
                 )),
-                Some(Outcome::Unchecked(Why::Failed(why))) => {
+                Some(SyntaxOutcome::Unchecked(UncheckedReason::Failed(why))) => {
                     others.push(format!("`{}` was not checked: {program}: {why}", path.display()));
                 }
-                Some(Outcome::Fine | Outcome::Error { .. }) | None => {}
+                Some(SyntaxOutcome::Fine | SyntaxOutcome::Error { .. }) | None => {}
             }
         }
         others.sort();
@@ -112,27 +114,27 @@ impl Checkers {
             };
             format!(
                 "{} is not installed or not on PATH: {scripts} not checked",
-                checker.program()
+                checker.program_name()
             )
         });
         absent.chain(others).collect()
     }
 
-    fn outcome(&self, path: &Path, checker: Checker, places: &Places) -> Outcome {
+    fn check_once(&self, path: &Path, checker: SyntaxChecker, places: &ScriptFolders) -> SyntaxOutcome {
         let key = (path.to_owned(), checker);
         let cell = Arc::clone(
-            self.known
+            self.outcomes
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .entry(key)
                 .or_default(),
         );
-        cell.get_or_init(|| checker.check(path, places)).clone()
+        cell.get_or_init(|| checker.check_file(path, places)).clone()
     }
 }
 
-impl Checker {
-    fn program(self) -> &'static str {
+impl SyntaxChecker {
+    fn program_name(self) -> &'static str {
         match self {
             Self::Python => "python3",
             Self::Sh => "sh",
@@ -142,7 +144,7 @@ impl Checker {
     }
 
     /// The one for scripts that this program runs.
-    fn of(program: &str) -> Option<Self> {
+    fn for_program(program: &str) -> Option<Self> {
         match program {
             "python3" | "python" => Some(Self::Python),
             "sh" | "dash" => Some(Self::Sh),
@@ -152,45 +154,45 @@ impl Checker {
         }
     }
 
-    fn check(self, path: &Path, places: &Places) -> Outcome {
-        if !is_on_path(self.program(), places) {
-            return Outcome::Unchecked(Why::NotInstalled);
+    fn check_file(self, path: &Path, places: &ScriptFolders) -> SyntaxOutcome {
+        if !is_on_path(self.program_name(), places) {
+            return SyntaxOutcome::Unchecked(UncheckedReason::NotInstalled);
         }
         let Ok(text) = read_text(path, LARGEST_SCRIPT) else {
-            return Outcome::Unchecked(Why::Failed("it cannot be read".to_owned()));
+            return SyntaxOutcome::Unchecked(UncheckedReason::Failed("it cannot be read".to_owned()));
         };
-        let mut command = Command::new(self.program());
+        let mut command = Command::new(self.program_name());
         let is_python = self == Self::Python;
         match self {
             Self::Python => command.args(["-I", "-S", "-B", "-W", "ignore", "-c", PYTHON]),
             Self::Sh | Self::Bash => command.arg("-n").arg(path),
             Self::Node => command.arg("--check").arg(path),
         };
-        match said(command, if is_python { text.as_bytes() } else { b"" }, LIMIT) {
-            Ok((true, _)) => Outcome::Fine,
-            Ok((false, said)) => self.error(path, &said),
-            Err(why) => Outcome::Unchecked(why),
+        match run_for_stderr(command, if is_python { text.as_bytes() } else { b"" }, LIMIT) {
+            Ok((true, _)) => SyntaxOutcome::Fine,
+            Ok((false, said)) => self.parse_error_message(path, &said),
+            Err(why) => SyntaxOutcome::Unchecked(why),
         }
     }
 
     /// Parses the message of a failed parser.
-    fn error(self, path: &Path, said: &str) -> Outcome {
+    fn parse_error_message(self, path: &Path, said: &str) -> SyntaxOutcome {
         let error = match self {
-            Self::Python => of_python(said),
-            Self::Sh | Self::Bash => of_shell(path, said),
-            Self::Node => of_node(path, said),
+            Self::Python => parse_python_error(said),
+            Self::Sh | Self::Bash => parse_shell_error(path, said),
+            Self::Node => parse_node_error(path, said),
         };
         error.unwrap_or_else(|| {
             let first = said.lines().next().unwrap_or("it failed without a message");
-            Outcome::Unchecked(Why::Failed(first.to_owned()))
+            SyntaxOutcome::Unchecked(UncheckedReason::Failed(first.to_owned()))
         })
     }
 }
 
 /// `3:5:message`.
-fn of_python(said: &str) -> Option<Outcome> {
+fn parse_python_error(said: &str) -> Option<SyntaxOutcome> {
     let mut parts = said.splitn(3, ':');
-    Some(Outcome::Error {
+    Some(SyntaxOutcome::Error {
         line: parts.next()?.parse().ok()?,
         column: parts.next()?.parse().ok()?,
         message: parts.next()?.to_owned(),
@@ -198,11 +200,11 @@ fn of_python(said: &str) -> Option<Outcome> {
 }
 
 /// `a.sh: 3: message`, `a.sh: line 3: message`.
-fn of_shell(path: &Path, said: &str) -> Option<Outcome> {
+fn parse_shell_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     let path = path.to_str()?;
     let rest = said.lines().next()?.split_once(path)?.1.strip_prefix(": ")?;
     let (line, message) = rest.strip_prefix("line ").unwrap_or(rest).split_once(": ")?;
-    Some(Outcome::Error {
+    Some(SyntaxOutcome::Error {
         line: line.trim().parse().ok()?,
         column: 0,
         message: message.to_owned(),
@@ -210,7 +212,7 @@ fn of_shell(path: &Path, said: &str) -> Option<Outcome> {
 }
 
 /// `a.js:3`, the line, a caret below it, and `SyntaxError: message`.
-fn of_node(path: &Path, said: &str) -> Option<Outcome> {
+fn parse_node_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     let message = said.lines().find_map(|line| line.strip_prefix("SyntaxError: "))?;
     let mut lines = said.lines();
     let line = lines.find_map(|line| {
@@ -218,7 +220,7 @@ fn of_node(path: &Path, said: &str) -> Option<Outcome> {
         place.trim().parse().ok()
     });
     let caret = lines.nth(1).and_then(|marks| marks.find('^'));
-    Some(Outcome::Error {
+    Some(SyntaxOutcome::Error {
         line: line.unwrap_or(0),
         column: caret.map_or(0, |at| at + 1),
         message: message.to_owned(),
@@ -226,8 +228,8 @@ fn of_node(path: &Path, said: &str) -> Option<Outcome> {
 }
 
 /// Returns whether the program succeeded, and what it wrote on standard error.
-fn said(mut command: Command, input: &[u8], limit: Duration) -> Result<(bool, String), Why> {
-    let failed = |error: std::io::Error| Why::Failed(error.to_string());
+fn run_for_stderr(mut command: Command, input: &[u8], limit: Duration) -> Result<(bool, String), UncheckedReason> {
+    let failed = |error: std::io::Error| UncheckedReason::Failed(error.to_string());
     for variable in REMOVED {
         command.env_remove(variable);
     }
@@ -256,18 +258,18 @@ fn said(mut command: Command, input: &[u8], limit: Duration) -> Result<(bool, St
         Err(_) => {
             let _may_have_ended = child.kill();
             let _status = child.wait();
-            Err(Why::TooSlow)
+            Err(UncheckedReason::TooSlow)
         }
     }
 }
 
-impl Folder<'_> {
+impl EnsembleFolder<'_> {
     /// The syntax errors of scripts that interpreters of the machine run, if they are to be checked.
-    pub(super) fn syntax_errors(&self, ensemble: &Ensemble) -> Vec<Finding> {
+    pub(super) fn check_syntax(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let Some(checkers) = &self.checkers else {
             return Vec::new();
         };
-        let scripts: Vec<(PathBuf, Checker, At)> = self.named_scripts(ensemble);
+        let scripts: Vec<(PathBuf, SyntaxChecker, RouteLocation)> = self.list_named_scripts(ensemble);
         let next = AtomicUsize::new(0);
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let places = &self.places;
@@ -275,69 +277,82 @@ impl Folder<'_> {
             for _ in 0..cores.min(scripts.len()) {
                 scope.spawn(|| {
                     while let Some((path, checker, _)) = scripts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        checkers.outcome(path, *checker, places);
+                        checkers.check_once(path, *checker, places);
                     }
                 });
             }
         });
-        let finding = |(path, checker, at): (PathBuf, Checker, At)| match checkers.outcome(&path, checker, places) {
-            Outcome::Error { line, column, message } => Some(self.syntax_error(&path, (line, column), &message, at)),
-            Outcome::Fine | Outcome::Unchecked(_) => None,
+        let finding = |(path, checker, at): (PathBuf, SyntaxChecker, RouteLocation)| match checkers
+            .check_once(&path, checker, places)
+        {
+            SyntaxOutcome::Error { line, column, message } => {
+                Some(self.syntax_error_finding(&path, (line, column), &message, at))
+            }
+            SyntaxOutcome::Fine | SyntaxOutcome::Unchecked(_) => None,
         };
         scripts.into_iter().filter_map(finding).collect()
     }
 
-    fn syntax_error(&self, path: &Path, (line, column): (usize, usize), message: &str, at: At) -> Finding {
+    fn syntax_error_finding(
+        &self,
+        path: &Path,
+        (line, column): (usize, usize),
+        message: &str,
+        at: RouteLocation,
+    ) -> Finding {
         let message = format!("the script has a syntax error: {message}");
-        let finding = Finding::error(codes::SCRIPT_SYNTAX, at, message);
+        let finding = Finding::new_error(codes::SCRIPT_SYNTAX, at, message);
         let Ok(text) = read_text(path, LARGEST_SCRIPT) else {
             return finding;
         };
-        let source = Source::new(self.project.relative(path).display().to_string(), text);
+        let source = SourceText::new(self.project.relative_path(path).display().to_string(), text);
         let span = match column {
-            0 => of_line(&source, line.max(1)),
-            column => source.word_at(Place { line, column }),
+            0 => line_span(&source, line.max(1)),
+            column => source.find_word_span(LineColumn { line, column }),
         };
-        finding.inside(source, span)
+        finding.with_inner_source(source, span)
     }
 
-    fn named_scripts(&self, ensemble: &Ensemble) -> Vec<(PathBuf, Checker, At)> {
+    fn list_named_scripts(&self, ensemble: &Ensemble) -> Vec<(PathBuf, SyntaxChecker, RouteLocation)> {
         let agents = ensemble.agents.iter().enumerate();
         let of_agents = agents.filter_map(|(at, agent)| match &agent.kind {
-            AgentKind::Script { script, .. } => Some((self.resolved(script).ok()?, Agent::route(at).key("script"))),
+            AgentKind::Script { script, .. } => Some((
+                self.resolve_script(script).ok()?,
+                Agent::route_at(at).with_key("script"),
+            )),
             _ => None,
         });
         let of_tools = ensemble.tools.iter().filter_map(|(name, tool)| {
-            let route = Tool::route(name);
+            let route = ToolDefinition::route_for(name);
             match &tool.kind {
-                ToolKind::Script { script, .. } => Some((self.resolved(script).ok()?, route.key("script"))),
+                ToolKind::Script { script, .. } => Some((self.resolve_script(script).ok()?, route.with_key("script"))),
                 ToolKind::Mcp(McpServer::Command { command, .. }) => {
                     let resolved = match command {
-                        CommandLine::Text(text) => self.resolved(text),
+                        CommandLine::Text(text) => self.resolve_script(text),
                         CommandLine::Words(words) => resolve_words(words, &self.places),
                     };
-                    Some((resolved.ok()?, route.key("mcp").key("command")))
+                    Some((resolved.ok()?, route.with_key("mcp").with_key("command")))
                 }
                 _ => None,
             }
         });
         let all = of_agents.chain(of_tools);
         all.filter_map(|(resolved, route)| {
-            let (path, checker) = checked_by(&resolved, &self.places)?;
-            path.is_file().then(|| (path, checker, route.value()))
+            let (path, checker) = find_checker(&resolved, &self.places)?;
+            path.is_file().then(|| (path, checker, route.into_value_location()))
         })
         .collect()
     }
 }
 
 /// The script, and the program that parses it.
-fn checked_by(resolved: &Resolved, places: &Places) -> Option<(PathBuf, Checker)> {
-    let Resolved::Process(invocation) = resolved else {
+fn find_checker(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(PathBuf, SyntaxChecker)> {
+    let ResolvedScript::Process(invocation) = resolved else {
         return None;
     };
-    if let Some((path, _)) = script_of(resolved, places) {
+    if let Some((path, _)) = find_interpreted_script(resolved, places) {
         let program = invocation.program.file_name().and_then(OsStr::to_str)?;
-        return Some((path, Checker::of(program)?));
+        return Some((path, SyntaxChecker::for_program(program)?));
     }
     if !invocation.program.is_absolute() {
         return None;
@@ -350,13 +365,13 @@ fn checked_by(resolved: &Resolved, places: &Places) -> Option<(PathBuf, Checker)
     } else {
         first
     };
-    Some((invocation.program.clone(), Checker::of(program)?))
+    Some((invocation.program.clone(), SyntaxChecker::for_program(program)?))
 }
 
 /// The line without the blanks around it.
-fn of_line(source: &Source, line: usize) -> Span {
-    let text = source.line(line);
-    let start = source.word_at(Place { line, column: 1 }).start;
+fn line_span(source: &SourceText, line: usize) -> Span {
+    let text = source.line_text(line);
+    let start = source.find_word_span(LineColumn { line, column: 1 }).start;
     let before = text.len() - text.trim_start().len();
     Span::new(start + before, start + before + text.trim().len())
 }
@@ -369,45 +384,56 @@ mod tests {
     fn a_parser_that_takes_too_long_is_stopped() {
         let mut command = Command::new("sleep");
         command.arg("60");
-        assert_eq!(said(command, b"", Duration::from_millis(50)), Err(Why::TooSlow));
+        assert_eq!(
+            run_for_stderr(command, b"", Duration::from_millis(50)),
+            Err(UncheckedReason::TooSlow)
+        );
     }
 
     #[test]
     fn messages_of_parsers() {
         let path = Path::new("/p/a.x");
-        let error = |line, column, message: &str| Outcome::Error {
+        let error = |line, column, message: &str| SyntaxOutcome::Error {
             line,
             column,
             message: message.to_owned(),
         };
         let rows = [
             (
-                Checker::Python,
+                SyntaxChecker::Python,
                 "3:5:invalid syntax: x",
                 error(3, 5, "invalid syntax: x"),
             ),
             (
-                Checker::Sh,
+                SyntaxChecker::Sh,
                 "/p/a.x: 3: Syntax error: x",
                 error(3, 0, "Syntax error: x"),
             ),
             (
-                Checker::Bash,
+                SyntaxChecker::Bash,
                 "/p/a.x: line 3: syntax error\n/p/a.x: line 3: `x'",
                 error(3, 0, "syntax error"),
             ),
             (
-                Checker::Node,
+                SyntaxChecker::Node,
                 "/p/a.x:3\nlet x = ;\n        ^\n\nSyntaxError: Unexpected token ';'\n    at x",
                 error(3, 9, "Unexpected token ';'"),
             ),
         ];
         for (checker, said, expected) in rows {
-            assert_eq!(checker.error(path, said), expected, "{said}");
+            assert_eq!(checker.parse_error_message(path, said), expected, "{said}");
         }
-        for checker in [Checker::Python, Checker::Sh, Checker::Bash, Checker::Node] {
-            let failed = Outcome::Unchecked(Why::Failed("pyenv: no such version".to_owned()));
-            assert_eq!(checker.error(path, "pyenv: no such version\nmore"), failed);
+        for checker in [
+            SyntaxChecker::Python,
+            SyntaxChecker::Sh,
+            SyntaxChecker::Bash,
+            SyntaxChecker::Node,
+        ] {
+            let failed = SyntaxOutcome::Unchecked(UncheckedReason::Failed("pyenv: no such version".to_owned()));
+            assert_eq!(
+                checker.parse_error_message(path, "pyenv: no such version\nmore"),
+                failed
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ensemble_process::program::{Places, Resolved, Unavailable, is_on_path};
+use ensemble_process::program::{ResolvedScript, ScriptFolders, ScriptLookupError, is_on_path};
 use ensemble_scripts::regular_files;
 
 /// The programs whose first argument is a script.
@@ -19,8 +19,8 @@ const SCRIPTS: [&str; 13] = [
 const FLAGS: [&str; 10] = ["-u", "-B", "-E", "-I", "-O", "-S", "-s", "-e", "-x", "-w"];
 
 /// The script that an interpreter is given, where it must be; `None` if that cannot be known.
-pub(super) fn script_of(resolved: &Resolved, places: &Places) -> Option<(PathBuf, String)> {
-    let Resolved::Process(invocation) = resolved else {
+pub(super) fn find_interpreted_script(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(PathBuf, String)> {
+    let ResolvedScript::Process(invocation) = resolved else {
         return None;
     };
     let program = invocation.program.file_name().and_then(OsStr::to_str)?;
@@ -36,11 +36,14 @@ pub(super) fn script_of(resolved: &Resolved, places: &Places) -> Option<(PathBuf
 
 /// A file with a run bit must also say how it is run: it is a program of the machine, or its first line names one. A
 /// script that is given to an interpreter must be there.
-pub(super) fn can_be_started(resolved: Resolved, places: &Places) -> Result<Resolved, Unavailable> {
-    if let Some((path, shown)) = script_of(&resolved, places)
+pub(super) fn check_startable(
+    resolved: ResolvedScript,
+    places: &ScriptFolders,
+) -> Result<ResolvedScript, ScriptLookupError> {
+    if let Some((path, shown)) = find_interpreted_script(&resolved, places)
         && !path.exists()
     {
-        return Err(Unavailable {
+        return Err(ScriptLookupError {
             message: format!("there is no file `{shown}` in the folder in which the command line runs"),
             help: format!(
                 "a command line runs in the project root, `{}`: write the path from there",
@@ -48,14 +51,14 @@ pub(super) fn can_be_started(resolved: Resolved, places: &Places) -> Result<Reso
             ),
         });
     }
-    let Resolved::Process(invocation) = &resolved else {
+    let ResolvedScript::Process(invocation) = &resolved else {
         return Ok(resolved);
     };
     if !invocation.program.is_absolute() {
         return Ok(resolved);
     }
     let mut start = [0; 256];
-    let read = regular_files::open(&invocation.program).and_then(|mut file| file.read(&mut start));
+    let read = regular_files::open_regular(&invocation.program).and_then(|mut file| file.read(&mut start));
     let Ok(length) = read else {
         // It may be run and not read.
         return Ok(resolved);
@@ -65,7 +68,7 @@ pub(super) fn can_be_started(resolved: Resolved, places: &Places) -> Result<Reso
     let Some(line) = start.strip_prefix("#!") else {
         let is_text = !start.is_empty() && start.chars().all(|c| c != '\0' && c != char::REPLACEMENT_CHARACTER);
         return if is_text || start.is_empty() {
-            Err(Unavailable {
+            Err(ScriptLookupError {
                 message: format!("`{shown}` is executable, and its first line does not say by what"),
                 help: "begin it with a line such as `#!/bin/sh`, or give it an extension (.rhai, .sh, .py, .js)"
                     .to_owned(),
@@ -74,8 +77,8 @@ pub(super) fn can_be_started(resolved: Resolved, places: &Places) -> Result<Reso
             Ok(resolved)
         };
     };
-    match missing_interpreter(line.lines().next().unwrap_or_default(), places) {
-        Some(interpreter) => Err(Unavailable {
+    match find_missing_interpreter(line.lines().next().unwrap_or_default(), places) {
+        Some(interpreter) => Err(ScriptLookupError {
             message: format!("`{shown}` is run by `{interpreter}`, which is not there"),
             help: "install it, or correct the script's first line".to_owned(),
         }),
@@ -84,7 +87,7 @@ pub(super) fn can_be_started(resolved: Resolved, places: &Places) -> Result<Reso
 }
 
 /// The program that a first line names and that is not there.
-fn missing_interpreter<'l>(line: &'l str, places: &Places) -> Option<&'l str> {
+fn find_missing_interpreter<'l>(line: &'l str, places: &ScriptFolders) -> Option<&'l str> {
     let mut words = line.split_whitespace();
     let interpreter = words.next()?;
     if interpreter.starts_with('/') && !Path::new(interpreter).exists() {

@@ -3,49 +3,54 @@
 use std::collections::BTreeSet;
 
 use ensemble_language::data::JsonMap;
-use ensemble_language::diagnostic::{Finding, did_you_mean};
-use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Input};
+use ensemble_language::diagnostic::{Finding, find_similar_word};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, InputDeclaration};
 use ensemble_language::loader::codes;
-use ensemble_language::source::{At, Route};
-use ensemble_language::template::has_marks;
+use ensemble_language::source::{Route, RouteLocation};
+use ensemble_language::template::contains_tag_start;
 use serde_json::Value;
 
 /// The inputs that are not declared, missing, or do not match their schema; each execution of the agent then fails.
-pub(super) fn unfit(agent: &Agent, route: &Route, inner: &Ensemble) -> Vec<Finding> {
+pub(super) fn check_inputs(agent: &Agent, route: &Route, inner: &Ensemble) -> Vec<Finding> {
     let (AgentKind::Ensemble { ensemble, inputs, .. }, Some(declared)) = (&agent.kind, &inner.inputs) else {
         return Vec::new();
     };
     let mut findings: Vec<Finding> = inputs
         .iter()
         .filter_map(|(name, value)| {
-            let at = route.key("inputs").key(name.as_str());
-            match inner.input(name) {
-                None => Some(undeclared(name, at.as_key(), ensemble, declared)),
-                Some(input) => off_schema(input, value, at.value(), ensemble),
+            let at = route.with_key("inputs").with_key(name.as_str());
+            match inner.find_input(name) {
+                None => Some(undeclared_input_finding(
+                    name,
+                    at.into_key_location(),
+                    ensemble,
+                    declared,
+                )),
+                Some(input) => check_input_schema(input, value, at.into_value_location(), ensemble),
             }
         })
         .collect();
     let missing: BTreeSet<&str> = declared
         .iter()
-        .filter(|input| input.default().is_none())
+        .filter(|input| input.default_value().is_none())
         .map(|input| &*input.name)
         .collect();
     findings.extend(missing.iter().filter(|name| !inputs.contains_key(**name)).map(|name| {
-        let at = route.key("ensemble").value();
+        let at = route.with_key("ensemble").into_value_location();
         let message = format!(
             "`{ensemble}` needs the input `{name}`, which `{}` does not give",
             agent.name
         );
         let help = format!("add `{name}` to the `inputs` of the agent; without it, each of its executions fails");
-        Finding::warning(codes::UNFIT_INPUTS, at, message).help(help)
+        Finding::new_warning(codes::UNFIT_INPUTS, at, message).with_help(help)
     }));
     findings
 }
 
-fn undeclared(name: &str, at: At, ensemble: &str, declared: &[Input]) -> Finding {
+fn undeclared_input_finding(name: &str, at: RouteLocation, ensemble: &str, declared: &[InputDeclaration]) -> Finding {
     let message = format!("`{ensemble}` has no input `{name}`");
     let names = || declared.iter().map(|input| &*input.name);
-    let help = match did_you_mean(name, names()) {
+    let help = match find_similar_word(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),
         None if declared.is_empty() => "it takes no inputs".to_owned(),
         None => format!(
@@ -53,15 +58,15 @@ fn undeclared(name: &str, at: At, ensemble: &str, declared: &[Input]) -> Finding
             names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
         ),
     };
-    Finding::warning(codes::UNFIT_INPUTS, at, message).help(help)
+    Finding::new_warning(codes::UNFIT_INPUTS, at, message).with_help(help)
 }
 
 /// The finding about a value without templates.
-fn off_schema(input: &Input, value: &Value, at: At, ensemble: &str) -> Option<Finding> {
-    if !is_literal(value) {
+fn check_input_schema(input: &InputDeclaration, value: &Value, at: RouteLocation, ensemble: &str) -> Option<Finding> {
+    if !is_literal_value(value) {
         return None;
     }
-    let errors = input.errors(value);
+    let errors = input.check_value(value);
     if errors.is_empty() {
         return None;
     }
@@ -70,14 +75,14 @@ fn off_schema(input: &Input, value: &Value, at: At, ensemble: &str) -> Option<Fi
         input.name,
         errors.join("; ")
     );
-    Some(Finding::warning(codes::UNFIT_INPUTS, at, message).help(format!("it takes {}", input.type_name())))
+    Some(Finding::new_warning(codes::UNFIT_INPUTS, at, message).with_help(format!("it takes {}", input.type_name())))
 }
 
-fn is_literal(value: &Value) -> bool {
+fn is_literal_value(value: &Value) -> bool {
     match value {
-        Value::String(text) => !has_marks(text),
-        Value::Array(items) => items.iter().all(is_literal),
-        Value::Object(map) => JsonMap::values(map).all(is_literal),
+        Value::String(text) => !contains_tag_start(text),
+        Value::Array(items) => items.iter().all(is_literal_value),
+        Value::Object(map) => JsonMap::values(map).all(is_literal_value),
         Value::Null | Value::Bool(_) | Value::Number(_) => true,
     }
 }

@@ -6,34 +6,34 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ensemble_language::condition::Type;
-use ensemble_language::diagnostic::{Diagnostic, Finding, Severity};
+use ensemble_language::condition::ValueType;
+use ensemble_language::diagnostic::{Diagnostic, Finding, FindingSeverity};
 use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::{self, codes};
-use ensemble_language::source::At;
+use ensemble_language::source::RouteLocation;
 
-use super::{Folder, MOST};
+use super::{EnsembleFolder, MOST};
 use crate::error::ProjectError;
-use crate::prepare::{DEEPEST, examine};
+use crate::prepare::{DEEPEST, check_loaded_ensemble};
 
 /// The ensembles around the one that is examined, and what is known of those inside it.
 #[derive(Default)]
-pub(super) struct Nesting {
+pub(super) struct EnsembleNesting {
     /// The files that contain the one that is examined, outermost first, and this one itself; empty for an ensemble that
     /// no other contains.
-    outer: Vec<PathBuf>,
-    known: Rc<RefCell<HashMap<PathBuf, Rc<Inner>>>>,
+    outer_files: Vec<PathBuf>,
+    checked_files: Rc<RefCell<HashMap<PathBuf, Rc<NestedEnsembleCheck>>>>,
     /// What runs of those give.
-    pub(super) results: Rc<RefCell<HashMap<PathBuf, Option<Type>>>>,
+    pub(super) results: Rc<RefCell<HashMap<PathBuf, Option<ValueType>>>>,
     /// The highest number of ensembles inside each other below this one.
     height: Cell<usize>,
     /// The ensembles below this one, each once, in the order in which they were reached.
-    below: RefCell<Vec<Rc<Inner>>>,
+    nested_checks: RefCell<Vec<Rc<NestedEnsembleCheck>>>,
 }
 
 /// An ensemble that another one names.
 #[derive(Debug)]
-pub struct Inner {
+pub struct NestedEnsembleCheck {
     /// Its file, absolute.
     pub file: PathBuf,
     /// Its name for users.
@@ -44,22 +44,22 @@ pub struct Inner {
     ensemble: Option<Arc<Ensemble>>,
     /// The number of ensembles inside each other from this one on, or why it cannot be run.
     height: Result<usize, String>,
-    below: Vec<Rc<Self>>,
+    nested_checks: Vec<Rc<Self>>,
 }
 
 /// The content of a named path.
-enum Named {
-    Known(Rc<Inner>),
+enum NamedEnsemble {
+    Checked(Rc<NestedEnsembleCheck>),
     /// One of the files that contain it.
     Circle(String),
 }
 
-impl Nesting {
+impl EnsembleNesting {
     /// Returns the nesting of the ensemble in this file, which this one contains.
-    pub(super) fn inside(&self, file: &Path) -> Self {
+    pub(super) fn for_nested_file(&self, file: &Path) -> Self {
         Self {
-            outer: self.outer.iter().cloned().chain([file.to_owned()]).collect(),
-            known: Rc::clone(&self.known),
+            outer_files: self.outer_files.iter().cloned().chain([file.to_owned()]).collect(),
+            checked_files: Rc::clone(&self.checked_files),
             results: Rc::clone(&self.results),
             ..Self::default()
         }
@@ -67,78 +67,78 @@ impl Nesting {
 
     /// Returns whether the ensemble in this file is inside itself, or too deep.
     pub(super) fn is_too_deep(&self, file: &Path) -> bool {
-        self.outer.len() >= DEEPEST || self.outer.iter().any(|outer| outer == file)
+        self.outer_files.len() >= DEEPEST || self.outer_files.iter().any(|outer| outer == file)
     }
 }
 
-impl Folder<'_> {
+impl EnsembleFolder<'_> {
     /// The ensembles that the last one examined has named, directly or through others.
-    pub fn take_inner(&self) -> Vec<Rc<Inner>> {
-        self.nesting.below.take()
+    pub fn take_nested_checks(&self) -> Vec<Rc<NestedEnsembleCheck>> {
+        self.nesting.nested_checks.take()
     }
 
     /// The ensemble that is named, if it is there and has no errors.
-    pub(super) fn inner_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
-        match self.named(named).ok()? {
-            Named::Known(inner) => inner.ensemble.clone(),
-            Named::Circle(_) => None,
+    pub(super) fn find_valid_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
+        match self.resolve_nested(named).ok()? {
+            NamedEnsemble::Checked(inner) => inner.ensemble.clone(),
+            NamedEnsemble::Circle(_) => None,
         }
     }
 
     /// The finding about an ensemble that is named, if it is missing or cannot be run.
-    pub(super) fn ensemble(&self, named: &str, at: At) -> Option<Finding> {
-        let inner = match self.named(named) {
-            Ok(Named::Known(inner)) => inner,
-            Ok(Named::Circle(why)) => return Some(Finding::error(codes::BROKEN_ENSEMBLE, at, why)),
+    pub(super) fn check_nested_ensemble(&self, named: &str, at: RouteLocation) -> Option<Finding> {
+        let inner = match self.resolve_nested(named) {
+            Ok(NamedEnsemble::Checked(inner)) => inner,
+            Ok(NamedEnsemble::Circle(why)) => return Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, why)),
             Err(error) => {
-                let mut finding = Finding::warning(codes::NO_SCRIPT, at, error.to_string());
+                let mut finding = Finding::new_warning(codes::NO_SCRIPT, at, error.to_string());
                 finding.help = error.advice();
                 return Some(finding);
             }
         };
-        self.note(&inner);
+        self.record_nested(&inner);
         let nesting = &self.nesting;
         let why = match &inner.height {
             Ok(height) => {
                 nesting.height.set(nesting.height.get().max(*height));
-                let is_too_deep = nesting.outer.is_empty() && *height >= DEEPEST;
+                let is_too_deep = nesting.outer_files.is_empty() && *height >= DEEPEST;
                 is_too_deep.then(|| format!("more than {DEEPEST} ensembles are nested in each other"))?
             }
             Err(why) => why.clone(),
         };
         let help = format!("`ensemble validate {}` shows all of its errors", inner.name);
-        Some(Finding::error(codes::BROKEN_ENSEMBLE, at, why).help(help))
+        Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, why).with_help(help))
     }
 
     /// Notes the ensemble and those below it.
-    fn note(&self, inner: &Rc<Inner>) {
-        let mut below = self.nesting.below.borrow_mut();
-        for one in std::iter::once(inner).chain(&inner.below) {
+    fn record_nested(&self, inner: &Rc<NestedEnsembleCheck>) {
+        let mut below = self.nesting.nested_checks.borrow_mut();
+        for one in std::iter::once(inner).chain(&inner.nested_checks) {
             if below.iter().all(|known| known.file != one.file) {
                 below.push(Rc::clone(one));
             }
         }
     }
 
-    fn named(&self, named: &str) -> Result<Named, ProjectError> {
+    fn resolve_nested(&self, named: &str) -> Result<NamedEnsemble, ProjectError> {
         let places = &self.places;
         let path = self
             .project
-            .ensemble_file_from(named, &places.ensemble_dir, &places.project_root)?;
+            .resolve_ensemble_file_from(named, &places.ensemble_dir, &places.project_root)?;
         let absolute = self.project.folder.join(&path);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
-        if let Some(at) = self.nesting.outer.iter().position(|outer| *outer == absolute) {
-            let names = self.nesting.outer[at..].iter().chain([&absolute]);
+        if let Some(at) = self.nesting.outer_files.iter().position(|outer| *outer == absolute) {
+            let names = self.nesting.outer_files[at..].iter().chain([&absolute]);
             let names: Vec<String> = names
-                .map(|path| self.project.relative(path).display().to_string())
+                .map(|path| self.project.relative_path(path).display().to_string())
                 .collect();
             let chain = names.join(" → ");
-            return Ok(Named::Circle(format!("an ensemble contains itself: {chain}")));
+            return Ok(NamedEnsemble::Circle(format!("an ensemble contains itself: {chain}")));
         }
-        let known = self.nesting.known.borrow().get(&absolute).cloned();
-        Ok(Named::Known(known.unwrap_or_else(|| {
-            let inner = Rc::new(self.examined(&path, &absolute));
-            let mut known = self.nesting.known.borrow_mut();
+        let known = self.nesting.checked_files.borrow().get(&absolute).cloned();
+        Ok(NamedEnsemble::Checked(known.unwrap_or_else(|| {
+            let inner = Rc::new(self.check_nested_file(&path, &absolute));
+            let mut known = self.nesting.checked_files.borrow_mut();
             if known.len() >= MOST {
                 known.clear();
             }
@@ -147,44 +147,46 @@ impl Folder<'_> {
         })))
     }
 
-    fn examined(&self, path: &Path, absolute: &Path) -> Inner {
-        let failed = |why: String| Inner {
+    fn check_nested_file(&self, path: &Path, absolute: &Path) -> NestedEnsembleCheck {
+        let failed = |why: String| NestedEnsembleCheck {
             file: absolute.to_owned(),
             name: path.display().to_string(),
             findings: Vec::new(),
             ensemble: None,
             height: Err(why),
-            below: Vec::new(),
+            nested_checks: Vec::new(),
         };
-        let source = match self.project.read(path) {
+        let source = match self.project.read_file(path) {
             Ok(source) => source,
             Err(error) => return failed(error.to_string()),
         };
-        let mut inside = Folder::around(path, self.project)
-            .in_ci(self.is_ci)
-            .sharing(&self.texts)
-            .checking(self.checkers.clone());
-        if let Some(fault) = inside.take_fault() {
+        let mut inside = EnsembleFolder::for_file(path, self.project)
+            .with_ci(self.is_ci)
+            .with_shared_scripts(&self.texts)
+            .with_syntax_checks(self.checkers.clone());
+        if let Some(fault) = inside.take_config_error() {
             return failed(format!("this ensemble cannot be run: {fault}"));
         }
         inside.fixes = self.fixes;
-        inside.nesting = self.nesting.inside(absolute);
-        let loaded = loader::load(&source);
-        let findings = examine(&loaded, &inside);
-        let mut errors = findings.iter().filter(|one| one.severity == Severity::Error);
-        let first = errors.next().map(|first| told(path, first, errors.count()));
-        Inner {
+        inside.nesting = self.nesting.for_nested_file(absolute);
+        let loaded = loader::load_ensemble(&source);
+        let findings = check_loaded_ensemble(&loaded, &inside);
+        let mut errors = findings.iter().filter(|one| one.severity == FindingSeverity::Error);
+        let first = errors
+            .next()
+            .map(|first| describe_first_error(path, first, errors.count()));
+        NestedEnsembleCheck {
             ensemble: loaded.ensemble.filter(|_| first.is_none()).map(Arc::new),
             height: first.map_or_else(|| Ok(inside.nesting.height.get() + 1), Err),
-            below: inside.take_inner(),
+            nested_checks: inside.take_nested_checks(),
             findings,
             ..failed(String::new())
         }
     }
 }
 
-fn told(path: &Path, first: &Diagnostic, more: usize) -> String {
-    let place = first.source.place(first.span.start);
+fn describe_first_error(path: &Path, first: &Diagnostic, more: usize) -> String {
+    let place = first.source.line_column(first.span.start);
     let more = match more {
         0 => String::new(),
         1 => " (and 1 more error)".to_owned(),

@@ -3,44 +3,46 @@
 use std::path::Path;
 
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, Ensemble, McpServer, Sandbox, Tool, ToolKind};
+use ensemble_language::ensemble::{Agent, Ensemble, McpServer, SandboxSpec, ToolDefinition, ToolKind};
 use ensemble_language::loader::codes;
 use ensemble_language::source::Route;
 
 use ensemble_process::confine::resolve_rule_path;
 
 /// The paths in `read` and `write` that are not there, each place of the file once.
-pub(super) fn missing(ensemble: &Ensemble, folder: &Path) -> Vec<Finding> {
+pub(super) fn check_sandbox_paths(ensemble: &Ensemble, folder: &Path) -> Vec<Finding> {
     let of_agents = ensemble.agents.iter().enumerate().map(|(at, agent)| {
-        let route = Agent::route(at).key("sandbox");
+        let route = Agent::route_at(at).with_key("sandbox");
         (route, agent.sandbox.as_deref())
     });
     let of_tools = ensemble.tools.iter().map(|(name, tool)| match &tool.kind {
-        ToolKind::Mcp(McpServer::Command { sandbox, .. }) => {
-            (Tool::route(name).key("mcp").key("sandbox"), sandbox.as_deref())
-        }
-        ToolKind::Script { sandbox, .. } => (Tool::route(name).key("sandbox"), sandbox.as_deref()),
-        _ => (Tool::route(name), None),
+        ToolKind::Mcp(McpServer::Command { sandbox, .. }) => (
+            ToolDefinition::route_for(name).with_key("mcp").with_key("sandbox"),
+            sandbox.as_deref(),
+        ),
+        ToolKind::Script { sandbox, .. } => (ToolDefinition::route_for(name).with_key("sandbox"), sandbox.as_deref()),
+        _ => (ToolDefinition::route_for(name), None),
     });
     let all = of_agents.chain(of_tools);
     all.filter_map(|(route, sandbox)| Some((route, sandbox?)))
-        .flat_map(|(route, sandbox)| of_sandbox(&route, sandbox, folder))
+        .flat_map(|(route, sandbox)| list_missing_paths(&route, sandbox, folder))
         .collect()
 }
 
-fn of_sandbox(route: &Route, sandbox: &Sandbox, folder: &Path) -> Vec<Finding> {
+fn list_missing_paths(route: &Route, sandbox: &SandboxSpec, folder: &Path) -> Vec<Finding> {
     let lists = [("read", &sandbox.read), ("write", &sandbox.write)];
     let paths = lists.into_iter().flat_map(|(key, paths)| {
-        let route = route.key(key);
-        let placed = |(at, path)| (route.index(at).value(), path);
+        let route = route.with_key(key);
+        let placed = |(at, path)| (route.with_index(at).into_value_location(), path);
         paths.iter().enumerate().map(placed).collect::<Vec<_>>()
     });
     // The home folder is that of who runs it.
     let here = paths.filter(|(_, path)| !path.starts_with('~') && !resolve_rule_path(path, folder, None).exists());
     here.map(|(at, path)| {
-        let finding = Finding::warning(codes::SANDBOX_PATH, at, format!("there is no `{path}`"));
-        finding
-            .help("paths of a sandbox begin at the folder of the ensemble file and must be there when the run begins")
+        let finding = Finding::new_warning(codes::SANDBOX_PATH, at, format!("there is no `{path}`"));
+        finding.with_help(
+            "paths of a sandbox begin at the folder of the ensemble file and must be there when the run begins",
+        )
     })
     .collect()
 }

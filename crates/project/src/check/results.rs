@@ -1,19 +1,19 @@
 //! What ensembles that an ensemble names give as their results, as far as their files tell.
 
 use ensemble_language::check::{OutputKeys, result_type};
-use ensemble_language::condition::Type;
+use ensemble_language::condition::ValueType;
 use ensemble_language::loader;
 
-use super::{Folder, MOST};
+use super::{EnsembleFolder, MOST};
 
-impl Folder<'_> {
+impl EnsembleFolder<'_> {
     /// Returns the type of the output of an agent that is this ensemble. Returns `None` if its file cannot be read, or
     /// it declares no `result`.
-    pub(super) fn result_of(&self, named: &str) -> Option<Type> {
+    pub(super) fn find_result_type(&self, named: &str) -> Option<ValueType> {
         let places = &self.places;
         let found = self
             .project
-            .ensemble_file_from(named, &places.ensemble_dir, &places.project_root);
+            .resolve_ensemble_file_from(named, &places.ensemble_dir, &places.project_root);
         let path = found.ok()?;
         let absolute = self.project.folder.join(&path);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
@@ -23,11 +23,11 @@ impl Folder<'_> {
         if let Some(known) = self.nesting.results.borrow().get(&absolute) {
             return known.clone();
         }
-        let source = self.project.read(&path).ok()?;
-        let inner = loader::load(&source).ensemble;
+        let source = self.project.read_file(&path).ok()?;
+        let inner = loader::load_ensemble(&source).ensemble;
         let result = inner.and_then(|inner| {
-            let mut inside = Folder::around(&path, self.project);
-            inside.nesting = self.nesting.inside(&absolute);
+            let mut inside = EnsembleFolder::for_file(&path, self.project);
+            inside.nesting = self.nesting.for_nested_file(&absolute);
             result_type(&inner, &inside)
         });
         let mut results = self.nesting.results.borrow_mut();
@@ -39,9 +39,9 @@ impl Folder<'_> {
     }
 
     /// The keys of that output.
-    pub(super) fn result_keys(&self, named: &str) -> Option<OutputKeys> {
-        let result = self.result_of(named)?;
-        let fields = result.fields().filter(|fields| fields.others.is_none())?;
-        Some(fields.known.keys().cloned().collect())
+    pub(super) fn find_result_keys(&self, named: &str) -> Option<OutputKeys> {
+        let result = self.find_result_type(named)?;
+        let fields = result.map_fields().filter(|fields| fields.other_values.is_none())?;
+        Some(fields.known_keys.keys().cloned().collect())
     }
 }

@@ -4,15 +4,17 @@
 
 use std::sync::Arc;
 
-use ensemble_core::reply::output_of;
-use ensemble_language::condition::Type;
-use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelChoice, Profile, Reply, Simulated};
+use ensemble_core::reply::parse_plain_reply;
+use ensemble_language::condition::ValueType;
+use ensemble_language::ensemble::{
+    Agent, AgentKind, Ensemble, ModelChoice, ModelProfile, PreparedReply, SimulatedReplySource,
+};
 use ensemble_scripts::WrittenOutput;
 
 /// The possible outputs of the agent; `None` where they may be any.
-pub(crate) fn written(
+pub(crate) fn find_possible_outputs(
     ensemble: &Ensemble,
-    configured: &[(Arc<str>, Profile)],
+    configured: &[(Arc<str>, ModelProfile)],
     agent: &Agent,
 ) -> Option<Vec<WrittenOutput>> {
     match &agent.kind {
@@ -22,35 +24,35 @@ pub(crate) fn written(
             };
             let profiles = ensemble.model_profiles.iter().chain(configured);
             let (_, profile) = profiles.into_iter().find(|(known, _)| known == name)?;
-            of_replies(profile)
+            simulated_outputs(profile)
         }
         // Whoever types an answer may type an object; of choices it is known what they are.
         AgentKind::Input(input) if !input.choices.is_empty() && input.responses.is_none() => {
-            Some(of_texts(input.choices.iter().chain(&input.default)))
+            Some(text_outputs(input.choices.iter().chain(&input.default)))
         }
         AgentKind::Input(_) | AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => None,
     }
 }
 
 /// Returns the outputs of a simulated model, if its replies are texts.
-fn of_replies(profile: &Profile) -> Option<Vec<WrittenOutput>> {
-    let Some(Simulated::Replies(replies)) = &profile.simulated else {
+fn simulated_outputs(profile: &ModelProfile) -> Option<Vec<WrittenOutput>> {
+    let Some(SimulatedReplySource::Replies(replies)) = &profile.simulated else {
         return None;
     };
     let texts = replies.iter().filter_map(|reply| match reply {
-        Reply::Text(text) => Some(text),
+        PreparedReply::Text(text) => Some(text),
         // One that calls tools is not the last word.
-        Reply::Error(_) | Reply::Calls { .. } => None,
+        PreparedReply::Error(_) | PreparedReply::Calls { .. } => None,
     });
-    let fails = replies.iter().any(|reply| matches!(reply, Reply::Error(_)));
-    (profile.fallback.is_none() || !fails).then(|| of_texts(texts))
+    let fails = replies.iter().any(|reply| matches!(reply, PreparedReply::Error(_)));
+    (profile.fallback.is_none() || !fails).then(|| text_outputs(texts))
 }
 
-fn of_texts<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<WrittenOutput> {
+fn text_outputs<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<WrittenOutput> {
     let entries = |text: &String| {
-        output_of(text)
+        parse_plain_reply(text)
             .into_iter()
-            .map(|(key, value)| (key, Type::of_value(&value)))
+            .map(|(key, value)| (key, ValueType::from_value(&value)))
     };
     texts.map(|text| entries(text).collect()).collect()
 }

@@ -5,32 +5,32 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_core::operator::visible;
+use ensemble_core::operator::escape_hidden;
 use ensemble_language::ensemble::{
-    AcpProgram, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, Permission, Profile, Provider, Setting,
-    ToolKind, ToolUse, is_own_address, key_variables,
+    AcpProgram, AgentKind, CommandLine, Ensemble, HeaderText, HttpProvider, McpServer, ModelProfile, PermissionMode,
+    SettingValue, ToolKind, ToolUse, is_own_service_url, list_key_variables,
 };
-use ensemble_language::profiles::Override;
-use ensemble_process::is_small;
+use ensemble_language::profiles::ModelOverride;
+use ensemble_process::is_minimal_variable;
 
 /// Returns the variables that a profile sends. The provider's own key at the provider's own address is not among them.
-pub(crate) fn of_profile(name: &str, profile: &Profile) -> Vec<String> {
-    let Some(provider) = Provider::named(&profile.provider) else {
+pub(crate) fn list_profile_variables(name: &str, profile: &ModelProfile) -> Vec<String> {
+    let Some(provider) = HttpProvider::find_by_name(&profile.provider) else {
         return Vec::new();
     };
-    let name = visible(name);
+    let name = escape_hidden(name);
     let address = profile.base_url.as_deref().unwrap_or(provider.base_url);
-    let shown = visible(address);
+    let shown = escape_hidden(address);
     let mut lines = Vec::new();
     let key = profile.api_key_env.as_deref();
-    if let Some(variable) = key.filter(|variable| !is_own_address(variable, address)) {
+    if let Some(variable) = key.filter(|variable| !is_own_service_url(variable, address)) {
         lines.push(format!("model profile `{name}` sends the key in {variable} to {shown}"));
     }
     for (header, text) in &profile.headers {
         if let HeaderText::Env(variable) = text {
             lines.push(format!(
                 "model profile `{name}` sends the value of {variable} to {shown}, in the header {}",
-                visible(header)
+                escape_hidden(header)
             ));
         }
     }
@@ -38,39 +38,45 @@ pub(crate) fn of_profile(name: &str, profile: &Profile) -> Vec<String> {
 }
 
 /// Returns the variables that an ensemble sends with these overrides of models, and those that its programs receive.
-pub(crate) fn of_ensemble(ensemble: &Ensemble, overrides: &[Override], root: &Path) -> Vec<String> {
-    let of_profile = |(name, profile): &(Arc<str>, Profile)| {
-        of_profile(name, &Override::all_applied(overrides, name, profile.clone()))
+pub(crate) fn list_ensemble_variables(ensemble: &Ensemble, overrides: &[ModelOverride], root: &Path) -> Vec<String> {
+    let of_profile = |(name, profile): &(Arc<str>, ModelProfile)| {
+        list_profile_variables(name, &ModelOverride::apply_all(overrides, name, profile.clone()))
     };
     let mut lines: Vec<String> = ensemble.model_profiles.iter().flat_map(of_profile).collect();
-    let mut keys: BTreeSet<&str> = key_variables().collect();
-    keys.extend(named(ensemble));
+    let mut keys: BTreeSet<&str> = list_key_variables().collect();
+    keys.extend(named_variables(ensemble));
     for agent in &ensemble.agents {
         if let AgentKind::Script { script, env } = &agent.kind {
-            let who = format!("agent `{}`", visible(&agent.name));
-            of_script(&who, script, env, &keys, &mut lines);
+            let who = format!("agent `{}`", escape_hidden(&agent.name));
+            add_script_lines(&who, script, env, &keys, &mut lines);
         }
         if let AgentKind::Llm(llm) = &agent.kind
-            && let Some(acp) = llm.acp()
+            && let Some(acp) = llm.acp_agent()
         {
-            let name = visible(&agent.name);
-            of_external(&name, &acp.program, &mut lines);
+            let name = escape_hidden(&agent.name);
+            add_external_lines(&name, &acp.program, &mut lines);
             let given = llm.tools.iter().filter(|used| is_client_server(ensemble, used));
             lines.extend(given.map(|used| {
-                let (program, server) = (visible(acp.program.shown()), visible(&used.tool));
+                let (program, server) = (escape_hidden(acp.program.display_name()), escape_hidden(&used.tool));
                 format!("agent `{name}` gives the server `{server}` that your client names, with its keys, to the program `{program}`")
             }));
         }
     }
     for (name, tool) in &ensemble.tools {
         match &tool.kind {
-            ToolKind::Mcp(McpServer::Client) if tool.permission == Permission::Allow => lines.push(format!(
+            ToolKind::Mcp(McpServer::Client) if tool.permission == PermissionMode::Allow => lines.push(format!(
                 "tool `{}` calls tools of the server of this name that your client names, without asking",
-                visible(name)
+                escape_hidden(name)
             )),
-            ToolKind::Mcp(server) => of_server(&visible(name), server, root, &mut lines),
+            ToolKind::Mcp(server) => add_server_lines(&escape_hidden(name), server, root, &mut lines),
             ToolKind::Script { script, env, .. } => {
-                of_script(&format!("tool `{}`", visible(name)), script, env, &keys, &mut lines);
+                add_script_lines(
+                    &format!("tool `{}`", escape_hidden(name)),
+                    script,
+                    env,
+                    &keys,
+                    &mut lines,
+                );
             }
             ToolKind::Agent { .. } | ToolKind::Ensemble { .. } => {}
         }
@@ -79,12 +85,12 @@ pub(crate) fn of_ensemble(ensemble: &Ensemble, overrides: &[Override], root: &Pa
 }
 
 fn is_client_server(ensemble: &Ensemble, used: &ToolUse) -> bool {
-    let tool = ensemble.tool(&used.tool);
+    let tool = ensemble.find_tool(&used.tool);
     tool.is_some_and(|tool| tool.kind == ToolKind::Mcp(McpServer::Client))
 }
 
 /// The variables that the ensemble's profiles name.
-fn named(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
+fn named_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     ensemble.model_profiles.iter().flat_map(|(_, profile)| {
         let headers = profile.headers.iter().filter_map(|(_, text)| match text {
             HeaderText::Env(variable) => Some(variable.as_str()),
@@ -95,13 +101,24 @@ fn named(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
 }
 
 /// A script inherits the user's environment without keys, so only keys and `{env: NAME}` are told.
-fn of_script(who: &str, script: &str, env: &[(String, Setting)], keys: &BTreeSet<&str>, lines: &mut Vec<String>) {
-    for (own, variable) in variables(env) {
+fn add_script_lines(
+    who: &str,
+    script: &str,
+    env: &[(String, SettingValue)],
+    keys: &BTreeSet<&str>,
+    lines: &mut Vec<String>,
+) {
+    for (own, variable) in setting_variables(env) {
         let is_passed = own == variable;
-        if is_passed && !keys.contains(variable) && env.iter().any(|(name, it)| name == own && *it == Setting::Passed) {
+        if is_passed
+            && !keys.contains(variable)
+            && env
+                .iter()
+                .any(|(name, it)| name == own && *it == SettingValue::Inherited)
+        {
             continue;
         }
-        let (script, own) = (visible(script), visible(own));
+        let (script, own) = (escape_hidden(script), escape_hidden(own));
         lines.push(format!(
             "{who} gives the value of {variable} to the script `{script}`, as {own}"
         ));
@@ -109,21 +126,23 @@ fn of_script(who: &str, script: &str, env: &[(String, Setting)], keys: &BTreeSet
 }
 
 /// A program with a small environment: every other variable that it is given is told.
-fn of_external(agent: &str, program: &AcpProgram, lines: &mut Vec<String>) {
-    for (own, variable) in variables(program.env()).filter(|(own, variable)| own != variable || !is_small(variable)) {
-        let (program, own) = (visible(program.shown()), visible(own));
+fn add_external_lines(agent: &str, program: &AcpProgram, lines: &mut Vec<String>) {
+    for (own, variable) in setting_variables(program.env_variables())
+        .filter(|(own, variable)| own != variable || !is_minimal_variable(variable))
+    {
+        let (program, own) = (escape_hidden(program.display_name()), escape_hidden(own));
         lines.push(format!(
             "agent `{agent}` gives the value of {variable} to the program `{program}`, as {own}"
         ));
     }
 }
 
-fn of_server(name: &str, server: &McpServer, root: &Path, lines: &mut Vec<String>) {
+fn add_server_lines(name: &str, server: &McpServer, root: &Path, lines: &mut Vec<String>) {
     match server {
         McpServer::Url { url, headers } => {
-            let url = visible(url);
-            for (header, variable) in variables(headers) {
-                let header = visible(header);
+            let url = escape_hidden(url);
+            for (header, variable) in setting_variables(headers) {
+                let header = escape_hidden(header);
                 lines.push(format!(
                     "tool `{name}` sends the value of {variable} to {url}, in the header {header}"
                 ));
@@ -131,10 +150,10 @@ fn of_server(name: &str, server: &McpServer, root: &Path, lines: &mut Vec<String
         }
         McpServer::Command { command, env, cwd, .. } => {
             let folder = cwd.as_ref().map_or_else(|| root.to_owned(), |cwd| root.join(cwd));
-            let folder = visible(&folder.display().to_string());
-            let passed = |(own, variable): &(&str, &str)| own != variable || !is_small(variable);
-            for (own, variable) in variables(env).filter(passed) {
-                let (command, own) = (words(command), visible(own));
+            let folder = escape_hidden(&folder.display().to_string());
+            let passed = |(own, variable): &(&str, &str)| own != variable || !is_minimal_variable(variable);
+            for (own, variable) in setting_variables(env).filter(passed) {
+                let (command, own) = (format_command(command), escape_hidden(own));
                 lines.push(format!(
                     "tool `{name}` gives the value of {variable} to the program `{command}` in {folder}, as {own}"
                 ));
@@ -144,16 +163,16 @@ fn of_server(name: &str, server: &McpServer, root: &Path, lines: &mut Vec<String
     }
 }
 
-fn variables(settings: &[(String, Setting)]) -> impl Iterator<Item = (&str, &str)> {
+fn setting_variables(settings: &[(String, SettingValue)]) -> impl Iterator<Item = (&str, &str)> {
     settings.iter().filter_map(|(name, setting)| match setting {
-        Setting::FromEnvironment { variable, .. } => Some((name.as_str(), variable.as_str())),
-        Setting::Passed => Some((name.as_str(), name.as_str())),
-        Setting::Text(_) => None,
+        SettingValue::FromEnvironment { variable, .. } => Some((name.as_str(), variable.as_str())),
+        SettingValue::Inherited => Some((name.as_str(), name.as_str())),
+        SettingValue::Text(_) => None,
     })
 }
 
-fn words(command: &CommandLine) -> String {
-    visible(&match command {
+fn format_command(command: &CommandLine) -> String {
+    escape_hidden(&match command {
         CommandLine::Text(text) => text.clone(),
         CommandLine::Words(words) => words.join(" "),
     })

@@ -13,45 +13,45 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub(crate) use grants::{of_ensemble, of_profile};
-use store::Store;
-pub use store::Trusted;
+pub(crate) use grants::{list_ensemble_variables, list_profile_variables};
+use store::TrustStore;
+pub use store::TrustedFile;
 
-use crate::owner::{Stranger, stranger};
+use crate::owner::{ForeignFile, find_foreign_owner};
 
 /// The content of a project's files that is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeftAlone {
+pub enum IgnoredContent {
     /// Parts of a configuration that is not trusted, a line for each.
-    Parts {
+    IgnoredParts {
         /// The configuration.
         path: PathBuf,
         /// What the parts would do.
         lines: Vec<String>,
     },
     /// A file or a folder of somebody else.
-    Stranger(Stranger),
+    ForeignFile(ForeignFile),
 }
 
-type Listener = dyn Fn(&LeftAlone) + Send + Sync;
+type Listener = dyn Fn(&IgnoredContent) + Send + Sync;
 
 /// The files of a project that may use keys and values of the environment. By default none.
 #[derive(Clone, Default)]
 pub struct Trust {
     is_everything: bool,
-    store: Option<Store>,
+    store: Option<TrustStore>,
     listener: Option<Arc<Listener>>,
-    told: Arc<Mutex<BTreeSet<PathBuf>>>,
+    reported_files: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl Trust {
     /// No file is trusted. What needs no trust works: above all, a provider's own key at the provider's own address.
-    pub fn nothing() -> Self {
+    pub fn trust_nothing() -> Self {
         Self::default()
     }
 
     /// Every file is trusted, whoever owns it. For programs that run only files of their own.
-    pub fn everything() -> Self {
+    pub fn trust_everything() -> Self {
         Self {
             is_everything: true,
             ..Self::default()
@@ -60,16 +60,16 @@ impl Trust {
 
     /// The files are trusted that the user has trusted by `ensemble trust`, as this file says. It counts only if nobody
     /// else can write to it.
-    pub fn kept_in(file: impl Into<PathBuf>) -> Self {
+    pub fn load_from(file: impl Into<PathBuf>) -> Self {
         Self {
-            store: Some(Store::at(file.into())),
+            store: Some(TrustStore::from_file(file.into())),
             ..Self::default()
         }
     }
 
     /// Every file is trusted if `is_everything`; otherwise as before.
     #[must_use]
-    pub fn or_everything(self, is_everything: bool) -> Self {
+    pub fn or_trust_everything(self, is_everything: bool) -> Self {
         Self {
             is_everything: self.is_everything || is_everything,
             ..self
@@ -78,7 +78,7 @@ impl Trust {
 
     /// Tells this function once of each file of which something was left alone.
     #[must_use]
-    pub fn telling(self, listener: impl Fn(&LeftAlone) + Send + Sync + 'static) -> Self {
+    pub fn with_listener(self, listener: impl Fn(&IgnoredContent) + Send + Sync + 'static) -> Self {
         Self {
             listener: Some(Arc::new(listener)),
             ..self
@@ -91,53 +91,57 @@ impl Trust {
     }
 
     /// Has the user trusted this, in the file at that path?
-    pub fn allows(&self, path: &Path, digest: &str) -> bool {
-        self.is_everything || self.store.as_ref().is_some_and(|store| store.holds(path, digest))
+    pub fn is_trusted(&self, path: &Path, digest: &str) -> bool {
+        self.is_everything
+            || self
+                .store
+                .as_ref()
+                .is_some_and(|store| store.contains_digest(path, digest))
     }
 
     /// The files that the user has trusted.
-    pub fn trusted(&self) -> Vec<Trusted> {
-        self.store.as_ref().map(Store::read).unwrap_or_default()
+    pub fn list_trusted(&self) -> Vec<TrustedFile> {
+        self.store.as_ref().map(TrustStore::read_trusted).unwrap_or_default()
     }
 
     /// Trusts these files from now on, each with its digest. What was trusted of the same files before is forgotten.
     ///
     /// # Errors
     /// There is no place to keep it, or it cannot be written.
-    pub fn add(&self, files: Vec<Trusted>) -> std::io::Result<()> {
-        let mut kept = self.trusted();
+    pub fn trust_files(&self, files: Vec<TrustedFile>) -> std::io::Result<()> {
+        let mut kept = self.list_trusted();
         kept.retain(|known| files.iter().all(|new| new.path != known.path));
         kept.extend(files);
-        self.write(kept)
+        self.write_store(kept)
     }
 
     /// Trusts the file no longer; `false` if it was not trusted.
     ///
     /// # Errors
     /// The change cannot be written.
-    pub fn remove(&self, path: &Path) -> std::io::Result<bool> {
-        let mut kept = self.trusted();
+    pub fn untrust_file(&self, path: &Path) -> std::io::Result<bool> {
+        let mut kept = self.list_trusted();
         let before = kept.len();
         kept.retain(|known| Path::new(&known.path) != path);
         if kept.len() == before {
             return Ok(false);
         }
-        self.write(kept).map(|()| true)
+        self.write_store(kept).map(|()| true)
     }
 
-    fn write(&self, kept: Vec<Trusted>) -> std::io::Result<()> {
+    fn write_store(&self, kept: Vec<TrustedFile>) -> std::io::Result<()> {
         match &self.store {
-            Some(store) => store.write(kept),
+            Some(store) => store.write_trusted(kept),
             None => Err(std::io::Error::other("there is no folder of the user's own")),
         }
     }
 
     /// Returns whether the file or folder exists and belongs to another user. It is then reported, and must not be
     /// used.
-    pub(crate) fn is_strange(&self, path: &Path) -> bool {
-        match self.stranger(path) {
+    pub(crate) fn is_foreign(&self, path: &Path) -> bool {
+        match self.find_foreign_owner(path) {
             Some(stranger) => {
-                self.tell(path, || LeftAlone::Stranger(stranger));
+                self.report_ignored(path, || IgnoredContent::ForeignFile(stranger));
                 true
             }
             None => false,
@@ -145,13 +149,17 @@ impl Trust {
     }
 
     /// The owner of a file or a folder that must not be used.
-    pub(crate) fn stranger(&self, path: &Path) -> Option<Stranger> {
-        if self.is_everything { None } else { stranger(path) }
+    pub(crate) fn find_foreign_owner(&self, path: &Path) -> Option<ForeignFile> {
+        if self.is_everything {
+            None
+        } else {
+            find_foreign_owner(path)
+        }
     }
 
-    pub(crate) fn tell(&self, path: &Path, left_alone: impl FnOnce() -> LeftAlone) {
+    pub(crate) fn report_ignored(&self, path: &Path, left_alone: impl FnOnce() -> IgnoredContent) {
         let is_new = self
-            .told
+            .reported_files
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(path.to_owned());

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::owner::is_private;
+use crate::owner::is_private_file;
 
 /// The version of the file.
 const VERSION: u32 = 1;
 
 /// A file that the user trusts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trusted {
+pub struct TrustedFile {
     /// Its path, absolute and without links.
     pub path: String,
     /// The digest of what the user was shown, or of the text that was trusted.
@@ -27,43 +27,43 @@ pub struct Trusted {
 
 /// The content of the file.
 #[derive(Serialize, Deserialize)]
-struct Content {
+struct TrustStoreContent {
     version: u32,
-    trusted: Vec<Trusted>,
+    trusted: Vec<TrustedFile>,
 }
 
 /// The store of decisions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Store {
+pub(super) struct TrustStore {
     file: PathBuf,
 }
 
-impl Store {
-    pub(super) fn at(file: PathBuf) -> Self {
+impl TrustStore {
+    pub(super) fn from_file(file: PathBuf) -> Self {
         Self { file }
     }
 
     /// All that is trusted; nothing if the file cannot be read, or if others can write to it.
-    pub(super) fn read(&self) -> Vec<Trusted> {
-        if !is_private(&self.file) {
+    pub(super) fn read_trusted(&self) -> Vec<TrustedFile> {
+        if !is_private_file(&self.file) {
             return Vec::new();
         }
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         let content = serde_json::from_str(&text).ok();
-        let content = content.filter(|content: &Content| content.version == VERSION);
+        let content = content.filter(|content: &TrustStoreContent| content.version == VERSION);
         content.map(|content| content.trusted).unwrap_or_default()
     }
 
-    pub(super) fn holds(&self, path: &Path, digest: &str) -> bool {
-        let is_meant = |known: &Trusted| Path::new(&known.path) == path && known.digest == digest;
-        self.read().iter().any(is_meant)
+    pub(super) fn contains_digest(&self, path: &Path, digest: &str) -> bool {
+        let is_meant = |known: &TrustedFile| Path::new(&known.path) == path && known.digest == digest;
+        self.read_trusted().iter().any(is_meant)
     }
 
     /// Writes the file in one step. Only the user can read it.
-    pub(super) fn write(&self, trusted: Vec<Trusted>) -> io::Result<()> {
+    pub(super) fn write_trusted(&self, trusted: Vec<TrustedFile>) -> io::Result<()> {
         let folder = self.file.parent().unwrap_or(Path::new("/"));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let text = serde_json::to_string_pretty(&Content {
+        let text = serde_json::to_string_pretty(&TrustStoreContent {
             version: VERSION,
             trusted,
         })?;

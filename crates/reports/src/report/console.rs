@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
 
-use super::door::Door;
+use super::sanitized_writer::SanitizedWriter;
 use super::wrap::LineWidth;
-use activity::Activity;
-use spinner::Spinner;
+use activity::RunActivity;
+use spinner::ActivitySpinner;
 use streaming::StreamedReply;
-pub(super) use streaming::{call_line, is_long, result_line};
+pub(super) use streaming::{call_line, is_call_long, result_line};
 
 /// Writes a run to the two streams; clones share them.
 #[derive(Clone)]
@@ -42,10 +42,10 @@ pub struct ConsoleOptions {
 }
 
 struct ConsoleState {
-    out: Door,
-    err: Door,
-    spinner: Spinner,
-    activity: Activity,
+    out: SanitizedWriter,
+    err: SanitizedWriter,
+    spinner: ActivitySpinner,
+    activity: RunActivity,
     options: ConsoleOptions,
     /// Printed before the next output of the turn.
     heading: Option<String>,
@@ -56,15 +56,15 @@ struct ConsoleState {
     /// Agents of which a part of a reply or a tool call was not shown while it arrived.
     missed: HashSet<Arc<str>>,
     /// Text that is printed when no reply is being streamed and no question is open.
-    pending: Vec<(Target, String)>,
+    pending: Vec<(OutputTarget, String)>,
     /// A person is being asked: nothing is written until the answer.
     question_open: bool,
     /// Parts of replies that arrived while a question was open.
-    deferred: Vec<(ExecutionRef, Deferred)>,
+    deferred: Vec<(ExecutionRef, DeferredUpdate)>,
 }
 
 /// A part of a reply that arrived while a question was open.
-enum Deferred {
+enum DeferredUpdate {
     Text(String),
     Reasoning(String),
     ToolStarted(ToolCall),
@@ -73,14 +73,14 @@ enum Deferred {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum OutputTarget {
     Out,
     Err,
 }
 
 /// The part of an execution that was shown before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Shown {
+pub struct ShownParts {
     /// The name of the agent.
     pub title: bool,
     /// The text of its last reply.
@@ -93,12 +93,12 @@ pub struct Shown {
 
 impl ConsoleWriter {
     /// Creates a writer for these two streams.
-    pub fn new(out: Door, err: Door, options: ConsoleOptions) -> Self {
-        let activity = Activity::default();
+    pub fn new(out: SanitizedWriter, err: SanitizedWriter, options: ConsoleOptions) -> Self {
+        let activity = RunActivity::default();
         Self(Arc::new(Mutex::new(ConsoleState {
             out,
             err,
-            spinner: Spinner::new(options.progress, activity.clone()),
+            spinner: ActivitySpinner::new(options.progress, activity.clone()),
             activity,
             options,
             heading: None,
@@ -113,58 +113,58 @@ impl ConsoleWriter {
 
     /// A person is asked: nothing is written and the spinner is cleared until [`ConsoleWriter::resume_after_question`].
     pub fn pause_for_question(&self) {
-        let mut state = self.lock();
+        let mut state = self.lock_state();
         state.spinner.clear_below();
         if let Some(mut reply) = state.reply.take() {
             state.end_line(&mut reply);
             state.reply = Some(reply);
         }
         state.question_open = true;
-        state.spinner.stop();
+        state.spinner.stop_and_clear();
     }
 
     /// The person has answered, or the question was withdrawn.
     pub fn resume_after_question(&self) {
-        let mut state = self.lock();
+        let mut state = self.lock_state();
         state.question_open = false;
         if !state.is_streaming() {
-            state.spinner.start();
+            state.spinner.start_if_active();
         }
         // The output of finished executions comes before replies that have begun.
-        state.print_pending();
+        state.print_queued();
         for (source, deferred) in std::mem::take(&mut state.deferred) {
-            state.receive(&source, deferred.as_update());
+            state.receive_update(&source, deferred.as_update());
         }
-        state.print_pending();
+        state.print_queued();
         state.show_activity();
     }
 
     /// Prints `text` to standard output.
-    pub fn print(&self, text: &str) {
-        self.lock().write_or_queue(Target::Out, text);
+    pub fn print_out(&self, text: &str) {
+        self.lock_state().write_or_queue(OutputTarget::Out, text);
     }
 
     /// Prints `text` to standard error.
     pub fn print_err(&self, text: &str) {
-        self.lock().write_or_queue(Target::Err, text);
+        self.lock_state().write_or_queue(OutputTarget::Err, text);
     }
 
     /// Sets what is printed to standard output before the next output.
     pub fn set_heading(&self, heading: Option<String>) {
-        self.lock().heading = heading;
+        self.lock_state().heading = heading;
     }
 
     /// Prints the heading, unless that has been done.
     pub fn print_heading(&self) {
-        let mut state = self.lock();
+        let mut state = self.lock_state();
         if let Some(heading) = state.heading.take() {
-            state.write_or_queue(Target::Out, &heading);
+            state.write_or_queue(OutputTarget::Out, &heading);
         }
     }
 
     /// Shows which agents are at work, each with its name and what is shown for it. `afresh` restarts the time.
     pub(super) fn set_running(&self, turn: u32, running: Vec<(Arc<str>, String)>, afresh: bool) {
-        let mut state = self.lock();
+        let mut state = self.lock_state();
         if afresh {
             state.spinner.reset_time();
         }
@@ -175,68 +175,68 @@ impl ConsoleWriter {
 
     /// Shows that the agent tries again after this pause.
     pub(super) fn set_waiting(&self, agent: &Arc<str>, pause: Duration) {
-        let mut state = self.lock();
-        state.activity.wait(agent, pause);
+        let mut state = self.lock_state();
+        state.activity.set_waiting(agent, pause);
         state.show_activity();
     }
 
     /// Returns whether there is a spinner.
-    pub(super) fn has_progress(&self) -> bool {
-        self.lock().options.progress
+    pub(super) fn has_spinner(&self) -> bool {
+        self.lock_state().options.progress
     }
 
     /// Returns the maximum length of lines on standard output and on standard error.
-    pub(super) fn widths(&self) -> (LineWidth, LineWidth) {
-        let options = self.lock().options;
+    pub(super) fn line_widths(&self) -> (LineWidth, LineWidth) {
+        let options = self.lock_state().options;
         (options.out_width, options.err_width)
     }
 
     /// The execution of `agent` has ended, or its attempt: its reply is complete.
-    pub fn close_reply(&self, agent: &str) -> Shown {
-        let mut state = self.lock();
+    pub fn close_reply(&self, agent: &str) -> ShownParts {
+        let mut state = self.lock_state();
         state.receive_deferred(agent);
-        state.activity.end_wait(agent);
+        state.activity.clear_waiting(agent);
         state.data_replies.remove(agent);
         let missed = state.missed.remove(agent);
         match state.reply.take_if(|reply| *reply.source.agent == *agent) {
-            Some(reply) => Shown {
+            Some(reply) => ShownParts {
                 missed,
-                ..state.close(reply)
+                ..state.finish_reply(reply)
             },
-            None => Shown::default(),
+            None => ShownParts::default(),
         }
     }
 
     /// Prints what was queued while a reply was streamed.
     pub fn print_pending(&self) {
-        self.lock().print_pending();
+        self.lock_state().print_queued();
     }
 
     /// The run has ended: clears the spinner and prints everything that was queued.
-    pub fn finish(&self) {
-        let mut state = self.lock();
+    pub fn finish_output(&self) {
+        let mut state = self.lock_state();
         if let Some(reply) = state.reply.take() {
-            state.close(reply);
+            state.finish_reply(reply);
         }
-        state.activity.clear();
-        state.spinner.update();
-        state.print_pending();
+        state.activity.clear_all();
+        state.spinner.refresh();
+        state.print_queued();
     }
 
-    fn lock(&self) -> MutexGuard<'_, ConsoleState> {
+    fn lock_state(&self) -> MutexGuard<'_, ConsoleState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl LiveOutput for ConsoleWriter {
-    fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
-        let mut state = self.lock();
+    fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+        let mut state = self.lock_state();
         if let LiveUpdate::Retrying { pause, .. } = update {
-            state.activity.wait(&source.agent, pause);
+            state.activity.set_waiting(&source.agent, pause);
             state.show_activity();
             return;
         }
-        if state.activity.end_wait(&source.agent) {
+        if state.activity.clear_waiting(&source.agent) {
             state.show_activity();
         }
         let is_for_details = matches!(update, LiveUpdate::Reasoning(_)) && !state.options.whole;
@@ -246,7 +246,7 @@ impl LiveOutput for ConsoleWriter {
         if state.question_open {
             state.deferred.push((source.clone(), update.into()));
         } else {
-            state.receive(source, update);
+            state.receive_update(source, update);
         }
     }
 }
@@ -267,18 +267,18 @@ impl ConsoleState {
         }
         match self.reply.as_ref().filter(|reply| reply.title_printed) {
             Some(reply) => {
-                let row = self.activity.row_beside(&reply.source.agent);
+                let row = self.activity.render_row_without(&reply.source.agent);
                 self.spinner.clear_below();
                 self.spinner.show_below(&row);
             }
             None => {
-                self.spinner.update();
-                self.spinner.start();
+                self.spinner.refresh();
+                self.spinner.start_if_active();
             }
         }
     }
 
-    fn print_pending(&mut self) {
+    fn print_queued(&mut self) {
         if self.is_blocked() {
             return;
         }
@@ -296,23 +296,23 @@ impl ConsoleState {
         let deferred = std::mem::take(&mut self.deferred);
         let (its, others) = deferred.into_iter().partition(|(source, _)| *source.agent == *agent);
         self.deferred = others;
-        let its: Vec<(ExecutionRef, Deferred)> = its;
+        let its: Vec<(ExecutionRef, DeferredUpdate)> = its;
         for (source, deferred) in its.iter().filter(|_| is_streaming) {
-            self.receive(source, deferred.as_update());
+            self.receive_update(source, deferred.as_update());
         }
     }
 
-    fn write_or_queue(&mut self, target: Target, text: &str) {
+    fn write_or_queue(&mut self, target: OutputTarget, text: &str) {
         if self.is_blocked() {
             self.pending.push((target, text.to_owned()));
             return;
         }
         let stream = match target {
-            Target::Out => &mut self.out,
-            Target::Err => &mut self.err,
+            OutputTarget::Out => &mut self.out,
+            OutputTarget::Err => &mut self.err,
         };
         // A closed pipe must not stop the run; the journal contains everything.
-        self.spinner.suspend(|| {
+        self.spinner.suspend_while(|| {
             let _ = stream.write_all(text.as_bytes());
             let _ = stream.flush();
         });
@@ -321,7 +321,7 @@ impl ConsoleState {
     /// Writes to standard output, also while a reply is streamed; queued while a question is open.
     fn write_out(&mut self, text: &str) {
         if self.question_open {
-            self.pending.push((Target::Out, text.to_owned()));
+            self.pending.push((OutputTarget::Out, text.to_owned()));
             return;
         }
         self.spinner.clear_below();
@@ -330,7 +330,7 @@ impl ConsoleState {
     }
 }
 
-impl From<LiveUpdate<'_>> for Deferred {
+impl From<LiveUpdate<'_>> for DeferredUpdate {
     fn from(update: LiveUpdate<'_>) -> Self {
         match update {
             LiveUpdate::Text(text) => Self::Text(text.to_owned()),
@@ -343,7 +343,7 @@ impl From<LiveUpdate<'_>> for Deferred {
     }
 }
 
-impl Deferred {
+impl DeferredUpdate {
     fn as_update(&self) -> LiveUpdate<'_> {
         match self {
             Self::Text(text) => LiveUpdate::Text(text),

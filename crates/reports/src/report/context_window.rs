@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-use super::format::count;
+use super::format::format_count;
 use ensemble_core::conversation::ExecutionFinished;
 
 /// Renders one line, if this execution left out any messages.
-pub(super) fn line(finished: &ExecutionFinished) -> Option<String> {
+pub(super) fn context_window_line(finished: &ExecutionFinished) -> Option<String> {
     let mut iterations = finished.exchange.iter().rev();
     iterations
         .find_map(|iteration| iteration.metadata.get("dropped"))
-        .map(told)
+        .map(render_trim_note)
 }
 
 /// The note of an iteration, as text.
-pub(super) fn told(note: &Value) -> String {
+pub(super) fn render_trim_note(note: &Value) -> String {
     let number = |key: &str| note[key].as_u64().unwrap_or_default();
     let is_estimate = note["estimated"] == true;
     let tokens = |tokens: u64| match is_estimate {
@@ -25,7 +25,7 @@ pub(super) fn told(note: &Value) -> String {
         0 => String::new(),
         results => format!(
             "{} shortened by {}",
-            count(results, "tool result"),
+            format_count(results, "tool result"),
             tokens(number("shortened_tokens"))
         ),
     };
@@ -34,7 +34,7 @@ pub(super) fn told(note: &Value) -> String {
     }
     let messages = format!(
         "{} of {}",
-        count(number("messages"), "message"),
+        format_count(number("messages"), "message"),
         tokens(number("tokens"))
     );
     let what = match (number("messages") > 0, note["system"] == true) {

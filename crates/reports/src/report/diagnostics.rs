@@ -8,11 +8,11 @@ use std::ops::Range;
 
 use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 
-use super::door::all_ours;
-use super::form::{CheckedFile, Form, Totals, listed, whole};
-use ensemble_language::diagnostic::{Code, Diagnostic, Related, Severity};
-use ensemble_language::source::{Source, Span};
-use ensemble_language::yaml::edit::{Applicability, Fix};
+use super::form::{CheckedFile, FindingsForm, ReportTotals, render_json_items, render_one_text};
+use super::sanitized_writer::trust_styles;
+use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity, RelatedSpan};
+use ensemble_language::source::{SourceText, Span};
+use ensemble_language::yaml::edit::{FixApplicability, TextFix};
 
 /// The largest part of the text, in bytes, from which lines are shown together. Places further apart are shown
 /// separately.
@@ -23,15 +23,15 @@ const WIDEST: usize = 400;
 const COLUMNS: usize = 100;
 
 /// The form of rustc: message, place, the line with the marked part underlined, help.
-pub fn human(diagnostics: &[Diagnostic], color: bool) -> String {
+pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
     let (plain, styled) = (Renderer::plain(), Renderer::styled());
     let (plain, styled) = (plain.term_width(COLUMNS), styled.term_width(COLUMNS));
     let mut text = String::new();
     for diagnostic in diagnostics {
-        let shown = one(diagnostic, &plain);
+        let shown = render_diagnostic(diagnostic, &plain);
         // The styles are ours only if the finding contains none.
         text.push_str(&match color && !shown.contains('\u{1b}') {
-            true => all_ours(&one(diagnostic, &styled)),
+            true => trust_styles(&render_diagnostic(diagnostic, &styled)),
             false => shown,
         });
         text.push_str("\n\n");
@@ -41,30 +41,30 @@ pub fn human(diagnostics: &[Diagnostic], color: bool) -> String {
 
 /// The same form, file by file.
 #[derive(Debug)]
-pub struct ForPeople {
+pub struct HumanForm {
     /// Whether to use colours.
     pub color: bool,
 }
 
-impl Form for ForPeople {
-    fn file(&self, file: &CheckedFile) -> String {
-        human(&file.findings, self.color)
+impl FindingsForm for HumanForm {
+    fn render_file(&self, file: &CheckedFile) -> String {
+        render_diagnostics(&file.findings, self.color)
     }
 }
 
-fn one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
+fn render_diagnostic(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     let level = match diagnostic.severity {
-        Severity::Error => Level::ERROR,
-        Severity::Warning => Level::WARNING,
-        Severity::Hint => Level::INFO.with_name("hint"),
+        FindingSeverity::Error => Level::ERROR,
+        FindingSeverity::Warning => Level::WARNING,
+        FindingSeverity::Hint => Level::INFO.with_name("hint"),
     };
-    let excerpts = excerpts(diagnostic);
+    let excerpts = diagnostic_excerpts(diagnostic);
     let title = level.primary_title(diagnostic.message.as_str());
     let title = match diagnostic.code {
-        Code::NONE => title,
+        FindingCode::NONE => title,
         code => title.id(code.0),
     };
-    let snippets = excerpts.iter().map(|excerpt| excerpt.snippet());
+    let snippets = excerpts.iter().map(|excerpt| excerpt.to_snippet());
     let group = title.elements(snippets);
     let group = match &diagnostic.help {
         Some(help) => group.element(Level::HELP.message(help.as_str())),
@@ -79,40 +79,40 @@ fn one(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
 }
 
 /// The title of a fix, and that it is not safe if it is not.
-pub(super) fn fix_title(fix: &Fix) -> String {
+pub(super) fn fix_title(fix: &TextFix) -> String {
     match fix.applicability {
-        Applicability::Safe => fix.title.clone(),
-        Applicability::Unsafe => format!("{} (unsafe)", fix.title),
+        FixApplicability::Safe => fix.title.clone(),
+        FixApplicability::Unsafe => format!("{} (unsafe)", fix.title),
     }
 }
 
 /// Whole lines of a text, and the marks on them.
-struct Excerpt<'a> {
+struct SourceExcerpt<'a> {
     /// The name of the text.
     name: &'a str,
     text: Cow<'a, str>,
     line: usize,
-    marks: Vec<Mark<'a>>,
+    marks: Vec<ExcerptMark<'a>>,
 }
 
-struct Mark<'a> {
+struct ExcerptMark<'a> {
     /// The marks, in bytes of the excerpt.
     range: Range<usize>,
     label: Option<&'a str>,
 }
 
 /// A span, cut to its first line: the first line is enough to recognize a map of thirty lines.
-struct OnLine {
+struct LineSpan {
     line: usize,
     /// The bytes of the line in the source.
     whole: Range<usize>,
     marked: Range<usize>,
 }
 
-impl OnLine {
-    fn of(source: &Source, span: Span) -> Self {
-        let line = source.place(span.start).line;
-        let text = source.line(line);
+impl LineSpan {
+    fn from_span(source: &SourceText, span: Span) -> Self {
+        let line = source.line_column(span.start).line;
+        let text = source.line_text(line);
         let start = text.as_ptr() as usize - source.text().as_ptr() as usize;
         let whole = start..start + text.len();
         let from = span.start.clamp(whole.start, whole.end);
@@ -126,27 +126,33 @@ impl OnLine {
 }
 
 /// Returns one excerpt with all positions if they are close together; otherwise one excerpt for each position.
-fn excerpts(diagnostic: &Diagnostic) -> Vec<Excerpt<'_>> {
+fn diagnostic_excerpts(diagnostic: &Diagnostic) -> Vec<SourceExcerpt<'_>> {
     let source = &diagnostic.source;
-    let (here, elsewhere): (Vec<&Related>, Vec<&Related>) = diagnostic
+    let (here, elsewhere): (Vec<&RelatedSpan>, Vec<&RelatedSpan>) = diagnostic
         .related
         .iter()
         .partition(|one| one.source.name() == source.name());
     let also = here.iter().map(|one| (one.span, Some(one.message.as_str())));
-    let mut excerpts = excerpts_of(source, diagnostic.span, also);
+    let mut excerpts = build_excerpts(source, diagnostic.span, also);
     let elsewhere = elsewhere.into_iter();
-    excerpts.extend(elsewhere.map(|one| alone(&one.source, &OnLine::of(&one.source, one.span), Some(&one.message))));
+    excerpts.extend(elsewhere.map(|one| {
+        line_excerpt(
+            &one.source,
+            &LineSpan::from_span(&one.source, one.span),
+            Some(&one.message),
+        )
+    }));
     excerpts
 }
 
-fn excerpts_of<'a>(
-    source: &'a Source,
+fn build_excerpts<'a>(
+    source: &'a SourceText,
     span: Span,
     also: impl Iterator<Item = (Span, Option<&'a str>)>,
-) -> Vec<Excerpt<'a>> {
-    let places: Vec<(OnLine, Option<&str>)> = std::iter::once((span, None))
+) -> Vec<SourceExcerpt<'a>> {
+    let places: Vec<(LineSpan, Option<&str>)> = std::iter::once((span, None))
         .chain(also)
-        .map(|(span, label)| (OnLine::of(source, span), label))
+        .map(|(span, label)| (LineSpan::from_span(source, span), label))
         .collect();
     let start = places
         .iter()
@@ -161,14 +167,14 @@ fn excerpts_of<'a>(
     if end - start > STRETCH {
         return places
             .iter()
-            .map(|(place, label)| alone(source, place, *label))
+            .map(|(place, label)| line_excerpt(source, place, *label))
             .collect();
     }
-    let marks = places.iter().map(|(place, label)| Mark {
+    let marks = places.iter().map(|(place, label)| ExcerptMark {
         range: place.marked.start - start..place.marked.end - start,
         label: *label,
     });
-    vec![Excerpt {
+    vec![SourceExcerpt {
         name: source.name(),
         text: Cow::Borrowed(&source.text()[start..end]),
         line: places.iter().map(|(place, _)| place.line).min().unwrap_or(1),
@@ -178,7 +184,7 @@ fn excerpts_of<'a>(
 
 /// Builds the excerpt of one line. Of a long line, only the part near the mark is shown; blanks keep the columns
 /// correct.
-fn alone<'a>(source: &'a Source, place: &OnLine, label: Option<&'a str>) -> Excerpt<'a> {
+fn line_excerpt<'a>(source: &'a SourceText, place: &LineSpan, label: Option<&'a str>) -> SourceExcerpt<'a> {
     let text: &str = source.text();
     let line = &text[place.whole.clone()];
     let marked = place.marked.start - place.whole.start..place.marked.end - place.whole.start;
@@ -192,16 +198,16 @@ fn alone<'a>(source: &'a Source, place: &OnLine, label: Option<&'a str>) -> Exce
         let text = " ".repeat(blanks) + &line[from..to];
         (Cow::Owned(text), moved(marked.start)..moved(marked.end))
     };
-    Excerpt {
+    SourceExcerpt {
         name: source.name(),
         text,
         line: place.line,
-        marks: vec![Mark { range, label }],
+        marks: vec![ExcerptMark { range, label }],
     }
 }
 
-impl Excerpt<'_> {
-    fn snippet(&self) -> Snippet<'_, Annotation<'_>> {
+impl SourceExcerpt<'_> {
+    fn to_snippet(&self) -> Snippet<'_, Annotation<'_>> {
         let marks = self.marks.iter().map(|mark| match mark.label {
             None => AnnotationKind::Primary.span(mark.range.clone()),
             Some(label) => AnnotationKind::Context.span(mark.range.clone()).label(label),
@@ -215,8 +221,8 @@ impl Excerpt<'_> {
 
 /// The stable form for programs, `version` 1.
 #[derive(serde::Serialize)]
-struct Item<'a> {
-    severity: Severity,
+struct DiagnosticItem<'a> {
+    severity: FindingSeverity,
     code: &'static str,
     message: &'a str,
     file: &'a str,
@@ -225,12 +231,12 @@ struct Item<'a> {
     end_line: usize,
     end_column: usize,
     help: Option<&'a str>,
-    related: Vec<RelatedItem<'a>>,
-    fix: Option<FixItem<'a>>,
+    related: Vec<RelatedRegion<'a>>,
+    fix: Option<DiagnosticFixItem<'a>>,
 }
 
 #[derive(serde::Serialize)]
-struct Region<'a> {
+struct TextRegion<'a> {
     file: &'a str,
     line: usize,
     column: usize,
@@ -239,29 +245,29 @@ struct Region<'a> {
 }
 
 #[derive(serde::Serialize)]
-struct RelatedItem<'a> {
+struct RelatedRegion<'a> {
     message: &'a str,
     #[serde(flatten)]
-    region: Region<'a>,
+    region: TextRegion<'a>,
 }
 
 #[derive(serde::Serialize)]
-struct FixItem<'a> {
+struct DiagnosticFixItem<'a> {
     title: &'a str,
-    applicability: Applicability,
-    edits: Vec<EditItem<'a>>,
+    applicability: FixApplicability,
+    edits: Vec<TextEditItem<'a>>,
 }
 
 #[derive(serde::Serialize)]
-struct EditItem<'a> {
+struct TextEditItem<'a> {
     #[serde(flatten)]
-    region: Region<'a>,
+    region: TextRegion<'a>,
     replacement: &'a str,
 }
 
-fn region(source: &Source, span: Span) -> Region<'_> {
-    let (start, end) = (source.place(span.start), source.place(span.end));
-    Region {
+fn to_region(source: &SourceText, span: Span) -> TextRegion<'_> {
+    let (start, end) = (source.line_column(span.start), source.line_column(span.end));
+    TextRegion {
         file: source.name(),
         line: start.line,
         column: start.column,
@@ -270,14 +276,14 @@ fn region(source: &Source, span: Span) -> Region<'_> {
     }
 }
 
-fn fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a Fix) -> Option<FixItem<'a>> {
+fn to_fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a TextFix) -> Option<DiagnosticFixItem<'a>> {
     let edits = fix.edits.iter().map(|edit| {
-        Some(EditItem {
-            region: region(text_of(diagnostic, &fix.file)?, edit.span),
+        Some(TextEditItem {
+            region: to_region(find_source(diagnostic, &fix.file)?, edit.span),
             replacement: &edit.replacement,
         })
     });
-    Some(FixItem {
+    Some(DiagnosticFixItem {
         title: &fix.title,
         applicability: fix.applicability,
         edits: edits.collect::<Option<_>>()?,
@@ -285,7 +291,7 @@ fn fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a Fix) -> Option<FixItem<'a>>
 }
 
 /// The text of this name, if the finding has a place in it.
-pub(super) fn text_of<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<&'a Source> {
+pub(super) fn find_source<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<&'a SourceText> {
     let others = diagnostic.related.iter().map(|one| &one.source);
     std::iter::once(&diagnostic.source)
         .chain(others)
@@ -295,28 +301,28 @@ pub(super) fn text_of<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<&'a 
 /// One JSON document: `{version, diagnostics: [{severity, code, message, file, line, column, end_line, end_column,
 /// help, related, fix}]}`. `related` is a list of `{message, file, line, …}`; `fix` is `null` or `{title, applicability,
 /// edits: [{file, line, …, replacement}]}`.
-pub fn json(diagnostics: &[Diagnostic]) -> String {
-    whole(&Json, diagnostics)
+pub fn diagnostics_to_json(diagnostics: &[Diagnostic]) -> String {
+    render_one_text(&JsonForm, diagnostics)
 }
 
 /// The same document, file by file.
 #[derive(Debug)]
-pub struct Json;
+pub struct JsonForm;
 
-impl Form for Json {
-    fn begin(&self) -> String {
+impl FindingsForm for JsonForm {
+    fn render_header(&self) -> String {
         "{\n  \"version\": 1,\n  \"diagnostics\": [".to_owned()
     }
 
-    fn file(&self, file: &CheckedFile) -> String {
-        listed(file.findings.iter().map(item), "    ")
+    fn render_file(&self, file: &CheckedFile) -> String {
+        render_json_items(file.findings.iter().map(to_item), "    ")
     }
 
-    fn between(&self) -> &'static str {
+    fn file_separator(&self) -> &'static str {
         ","
     }
 
-    fn end(&self, totals: &Totals, _held: &str) -> String {
+    fn render_footer(&self, totals: &ReportTotals, _held: &str) -> String {
         if totals.is_blank {
             "]\n}".to_owned()
         } else {
@@ -325,10 +331,10 @@ impl Form for Json {
     }
 }
 
-fn item(diagnostic: &Diagnostic) -> Item<'_> {
-    let start = diagnostic.source.place(diagnostic.span.start);
-    let end = diagnostic.source.place(diagnostic.span.end);
-    Item {
+fn to_item(diagnostic: &Diagnostic) -> DiagnosticItem<'_> {
+    let start = diagnostic.source.line_column(diagnostic.span.start);
+    let end = diagnostic.source.line_column(diagnostic.span.end);
+    DiagnosticItem {
         severity: diagnostic.severity,
         code: diagnostic.code.0,
         message: &diagnostic.message,
@@ -341,26 +347,26 @@ fn item(diagnostic: &Diagnostic) -> Item<'_> {
         related: diagnostic
             .related
             .iter()
-            .map(|one| RelatedItem {
+            .map(|one| RelatedRegion {
                 message: &one.message,
-                region: region(&one.source, one.span),
+                region: to_region(&one.source, one.span),
             })
             .collect(),
-        fix: diagnostic.fix.as_ref().and_then(|fix| fix_item(diagnostic, fix)),
+        fix: diagnostic.fix.as_ref().and_then(|fix| to_fix_item(diagnostic, fix)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ensemble_language::loader::load;
+    use ensemble_language::loader::load_ensemble;
 
     fn diagnostics(text: &str) -> Vec<Diagnostic> {
-        load(&Source::new("dir/team.yaml", text)).diagnostics()
+        load_ensemble(&SourceText::new("dir/team.yaml", text)).diagnostics()
     }
 
     fn plain(text: &str) -> String {
-        human(&diagnostics(text), false)
+        render_diagnostics(&diagnostics(text), false)
     }
 
     #[test]
@@ -378,7 +384,7 @@ error[E010]: unknown key 'scrpt' in an agent
 
 ";
         assert_eq!(plain(text), expected);
-        let coloured = human(&diagnostics(text), true);
+        let coloured = render_diagnostics(&diagnostics(text), true);
         assert!(coloured.contains("\u{1b}["), "{coloured}");
         assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), expected);
     }
@@ -441,13 +447,15 @@ error[E023]: agent 'a' has both `script` and `model_profile`
             assert!(shown.starts_with("error[E0"), "{text:?}: {shown}");
             assert!(!shown.contains('\u{1b}'), "{text:?}: {shown}");
         }
-        assert_eq!(human(&[], true), "");
+        assert_eq!(render_diagnostics(&[], true), "");
     }
 
     #[test]
     fn programs_get_one_document() {
-        let read: serde_json::Value =
-            serde_json::from_str(&json(&diagnostics("é: 1\nname: {a: b,\n  c: d}\nagents: []"))).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&diagnostics_to_json(&diagnostics(
+            "é: 1\nname: {a: b,\n  c: d}\nagents: []",
+        )))
+        .unwrap();
         let expected = serde_json::json!({"version": 1, "diagnostics": [
             {
                 "severity": "error", "code": "E010", "message": "unknown key 'é' in the ensemble",
@@ -473,7 +481,7 @@ error[E023]: agent 'a' has both `script` and `model_profile`
     #[test]
     fn programs_get_fixes_and_other_places() {
         let text = "name: e\nagents:\n  - {name: a, scrpt: x, script: y}\n  - {name: a, script: y}\n";
-        let read: serde_json::Value = serde_json::from_str(&json(&diagnostics(text))).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&diagnostics_to_json(&diagnostics(text))).unwrap();
         let [slip, twice] = [&read["diagnostics"][0], &read["diagnostics"][1]];
         assert_eq!(
             slip["fix"],
@@ -493,12 +501,12 @@ error[E023]: agent 'a' has both `script` and `model_profile`
     #[test]
     fn places_in_other_texts_are_shown_with_their_names() {
         let mut found = diagnostics("name: e\nagents:\n  - {name: a, scrpt: x}\n");
-        found[0].related.push(Related {
-            source: Source::new("other.yaml", "one\ntwo three\n"),
+        found[0].related.push(RelatedSpan {
+            source: SourceText::new("other.yaml", "one\ntwo three\n"),
             span: Span::new(4, 7),
             message: "there".to_owned(),
         });
-        let shown = human(&found, false);
+        let shown = render_diagnostics(&found, false);
         for part in ["dir/team.yaml:3:15\n", "other.yaml:2:1\n", "--- there\n"] {
             assert!(shown.contains(part), "{part}\n{shown}");
         }

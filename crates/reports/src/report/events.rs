@@ -6,30 +6,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value, json};
 
 use super::Reporter;
-use super::door::Door;
+use super::sanitized_writer::SanitizedWriter;
 use ensemble_core::conversation::{ConversationState, Record};
-use ensemble_core::records::encode;
+use ensemble_core::records::encode_record;
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
 
 /// Prints every event as one line of JSON. Clones print to the same stream. As a receiver of live output it prints a line
 /// with the key `live` for each piece, also of runs inside the run.
 #[derive(Clone)]
-pub struct Events(Arc<Mutex<Lines>>);
+pub struct EventPrinter(Arc<Mutex<EventLines>>);
 
-struct Lines {
-    out: Door,
+struct EventLines {
+    out: SanitizedWriter,
     line: Vec<u8>,
 }
 
-impl Events {
+impl EventPrinter {
     /// Creates a reporter that prints to this stream.
-    pub fn new(out: Door) -> Self {
-        Self(Arc::new(Mutex::new(Lines { out, line: Vec::new() })))
+    pub fn new(out: SanitizedWriter) -> Self {
+        Self(Arc::new(Mutex::new(EventLines { out, line: Vec::new() })))
     }
 
-    fn print(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    fn print_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Lines { out, line } = &mut *lines;
+        let EventLines { out, line } = &mut *lines;
         line.clear();
         write(line);
         // A closed pipe must not stop the run; the journal contains everything.
@@ -38,33 +38,33 @@ impl Events {
     }
 }
 
-impl Reporter for Events {
-    fn report(&mut self, record: &Record, _state: &ConversationState) {
-        self.print(|line| encode(record, line));
+impl Reporter for EventPrinter {
+    fn report_event(&mut self, record: &Record, _state: &ConversationState) {
+        self.print_line(|line| encode_record(record, line));
     }
 }
 
-impl LiveOutput for Events {
-    fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
-        let text = live_line(source, update).to_string();
-        self.print(|line| {
+impl LiveOutput for EventPrinter {
+    fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+        let text = live_event_line(source, update).to_string();
+        self.print_line(|line| {
             line.extend_from_slice(text.as_bytes());
             line.push(b'\n');
         });
     }
 
-    fn takes_inner_runs(&self) -> bool {
+    fn receives_nested_runs(&self) -> bool {
         true
     }
 }
 
 /// `{"live":"text","run":…,"agent":…,"execution":1,"attempt":1,"text":…}`.
-fn live_line(source: &ExecutionRef, update: LiveUpdate<'_>) -> Value {
+fn live_event_line(source: &ExecutionRef, update: LiveUpdate<'_>) -> Value {
     let (kind, data) = match update {
         LiveUpdate::Text(text) => ("text", json!({ "text": text })),
         LiveUpdate::Reasoning(text) => ("reasoning", json!({ "text": text })),
         LiveUpdate::ToolStarted(call) => ("tool_started", json!({ "call": call })),
-        LiveUpdate::ToolEnded(call) => ("tool_ended", json!({ "call": call.described() })),
+        LiveUpdate::ToolEnded(call) => ("tool_ended", json!({ "call": call.to_json_without_bytes() })),
         LiveUpdate::Restarted => ("restarted", json!({})),
         LiveUpdate::Retrying { pause, error } => {
             let seconds = pause.as_secs_f64();
@@ -97,7 +97,7 @@ mod tests {
             attempt: 3,
         };
         let call = ToolCall::new("c", "look", json!({"x": 1}));
-        let ended = call.clone().ended(ToolEnd::Error("no".into()), 0.5);
+        let ended = call.clone().with_end(ToolEnd::Error("no".into()), 0.5);
         let pause = Duration::from_millis(1500);
         let table = [
             (LiveUpdate::Text("a\nb"), r#""live":"text",@,"text":"a\nb""#),
@@ -118,7 +118,7 @@ mod tests {
         for (update, expected) in table {
             let place = r#""run":"r/sub-1-1","agent":"a","execution":2,"attempt":3"#;
             let expected = format!("{{{}}}", expected.replace('@', place));
-            assert_eq!(live_line(&source, update).to_string(), expected);
+            assert_eq!(live_event_line(&source, update).to_string(), expected);
         }
     }
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::count;
+use super::format_count;
 use ensemble_explore::{
-    AgentSummary, Assumed, Coverage, End, ExecutionResult, Exploration, ExploredExecution, STEPS_FROM_ONE_STATE,
-    StepReport, Stopped,
+    AgentSummary, AssumedClaim, ExecutionResult, Exploration, ExplorationCoverage, ExplorationLimit, ExploredExecution,
+    PossibleEnd, STEPS_FROM_ONE_STATE, StepReport,
 };
 use ensemble_language::plan::Plan;
 
@@ -19,12 +19,12 @@ const LONGEST_PATH: usize = 14;
 const PATH_ENDS: usize = 6;
 
 /// Renders a result for users.
-fn human(ensemble: &str, found: &Exploration) -> String {
-    let mut text = format!("{ensemble}: {}\n\n", coverage(&found.coverage));
+fn render_exploration(ensemble: &str, found: &Exploration) -> String {
+    let mut text = format!("{ensemble}: {}\n\n", render_coverage(&found.coverage));
     let is_complete = found.coverage.is_complete();
     let (turns, executions) = (
-        count(u64::from(found.turns), "turn"),
-        count(u64::from(found.executions), "execution"),
+        format_count(u64::from(found.turns), "turn"),
+        format_count(u64::from(found.executions), "execution"),
     );
     if is_complete {
         text.push_str(&format!("at most {turns} and {executions}\n\n"));
@@ -33,12 +33,16 @@ fn human(ensemble: &str, found: &Exploration) -> String {
     }
     let width = found.agents.iter().map(|one| one.agent.len()).max().unwrap_or(0);
     for one in &found.agents {
-        let summary = if is_complete { summary(one) } else { seen(one) };
+        let summary = if is_complete {
+            render_agent(one)
+        } else {
+            render_seen_agent(one)
+        };
         text.push_str(&format!("  {:width$}  {summary}\n", one.agent));
     }
     for end in &found.ends {
-        text.push_str(&format!("\n{}\n", headline(end, is_complete)));
-        path(&end.path, &mut text);
+        text.push_str(&format!("\n{}\n", render_headline(end, is_complete)));
+        append_path(&end.path, &mut text);
         for not_run in &end.not_run {
             text.push_str(&format!(
                 "  {:<8} {} never runs: {}\n",
@@ -50,16 +54,19 @@ fn human(ensemble: &str, found: &Exploration) -> String {
     for besides in &found.besides {
         text.push_str(&format!("  {}: {}\n", besides.reason, besides.when));
     }
-    for note in notes(found) {
+    for note in exploration_notes(found) {
         text.push_str(&format!("  {note}\n"));
     }
     text
 }
 
-fn coverage(coverage: &Coverage) -> String {
+fn render_coverage(coverage: &ExplorationCoverage) -> String {
     let states = match coverage.parts {
-        0 | 1 => count(coverage.states, "state"),
-        parts => format!("{} in {parts} independent parts", count(coverage.states, "state")),
+        0 | 1 => format_count(coverage.states, "state"),
+        parts => format!(
+            "{} in {parts} independent parts",
+            format_count(coverage.states, "state")
+        ),
     };
     let cut = match coverage.cut {
         0 => String::new(),
@@ -70,12 +77,12 @@ fn coverage(coverage: &Coverage) -> String {
     let limit = match (coverage.stopped_by, coverage.cut) {
         (None, 0) => return format!("all conversations were examined, {states}"),
         (None, _) => return format!("not all conversations were examined, {states}{cut}"),
-        (Some(Stopped::States), _) => "--max-states",
-        (Some(Stopped::Time), _) => "--max-time",
+        (Some(ExplorationLimit::States), _) => "--max-states",
+        (Some(ExplorationLimit::Time), _) => "--max-time",
     };
     let examined = match (coverage.complete_below, coverage.cut) {
         (Some(executions), 0) if executions > 0 => {
-            let executions = count(u64::from(executions), "execution");
+            let executions = format_count(u64::from(executions), "execution");
             format!("all conversations of fewer than {executions} were examined, longer ones in part")
         }
         _ => "conversations were examined only in part".to_owned(),
@@ -84,7 +91,7 @@ fn coverage(coverage: &Coverage) -> String {
 }
 
 /// Describes an agent if not all conversations were explored: what was observed, and what is proven without the others.
-fn seen(one: &AgentSummary) -> String {
+fn render_seen_agent(one: &AgentSummary) -> String {
     let left_out = one.left_out.as_deref();
     if one.bound == 0 {
         return format!("never runs: {}", left_out.unwrap_or("no agent starts it"));
@@ -95,19 +102,19 @@ fn seen(one: &AgentSummary) -> String {
     };
     let seen = match one.most {
         0 => "not seen".to_owned(),
-        most => format!("seen {}", times(most)),
+        most => format!("seen {}", format_times(most)),
     };
     let without = left_out.map(|why| format!("; a conversation without it was seen ({why})"));
     format!("{seen}{limit}{}", without.unwrap_or_default())
 }
 
 /// Describes an agent if all conversations were explored.
-fn summary(one: &AgentSummary) -> String {
+fn render_agent(one: &AgentSummary) -> String {
     let left_out = one.left_out.as_deref();
     if one.most == 0 {
         return format!("never runs: {}", left_out.unwrap_or("no agent starts it"));
     }
-    let mut most = format!("at most {}", times(one.most));
+    let mut most = format!("at most {}", format_times(one.most));
     if one.most < one.limit {
         most.push_str(&format!(" (max_turns {} is never reached)", one.limit));
     }
@@ -117,7 +124,7 @@ fn summary(one: &AgentSummary) -> String {
     }
 }
 
-fn times(times: u32) -> String {
+fn format_times(times: u32) -> String {
     if times == 1 {
         "once".to_owned()
     } else {
@@ -125,11 +132,11 @@ fn times(times: u32) -> String {
     }
 }
 
-fn headline(end: &End, is_complete: bool) -> String {
+fn render_headline(end: &PossibleEnd, is_complete: bool) -> String {
     let earliest = if is_complete { " at the earliest" } else { "" };
     let turns = match end.turns {
         0 => "before the first turn ends".to_owned(),
-        turns => format!("after {}{earliest}", count(u64::from(turns), "turn")),
+        turns => format!("after {}{earliest}", format_count(u64::from(turns), "turn")),
     };
     let about = match (&end.detail, end.not_run.is_empty(), end.after_failure) {
         (Some(detail), ..) => format!(" ({detail})"),
@@ -140,7 +147,7 @@ fn headline(end: &End, is_complete: bool) -> String {
     format!("{}{about}, {turns}", end.reason)
 }
 
-fn path(path: &[StepReport], text: &mut String) {
+fn append_path(path: &[StepReport], text: &mut String) {
     let skipped = if path.len() > LONGEST_PATH {
         path.len() - 2 * PATH_ENDS
     } else {
@@ -148,7 +155,7 @@ fn path(path: &[StepReport], text: &mut String) {
     };
     for (at, told) in path.iter().enumerate() {
         if skipped > 0 && at == PATH_ENDS {
-            let more = count(skipped as u64, "more turn");
+            let more = format_count(skipped as u64, "more turn");
             text.push_str(&format!("  …        {more} (--output json shows them)\n"));
         }
         if skipped > 0 && (PATH_ENDS..PATH_ENDS + skipped).contains(&at) {
@@ -159,8 +166,8 @@ fn path(path: &[StepReport], text: &mut String) {
         } else {
             format!("turn {}", told.turn)
         };
-        let runs: Vec<String> = told.runs.iter().map(ran).collect();
-        let since = told.assumed.iter().map(since);
+        let runs: Vec<String> = told.runs.iter().map(render_execution).collect();
+        let since = told.assumed.iter().map(render_assumption);
         let lines = Some(runs.join(", "))
             .filter(|runs| !runs.is_empty())
             .into_iter()
@@ -172,7 +179,7 @@ fn path(path: &[StepReport], text: &mut String) {
     }
 }
 
-fn ran(ran: &ExploredExecution) -> String {
+fn render_execution(ran: &ExploredExecution) -> String {
     let mut text = ran.agent.to_string();
     if ran.execution > 1 {
         text.push_str(&format!(" #{}", ran.execution));
@@ -191,8 +198,8 @@ fn ran(ran: &ExploredExecution) -> String {
     text
 }
 
-fn since(assumed: &Assumed) -> String {
-    let Assumed {
+fn render_assumption(assumed: &AssumedClaim) -> String {
+    let AssumedClaim {
         agent,
         dependency,
         claim,
@@ -206,14 +213,14 @@ fn since(assumed: &Assumed) -> String {
     )
 }
 
-fn notes(found: &Exploration) -> Vec<&'static str> {
+fn exploration_notes(found: &Exploration) -> Vec<&'static str> {
     let asks = "requests: several requests of one execution";
     found.requests.then_some(asks).into_iter().collect()
 }
 
 /// An ensemble and its exploration.
 #[derive(Debug)]
-pub struct Explored {
+pub struct ExploredEnsemble {
     /// The name of the ensemble.
     pub name: String,
     /// Its file.
@@ -222,9 +229,9 @@ pub struct Explored {
     pub found: Exploration,
 }
 
-impl Explored {
+impl ExploredEnsemble {
     /// Returns the results of the exploration of the ensemble in this file.
-    pub fn of(plan: &Plan, file: &Path, found: Exploration) -> Self {
+    pub fn new(plan: &Plan, file: &Path, found: Exploration) -> Self {
         Self {
             name: plan.ensemble().name.to_string(),
             file: file.display().to_string(),
@@ -234,20 +241,20 @@ impl Explored {
 }
 
 /// The results for users: the ensemble, and those that it names, each with its file.
-pub fn all_human(ensemble: &Explored, inner: &[Explored]) -> String {
-    let mut text = human(&ensemble.name, &ensemble.found);
+pub fn render_all(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
+    let mut text = render_exploration(&ensemble.name, &ensemble.found);
     for one in inner {
         let name = format!("{} ({})", one.name, one.file);
-        text.push_str(&format!("\n{}", human(&name, &one.found)));
+        text.push_str(&format!("\n{}", render_exploration(&name, &one.found)));
     }
     text
 }
 
 /// Renders one JSON document; the ensembles that are named are under `inner`.
-pub fn all_json(ensemble: &Explored, inner: &[Explored]) -> String {
-    let mut whole = document(&ensemble.name, &ensemble.found);
-    let of_inner = |one: &Explored| {
-        let mut document = document(&one.name, &one.found);
+pub fn render_all_json(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
+    let mut whole = exploration_json(&ensemble.name, &ensemble.found);
+    let of_inner = |one: &ExploredEnsemble| {
+        let mut document = exploration_json(&one.name, &one.found);
         document["file"] = json!(one.file);
         document
     };
@@ -255,12 +262,12 @@ pub fn all_json(ensemble: &Explored, inner: &[Explored]) -> String {
     format!("{whole:#}\n")
 }
 
-fn document(ensemble: &str, found: &Exploration) -> Value {
+fn exploration_json(ensemble: &str, found: &Exploration) -> Value {
     let coverage = &found.coverage;
     let agent = |one: &AgentSummary| {
         json!({
             "agent": one.agent,
-            "most_executions": only_if(coverage.is_complete(), one.most),
+            "most_executions": claim_if_complete(coverage.is_complete(), one.most),
             "seen_executions": one.most,
             "bound_executions": one.bound,
             "max_turns": one.limit,
@@ -276,44 +283,44 @@ fn document(ensemble: &str, found: &Exploration) -> Value {
         "steps": coverage.steps,
         "parts": coverage.parts,
         "stopped_by": coverage.stopped_by.map(|limit| match limit {
-            Stopped::States => "max_states",
-            Stopped::Time => "max_time",
+            ExplorationLimit::States => "max_states",
+            ExplorationLimit::Time => "max_time",
         }),
         "complete_below_executions": coverage.complete_below.filter(|_| coverage.cut == 0),
         "states_cut_short": coverage.cut,
-        "most_turns": only_if(coverage.is_complete(), found.turns),
-        "most_executions": only_if(coverage.is_complete(), found.executions),
+        "most_turns": claim_if_complete(coverage.is_complete(), found.turns),
+        "most_executions": claim_if_complete(coverage.is_complete(), found.executions),
         "seen_turns": found.turns,
         "seen_executions": found.executions,
         "bound_turns": found.turns_bound,
         "bound_executions": found.executions_bound,
         "agents": found.agents.iter().map(agent).collect::<Vec<_>>(),
-        "ends": found.ends.iter().map(end_as_json).collect::<Vec<_>>(),
+        "ends": found.ends.iter().map(end_to_json).collect::<Vec<_>>(),
         "not_looked_at": besides
             .map(|besides| json!({"completion_reason": besides.reason, "when": besides.when}))
             .collect::<Vec<_>>(),
-        "notes": notes(found),
+        "notes": exploration_notes(found),
     })
 }
 
 /// The number is a claim about all conversations: without having examined all, nothing is claimed.
-fn only_if(is_complete: bool, number: u32) -> Option<u32> {
+fn claim_if_complete(is_complete: bool, number: u32) -> Option<u32> {
     is_complete.then_some(number)
 }
 
-fn end_as_json(end: &End) -> Value {
+fn end_to_json(end: &PossibleEnd) -> Value {
     json!({
         "completion_reason": end.reason,
         "detail": end.detail,
         "turns": end.turns,
         "not_run": end.not_run,
         "after_failure": end.after_failure,
-        "way": end.path.iter().map(step_as_json).collect::<Vec<_>>(),
+        "way": end.path.iter().map(step_to_json).collect::<Vec<_>>(),
     })
 }
 
-fn step_as_json(told: &StepReport) -> Value {
-    let assumed = |one: &Assumed| {
+fn step_to_json(told: &StepReport) -> Value {
+    let assumed = |one: &AssumedClaim| {
         json!({
             "agent": one.agent,
             "dependency": one.dependency,

@@ -17,7 +17,7 @@ pub struct CheckedFile {
 
 /// The totals of a report.
 #[derive(Debug, Default)]
-pub struct Totals {
+pub struct ReportTotals {
     /// The number of checked files.
     pub files: usize,
     /// The number of files that fail.
@@ -27,44 +27,44 @@ pub struct Totals {
 }
 
 /// The format of a report.
-pub trait Form: Sync {
+pub trait FindingsForm: Sync {
     /// The text before everything else.
-    fn begin(&self) -> String {
+    fn render_header(&self) -> String {
         String::new()
     }
     /// The text for a file; empty if there is none.
-    fn file(&self, file: &CheckedFile) -> String;
+    fn render_file(&self, file: &CheckedFile) -> String;
     /// The text between two files.
-    fn between(&self) -> &'static str {
+    fn file_separator(&self) -> &'static str {
         ""
     }
     /// Returns whether the report begins with totals. Then the texts of all files must be kept until the end.
-    fn is_held(&self) -> bool {
+    fn needs_totals_first(&self) -> bool {
         false
     }
     /// The text after everything else, including the texts that were kept.
-    fn end(&self, _totals: &Totals, _held: &str) -> String {
+    fn render_footer(&self, _totals: &ReportTotals, _held: &str) -> String {
         String::new()
     }
 }
 
 /// A report about one text.
-pub(super) fn whole(form: &dyn Form, diagnostics: &[Diagnostic]) -> String {
-    let part = form.file(&CheckedFile {
+pub(super) fn render_one_text(form: &dyn FindingsForm, diagnostics: &[Diagnostic]) -> String {
+    let part = form.render_file(&CheckedFile {
         name: String::new(),
         findings: diagnostics.to_vec(),
         fails: false,
     });
-    let totals = Totals {
+    let totals = ReportTotals {
         files: 1,
         failed: 0,
         is_blank: part.is_empty(),
     };
-    format!("{}{part}{}", form.begin(), form.end(&totals, ""))
+    format!("{}{part}{}", form.render_header(), form.render_footer(&totals, ""))
 }
 
 /// The items of a JSON list, each on its own lines with this indent; without the brackets.
-pub(super) fn listed<T: Serialize>(items: impl Iterator<Item = T>, indent: &str) -> String {
+pub(super) fn render_json_items<T: Serialize>(items: impl Iterator<Item = T>, indent: &str) -> String {
     let mut text = String::new();
     for item in items {
         if !text.is_empty() {

@@ -2,26 +2,26 @@
 
 use anstyle::{AnsiColor, Style};
 
-use super::door::Ink;
+use super::sanitized_writer::TrustedStyle;
 use ensemble_core::conversation::AttemptFailed;
-use ensemble_language::data::{Failure, FailureKind, Usage};
+use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage};
 
-pub(super) const NAME: Ink = Ink::of(Style::new().bold());
-pub(super) const DIM: Ink = Ink::of(Style::new().dimmed());
-pub(super) const GOOD: Ink = Ink::of(AnsiColor::Green.on_default().bold());
-pub(super) const BAD: Ink = Ink::of(AnsiColor::Red.on_default().bold());
-pub(super) const CAUTION: Ink = Ink::of(AnsiColor::Yellow.on_default().bold());
-pub(super) const TURN: Ink = Ink::of(AnsiColor::Cyan.on_default().bold());
+pub(super) const NAME: TrustedStyle = TrustedStyle::new(Style::new().bold());
+pub(super) const DIM: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
+pub(super) const GOOD: TrustedStyle = TrustedStyle::new(AnsiColor::Green.on_default().bold());
+pub(super) const BAD: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
+pub(super) const CAUTION: TrustedStyle = TrustedStyle::new(AnsiColor::Yellow.on_default().bold());
+pub(super) const TURN: TrustedStyle = TrustedStyle::new(AnsiColor::Cyan.on_default().bold());
 
 /// A text, and whether it was shortened.
 #[derive(Debug, Default)]
-pub(super) struct Shortened {
+pub(super) struct ShortenedText {
     pub(super) text: String,
     pub(super) has_cut: bool,
 }
 
 /// A failed attempt that is not the last: the first line of its error, or all lines.
-pub(super) fn retry(failed: &AttemptFailed, whole: bool) -> Shortened {
+pub(super) fn render_retry(failed: &AttemptFailed, whole: bool) -> ShortenedText {
     let error = failed.failure.error.trim_end();
     let has_cut = !whole && error.contains('\n');
     let error = match whole {
@@ -31,15 +31,20 @@ pub(super) fn retry(failed: &AttemptFailed, whole: bool) -> Shortened {
     let text = format!(
         "  {CAUTION}retry{CAUTION:#}: {} failed ({}: {error}{}), again in {}\n",
         failed.agent,
-        kind_of(failed.failure.kind),
+        failure_kind_word(failed.failure.kind),
         if has_cut { " …" } else { "" },
-        duration(failed.pause),
+        format_duration(failed.pause),
     );
-    Shortened { text, has_cut }
+    ShortenedText { text, has_cut }
 }
 
 /// The requests of an agent that failed in its last attempt, if each attempt made several: what multiplied them.
-pub(super) fn multiplied(agent: &str, attempts: u32, used: Option<Usage>, failure: &Failure) -> Option<String> {
+pub(super) fn explain_many_requests(
+    agent: &str,
+    attempts: u32,
+    used: Option<ModelUsage>,
+    failure: &ExecutionFailure,
+) -> Option<String> {
     let requests = used?.own_requests();
     let is_of_model = failure.kind == FailureKind::Model && attempts > 1 && requests > u64::from(attempts);
     is_of_model.then(|| {
@@ -51,8 +56,8 @@ pub(super) fn multiplied(agent: &str, attempts: u32, used: Option<Usage>, failur
 }
 
 /// `failed (model)`, and in which attempt if there were others.
-pub(super) fn failed(failure: &Failure, attempt: u32) -> String {
-    let kind = kind_of(failure.kind);
+pub(super) fn render_failed(failure: &ExecutionFailure, attempt: u32) -> String {
+    let kind = failure_kind_word(failure.kind);
     match attempt {
         0 | 1 => format!("{BAD}failed{BAD:#} ({kind})"),
         _ => format!("{BAD}failed{BAD:#} ({kind}) in attempt {attempt}"),
@@ -60,7 +65,7 @@ pub(super) fn failed(failure: &Failure, attempt: u32) -> String {
 }
 
 /// Requests, tokens and cost, as short text.
-pub(super) fn used(usage: &Usage) -> String {
+pub(super) fn render_usage(usage: &ModelUsage) -> String {
     let estimated = if usage.estimated { ", estimated" } else { "" };
     let cached = match usage.cached {
         0 => String::new(),
@@ -69,13 +74,13 @@ pub(super) fn used(usage: &Usage) -> String {
     let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
     format!(
         "{}{cached} · {} tokens in, {} out{estimated}{cost}",
-        count(usage.requests, "model request"),
+        format_count(usage.requests, "model request"),
         usage.input_tokens,
         usage.output_tokens
     )
 }
 
-pub(super) fn kind_of(kind: ensemble_language::data::FailureKind) -> String {
+pub(super) fn failure_kind_word(kind: ensemble_language::data::FailureKind) -> String {
     serde_json::to_value(kind)
         .ok()
         .and_then(|kind| kind.as_str().map(str::to_owned))
@@ -83,14 +88,14 @@ pub(super) fn kind_of(kind: ensemble_language::data::FailureKind) -> String {
 }
 
 /// `1 turn`, `2 turns`.
-pub fn count(count: u64, noun: &str) -> String {
+pub fn format_count(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{plural}")
 }
 
 /// `3 executions`, `48 executions, 1 failed`.
-pub(super) fn executions(all: usize, failed: usize) -> String {
-    let all = count(all as u64, "execution");
+pub(super) fn format_executions(all: usize, failed: usize) -> String {
+    let all = format_count(all as u64, "execution");
     match failed {
         0 => all,
         failed => format!("{all}, {failed} failed"),
@@ -98,7 +103,7 @@ pub(super) fn executions(all: usize, failed: usize) -> String {
 }
 
 /// `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.
-pub(super) fn duration(seconds: f64) -> String {
+pub(super) fn format_duration(seconds: f64) -> String {
     if seconds < 1.0 {
         format!("{:.0} ms", seconds * 1000.0)
     } else if seconds < 60.0 {
@@ -126,7 +131,7 @@ mod tests {
             (4_800.0, "1 h 20 min"),
         ];
         for (seconds, words) in table {
-            assert_eq!(duration(seconds), words);
+            assert_eq!(format_duration(seconds), words);
         }
     }
 }

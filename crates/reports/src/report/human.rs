@@ -10,21 +10,21 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Reporter;
-use super::console::{ConsoleWriter, Shown, is_long};
-use super::format::{CAUTION, DIM, NAME, TURN, count, duration, failed, retry};
-use super::parts::{Parts, combined};
-use super::reasons::Reasons;
-use super::values::{self, output_text};
-use super::wrap::{LineWidth, hanging};
+use super::console::{ConsoleWriter, ShownParts, is_call_long};
+use super::format::{CAUTION, DIM, NAME, TURN, format_count, format_duration, render_failed, render_retry};
+use super::parts::{PartsSummary, without_part_keys};
+use super::reasons::ShownReasons;
+use super::values::{self, render_output};
+use super::wrap::{LineWidth, indent_later_lines};
 use ensemble_core::conversation::{
     AttemptFailed, ConversationState, Event, ExecutionEnd, ExecutionFinished, PartEnded, Record, RunEnded, TurnStarted,
 };
-use ensemble_language::data::Failure;
-use ensemble_language::shown::visible;
+use ensemble_language::data::ExecutionFailure;
+use ensemble_language::hidden_characters::escape_hidden;
 
 /// The verbosity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Verbosity {
+pub enum OutputVerbosity {
     /// The outputs of the last turn, and failures.
     Quiet,
     /// Outputs, and how the run ended.
@@ -35,21 +35,21 @@ pub enum Verbosity {
 }
 
 /// Prints a run while it is in progress.
-pub struct Human {
+pub struct HumanReporter {
     console: ConsoleWriter,
     out_width: LineWidth,
     err_width: LineWidth,
-    verbosity: Verbosity,
+    verbosity: OutputVerbosity,
     /// In a chat, the user has typed the message and sees the prompt: neither is printed again.
     in_chat: bool,
     /// The address of the engine that has the run, if this process has not.
-    on: Option<String>,
+    engine_url: Option<String>,
     running: Vec<Arc<str>>,
     /// The outputs of the last turn, if they are printed at the end.
     last_outputs: Vec<Arc<Value>>,
-    begun: Option<chrono::DateTime<chrono::Utc>>,
+    started_at: Option<chrono::DateTime<chrono::Utc>>,
     /// The reasons why agents did not run in a turn.
-    reasons: Reasons,
+    reasons: ShownReasons,
     /// The parts of the executions under way, by agent.
     parts: HashMap<Arc<str>, Vec<PartEnded>>,
     /// The failed parts of the run: the agent and the turn, and the key of the first.
@@ -61,21 +61,21 @@ pub struct Human {
 /// The indent of every row of an output.
 const INDENT: usize = 4;
 
-impl Human {
+impl HumanReporter {
     /// Creates a reporter with this writer.
-    pub fn new(console: ConsoleWriter, verbosity: Verbosity) -> Self {
-        let (out_width, err_width) = console.widths();
+    pub fn new(console: ConsoleWriter, verbosity: OutputVerbosity) -> Self {
+        let (out_width, err_width) = console.line_widths();
         Self {
             console,
             out_width,
             err_width,
             verbosity,
             in_chat: false,
-            on: None,
+            engine_url: None,
             running: Vec::new(),
             last_outputs: Vec::new(),
-            begun: None,
-            reasons: Reasons::default(),
+            started_at: None,
+            reasons: ShownReasons::default(),
             parts: HashMap::new(),
             failed_parts: HashMap::new(),
             has_cut: false,
@@ -84,8 +84,8 @@ impl Human {
 
     /// With the address of the engine that has the run: the next commands name it.
     #[must_use]
-    pub fn on(mut self, url: Option<&str>) -> Self {
-        self.on = url.map(str::to_owned);
+    pub fn with_engine_url(mut self, url: Option<&str>) -> Self {
+        self.engine_url = url.map(str::to_owned);
         self
     }
 
@@ -96,26 +96,26 @@ impl Human {
         self
     }
 
-    fn print(&self, text: &str) {
-        self.console.print(text);
+    fn print_out(&self, text: &str) {
+        self.console.print_out(text);
     }
 
     /// Prints our own sentences to standard error.
     fn print_err(&self, text: &str) {
-        self.console.print_err(&self.err_width.sentences(text));
+        self.console.print_err(&self.err_width.wrap_sentences(text));
     }
 
     /// Prints an output or a message to standard output.
-    fn block(&self, text: &str) -> String {
-        self.out_width.block(text, INDENT)
+    fn format_block(&self, text: &str) -> String {
+        self.out_width.wrap_block(text, INDENT)
     }
 
-    fn turn_started(&mut self, turn: &TurnStarted) {
+    fn report_turn_start(&mut self, turn: &TurnStarted) {
         self.running = turn.starts.iter().map(|start| start.agent.clone()).collect();
         self.last_outputs.clear();
         self.parts.clear();
         self.show_running(turn.turn, true);
-        if self.verbosity > Verbosity::Quiet && !self.in_chat {
+        if self.verbosity > OutputVerbosity::Quiet && !self.in_chat {
             let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
             for start in &turn.starts {
                 if let Some(request) = &start.request {
@@ -128,24 +128,26 @@ impl Human {
             // A turn in which all agents wait for an answer prints nothing.
             self.console.set_heading(Some(text));
         }
-        if self.verbosity == Verbosity::Verbose {
-            let lines = self.reasons.of_turn(turn, false);
+        if self.verbosity == OutputVerbosity::Verbose {
+            let lines = self.reasons.render_for_turn(turn, false);
             self.has_cut |= lines.has_cut;
             self.print_err(&lines.text);
         }
     }
 
     fn show_running(&self, turn: u32, afresh: bool) {
-        if !self.console.has_progress() {
+        if !self.console.has_spinner() {
             return;
         }
         let running = self.running.iter();
-        let running = running.map(|name| (name.clone(), self.with_progress(name))).collect();
+        let running = running
+            .map(|name| (name.clone(), self.name_with_progress(name)))
+            .collect();
         self.console.set_running(turn, running, afresh);
     }
 
     /// `name`, or `name 3/12` for an agent with parts.
-    fn with_progress(&self, name: &str) -> String {
+    fn name_with_progress(&self, name: &str) -> String {
         let ended = self
             .parts
             .get(name)
@@ -158,7 +160,7 @@ impl Human {
         }
     }
 
-    fn part_ended(&mut self, part: &PartEnded) {
+    fn report_part_end(&mut self, part: &PartEnded) {
         let place = (part.agent.clone(), part.turn);
         if part.is_final() && part.failure().is_some() {
             self.failed_parts.entry(place).or_insert_with(|| part.key.clone());
@@ -174,19 +176,19 @@ impl Human {
             let (agent, key) = (&part.agent, &part.key);
             self.print_err(&format!(
                 "{CAUTION}warning{CAUTION:#}: {agent}[{}]: {}\n",
-                visible(key),
-                hanging(warning)
+                escape_hidden(key),
+                indent_later_lines(warning)
             ));
         }
     }
 
-    fn finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
+    fn report_finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
         let shown = self.console.close_reply(&finished.agent);
         self.console.print_heading();
         self.running.retain(|name| *name != finished.agent);
         self.show_running(finished.turn, false);
-        if self.verbosity == Verbosity::Quiet {
-            self.finished_quietly(finished);
+        if self.verbosity == OutputVerbosity::Quiet {
+            self.report_finished_quietly(finished);
         } else {
             self.print_finished(finished, shown, state);
         }
@@ -194,19 +196,21 @@ impl Human {
         self.console.print_pending();
     }
 
-    fn finished_quietly(&mut self, finished: &ExecutionFinished) {
+    fn report_finished_quietly(&mut self, finished: &ExecutionFinished) {
         match &finished.end {
             ExecutionEnd::Succeeded(output) => self.last_outputs.push(Arc::clone(output)),
             ExecutionEnd::Failed(failure) => {
-                let message = failure_text(failure, finished.attempt);
-                self.print_err(&format!("{}: {}\n", finished.agent, hanging(&message)));
+                let message = render_failure(failure, finished.attempt);
+                self.print_err(&format!("{}: {}\n", finished.agent, indent_later_lines(&message)));
             }
         }
     }
 
-    fn print_finished(&mut self, finished: &ExecutionFinished, shown: Shown, state: &ConversationState) {
+    fn print_finished(&mut self, finished: &ExecutionFinished, shown: ShownParts, state: &ConversationState) {
         let plan = state.plan();
-        let kind = plan.id(&finished.agent).map_or("", |id| plan.agent(id).kind_name());
+        let kind = plan
+            .find_agent_id(&finished.agent)
+            .map_or("", |id| plan.agent(id).kind_name());
         let again = if finished.execution > 1 {
             format!(" #{}", finished.execution)
         } else {
@@ -215,7 +219,7 @@ impl Human {
         let took = if finished.reused {
             "reused".to_owned()
         } else {
-            duration(finished.execution_time)
+            format_duration(finished.execution_time)
         };
         let mut title = match shown.title {
             true => format!("    {DIM}{took}{DIM:#}\n"),
@@ -224,71 +228,76 @@ impl Human {
                 finished.agent
             ),
         };
-        if !shown.title || shown.missed && self.is_whole() {
-            title.push_str(&tools::used(finished, self.is_whole(), self.out_width));
+        if !shown.title || shown.missed && self.shows_everything() {
+            title.push_str(&tools::render_tool_calls(
+                finished,
+                self.shows_everything(),
+                self.out_width,
+            ));
         }
         let own = self.parts.remove(&finished.agent).unwrap_or_default();
-        if let Some(parts) = Parts::of(&own) {
-            let lines = parts.lines(self.is_whole());
+        if let Some(parts) = PartsSummary::from_events(&own) {
+            let lines = parts.render_lines(self.shows_everything());
             self.has_cut |= lines.has_cut;
-            let mut text = format!("{DIM}{}{DIM:#}\n{}", parts.counts(true), lines.text);
+            let mut text = format!("{DIM}{}{DIM:#}\n{}", parts.counts_text(true), lines.text);
             text.push_str(&match &finished.end {
-                ExecutionEnd::Succeeded(output) => output_text(&combined(output), self.is_whole()),
-                ExecutionEnd::Failed(failure) => failure_text(failure, finished.attempt),
+                ExecutionEnd::Succeeded(output) => render_output(&without_part_keys(output), self.shows_everything()),
+                ExecutionEnd::Failed(failure) => render_failure(failure, finished.attempt),
             });
-            return self.print(&format!("{title}{}", self.block(&text)));
+            return self.print_out(&format!("{title}{}", self.format_block(&text)));
         }
-        self.has_cut |= self.cuts(finished);
+        self.has_cut |= self.shortens_execution(finished);
         let text = match &finished.end {
-            ExecutionEnd::Succeeded(output) if shown.text => beside_text(output, self.is_whole()),
-            ExecutionEnd::Succeeded(output) => output_text(output, self.is_whole()),
-            ExecutionEnd::Failed(failure) => failure_text(failure, finished.attempt),
+            ExecutionEnd::Succeeded(output) if shown.text => render_other_keys(output, self.shows_everything()),
+            ExecutionEnd::Succeeded(output) => render_output(output, self.shows_everything()),
+            ExecutionEnd::Failed(failure) => render_failure(failure, finished.attempt),
         };
-        self.print(&format!("{title}{}", self.block(&text)));
+        self.print_out(&format!("{title}{}", self.format_block(&text)));
     }
 
     /// The text on standard error about a finished execution.
-    fn print_notes(&self, finished: &ExecutionFinished, shown: Shown) {
-        let show_stderr = self.verbosity == Verbosity::Verbose && !finished.stderr.trim().is_empty();
+    fn print_notes(&self, finished: &ExecutionFinished, shown: ShownParts) {
+        let show_stderr = self.verbosity == OutputVerbosity::Verbose && !finished.stderr.trim().is_empty();
         if show_stderr {
             // The text of the script, unchanged.
             let text = format!("stderr:\n{}", finished.stderr.trim_end());
-            let text = LineWidth::UNLIMITED.block(&text, INDENT);
+            let text = LineWidth::UNLIMITED.wrap_block(&text, INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
-        let is_verbose = self.verbosity == Verbosity::Verbose;
+        let is_verbose = self.verbosity == OutputVerbosity::Verbose;
         for sandbox in finished.sandboxes.iter().filter(|_| is_verbose) {
             self.console
                 .print_err(&format!("{DIM}{:INDENT$}sandbox: {sandbox}{DIM:#}\n", ""));
         }
         let was_shown = shown.reasoning && !shown.missed;
-        let reasoning = super::reasoning::text(finished).filter(|_| self.is_whole() && !was_shown);
+        let reasoning = super::reasoning::reasoning_text(finished).filter(|_| self.shows_everything() && !was_shown);
         if let Some(text) = reasoning {
-            let text = LineWidth::UNLIMITED.block(&format!("reasoning:\n{text}"), INDENT);
+            let text = LineWidth::UNLIMITED.wrap_block(&format!("reasoning:\n{text}"), INDENT);
             self.console.print_err(&format!("{DIM}{text}{DIM:#}"));
         }
-        let line = super::context_window::line(finished).filter(|_| self.verbosity == Verbosity::Verbose);
+        let line =
+            super::context_window::context_window_line(finished).filter(|_| self.verbosity == OutputVerbosity::Verbose);
         if let Some(line) = line {
             self.print_err(&format!("{:INDENT$}{DIM}{line}{DIM:#}\n", ""));
         }
         for warning in &finished.warnings {
-            let warning = hanging(warning);
+            let warning = indent_later_lines(warning);
             self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
         }
     }
 
-    fn is_whole(&self) -> bool {
-        self.verbosity == Verbosity::Verbose
+    fn shows_everything(&self) -> bool {
+        self.verbosity == OutputVerbosity::Verbose
     }
 
     /// Returns whether a part of the execution is not shown.
-    fn cuts(&self, finished: &ExecutionFinished) -> bool {
-        if self.is_whole() {
+    fn shortens_execution(&self, finished: &ExecutionFinished) -> bool {
+        if self.shows_everything() {
             return false;
         }
         let mut calls = finished.exchange.iter().flat_map(|iteration| &iteration.tool_calls);
-        let cuts_calls = calls.any(is_long);
-        let cuts_output = finished.output().is_some_and(|output| values::is_long(output));
+        let cuts_calls = calls.any(is_call_long);
+        let cuts_output = finished.output().is_some_and(|output| values::is_output_long(output));
         let stderr = finished.stderr.trim();
         let cuts_stderr = finished
             .failure()
@@ -296,12 +305,12 @@ impl Human {
         cuts_calls || cuts_output || cuts_stderr
     }
 
-    fn attempt_failed(&mut self, failed: &AttemptFailed) {
+    fn report_failed_attempt(&mut self, failed: &AttemptFailed) {
         self.console.close_reply(&failed.agent);
-        if self.verbosity == Verbosity::Quiet {
+        if self.verbosity == OutputVerbosity::Quiet {
             return;
         }
-        let lines = retry(failed, self.is_whole());
+        let lines = render_retry(failed, self.shows_everything());
         self.has_cut |= lines.has_cut;
         self.print_err(&lines.text);
         self.console.print_pending();
@@ -311,39 +320,43 @@ impl Human {
     /// Shows that the agent tries again after a pause.
     fn show_pause(&self, agent: &Arc<str>, seconds: Option<f64>) {
         let pause = seconds.map(Duration::try_from_secs_f64);
-        if let Some(Ok(pause)) = pause.filter(|_| self.console.has_progress()) {
+        if let Some(Ok(pause)) = pause.filter(|_| self.console.has_spinner()) {
             self.console.set_waiting(agent, pause);
         }
     }
 
-    fn ended(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {
-        self.console.finish();
-        if self.verbosity == Verbosity::Quiet {
+    fn report_run_end(&mut self, ended: &RunEnded, record: &Record, state: &ConversationState) {
+        self.console.finish_output();
+        if self.verbosity == OutputVerbosity::Quiet {
             let outputs = std::mem::take(&mut self.last_outputs);
             let text: String = quiet_outputs(ended, outputs, state)
                 .iter()
-                .map(|output| format!("{}\n", output_text(output, true).trim_end()))
+                .map(|output| format!("{}\n", render_output(output, true).trim_end()))
                 .collect();
-            self.print(&text);
+            self.print_out(&text);
         }
         for warning in &ended.warnings {
-            self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}\n", hanging(warning)));
+            self.print_err(&format!(
+                "{CAUTION}warning{CAUTION:#}: {}\n",
+                indent_later_lines(warning)
+            ));
         }
-        let text = self.summary(ended, record, state);
+        let text = self.render_summary(ended, record, state);
         self.print_err(&text);
         // Text to be typed stays on one line.
-        self.console.print_err(&self.commands(ended.completion_reason, state));
+        self.console
+            .print_err(&self.render_next_commands(ended.completion_reason, state));
         self.has_cut = false;
     }
 }
 
-impl Reporter for Human {
-    fn report(&mut self, record: &Record, state: &ConversationState) {
+impl Reporter for HumanReporter {
+    fn report_event(&mut self, record: &Record, state: &ConversationState) {
         match &record.event {
             Event::RunStarted(started) => {
-                self.begun = Some(record.at);
-                if self.verbosity > Verbosity::Quiet {
-                    let agents = count(state.plan().len() as u64, "agent");
+                self.started_at = Some(record.at);
+                if self.verbosity > OutputVerbosity::Quiet {
+                    let agents = format_count(state.plan().len() as u64, "agent");
                     let from = match &started.forked_from {
                         Some(from) => format!(", from turn {} of {}", from.turn, from.run_id),
                         None => String::new(),
@@ -355,9 +368,9 @@ impl Reporter for Human {
                 }
             }
             Event::RunResumed(_) => {
-                self.begun = Some(record.at);
+                self.started_at = Some(record.at);
                 let turn = state.turn_count() + 1;
-                if let Some(started) = state.started().filter(|_| self.verbosity > Verbosity::Quiet) {
+                if let Some(started) = state.run_start().filter(|_| self.verbosity > OutputVerbosity::Quiet) {
                     let text = format!(
                         "{NAME}{}{NAME:#} {DIM}· run {} continues in turn {turn}{DIM:#}\n",
                         started.ensemble, started.run_id
@@ -366,32 +379,35 @@ impl Reporter for Human {
                 }
             }
             Event::MessageAdded(message) => {
-                self.begun = Some(record.at);
-                if self.verbosity > Verbosity::Quiet && !self.in_chat {
-                    self.print(&format!("\n{NAME}you{NAME:#}\n{}", self.block(&message.text)));
+                self.started_at = Some(record.at);
+                if self.verbosity > OutputVerbosity::Quiet && !self.in_chat {
+                    self.print_out(&format!("\n{NAME}you{NAME:#}\n{}", self.format_block(&message.text)));
                 }
             }
-            Event::TurnStarted(turn) => self.turn_started(turn),
-            Event::AttemptFailed(failed) => self.attempt_failed(failed),
-            Event::PartEnded(part) => self.part_ended(part),
+            Event::TurnStarted(turn) => self.report_turn_start(turn),
+            Event::AttemptFailed(failed) => self.report_failed_attempt(failed),
+            Event::PartEnded(part) => self.report_part_end(part),
             Event::ExecutionFinished(finished) => {
-                self.finished(state.finished(&finished.agent).unwrap_or(finished), state);
+                self.report_finished(state.finished_execution(&finished.agent).unwrap_or(finished), state);
             }
             Event::TurnFinished(finished) => {
                 for warning in &finished.warnings {
-                    self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}\n", hanging(warning)));
+                    self.print_err(&format!(
+                        "{CAUTION}warning{CAUTION:#}: {}\n",
+                        indent_later_lines(warning)
+                    ));
                 }
             }
-            Event::RunEnded(ended) => self.ended(ended, record, state),
+            Event::RunEnded(ended) => self.report_run_end(ended, record, state),
             _ => {}
         }
     }
 }
 
 /// Restores the terminal, also if the run ends with an error.
-impl Drop for Human {
+impl Drop for HumanReporter {
     fn drop(&mut self) {
-        self.console.finish();
+        self.console.finish_output();
     }
 }
 
@@ -404,17 +420,17 @@ fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationSt
     }
 }
 
-fn failure_text(failure: &Failure, attempt: u32) -> String {
-    format!("{}: {}", failed(failure, attempt), failure.error.trim_end())
+fn render_failure(failure: &ExecutionFailure, attempt: u32) -> String {
+    format!("{}: {}", render_failed(failure, attempt), failure.error.trim_end())
 }
 
 /// The keys of an output besides the text that was already streamed.
-fn beside_text(output: &Value, whole: bool) -> String {
+fn render_other_keys(output: &Value, whole: bool) -> String {
     let Some(object) = output.as_object() else {
         return String::new();
     };
     let others = object.iter().filter(|(key, _)| *key != "response");
-    output_text(
+    render_output(
         &Value::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect()),
         whole,
     )

@@ -3,31 +3,31 @@
 use std::path::Path;
 
 use super::diagnostics::fix_title;
-use super::form::{CheckedFile, Form, Totals};
-use super::place::relative;
-use super::xml::escaped;
-use ensemble_language::diagnostic::{Diagnostic, Severity};
+use super::file_names::relative_path;
+use super::form::{CheckedFile, FindingsForm, ReportTotals};
+use super::xml::escape_xml;
+use ensemble_language::diagnostic::{Diagnostic, FindingSeverity};
 
 /// A report with one suite; a file fails if one of its findings makes the command fail.
-pub struct Junit<'f> {
+pub struct JunitForm<'f> {
     /// Whether a finding makes its file fail.
     pub fails: &'f (dyn Fn(&Diagnostic) -> bool + Sync),
     /// The folder to which file names are relative.
     pub folder: &'f Path,
 }
 
-impl Form for Junit<'_> {
-    fn file(&self, file: &CheckedFile) -> String {
+impl FindingsForm for JunitForm<'_> {
+    fn render_file(&self, file: &CheckedFile) -> String {
         let (failing, others): (Vec<_>, Vec<_>) = file.findings.iter().partition(|finding| (self.fails)(finding));
-        case(&file.name, self.folder, &failing, &others)
+        render_case(&file.name, self.folder, &failing, &others)
     }
 
     /// The suite begins with the number of its cases.
-    fn is_held(&self) -> bool {
+    fn needs_totals_first(&self) -> bool {
         true
     }
 
-    fn end(&self, totals: &Totals, cases: &str) -> String {
+    fn render_footer(&self, totals: &ReportTotals, cases: &str) -> String {
         let (tests, failures) = (totals.files, totals.failed);
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
@@ -38,9 +38,9 @@ impl Form for Junit<'_> {
     }
 }
 
-fn case(file: &str, folder: &Path, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
-    let name = escaped(&relative(file, folder));
-    let lines = |findings: &[&Diagnostic]| lines(file, folder, findings);
+fn render_case(file: &str, folder: &Path, failing: &[&Diagnostic], others: &[&Diagnostic]) -> String {
+    let name = escape_xml(&relative_path(file, folder));
+    let lines = |findings: &[&Diagnostic]| render_findings(file, folder, findings);
     let open = format!("    <testcase name=\"{name}\" classname=\"ensemble\"");
     if failing.is_empty() && others.is_empty() {
         return format!("{open}/>\n");
@@ -55,24 +55,27 @@ fn case(file: &str, folder: &Path, failing: &[&Diagnostic], others: &[&Diagnosti
         text.push_str(&format!(
             "      <failure type=\"{}\" message=\"{}\">{}</failure>\n",
             first.code.0,
-            escaped(&message),
-            escaped(&lines(failing))
+            escape_xml(&message),
+            escape_xml(&lines(failing))
         ));
     }
     if !others.is_empty() {
-        text.push_str(&format!("      <system-out>{}</system-out>\n", escaped(&lines(others))));
+        text.push_str(&format!(
+            "      <system-out>{}</system-out>\n",
+            escape_xml(&lines(others))
+        ));
     }
     text + "    </testcase>\n"
 }
 
 /// `3:5 error[E021]: message`, each followed by its help; in another file `a.rhai:3:5 …`.
-fn lines(file: &str, folder: &Path, findings: &[&Diagnostic]) -> String {
+fn render_findings(file: &str, folder: &Path, findings: &[&Diagnostic]) -> String {
     let line = |finding: &&Diagnostic| {
-        let place = finding.source.place(finding.span.start);
+        let place = finding.source.line_column(finding.span.start);
         let severity = match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Hint => "hint",
+            FindingSeverity::Error => "error",
+            FindingSeverity::Warning => "warning",
+            FindingSeverity::Hint => "hint",
         };
         let help = finding
             .help
@@ -86,7 +89,7 @@ fn lines(file: &str, folder: &Path, findings: &[&Diagnostic]) -> String {
         let (line, column) = (place.line, place.column);
         let other = match finding.source.name() {
             name if name == file => String::new(),
-            name => format!("{}:", relative(name, folder)),
+            name => format!("{}:", relative_path(name, folder)),
         };
         format!(
             "{other}{line}:{column} {severity}[{}]: {}{help}{fix}",

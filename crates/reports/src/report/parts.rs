@@ -7,56 +7,59 @@ use ensemble_history::OutputView;
 use ensemble_language::ensemble::ForEach;
 use serde_json::Value;
 
-use super::format::{BAD, CAUTION, DIM, Shortened, count, duration, kind_of};
-use super::values::{self, value_text};
+use super::format::{BAD, CAUTION, DIM, ShortenedText, failure_kind_word, format_count, format_duration};
+use super::values::{self, render_value};
 
 /// The highest number of parts that are listed one by one by default, and of failures that are told.
 const LISTED: usize = 8;
 
 /// The parts of one execution, in the order of the list.
 #[derive(Debug)]
-pub(super) struct Parts<'p> {
-    last: BTreeMap<u32, &'p PartEnded>,
+pub(super) struct PartsSummary<'p> {
+    last_by_part: BTreeMap<u32, &'p PartEnded>,
     /// The number of attempts that another attempt followed.
     retries: usize,
     /// The number of items.
-    all: usize,
+    item_count: usize,
 }
 
-impl<'p> Parts<'p> {
+impl<'p> PartsSummary<'p> {
     /// The parts that these events tell of; `None`: of none.
-    pub(super) fn of(parts: impl IntoIterator<Item = &'p PartEnded>) -> Option<Self> {
+    pub(super) fn from_events(parts: impl IntoIterator<Item = &'p PartEnded>) -> Option<Self> {
         let mut found = Self {
-            last: BTreeMap::new(),
+            last_by_part: BTreeMap::new(),
             retries: 0,
-            all: 0,
+            item_count: 0,
         };
         for part in parts {
-            found.all = part.count as usize;
+            found.item_count = part.count as usize;
             if part.is_final() {
-                found.last.insert(part.part, part);
+                found.last_by_part.insert(part.part, part);
             } else {
                 found.retries += 1;
             }
         }
-        (found.all > 0).then_some(found)
+        (found.item_count > 0).then_some(found)
     }
 
     /// The first failed part of the list.
     pub(super) fn first_failed(&self) -> Option<&'p PartEnded> {
-        self.failed().next()
+        self.failed_parts().next()
     }
 
-    fn failed(&self) -> impl Iterator<Item = &'p PartEnded> {
-        self.last.values().copied().filter(|part| part.failure().is_some())
+    fn failed_parts(&self) -> impl Iterator<Item = &'p PartEnded> {
+        self.last_by_part
+            .values()
+            .copied()
+            .filter(|part| part.failure().is_some())
     }
 
     /// `12 parts: 10 succeeded, 2 failed`; those that never ended were stopped where `is_over`.
-    pub(super) fn counts(&self, is_over: bool) -> String {
-        let failed = self.failed().count();
-        let succeeded = self.last.len() - failed;
-        let reused = self.last.values().filter(|part| part.reused).count();
-        let open = self.all.saturating_sub(self.last.len());
+    pub(super) fn counts_text(&self, is_over: bool) -> String {
+        let failed = self.failed_parts().count();
+        let succeeded = self.last_by_part.len() - failed;
+        let reused = self.last_by_part.values().filter(|part| part.reused).count();
+        let open = self.item_count.saturating_sub(self.last_by_part.len());
         let mut words = vec![format!("{succeeded} succeeded")];
         if reused > 0 {
             words[0].push_str(&format!(" ({reused} reused)"));
@@ -74,15 +77,15 @@ impl<'p> Parts<'p> {
                 retries => format!("{retries} attempts repeated"),
             });
         }
-        format!("{}: {}", count(self.all as u64, "part"), words.join(", "))
+        format!("{}: {}", format_count(self.item_count as u64, "part"), words.join(", "))
     }
 
     /// Renders one line for each part of a short list; of a long list only the failures. With `whole` all parts.
-    pub(super) fn lines(&self, whole: bool) -> Shortened {
-        let mut shown = Shortened::default();
-        let is_short = whole || self.last.len() <= LISTED;
+    pub(super) fn render_lines(&self, whole: bool) -> ShortenedText {
+        let mut shown = ShortenedText::default();
+        let is_short = whole || self.last_by_part.len() <= LISTED;
         let mut failures = 0;
-        for part in self.last.values() {
+        for part in self.last_by_part.values() {
             if let Some(failure) = part.failure() {
                 failures += 1;
                 if whole || failures <= LISTED {
@@ -90,23 +93,25 @@ impl<'p> Parts<'p> {
                     let first = error.lines().next().unwrap_or_default();
                     shown.has_cut |= !whole && first != error;
                     let error = if whole { error } else { first };
-                    let kind = kind_of(failure.kind);
+                    let kind = failure_kind_word(failure.kind);
                     shown.text.push_str(&format!(
                         "{DIM}[{}]{DIM:#} {BAD}failed{BAD:#} ({kind}): {error}\n",
-                        key_of(part)
+                        part_key(part)
                     ));
                 }
             } else if is_short {
-                let output = part.output().map_or_else(String::new, |output| one_line(output, whole));
+                let output = part
+                    .output()
+                    .map_or_else(String::new, |output| output_line(output, whole));
                 let took = match (whole, part.reused) {
                     (true, true) => format!(" {DIM}reused{DIM:#}"),
-                    (true, false) => format!(" {DIM}{}{DIM:#}", duration(part.execution_time)),
+                    (true, false) => format!(" {DIM}{}{DIM:#}", format_duration(part.execution_time)),
                     (false, _) => String::new(),
                 };
-                shown.has_cut |= !whole && part.output().is_some_and(|output| values::is_long(output));
+                shown.has_cut |= !whole && part.output().is_some_and(|output| values::is_output_long(output));
                 shown
                     .text
-                    .push_str(&format!("{DIM}[{}]{DIM:#} {output}{took}\n", key_of(part)));
+                    .push_str(&format!("{DIM}[{}]{DIM:#} {output}{took}\n", part_key(part)));
             } else {
                 shown.has_cut = true;
             }
@@ -122,32 +127,32 @@ impl<'p> Parts<'p> {
 }
 
 /// The keys of the output that its parts do not tell.
-pub(super) fn combined(output: &Value) -> Value {
+pub(super) fn without_part_keys(output: &Value) -> Value {
     let entries = output.as_object().into_iter().flatten();
     let own = entries.filter(|(key, _)| !ForEach::OUTPUT_KEYS.contains(&key.as_str()));
     Value::Object(own.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 /// The key of a part on one line.
-fn key_of(part: &PartEnded) -> String {
-    values::shortened(&part.key.split_whitespace().collect::<Vec<_>>().join(" "))
+fn part_key(part: &PartEnded) -> String {
+    values::shorten_text(&part.key.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// An output on one line: its response, or its keys.
-fn one_line(output: &Value, whole: bool) -> String {
+fn output_line(output: &Value, whole: bool) -> String {
     let text = match output.as_object() {
-        Some(object) if object.len() == 1 && object.contains_key("response") => value_text(&object["response"], true),
+        Some(object) if object.len() == 1 && object.contains_key("response") => render_value(&object["response"], true),
         Some(object) => {
             let is_told = |key: &str| key != "response" || OutputView::new(output).response.is_some();
             let told = object.iter().filter(|(key, _)| is_told(key));
-            let entries = told.map(|(key, value)| format!("{key}: {}", value_text(value, whole)));
+            let entries = told.map(|(key, value)| format!("{key}: {}", render_value(value, whole)));
             entries.collect::<Vec<_>>().join(", ")
         }
         None => output.to_string(),
     };
     match whole {
         true => text,
-        false => values::shortened(&text.split_whitespace().collect::<Vec<_>>().join(" ")),
+        false => values::shorten_text(&text.split_whitespace().collect::<Vec<_>>().join(" ")),
     }
 }
 
@@ -157,7 +162,7 @@ mod tests {
 
     use super::*;
     use ensemble_core::conversation::ExecutionEnd;
-    use ensemble_language::data::{Failure, FailureKind};
+    use ensemble_language::data::{ExecutionFailure, FailureKind};
 
     fn part(index: u32, count: u32, error: Option<&str>) -> PartEnded {
         PartEnded {
@@ -170,7 +175,7 @@ mod tests {
             count,
             item_digest: "".into(),
             end: match error {
-                Some(error) => ExecutionEnd::Failed(Failure::new(FailureKind::Exit, error)),
+                Some(error) => ExecutionEnd::Failed(ExecutionFailure::new(FailureKind::Exit, error)),
                 None => ExecutionEnd::Succeeded(Arc::new(serde_json::json!({"n": index}))),
             },
             execution_time: 0.5,
@@ -191,13 +196,13 @@ mod tests {
     fn a_hundred_parts_are_one_line_and_their_failures_are_told() {
         let failed = |index: u32| [3, 70].contains(&index).then_some("no\nsuch file");
         let all: Vec<PartEnded> = (0..100).map(|index| part(index, 100, failed(index))).collect();
-        let parts = Parts::of(&all).expect("parts");
-        assert_eq!(parts.counts(true), "100 parts: 98 succeeded, 2 failed");
-        let lines = parts.lines(false);
+        let parts = PartsSummary::from_events(&all).expect("parts");
+        assert_eq!(parts.counts_text(true), "100 parts: 98 succeeded, 2 failed");
+        let lines = parts.render_lines(false);
         assert_eq!(plain(&lines.text), "[k3] failed (exit): no\n[k70] failed (exit): no\n");
         assert!(lines.has_cut);
         assert_eq!(
-            parts.lines(true).text.lines().count(),
+            parts.render_lines(true).text.lines().count(),
             102,
             "an error of two lines counts twice"
         );
@@ -211,13 +216,16 @@ mod tests {
             ..part(0, 3, Some("busy"))
         };
         let all = [part(1, 3, None), again, part(0, 3, None)];
-        let parts = Parts::of(&all).expect("parts");
+        let parts = PartsSummary::from_events(&all).expect("parts");
         assert_eq!(
-            parts.counts(true),
+            parts.counts_text(true),
             "3 parts: 2 succeeded, 1 stopped, 1 attempt repeated"
         );
-        assert_eq!(parts.counts(false), "3 parts: 2 succeeded, 1 open, 1 attempt repeated");
-        assert_eq!(plain(&parts.lines(false).text), "[k0] n: 0\n[k1] n: 1\n");
-        assert!(Parts::of([]).is_none());
+        assert_eq!(
+            parts.counts_text(false),
+            "3 parts: 2 succeeded, 1 open, 1 attempt repeated"
+        );
+        assert_eq!(plain(&parts.render_lines(false).text), "[k0] n: 0\n[k1] n: 1\n");
+        assert!(PartsSummary::from_events([]).is_none());
     }
 }

@@ -3,38 +3,43 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ensemble_core::conversation::{TurnStarted, Waiting};
+use ensemble_core::conversation::{SkippedAgent, TurnStarted};
 
-use super::format::{DIM, Shortened};
-use super::values::shortened;
+use super::format::{DIM, ShortenedText};
+use super::values::shorten_text;
 
 /// The number of groups that are shown by default.
 const GROUPS: usize = 6;
 
 /// The reasons that were printed for earlier turns.
 #[derive(Debug, Default)]
-pub(super) struct Reasons(HashMap<Arc<str>, String>);
+pub(super) struct ShownReasons(HashMap<Arc<str>, String>);
 
-impl Reasons {
+impl ShownReasons {
     /// The lines for a turn that starts.
-    pub(super) fn of_turn(&mut self, turn: &TurnStarted, whole: bool) -> Shortened {
+    pub(super) fn render_for_turn(&mut self, turn: &TurnStarted, whole: bool) -> ShortenedText {
         let starts: Vec<Arc<str>> = turn.starts.iter().map(|start| start.agent.clone()).collect();
-        self.lines(&turn.waiting, &starts, whole)
+        self.render_lines(&turn.waiting, &starts, whole)
     }
 
     /// One line for each reason, with its agents. A reason that was printed in an earlier turn is not repeated, unless
     /// the full text is requested.
-    pub(super) fn lines(&mut self, waiting: &[Waiting], started: &[Arc<str>], whole: bool) -> Shortened {
-        let is_known = |waiting: &&Waiting| self.0.get(&waiting.agent) == Some(&waiting.reason.to_string());
-        let (known, new): (Vec<&Waiting>, Vec<&Waiting>) =
+    pub(super) fn render_lines(
+        &mut self,
+        waiting: &[SkippedAgent],
+        started: &[Arc<str>],
+        whole: bool,
+    ) -> ShortenedText {
+        let is_known = |waiting: &&SkippedAgent| self.0.get(&waiting.agent) == Some(&waiting.reason.to_string());
+        let (known, new): (Vec<&SkippedAgent>, Vec<&SkippedAgent>) =
             waiting.iter().partition(|waiting| !whole && is_known(waiting));
-        let groups = grouped(&new);
+        let groups = group_by_reason(&new);
         let shown = if whole { groups.len() } else { GROUPS };
-        let mut lines = Shortened::default();
+        let mut lines = ShortenedText::default();
         for (agents, reason) in groups.iter().take(shown) {
             let words: Vec<&str> = reason.split_whitespace().collect();
             let line = words.join(" ");
-            let reason = if whole { line.clone() } else { shortened(&line) };
+            let reason = if whole { line.clone() } else { shorten_text(&line) };
             lines.has_cut |= reason != line;
             lines
                 .text
@@ -61,7 +66,7 @@ impl Reasons {
 }
 
 /// Agents with the same reason; reasons in the order of their first agent.
-pub(super) fn grouped(waiting: &[&Waiting]) -> Vec<(Vec<Arc<str>>, String)> {
+pub(super) fn group_by_reason(waiting: &[&SkippedAgent]) -> Vec<(Vec<Arc<str>>, String)> {
     let mut groups: Vec<(Vec<Arc<str>>, String)> = Vec::new();
     for one in waiting {
         let reason = one.reason.to_string();

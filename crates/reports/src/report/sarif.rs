@@ -6,18 +6,18 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::diagnostics::{fix_title, text_of};
-use super::form::{CheckedFile, Form, Totals, listed};
-use super::place::uri;
-use ensemble_language::diagnostic::{Code, Diagnostic, Severity};
-use ensemble_language::source::{Source, Span};
-use ensemble_language::yaml::edit::Fix;
+use super::diagnostics::{find_source, fix_title};
+use super::file_names::relative_uri;
+use super::form::{CheckedFile, FindingsForm, ReportTotals, render_json_items};
+use ensemble_language::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
+use ensemble_language::source::{SourceText, Span};
+use ensemble_language::yaml::edit::TextFix;
 
 /// The description of a code.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule {
+pub struct SarifRule {
     /// The code.
-    pub code: Code,
+    pub code: FindingCode,
     /// The title, on one line.
     pub title: &'static str,
     /// The explanation, in Markdown.
@@ -26,21 +26,21 @@ pub struct Rule {
 
 /// A log with one run.
 #[derive(Debug)]
-pub struct Sarif<'f> {
+pub struct SarifForm<'f> {
     /// Every code that a finding can have.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<SarifRule>,
     /// The folder to which file names are relative.
     pub folder: &'f Path,
 }
 
-impl Form for Sarif<'_> {
-    fn begin(&self) -> String {
+impl FindingsForm for SarifForm<'_> {
+    fn render_header(&self) -> String {
         let run = json!({
             "tool": {"driver": {
                 "name": "ensemble",
                 "version": env!("CARGO_PKG_VERSION"),
                 "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": self.rules.iter().map(described).collect::<Vec<Value>>(),
+                "rules": self.rules.iter().map(rule_json).collect::<Vec<Value>>(),
             }},
             "columnKind": "unicodeCodePoints",
             "results": [],
@@ -56,34 +56,34 @@ impl Form for Sarif<'_> {
         text[..end].to_owned()
     }
 
-    fn file(&self, file: &CheckedFile) -> String {
+    fn render_file(&self, file: &CheckedFile) -> String {
         let results = file.findings.iter();
-        listed(
-            results.map(|diagnostic| result(diagnostic, &self.rules, self.folder)),
+        render_json_items(
+            results.map(|diagnostic| result_json(diagnostic, &self.rules, self.folder)),
             "        ",
         )
     }
 
-    fn between(&self) -> &'static str {
+    fn file_separator(&self) -> &'static str {
         ","
     }
 
-    fn end(&self, totals: &Totals, _held: &str) -> String {
+    fn render_footer(&self, totals: &ReportTotals, _held: &str) -> String {
         let close = if totals.is_blank { "]" } else { "\n      ]" };
         format!("{close}\n    }}\n  ]\n}}\n")
     }
 }
 
-fn described(rule: &Rule) -> Value {
+fn rule_json(rule: &SarifRule) -> Value {
     json!({
         "id": rule.code.0,
         "shortDescription": {"text": rule.title},
         "help": {"text": rule.explanation, "markdown": rule.explanation},
-        "defaultConfiguration": {"level": level(rule.code.severity())},
+        "defaultConfiguration": {"level": level_word(rule.code.severity())},
     })
 }
 
-fn result(diagnostic: &Diagnostic, rules: &[Rule], folder: &Path) -> Value {
+fn result_json(diagnostic: &Diagnostic, rules: &[SarifRule], folder: &Path) -> Value {
     let message = match &diagnostic.help {
         Some(help) => format!("{}\nhelp: {help}", diagnostic.message),
         None => diagnostic.message.clone(),
@@ -92,42 +92,46 @@ fn result(diagnostic: &Diagnostic, rules: &[Rule], folder: &Path) -> Value {
     let mut result = json!({
         "ruleId": diagnostic.code.0,
         "ruleIndex": index,
-        "level": level(diagnostic.severity),
+        "level": level_word(diagnostic.severity),
         "message": {"text": message},
-        "locations": [location(&diagnostic.source, diagnostic.span, folder)],
+        "locations": [location_json(&diagnostic.source, diagnostic.span, folder)],
     });
     if !diagnostic.related.is_empty() {
         let related = diagnostic.related.iter().map(|one| {
-            let mut location = location(&one.source, one.span, folder);
+            let mut location = location_json(&one.source, one.span, folder);
             location["message"] = json!({"text": one.message});
             location
         });
         result["relatedLocations"] = related.collect();
     }
-    if let Some(fix) = diagnostic.fix.as_ref().and_then(|fix| change(diagnostic, fix, folder)) {
+    if let Some(fix) = diagnostic
+        .fix
+        .as_ref()
+        .and_then(|fix| fix_json(diagnostic, fix, folder))
+    {
         result["fixes"] = json!([fix]);
     }
     result
 }
 
 /// A fix; `None` if one of its texts is not known.
-fn change(diagnostic: &Diagnostic, fix: &Fix, folder: &Path) -> Option<Value> {
-    let source = text_of(diagnostic, &fix.file)?;
+fn fix_json(diagnostic: &Diagnostic, fix: &TextFix, folder: &Path) -> Option<Value> {
+    let source = find_source(diagnostic, &fix.file)?;
     let replacements = fix.edits.iter().map(|edit| {
         json!({
-            "deletedRegion": region(source, edit.span),
+            "deletedRegion": region_json(source, edit.span),
             "insertedContent": {"text": edit.replacement},
         })
     });
     let change = json!({
-        "artifactLocation": {"uri": uri(&fix.file, folder)},
+        "artifactLocation": {"uri": relative_uri(&fix.file, folder)},
         "replacements": replacements.collect::<Vec<_>>(),
     });
     Some(json!({"description": {"text": fix_title(fix)}, "artifactChanges": [change]}))
 }
 
-fn region(source: &Source, span: Span) -> Value {
-    let (start, end) = (source.place(span.start), source.place(span.end));
+fn region_json(source: &SourceText, span: Span) -> Value {
+    let (start, end) = (source.line_column(span.start), source.line_column(span.end));
     json!({
         "startLine": start.line,
         "startColumn": start.column,
@@ -136,17 +140,17 @@ fn region(source: &Source, span: Span) -> Value {
     })
 }
 
-fn location(source: &Source, span: Span, folder: &Path) -> Value {
+fn location_json(source: &SourceText, span: Span, folder: &Path) -> Value {
     json!({"physicalLocation": {
-        "artifactLocation": {"uri": uri(source.name(), folder)},
-        "region": region(source, span),
+        "artifactLocation": {"uri": relative_uri(source.name(), folder)},
+        "region": region_json(source, span),
     }})
 }
 
-fn level(severity: Severity) -> &'static str {
+fn level_word(severity: FindingSeverity) -> &'static str {
     match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Hint => "note",
+        FindingSeverity::Error => "error",
+        FindingSeverity::Warning => "warning",
+        FindingSeverity::Hint => "note",
     }
 }

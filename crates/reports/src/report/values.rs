@@ -9,7 +9,7 @@ use super::format::DIM;
 const MOST: usize = 160;
 
 /// An output: the response as text, other keys as `key: value`.
-pub(super) fn output_text(output: &Value, whole: bool) -> String {
+pub(super) fn render_output(output: &Value, whole: bool) -> String {
     if !output.is_object() {
         return output.to_string();
     }
@@ -22,35 +22,35 @@ pub(super) fn output_text(output: &Value, whole: bool) -> String {
         });
         text.push('\n');
     }
-    for (key, value) in view.others() {
-        text.push_str(&format!("{DIM}{key}:{DIM:#} {}\n", value_text(value, whole)));
+    for (key, value) in view.other_entries() {
+        text.push_str(&format!("{DIM}{key}:{DIM:#} {}\n", render_value(value, whole)));
     }
     text
 }
 
 /// Returns whether a part of the output is left out by default.
-pub(super) fn is_long(output: &Value) -> bool {
-    let mut others = OutputView::new(output).others();
-    others.any(|(_, value)| full(value).chars().nth(MOST).is_some())
+pub(super) fn is_output_long(output: &Value) -> bool {
+    let mut others = OutputView::new(output).other_entries();
+    others.any(|(_, value)| render_full_value(value).chars().nth(MOST).is_some())
 }
 
 /// Renders one value, shortened by default. A string is in quotes if it could be read as another value.
-pub(super) fn value_text(value: &Value, whole: bool) -> String {
+pub(super) fn render_value(value: &Value, whole: bool) -> String {
     match whole {
-        true => full(value),
-        false => shortened(&full(value)),
+        true => render_full_value(value),
+        false => shorten_text(&render_full_value(value)),
     }
 }
 
 /// The beginning of a text.
-pub(super) fn shortened(text: &str) -> String {
+pub(super) fn shorten_text(text: &str) -> String {
     match text.char_indices().nth(MOST) {
         None => text.to_owned(),
         Some(_) => text.chars().take(MOST - 1).chain(['…']).collect(),
     }
 }
 
-fn full(value: &Value) -> String {
+fn render_full_value(value: &Value) -> String {
     match value {
         Value::String(text) if needs_quotes(text) => value.to_string(),
         Value::String(text) => text.trim_end().to_owned(),
@@ -110,13 +110,13 @@ mod tests {
             (json!("{\n  \"a\": 1\n}"), "{\n  \"a\": 1\n}"),
         ];
         for (value, shown) in table {
-            assert_eq!(value_text(&value, true), shown, "{value}");
+            assert_eq!(render_value(&value, true), shown, "{value}");
         }
     }
 
     #[test]
     fn an_output_shows_its_response_as_text_and_other_keys_beside_it() {
-        let shown = |value: Value| anstream::adapter::strip_str(&output_text(&value, false)).to_string();
+        let shown = |value: Value| anstream::adapter::strip_str(&render_output(&value, false)).to_string();
         assert_eq!(shown(json!({"response": "hello"})), "hello\n");
         assert_eq!(shown(json!({"response": "3"})), "3\n", "a response is always text");
         assert_eq!(shown(json!({"a": 1, "b": [true]})), "a: 1\nb: [true]\n");
@@ -127,6 +127,6 @@ mod tests {
         assert_eq!(shown(json!({"a": 1, "response": "{\"a\": 1}"})), "a: 1\n");
         let long = json!({"a": "x".repeat(200)});
         assert_eq!(shown(long.clone()).chars().count(), "a: ".len() + 160 + 1);
-        assert!(is_long(&long) && !is_long(&json!({"a": 1, "response": "x".repeat(200)})));
+        assert!(is_output_long(&long) && !is_output_long(&json!({"a": 1, "response": "x".repeat(200)})));
     }
 }

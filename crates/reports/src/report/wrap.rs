@@ -6,7 +6,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::door::{Speller, spelt};
+use super::sanitized_writer::{TextEscaper, escape_text};
 
 /// The maximum line length, even on a wider terminal: long lines are hard to read.
 const MOST_COLUMNS: usize = 80;
@@ -26,48 +26,48 @@ impl LineWidth {
     pub const UNLIMITED: Self = Self(None);
 
     /// The width for a terminal with this number of columns; 80 if the terminal does not report it.
-    pub fn of_terminal(columns: Option<u16>) -> Self {
+    pub fn for_terminal(columns: Option<u16>) -> Self {
         let columns = columns.map_or(MOST_COLUMNS, usize::from);
         Self(Some(columns.clamp(FEWEST_COLUMNS, MOST_COLUMNS)))
     }
 
     /// Our own lines, which may begin with blanks; the later rows of a line are indented by two more columns.
-    pub fn sentences(self, text: &str) -> String {
-        self.lines(text, false)
+    pub fn wrap_sentences(self, text: &str) -> String {
+        self.wrap_lines(text, false)
     }
 
     /// The same for a question that must not be mistaken: words that are too long for a row are broken too, because the
     /// terminal would go on with them at the left margin.
-    pub fn question(self, text: &str) -> String {
-        self.lines(text, true)
+    pub fn wrap_question(self, text: &str) -> String {
+        self.wrap_lines(text, true)
     }
 
-    fn lines(self, text: &str, breaks_words: bool) -> String {
-        let text = &spelt(text);
+    fn wrap_lines(self, text: &str, breaks_words: bool) -> String {
+        let text = &escape_text(text);
         if self.0.is_none() {
             return text.to_owned();
         }
         let mut wrapped = String::with_capacity(text.len());
         for line in text.split_inclusive('\n') {
             let rest = line.trim_start_matches(' ');
-            let mut wrapper = Wrapper::new(self, line.len() - rest.len());
-            wrapper.kind = Kind::Sentence;
+            let mut wrapper = TextWrapper::new(self, line.len() - rest.len());
+            wrapper.kind = LineKind::Sentence;
             wrapper.breaks_words = breaks_words;
             wrapper.push(rest, &mut wrapped);
-            wrapper.finish(&mut wrapped);
+            wrapper.finish_text(&mut wrapped);
         }
         wrapped
     }
 
     /// A whole text from elsewhere; every line is indented by this number of columns and ends with a line break.
-    pub fn block(self, text: &str, indent: usize) -> String {
-        let text = &spelt(text);
+    pub fn wrap_block(self, text: &str, indent: usize) -> String {
+        let text = &escape_text(text);
         if self.0.is_none() {
             let line = |line: &str| format!("{:indent$}{line}\n", "");
             return text.lines().map(line).collect();
         }
         let mut wrapped = String::with_capacity(text.len());
-        let mut wrapper = Wrapper::new(self, indent);
+        let mut wrapper = TextWrapper::new(self, indent);
         for line in text.lines() {
             wrapper.push(line, &mut wrapped);
             wrapper.push("\n", &mut wrapped);
@@ -78,7 +78,7 @@ impl LineWidth {
 
 /// The kind of a line, which decides whether it is wrapped, and the indent of its later rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LineKind {
     /// The first word has not been read.
     Unknown,
     /// One of our own sentences.
@@ -91,13 +91,13 @@ enum Kind {
 
 /// Wraps a text that arrives in pieces.
 #[derive(Debug)]
-pub(super) struct Wrapper {
+pub(super) struct TextWrapper {
     width: LineWidth,
     /// The columns before every row.
     indent: usize,
     /// The additional columns before later rows of the same line.
-    hang: usize,
-    kind: Kind,
+    later_indent: usize,
+    kind: LineKind,
     /// The columns that the current row contains; 0: the row is empty.
     column: usize,
     /// The blanks after the last word, written before the next word unless a new row begins there.
@@ -106,34 +106,34 @@ pub(super) struct Wrapper {
     word: String,
     /// The marks that opened the current code block.
     fence: Option<String>,
-    speller: Speller,
+    speller: TextEscaper,
     /// Whether a word that is longer than a row is broken.
     breaks_words: bool,
 }
 
-impl Wrapper {
+impl TextWrapper {
     /// A text whose rows begin with this number of blanks.
     pub(super) fn new(width: LineWidth, indent: usize) -> Self {
         Self {
             width,
             indent,
-            hang: 0,
-            kind: Kind::Unknown,
+            later_indent: 0,
+            kind: LineKind::Unknown,
             column: 0,
             blanks: String::new(),
             word: String::new(),
             fence: None,
-            speller: Speller::default(),
+            speller: TextEscaper::default(),
             breaks_words: false,
         }
     }
 
     /// Adds a piece of the text, and writes all complete words.
     pub(super) fn push(&mut self, text: &str, out: &mut String) {
-        let text = &self.speller.spell(text);
+        let text = &self.speller.escape_chunk(text);
         if self.width.0.is_none() {
             for line in text.split_inclusive('\n') {
-                self.write(line.trim_end_matches('\n'), out);
+                self.write_unwrapped(line.trim_end_matches('\n'), out);
                 if line.ends_with('\n') {
                     self.end_line(out);
                 }
@@ -146,21 +146,21 @@ impl Wrapper {
                     self.end_word(out);
                     self.end_line(out);
                 }
-                ' ' | '\t' if self.kind == Kind::Unknown && self.word.is_empty() => {
-                    self.kind = Kind::Verbatim;
-                    self.write(character.encode_utf8(&mut [0; 4]), out);
+                ' ' | '\t' if self.kind == LineKind::Unknown && self.word.is_empty() => {
+                    self.kind = LineKind::Verbatim;
+                    self.write_unwrapped(character.encode_utf8(&mut [0; 4]), out);
                 }
-                _ if self.kind == Kind::Verbatim => self.write(character.encode_utf8(&mut [0; 4]), out),
+                _ if self.kind == LineKind::Verbatim => self.write_unwrapped(character.encode_utf8(&mut [0; 4]), out),
                 ' ' | '\t' => {
                     self.end_word(out);
-                    if self.kind == Kind::Verbatim {
-                        self.write(character.encode_utf8(&mut [0; 4]), out);
+                    if self.kind == LineKind::Verbatim {
+                        self.write_unwrapped(character.encode_utf8(&mut [0; 4]), out);
                     } else {
                         self.blanks.push(' ');
                     }
                 }
                 character => {
-                    if may_part(&self.word, character) {
+                    if can_break_between(&self.word, character) {
                         self.end_word(out);
                     }
                     self.word.push(character);
@@ -170,15 +170,15 @@ impl Wrapper {
     }
 
     /// Writes the last word; the next piece begins a new line of the text.
-    pub(super) fn finish(&mut self, out: &mut String) {
+    pub(super) fn finish_text(&mut self, out: &mut String) {
         self.end_word(out);
         self.blanks.clear();
-        self.kind = Kind::Unknown;
+        self.kind = LineKind::Unknown;
     }
 
     /// Ends the current line, if there is one.
     pub(super) fn close_line(&mut self, out: &mut String) {
-        self.finish(out);
+        self.finish_text(out);
         if self.column > 0 {
             self.end_line(out);
         }
@@ -187,13 +187,13 @@ impl Wrapper {
     fn end_line(&mut self, out: &mut String) {
         out.push('\n');
         self.column = 0;
-        self.hang = 0;
+        self.later_indent = 0;
         self.blanks.clear();
-        self.kind = Kind::Unknown;
+        self.kind = LineKind::Unknown;
     }
 
     /// Writes without wrapping.
-    fn write(&mut self, text: &str, out: &mut String) {
+    fn write_unwrapped(&mut self, text: &str, out: &mut String) {
         if text.is_empty() {
             return;
         }
@@ -214,21 +214,21 @@ impl Wrapper {
             return;
         }
         let word = std::mem::take(&mut self.word);
-        if self.column == 0 && self.kind != Kind::Verbatim {
+        if self.column == 0 && self.kind != LineKind::Verbatim {
             self.begin_line(&word);
         }
-        if self.kind == Kind::Verbatim {
-            self.write(&word, out);
+        if self.kind == LineKind::Verbatim {
+            self.write_unwrapped(&word, out);
             return;
         }
         let most = self.width.0.unwrap_or(usize::MAX);
-        let columns = columns(&word);
+        let columns = display_width(&word);
         let has_words = self.column > self.indent;
         if self.column == 0 {
             self.begin_row(self.indent, out);
         } else if has_words && self.column + self.blanks.len() + columns > most {
             out.push('\n');
-            self.begin_row(self.indent + self.hang, out);
+            self.begin_row(self.indent + self.later_indent, out);
         } else {
             out.push_str(&self.blanks);
             self.column += self.blanks.len();
@@ -247,7 +247,7 @@ impl Wrapper {
             let columns = character.width().unwrap_or(0);
             if self.column + columns > most {
                 out.push('\n');
-                self.begin_row(self.indent + self.hang, out);
+                self.begin_row(self.indent + self.later_indent, out);
             }
             out.push(character);
             self.column += columns;
@@ -256,8 +256,8 @@ impl Wrapper {
 
     /// Determines the kind of the line from its first word.
     fn begin_line(&mut self, word: &str) {
-        if self.kind == Kind::Sentence {
-            self.hang = HANG;
+        if self.kind == LineKind::Sentence {
+            self.later_indent = HANG;
             return;
         }
         let marks: String = word.chars().take_while(|c| matches!(c, '`' | '~')).collect();
@@ -271,10 +271,10 @@ impl Wrapper {
             }
         }
         self.kind = match is_fence || was_inside || word.starts_with('|') {
-            true => Kind::Verbatim,
-            false => Kind::Words,
+            true => LineKind::Verbatim,
+            false => LineKind::Words,
         };
-        self.hang = hang_behind(word);
+        self.later_indent = hang_behind(word);
     }
 }
 
@@ -294,7 +294,7 @@ fn hang_behind(word: &str) -> usize {
 /// Returns whether a row may end between the word and this character although there is no blank. This is allowed beside
 /// characters of two columns, such as Chinese and Japanese, but not before closing punctuation, and not inside a
 /// sequence of characters that are shown as one.
-fn may_part(word: &str, next: char) -> bool {
+fn can_break_between(word: &str, next: char) -> bool {
     let Some(last) = word.chars().next_back() else {
         return false;
     };
@@ -306,8 +306,8 @@ fn may_part(word: &str, next: char) -> bool {
 }
 
 /// A text of several lines inside a line of our own: no other line begins at the left margin.
-pub fn hanging(text: &str) -> String {
-    let text = spelt(text);
+pub fn indent_later_lines(text: &str) -> String {
+    let text = escape_text(text);
     let mut lines = text.trim_end().split('\n');
     let mut hanging = lines.next().unwrap_or_default().to_owned();
     for line in lines {
@@ -322,7 +322,7 @@ pub fn hanging(text: &str) -> String {
 }
 
 /// The columns of a word on a terminal; colours need none.
-pub(super) fn columns(word: &str) -> usize {
+pub(super) fn display_width(word: &str) -> usize {
     if word.contains('\u{1b}') {
         return anstream::adapter::strip_str(word).to_string().width();
     }
@@ -330,7 +330,7 @@ pub(super) fn columns(word: &str) -> usize {
 }
 
 /// The beginning of a text, with at most this number of columns; an ellipsis shows that it was shortened.
-pub(super) fn cut(text: &str, most: usize) -> String {
+pub(super) fn truncate_to_width(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();
     }

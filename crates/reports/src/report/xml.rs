@@ -1,7 +1,7 @@
 //! Text inside XML.
 
 /// Escapes text for contents and attributes; characters that XML does not allow become a replacement character.
-pub(super) fn escaped(text: &str) -> String {
+pub(super) fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use ensemble_core::conversation::{ConversationState, Event, IllegalRecord, OpenExecution, Record};
+use ensemble_core::conversation::{ConversationState, Event, ExecutionProgress, IllegalRecord, Record};
 use ensemble_core::request::{PendingRequest, RequestDigest};
 use ensemble_core::store::RunId;
-use ensemble_history::{Driver, RunHistory};
+use ensemble_history::{RunDriver, RunHistory};
 use ensemble_language::plan::Plan;
-use ensemble_remote::protocol::{Brief, InnerLines, StartRun, lines};
+use ensemble_remote::protocol::{InnerRunLines, RunBrief, RunStartRequest, format_lines};
 use restate_sdk::prelude::*;
 
 /// The state entry with what the run was started with.
@@ -21,12 +21,12 @@ pub(super) const INSIDE: &str = "inside:";
 const RECORDS: &str = "records:";
 
 /// The number of the first record of a state entry.
-pub(super) fn chunk_of(key: &str) -> Option<u64> {
+pub(super) fn parse_chunk_key(key: &str) -> Option<u64> {
     key.strip_prefix(RECORDS)?.parse().ok()
 }
 
 /// The log of a run: an entry of the engine's state for what is committed at once.
-pub(super) struct Log<'a> {
+pub(super) struct WorkflowLog<'a> {
     ctx: &'a WorkflowContext<'a>,
     state: ConversationState,
     /// The id of the workflow.
@@ -38,8 +38,8 @@ pub(super) struct Log<'a> {
     illegal: Option<IllegalRecord>,
 }
 
-impl<'a> Log<'a> {
-    pub(super) fn new(ctx: &'a WorkflowContext<'a>, plan: &Arc<Plan>, start: &StartRun) -> Self {
+impl<'a> WorkflowLog<'a> {
+    pub(super) fn new(ctx: &'a WorkflowContext<'a>, plan: &Arc<Plan>, start: &RunStartRequest) -> Self {
         Self {
             ctx,
             state: ConversationState::new(plan.clone()),
@@ -50,32 +50,34 @@ impl<'a> Log<'a> {
         }
     }
 
-    pub(super) fn state(&self) -> &ConversationState {
+    pub(super) fn run_state(&self) -> &ConversationState {
         &self.state
     }
 
     /// The id of the workflow that has the records.
-    pub(super) fn run(&self) -> &Arc<str> {
+    pub(super) fn workflow_id(&self) -> &Arc<str> {
         &self.run
     }
 
     /// Returns the summary of the run until now; `None` before the first record. The engine drives the run until its end.
-    pub(super) fn brief(&self) -> Option<Brief> {
-        let driver = Driver::Process(std::process::id());
-        self.history.summary(RunId::new(&*self.run), driver).map(Brief::from)
+    pub(super) fn run_brief(&self) -> Option<RunBrief> {
+        let driver = RunDriver::Process(std::process::id());
+        self.history
+            .summarize_run(RunId::new(&*self.run), driver)
+            .map(RunBrief::from)
     }
 
     /// The time of the last record.
-    pub(super) fn now(&self) -> DateTime<Utc> {
+    pub(super) fn latest_time(&self) -> DateTime<Utc> {
         self.now
     }
 
     /// Advances the time to at least this instant.
-    pub(super) fn advance(&mut self, at: DateTime<Utc>) {
+    pub(super) fn advance_to(&mut self, at: DateTime<Utc>) {
         self.now = self.now.max(at);
     }
 
-    pub(super) fn commit<const N: usize>(&mut self, events: [Event; N]) {
+    pub(super) fn commit_events<const N: usize>(&mut self, events: [Event; N]) {
         let at = self.now;
         let seq = self.state.next_seq();
         self.commit_records(
@@ -99,18 +101,18 @@ impl<'a> Log<'a> {
             record.seq = seq;
             self.now = self.now.max(record.at);
             record.at = self.now;
-            if let Err(illegal) = self.state.apply(record) {
+            if let Err(illegal) = self.state.apply_record(record) {
                 self.illegal.get_or_insert(illegal);
                 break;
             }
-            self.history.apply(record);
+            self.history.apply_record(record);
         }
         records.retain(|record| record.seq < self.state.next_seq());
         if records.is_empty() {
             return;
         }
-        self.ctx.set(&format!("{RECORDS}{first:012}"), lines(&records));
-        if let Some(brief) = self.brief() {
+        self.ctx.set(&format!("{RECORDS}{first:012}"), format_lines(&records));
+        if let Some(brief) = self.run_brief() {
             self.ctx.set(BRIEF, Json(brief));
         }
     }
@@ -124,7 +126,7 @@ impl<'a> Log<'a> {
     }
 
     /// Keeps the runs inside an execution.
-    pub(super) fn keep_inside(&self, agent: &str, inside: &[InnerLines]) {
+    pub(super) fn store_inner_runs(&self, agent: &str, inside: &[InnerRunLines]) {
         if !inside.is_empty() {
             let key = format!("{INSIDE}{agent}:{:012}", self.state.next_seq());
             self.ctx.set(&key, Json(inside.to_vec()));
@@ -132,7 +134,7 @@ impl<'a> Log<'a> {
     }
 
     /// Keeps a run inside this one that is a workflow. It takes the place of the workflow that drove it before.
-    pub(super) fn keep_child(&self, child: InnerLines) {
+    pub(super) fn store_child_run(&self, child: InnerRunLines) {
         let key = format!("{INSIDE}{}", child.name);
         self.ctx.set(&key, Json(vec![child]));
     }
@@ -142,7 +144,7 @@ impl<'a> Log<'a> {
     pub(super) fn find_question(&self, digest: &RequestDigest) -> Option<(Arc<str>, u32, PendingRequest)> {
         let slots = self.state.open_turn()?.slots.iter();
         let waiting = slots.flat_map(|slot| match &slot.progress {
-            OpenExecution::Waiting(requests) => requests.iter().map(move |request| (slot, request)).collect(),
+            ExecutionProgress::Waiting(requests) => requests.iter().map(move |request| (slot, request)).collect(),
             _ => Vec::new(),
         });
         let waiting: Vec<_> = waiting.collect();

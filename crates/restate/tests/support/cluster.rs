@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ensemble_language::plan::Plan;
-use ensemble_remote::Remote;
+use ensemble_remote::EngineClient;
 use ensemble_runs::Runs;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream as Connection};
@@ -169,7 +169,7 @@ impl Cluster {
     /// Waits until a node takes requests.
     async fn node_is_ready(&self, at: usize) {
         let begun = Instant::now();
-        let client = ensemble_models::http_client().expect("a client");
+        let client = ensemble_models::build_http_client().expect("a client");
         let health = format!("http://127.0.0.1:{}/restate/health", INGRESSES[at]);
         while !client
             .get(&health)
@@ -218,8 +218,8 @@ fn kill(child: &mut Child) {
 }
 
 /// The engine, through the balancer, with patience for nodes that are killed.
-pub(crate) fn patient() -> Remote {
-    Remote::at(INGRESS).expect("an address").patient()
+pub(crate) fn patient() -> EngineClient {
+    EngineClient::from_url(INGRESS).expect("an address").with_patience()
 }
 
 /// Starts the ensemble of this file.

@@ -14,7 +14,7 @@ pub(crate) fn folded(plan: &Arc<Plan>, records: &[Record]) -> ConversationState 
     let mut state = ConversationState::new(plan.clone());
     for (seq, record) in (0..).zip(records) {
         assert_eq!(record.seq, seq, "the records are numbered without gaps");
-        state.apply(record).expect("a legal record");
+        state.apply_record(record).expect("a legal record");
     }
     state
 }
@@ -40,7 +40,7 @@ pub(crate) fn told(state: &ConversationState, records: &[Record]) -> Value {
     json!({
         "turns": turns.collect::<Vec<_>>(),
         "ends": ends,
-        "ended": state.ended(),
+        "ended": state.run_end(),
         "context": **state.context(),
     })
 }
@@ -48,12 +48,12 @@ pub(crate) fn told(state: &ConversationState, records: &[Record]) -> Value {
 /// The same ensemble, run here.
 pub(crate) async fn here(runs: &Runs, file: &str) -> Value {
     let run = runs
-        .start(EnsembleRef::file(file), RunOptions::default())
+        .start_run(EnsembleRef::from_file(file), RunOptions::default())
         .await
         .expect("it starts");
-    let stored = run.stored().clone();
-    let state = run.finish().await.expect("it ends").state;
-    let records = stored.read_all().await.expect("its log can be read").records;
+    let stored = run.stored_run().clone();
+    let state = run.wait_and_close().await.expect("it ends").state;
+    let records = stored.read_journal().await.expect("its log can be read").records;
     told(&state, &records)
 }
 
@@ -61,14 +61,18 @@ pub(crate) async fn here(runs: &Runs, file: &str) -> Value {
 pub(crate) fn nested(run: Arc<dyn StoredRun>, runs: &Runs) -> BoxFuture<'_, Value> {
     Box::pin(async move {
         let mut inside = serde_json::Map::new();
-        for name in run.names_inside().await.expect("names") {
-            let inner = run.inside(&name).await.expect("it can be read").expect("it is there");
-            let records = inner.read_all().await.expect("it can be read").records;
+        for name in run.list_nested_names().await.expect("names") {
+            let inner = run
+                .find_nested(&name)
+                .await
+                .expect("it can be read")
+                .expect("it is there");
+            let records = inner.read_journal().await.expect("it can be read").records;
             let Event::RunStarted(started) = &records[0].event else {
                 panic!("{name} does not start");
             };
-            let ready = runs.ready(EnsembleRef::file(&*started.ensemble_file), RunOptions::default());
-            let plan = ready.expect("the ensemble").prepared().plan.clone();
+            let ready = runs.prepare_run(EnsembleRef::from_file(&*started.ensemble_file), RunOptions::default());
+            let plan = ready.expect("the ensemble").prepared_ensemble().plan.clone();
             let state = folded(&plan, &records);
             let told = told(&state, &records);
             let (input, inputs, usage) = (&started.input, &started.inputs, json!(started.context));

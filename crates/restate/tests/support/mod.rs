@@ -20,9 +20,9 @@ use ensemble_core::conversation::{Event, Record};
 use ensemble_core::request::RequestDigest;
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_language::plan::Plan;
-use ensemble_remote::Remote;
-use ensemble_remote::protocol::StartRun;
-use ensemble_runs::batch::GivenToRun;
+use ensemble_remote::EngineClient;
+use ensemble_remote::protocol::RunStartRequest;
+use ensemble_runs::batch::EngineRunOptions;
 use ensemble_runs::{EnsembleRef, Host, Project, RunOptions, Runs};
 use serde_json::json;
 
@@ -189,7 +189,7 @@ fn worker(folder: &Path, port: u16) -> Child {
 /// Tells the engine where the workers are, as soon as the engine is ready.
 async fn register(admin: &str) {
     let begun = Instant::now();
-    let client = ensemble_models::http_client().expect("a client");
+    let client = ensemble_models::build_http_client().expect("a client");
     loop {
         let sent = client
             .post(format!("{admin}/deployments"))
@@ -207,8 +207,8 @@ async fn register(admin: &str) {
 
 /// The runs of a folder, here.
 fn runs_of(folder: PathBuf) -> Runs {
-    let host = Host::system().unattended();
-    Runs::open(Project::at(folder), host).with_store(Arc::new(MemoryStore::new()))
+    let host = Host::from_system().without_operator();
+    Runs::open(Project::from_folder(folder), host).with_store(Arc::new(MemoryStore::new()))
 }
 
 /// Returns the digest of the latest question in the records.
@@ -220,8 +220,8 @@ pub(crate) fn digest_of_question(records: &[Record]) -> RequestDigest {
     digests.into_iter().next().expect("a question")
 }
 
-pub(crate) fn remote() -> Remote {
-    Remote::at(INGRESS).expect("an address")
+pub(crate) fn remote() -> EngineClient {
+    EngineClient::from_url(INGRESS).expect("an address")
 }
 
 /// Starts the ensemble of this file on the engine.
@@ -229,17 +229,18 @@ pub(crate) async fn start(engine: &Engine, file: &str, id: &str) -> Arc<Plan> {
     start_with(&engine.runs(), &remote(), file, id).await
 }
 
-async fn start_with(runs: &Runs, remote: &Remote, file: &str, id: &str) -> Arc<Plan> {
-    let ready = runs.ready(EnsembleRef::file(file), RunOptions::default());
+async fn start_with(runs: &Runs, remote: &EngineClient, file: &str, id: &str) -> Arc<Plan> {
+    let ready = runs.prepare_run(EnsembleRef::from_file(file), RunOptions::default());
     let ready = ready.unwrap_or_else(|error| panic!("{file}: {error}"));
-    let given = GivenToRun {
+    let given = EngineRunOptions {
         answers: Default::default(),
         allowed_tools: Vec::new(),
         denied_tools: Vec::new(),
     };
-    let start = StartRun::of(&ready, &RunId::new(id), Utc::now(), &given).expect("it is in the folder");
-    let prepared = ready.prepared();
-    remote.start(&start).await.expect("the engine takes it");
+    let start =
+        RunStartRequest::from_ready_run(&ready, &RunId::new(id), Utc::now(), &given).expect("it is in the folder");
+    let prepared = ready.prepared_ensemble();
+    remote.start_run(&start).await.expect("the engine takes it");
     prepared.plan.clone()
 }
 
@@ -248,8 +249,8 @@ pub(crate) async fn records_when(id: &str, are_enough: impl Fn(&[Record], bool) 
     let begun = Instant::now();
     loop {
         // A run that was sent is not begun at once.
-        if let Ok(sent) = remote().records(id, 0).await {
-            let records = remote().decoded(&sent.lines).expect("they are records");
+        if let Ok(sent) = remote().fetch_records(id, 0).await {
+            let records = remote().decode_records(&sent.lines).expect("they are records");
             if are_enough(&records, sent.is_over) {
                 return records;
             }

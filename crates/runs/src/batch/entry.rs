@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The result of a row: a line of the index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct BatchEntry {
     /// The id of the row.
     pub id: String,
     /// The id of its run.
@@ -25,10 +25,10 @@ pub struct Entry {
     pub usage: Value,
 }
 
-impl Entry {
+impl BatchEntry {
     /// Returns the result of the row whose run has this state. Returns `None` if the run has not ended.
-    pub(crate) fn of(id: &RunId, run: &RunId, state: &ConversationState) -> Option<Self> {
-        let ended = state.ended()?;
+    pub(crate) fn from_state(id: &RunId, run: &RunId, state: &ConversationState) -> Option<Self> {
+        let ended = state.run_end()?;
         let document = RunResult(state);
         Some(Self {
             id: id.to_string(),
@@ -36,8 +36,8 @@ impl Entry {
             outcome: ended.completion_reason,
             detail: ended.detail.as_deref().map(str::to_owned),
             turns: u64::from(state.finished_turns()),
-            result: document.result(),
-            usage: document.usage(),
+            result: document.result_value(),
+            usage: document.usage_value(),
         })
     }
 
@@ -47,17 +47,17 @@ impl Entry {
     }
 
     /// A number of the usage, such as `input_tokens`.
-    pub fn used(&self, what: &str) -> u64 {
+    pub fn usage_number(&self, what: &str) -> u64 {
         self.usage.get(what).and_then(Value::as_u64).unwrap_or_default()
     }
 
     /// Was the run stopped, so that it goes on when the batch does?
-    pub fn is_cut(&self) -> bool {
+    pub fn is_resumable(&self) -> bool {
         self.outcome == CompletionReason::Cancelled
     }
 
     /// Has the run ended without an error?
-    pub fn is_well(&self) -> bool {
+    pub fn is_success(&self) -> bool {
         self.outcome == CompletionReason::Completed || self.outcome.is_limit()
     }
 }

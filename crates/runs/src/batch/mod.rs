@@ -16,53 +16,56 @@ use std::sync::Arc;
 
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::store::{RunId, StoreError};
-use ensemble_language::data::digest;
+use ensemble_language::data::digest_text;
 use serde_json::json;
 
 use crate::error::RunError;
-use crate::options::arguments::overrides;
-use crate::prepare::Prepared;
+use crate::options::arguments::parse_overrides;
+use crate::prepare::PreparedEnsemble;
 use crate::start::definitions::{DefinitionOptions, read_definitions};
 use crate::start::runs::Runs;
 use crate::store::files::BatchFiles;
 
-pub use drive::{Driving, Ended, Engine, GivenToRun, Stop};
-pub use entry::Entry;
-pub use row::{Cell, Cells, Columns, INPUT, Row, WrongRow, given, of_csv, of_file, of_json_lines};
-pub use table::{Line, Merged, as_csv, as_json_lines, merge};
+pub use drive::{BatchEnd, BatchOptions, EngineRunOptions, RowResult, RunEngine};
+pub use entry::BatchEntry;
+pub use row::{
+    BatchRow, CellValue, ColumnMapping, INPUT, RowError, TableRow, parse_csv, parse_json_lines, resolve_rows,
+    row_from_file,
+};
+pub use table::{MergedTable, TableLine, merge_results, to_csv, to_json_lines};
 
 /// The rows of a batch, with what has come of them.
 pub struct Batch {
     runs: Runs,
-    prepared: Arc<Prepared>,
+    prepared: Arc<PreparedEnsemble>,
     files: BatchFiles,
-    rows: Vec<Planned>,
+    rows: Vec<PlannedRow>,
 }
 
 /// A row with its place in the batch.
-struct Planned {
+struct PlannedRow {
     /// The number of the row in the table, from 1.
     number: usize,
-    row: Row,
+    row: BatchRow,
     id: RunId,
-    entry: Option<Entry>,
+    entry: Option<BatchEntry>,
 }
 
 /// A part of the rows: those whose number leaves this remainder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shard {
+pub struct BatchShard {
     part: usize,
     of: usize,
 }
 
-impl Shard {
+impl BatchShard {
     /// Returns whether the row with this number, from 1, is in this part.
     fn contains(self, number: usize) -> bool {
         (number - 1) % self.of == self.part - 1
     }
 }
 
-impl std::str::FromStr for Shard {
+impl std::str::FromStr for BatchShard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -74,7 +77,7 @@ impl std::str::FromStr for Shard {
     }
 }
 
-impl fmt::Display for Shard {
+impl fmt::Display for BatchShard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.part, self.of)
     }
@@ -103,13 +106,13 @@ impl Batch {
     /// Another process works on the batch, its folder cannot be used, or a model override cannot be read.
     pub fn open(
         runs: &Runs,
-        prepared: Arc<Prepared>,
+        prepared: Arc<PreparedEnsemble>,
         name: &str,
-        rows: Vec<Row>,
-        shard: Option<Shard>,
-        decides: &Decides<'_>,
+        rows: Vec<BatchRow>,
+        shard: Option<BatchShard>,
+        decides: &BatchIdentity<'_>,
     ) -> Result<Self, BatchError> {
-        let ids = row::ids(&of_all(runs, &prepared, decides)?, &rows);
+        let ids = row::build_run_ids(&identity_text(runs, &prepared, decides)?, &rows);
         let files = BatchFiles::open(&prepared.root, name).map_err(|error| match error {
             StoreError::Leased { owner, .. } => BatchError::Busy {
                 name: name.to_owned(),
@@ -117,16 +120,16 @@ impl Batch {
             },
             other => BatchError::Run(other.into()),
         })?;
-        let mut entries = indexed(&files.indexed().map_err(RunError::from)?);
+        let mut entries = parse_index(&files.read_index().map_err(RunError::from)?);
         let rows = (1..).zip(rows).zip(ids);
-        let rows = rows.map(|((number, row), id)| Planned {
+        let rows = rows.map(|((number, row), id)| PlannedRow {
             number,
             row,
             entry: entries.remove(id.as_str()),
             id,
         });
         let rows = rows.filter(|planned| shard.is_none_or(|shard| shard.contains(planned.number)));
-        let store = Arc::new(files.runs().clone());
+        let store = Arc::new(files.run_store().clone());
         Ok(Self {
             runs: runs.clone().with_store(store),
             prepared,
@@ -146,13 +149,13 @@ impl Batch {
     }
 
     /// The ensemble.
-    pub fn prepared(&self) -> &Arc<Prepared> {
+    pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
 
     /// Iterates over the results of the rows, in their order; `None` for those that have not ended.
-    pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
-        self.rows.iter().map(|planned| Line {
+    pub fn table_lines(&self) -> impl Iterator<Item = TableLine<'_>> {
+        self.rows.iter().map(|planned| TableLine {
             number: planned.number,
             row: &planned.row,
             entry: planned.entry.as_ref(),
@@ -160,7 +163,7 @@ impl Batch {
     }
 
     /// The number of rows by outcome, in order of precedence. Rows that have not ended are not counted.
-    pub fn outcomes(&self) -> Vec<(CompletionReason, usize)> {
+    pub fn count_outcomes(&self) -> Vec<(CompletionReason, usize)> {
         let count = |reason| {
             let entries = self.rows.iter().filter_map(|planned| planned.entry.as_ref());
             entries.filter(|entry| entry.outcome == reason).count()
@@ -170,10 +173,10 @@ impl Batch {
     }
 
     /// Returns the cost of the rows that have ended. Returns `None` if no cost is known.
-    pub fn cost(&self) -> Option<f64> {
+    pub fn total_cost(&self) -> Option<f64> {
         let entries = self.rows.iter().filter_map(|planned| planned.entry.as_ref());
         entries
-            .filter_map(Entry::cost)
+            .filter_map(BatchEntry::cost)
             .fold(None, |sum, cost| Some(sum.unwrap_or(0.0) + cost))
     }
 
@@ -182,20 +185,20 @@ impl Batch {
     /// # Errors
     /// It cannot be written.
     pub fn write_results(&self) -> Result<std::path::PathBuf, BatchError> {
-        let text = as_json_lines(self.lines());
+        let text = to_json_lines(self.table_lines());
         self.files.replace_results(&text).map_err(RunError::from)?;
-        Ok(self.files.results())
+        Ok(self.files.results_path())
     }
 
     /// The folder of the run of an entry.
-    pub fn folder_of(&self, entry: &Entry) -> std::path::PathBuf {
-        self.files.runs().folder().join(&entry.run)
+    pub fn run_folder(&self, entry: &BatchEntry) -> std::path::PathBuf {
+        self.files.run_store().runs_folder().join(&entry.run)
     }
 }
 
 /// The facts that decide all runs of a batch in addition to the text of the ensemble.
 #[derive(Debug, Clone, Default)]
-pub struct Decides<'a> {
+pub struct BatchIdentity<'a> {
     /// The overrides of models.
     pub models: &'a [String],
     /// The answers, in any form that is the same when they are.
@@ -203,10 +206,10 @@ pub struct Decides<'a> {
 }
 
 /// Returns a text that is the same if all runs of two batches have the same ensemble, answers and definitions.
-fn of_all(runs: &Runs, prepared: &Prepared, decides: &Decides<'_>) -> Result<String, RunError> {
+fn identity_text(runs: &Runs, prepared: &PreparedEnsemble, decides: &BatchIdentity<'_>) -> Result<String, RunError> {
     let none = BTreeMap::new();
     let options = DefinitionOptions {
-        overrides: &overrides(decides.models)?,
+        overrides: &parse_overrides(decides.models)?,
         stubs: &none,
         responders: &none,
     };
@@ -216,12 +219,14 @@ fn of_all(runs: &Runs, prepared: &Prepared, decides: &Decides<'_>) -> Result<Str
         decides.answers.clone(),
         json!(definitions).to_string(),
     ];
-    let digests: Vec<String> = parts.iter().map(|part| digest(part)).collect();
+    let digests: Vec<String> = parts.iter().map(|part| digest_text(part)).collect();
     Ok(digests.join(" "))
 }
 
 /// The last entry of each row. Lines that cannot be read are left out: their runs are found by their ids.
-fn indexed(text: &str) -> HashMap<String, Entry> {
-    let entries = text.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+fn parse_index(text: &str) -> HashMap<String, BatchEntry> {
+    let entries = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<BatchEntry>(line).ok());
     entries.map(|entry| (entry.id.clone(), entry)).collect()
 }

@@ -5,39 +5,39 @@ use std::fmt;
 use std::sync::Arc;
 
 use ensemble_core::store::RunId;
-use ensemble_language::data::{Context, digest};
-use ensemble_language::diagnostic::did_you_mean;
+use ensemble_language::data::{RunContext, digest_text};
+use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::Ensemble;
 use serde_json::{Value, json};
 
-use crate::inputs::{Given, resolve};
+use crate::inputs::{InputValues, resolve_inputs};
 
 /// The column that holds the input of the run, if the ensemble declares no input of this name.
 pub const INPUT: &str = "input";
 
 /// A row: what one run is given.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Row {
+pub struct BatchRow {
     /// Where it was read, in a form for messages: `tickets.jsonl:17`.
     pub place: String,
     /// The input of the run.
     pub input: Option<Arc<str>>,
     /// The inputs by name, or the context where the ensemble declares no inputs.
-    pub values: Context,
+    pub values: RunContext,
     /// The texts of values that were read from texts.
     pub texts: HashMap<Arc<str>, Arc<str>>,
 }
 
 /// Something is wrong with a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrongRow {
+pub struct RowError {
     /// Where: `tickets.jsonl:17`.
     pub place: String,
     /// What, in one sentence.
     pub what: String,
 }
 
-impl fmt::Display for WrongRow {
+impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.what)
     }
@@ -45,33 +45,33 @@ impl fmt::Display for WrongRow {
 
 /// The meaning of the columns of a table.
 #[derive(Debug, Clone, Default)]
-pub struct Columns {
+pub struct ColumnMapping {
     /// The name of an input by the column that holds it.
-    pub renamed: BTreeMap<String, String>,
+    pub input_names: BTreeMap<String, String>,
     /// Columns that are left out.
-    pub ignored: Vec<String>,
+    pub ignored_columns: Vec<String>,
 }
 
-impl Columns {
+impl ColumnMapping {
     /// The name under which a run is given the column; `None`: it is left out.
-    fn name<'c>(&'c self, column: &'c str) -> Option<&'c str> {
-        if let Some(name) = self.renamed.get(column) {
+    fn input_name<'c>(&'c self, column: &'c str) -> Option<&'c str> {
+        if let Some(name) = self.input_names.get(column) {
             return Some(name);
         }
-        (!self.ignored.iter().any(|ignored| ignored == column)).then_some(column)
+        (!self.ignored_columns.iter().any(|ignored| ignored == column)).then_some(column)
     }
 
     /// The columns that `known` does not contain.
     ///
     /// # Errors
     /// Each of them, with one that is spelled alike.
-    pub fn check<'a>(&self, known: impl Iterator<Item = &'a str> + Clone) -> Result<(), Vec<String>> {
+    pub fn check_columns<'a>(&self, known: impl Iterator<Item = &'a str> + Clone) -> Result<(), Vec<String>> {
         let mut wrong = Vec::new();
-        for column in self.renamed.keys().chain(&self.ignored) {
+        for column in self.input_names.keys().chain(&self.ignored_columns) {
             if known.clone().any(|known| known == column) {
                 continue;
             }
-            let similar = did_you_mean(column, known.clone());
+            let similar = find_similar_word(column, known.clone());
             let similar = similar.map_or(String::new(), |similar| format!("; did you mean `{similar}`?"));
             wrong.push(format!("there is no column `{column}`{similar}"));
         }
@@ -81,16 +81,16 @@ impl Columns {
 
 /// A row of a table before its columns have a meaning: where it was read, and its cells in order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cells {
+pub struct TableRow {
     /// Where it was read.
     pub place: String,
     /// Columns and values.
-    pub cells: Vec<(String, Cell)>,
+    pub cells: Vec<(String, CellValue)>,
 }
 
 /// The value of a column.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Cell {
+pub enum CellValue {
     /// A JSON value.
     Value(Value),
     /// A text, which may be meant as another JSON value.
@@ -101,7 +101,7 @@ pub enum Cell {
 ///
 /// # Errors
 /// All lines that are no JSON objects.
-pub fn of_json_lines(name: &str, text: &str) -> Result<Vec<Cells>, Vec<WrongRow>> {
+pub fn parse_json_lines(name: &str, text: &str) -> Result<Vec<TableRow>, Vec<RowError>> {
     let mut rows = Vec::new();
     let mut wrong = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -110,17 +110,20 @@ pub fn of_json_lines(name: &str, text: &str) -> Result<Vec<Cells>, Vec<WrongRow>
             continue;
         }
         match serde_json::from_str(line) {
-            Ok(Value::Object(map)) => rows.push(Cells {
+            Ok(Value::Object(map)) => rows.push(TableRow {
                 place,
-                cells: map.into_iter().map(|(key, value)| (key, Cell::Value(value))).collect(),
+                cells: map
+                    .into_iter()
+                    .map(|(key, value)| (key, CellValue::Value(value)))
+                    .collect(),
             }),
-            Ok(_) => wrong.push(WrongRow {
+            Ok(_) => wrong.push(RowError {
                 place,
                 what: "a row is a JSON object, with a key for each input".to_owned(),
             }),
-            Err(error) => wrong.push(WrongRow {
+            Err(error) => wrong.push(RowError {
                 place: format!("{place}:{}", error.column()),
-                what: format!("this line is no JSON: {}", without_place(&error)),
+                what: format!("this line is no JSON: {}", error_without_position(&error)),
             }),
         }
     }
@@ -128,7 +131,7 @@ pub fn of_json_lines(name: &str, text: &str) -> Result<Vec<Cells>, Vec<WrongRow>
 }
 
 /// The error without "at line 1 column 3".
-fn without_place(error: &serde_json::Error) -> String {
+fn error_without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
@@ -137,13 +140,13 @@ fn without_place(error: &serde_json::Error) -> String {
 ///
 /// # Errors
 /// All lines that have another number of cells than the first, and names that occur twice.
-pub fn of_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<Cells>, Vec<WrongRow>> {
+pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<TableRow>, Vec<RowError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .from_reader(text.as_bytes());
-    let mut lines = Lines::default();
-    let wrong_at = |line: Option<u64>, what: String| WrongRow {
+    let mut lines = LineCounter::default();
+    let wrong_at = |line: Option<u64>, what: String| RowError {
         place: line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}")),
         what,
     };
@@ -151,7 +154,7 @@ pub fn of_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<Cells>, Vec<W
         Ok(columns) => columns.iter().map(str::to_owned).collect(),
         Err(error) => return Err(vec![wrong_at(Some(1), error.to_string())]),
     };
-    let mut wrong: Vec<WrongRow> = twice(&columns)
+    let mut wrong: Vec<RowError> = find_duplicates(&columns)
         .map(|column| wrong_at(Some(1), format!("the column `{column}` occurs twice")))
         .collect();
     let mut rows = Vec::new();
@@ -160,10 +163,10 @@ pub fn of_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<Cells>, Vec<W
             Ok(record) => {
                 let cells = columns.iter().cloned().zip(record.iter());
                 let given = cells.filter(|(_, text)| !text.is_empty());
-                rows.push(Cells {
-                    place: format!("{name}:{}", lines.at(text, record.position())),
+                rows.push(TableRow {
+                    place: format!("{name}:{}", lines.line_at(text, record.position())),
                     cells: given
-                        .map(|(column, text)| (column, Cell::Text(text.to_owned())))
+                        .map(|(column, text)| (column, CellValue::Text(text.to_owned())))
                         .collect(),
                 });
             }
@@ -174,7 +177,7 @@ pub fn of_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<Cells>, Vec<W
                     }
                     _ => error.to_string(),
                 };
-                wrong.push(wrong_at(Some(lines.at(text, error.position())), what));
+                wrong.push(wrong_at(Some(lines.line_at(text, error.position())), what));
             }
         }
     }
@@ -183,14 +186,14 @@ pub fn of_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<Cells>, Vec<W
 
 /// The line of a position. (The reader itself counts a line break of two characters only with the next row.)
 #[derive(Default)]
-struct Lines {
+struct LineCounter {
     byte: usize,
     breaks: u64,
 }
 
-impl Lines {
+impl LineCounter {
     /// The line, from 1, of a position that is not before the last one.
-    fn at(&mut self, text: &str, position: Option<&csv::Position>) -> u64 {
+    fn line_at(&mut self, text: &str, position: Option<&csv::Position>) -> u64 {
         let byte = position.and_then(|position| usize::try_from(position.byte()).ok());
         let bytes = text.as_bytes();
         let mut byte = byte.unwrap_or(self.byte).clamp(self.byte, bytes.len());
@@ -204,7 +207,7 @@ impl Lines {
     }
 }
 
-fn twice(columns: &[String]) -> impl Iterator<Item = &String> {
+fn find_duplicates(columns: &[String]) -> impl Iterator<Item = &String> {
     let is_again = |at: usize| columns[..at].contains(&columns[at]);
     (0..columns.len())
         .filter(move |at| is_again(*at))
@@ -212,12 +215,12 @@ fn twice(columns: &[String]) -> impl Iterator<Item = &String> {
 }
 
 /// The row of a file in a folder: `file` is its name, and `input` its text.
-pub fn of_file(name: &str, file: &str, text: String) -> Cells {
-    Cells {
+pub fn row_from_file(name: &str, file: &str, text: String) -> TableRow {
+    TableRow {
         place: name.to_owned(),
         cells: vec![
-            ("file".to_owned(), Cell::Value(file.into())),
-            (INPUT.to_owned(), Cell::Value(text.into())),
+            ("file".to_owned(), CellValue::Value(file.into())),
+            (INPUT.to_owned(), CellValue::Value(text.into())),
         ],
     }
 }
@@ -226,27 +229,27 @@ pub fn of_file(name: &str, file: &str, text: String) -> Cells {
 ///
 /// # Errors
 /// All rows whose values do not fit the ensemble.
-pub fn given(
-    rows: Vec<Cells>,
-    columns: &Columns,
-    common: &Row,
+pub fn resolve_rows(
+    rows: Vec<TableRow>,
+    columns: &ColumnMapping,
+    common: &BatchRow,
     ensemble: &Ensemble,
-) -> Result<Vec<Row>, Vec<WrongRow>> {
+) -> Result<Vec<BatchRow>, Vec<RowError>> {
     let mut wrong = Vec::new();
     let mut given = Vec::with_capacity(rows.len());
     for cells in rows {
-        let row = row(cells, columns, common, ensemble);
+        let row = resolve_row(cells, columns, common, ensemble);
         if let Err(why) = row {
             wrong.push(why);
             continue;
         }
         let Ok(row) = row else { continue };
-        let values = Given {
+        let values = InputValues {
             values: row.values.clone(),
             texts: row.texts.clone(),
         };
-        if let Err(all) = resolve(ensemble, &values) {
-            wrong.extend(all.iter().map(|what| WrongRow {
+        if let Err(all) = resolve_inputs(ensemble, &values) {
+            wrong.extend(all.iter().map(|what| RowError {
                 place: row.place.clone(),
                 what: what.to_string(),
             }));
@@ -256,31 +259,38 @@ pub fn given(
     if wrong.is_empty() { Ok(given) } else { Err(wrong) }
 }
 
-fn row(cells: Cells, columns: &Columns, common: &Row, ensemble: &Ensemble) -> Result<Row, WrongRow> {
-    let mut row = Row {
+fn resolve_row(
+    cells: TableRow,
+    columns: &ColumnMapping,
+    common: &BatchRow,
+    ensemble: &Ensemble,
+) -> Result<BatchRow, RowError> {
+    let mut row = BatchRow {
         place: cells.place,
         ..common.clone()
     };
     for (column, cell) in cells.cells {
-        let Some(name) = columns.name(&column) else { continue };
+        let Some(name) = columns.input_name(&column) else {
+            continue;
+        };
         let name: Arc<str> = name.into();
         row.texts.remove(&name);
         let value = match cell {
-            Cell::Value(value) => value,
-            Cell::Text(text) if &*name == INPUT && ensemble.input(INPUT).is_none() => Value::from(text),
-            Cell::Text(text) => {
+            CellValue::Value(value) => value,
+            CellValue::Text(text) if &*name == INPUT && ensemble.find_input(INPUT).is_none() => Value::from(text),
+            CellValue::Text(text) => {
                 row.texts.insert(name.clone(), text.as_str().into());
                 serde_json::from_str(&text).unwrap_or_else(|_| Value::from(text))
             }
         };
-        if &*name != INPUT || ensemble.input(INPUT).is_some() {
+        if &*name != INPUT || ensemble.find_input(INPUT).is_some() {
             row.values.insert(name, Arc::new(value));
             continue;
         }
         match value {
             Value::String(text) => row.input = Some(text.into()),
             _ => {
-                return Err(WrongRow {
+                return Err(RowError {
                     place: row.place,
                     what: "`input` is the input of the run, which is a text".to_owned(),
                 });
@@ -292,7 +302,7 @@ fn row(cells: Cells, columns: &Columns, common: &Row, ensemble: &Ensemble) -> Re
 
 /// The ids of the rows' runs: digests of `of_all`, which says what all runs have in common, and of what each run is given. Rows
 /// that are equal have different ids.
-pub(super) fn ids(of_all: &str, rows: &[Row]) -> Vec<RunId> {
+pub(super) fn build_run_ids(of_all: &str, rows: &[BatchRow]) -> Vec<RunId> {
     let mut seen: HashMap<String, u32> = HashMap::new();
     let ids = rows.iter().map(|row| {
         let values: serde_json::Map<String, Value> = row
@@ -301,7 +311,7 @@ pub(super) fn ids(of_all: &str, rows: &[Row]) -> Vec<RunId> {
             .map(|(name, value)| (name.to_string(), Value::clone(value)))
             .collect();
         let sorted: BTreeMap<&String, &Value> = values.iter().collect();
-        let digest = digest(&json!([of_all, row.input, sorted]).to_string());
+        let digest = digest_text(&json!([of_all, row.input, sorted]).to_string());
         let times = seen.entry(digest.clone()).or_default();
         *times += 1;
         match *times {
@@ -316,13 +326,13 @@ pub(super) fn ids(of_all: &str, rows: &[Row]) -> Vec<RunId> {
 mod tests {
     use super::*;
 
-    fn row(values: &[(&str, Value)]) -> Row {
-        Row {
+    fn row(values: &[(&str, Value)]) -> BatchRow {
+        BatchRow {
             values: values
                 .iter()
                 .map(|(name, value)| (Arc::from(*name), Arc::new(value.clone())))
                 .collect(),
-            ..Row::default()
+            ..BatchRow::default()
         }
     }
 
@@ -334,35 +344,38 @@ mod tests {
             row(&[b.clone(), a.clone()]),
             row(std::slice::from_ref(&a)),
         ];
-        let ids = ids("e", &rows);
+        let ids = build_run_ids("e", &rows);
         assert_eq!(ids[1].as_str(), format!("{}-2", ids[0]));
         assert_ne!(ids[0], ids[2]);
-        assert_eq!(super::ids("e", &rows[2..]), [ids[2].clone()]);
-        assert_ne!(super::ids("f", &rows[2..]), [ids[2].clone()]);
-        let asked = Row {
+        assert_eq!(super::build_run_ids("e", &rows[2..]), [ids[2].clone()]);
+        assert_ne!(super::build_run_ids("f", &rows[2..]), [ids[2].clone()]);
+        let asked = BatchRow {
             input: Some("x".into()),
             ..rows[2].clone()
         };
-        assert_ne!(super::ids("e", &[asked]), [ids[2].clone()]);
+        assert_ne!(super::build_run_ids("e", &[asked]), [ids[2].clone()]);
         // A number is not its text.
-        assert_ne!(super::ids("e", &[row(&[("a", json!("1"))])]), [ids[2].clone()]);
+        assert_ne!(
+            super::build_run_ids("e", &[row(&[("a", json!("1"))])]),
+            [ids[2].clone()]
+        );
     }
 
     #[test]
     fn csv_is_read_as_spreadsheets_write_it() {
         let text = "\u{feff}a;b\r\n\"x\ny\";\r\n1;2\r\n";
-        let rows = of_csv("t.csv", text, b';').expect("rows");
-        let cell = |name: &str, text: &str| (name.to_owned(), Cell::Text(text.to_owned()));
+        let rows = parse_csv("t.csv", text, b';').expect("rows");
+        let cell = |name: &str, text: &str| (name.to_owned(), CellValue::Text(text.to_owned()));
         assert_eq!(rows[0].cells, [cell("a", "x\ny")]);
         assert_eq!(rows[1].cells, [cell("a", "1"), cell("b", "2")]);
         assert_eq!((&*rows[0].place, &*rows[1].place), ("t.csv:2", "t.csv:4"));
-        assert_eq!(of_csv("t.csv", "", b','), Ok(Vec::new()));
+        assert_eq!(parse_csv("t.csv", "", b','), Ok(Vec::new()));
     }
 
     #[test]
     fn lines_that_are_no_objects_are_all_told() {
-        let wrong = of_json_lines("t", "{}\n\n7\n{\"a\": }\n").expect_err("two lines are wrong");
-        let told: Vec<String> = wrong.iter().map(WrongRow::to_string).collect();
+        let wrong = parse_json_lines("t", "{}\n\n7\n{\"a\": }\n").expect_err("two lines are wrong");
+        let told: Vec<String> = wrong.iter().map(RowError::to_string).collect();
         assert_eq!(
             told,
             [

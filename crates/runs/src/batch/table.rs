@@ -7,20 +7,20 @@ use std::io;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Entry, Row, WrongRow};
+use super::{BatchEntry, BatchRow, RowError};
 
 /// A row and what has come of it.
 #[derive(Clone, Copy)]
-pub struct Line<'a> {
+pub struct TableLine<'a> {
     /// The number of the row, from 1.
     pub number: usize,
     /// What the run was given.
-    pub row: &'a Row,
+    pub row: &'a BatchRow,
     /// What has come of it; `None`: the run has not ended.
-    pub entry: Option<&'a Entry>,
+    pub entry: Option<&'a BatchEntry>,
 }
 
-impl Serialize for Line<'_> {
+impl Serialize for TableLine<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (row, entry) = (self.row, self.entry);
         let mut line = serializer.serialize_map(None)?;
@@ -41,7 +41,7 @@ impl Serialize for Line<'_> {
 }
 
 /// The table as JSON Lines.
-pub fn as_json_lines<'a>(lines: impl Iterator<Item = Line<'a>>) -> String {
+pub fn to_json_lines<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> String {
     let mut table = Vec::new();
     for line in lines {
         serde_json::to_writer(&mut table, &line).expect("results have string keys");
@@ -54,13 +54,13 @@ pub fn as_json_lines<'a>(lines: impl Iterator<Item = Line<'a>>) -> String {
 ///
 /// # Errors
 /// A line is no line of results.
-pub fn as_csv(json_lines: &str) -> io::Result<String> {
+pub fn to_csv(json_lines: &str) -> io::Result<String> {
     const FIRST: [&str; 4] = ["row", "outcome", "detail", "run"];
     const USED: [&str; 4] = ["requests", "input_tokens", "output_tokens", "cost"];
     let lines: Result<Vec<Value>, _> = json_lines.lines().map(serde_json::from_str).collect();
     let lines: Vec<Value> = lines?;
-    let given = keys(&lines, "values");
-    let results = keys(&lines, "result");
+    let given = collect_keys(&lines, "values");
+    let results = collect_keys(&lines, "result");
     let has_input = lines.iter().any(|line| line.get("input").is_some());
     let mut table = csv::Writer::from_writer(Vec::new());
     let names = FIRST.iter().map(|name| (*name).to_owned());
@@ -71,10 +71,10 @@ pub fn as_csv(json_lines: &str) -> io::Result<String> {
         .chain(USED.iter().map(|name| (*name).to_owned()));
     table.write_record(names)?;
     for line in &lines {
-        let of = |key: &str, name: &str| text(line.get(key).and_then(|map| map.get(name)));
-        let cells = FIRST.iter().map(|name| text(line.get(name)));
+        let of = |key: &str, name: &str| cell_text(line.get(key).and_then(|map| map.get(name)));
+        let cells = FIRST.iter().map(|name| cell_text(line.get(name)));
         let cells = cells
-            .chain(has_input.then(|| text(line.get("input"))))
+            .chain(has_input.then(|| cell_text(line.get("input"))))
             .chain(given.iter().map(|name| of("values", name)))
             .chain(results.iter().map(|name| of("result", name)))
             .chain(USED.iter().map(|name| of("usage", name)));
@@ -85,7 +85,7 @@ pub fn as_csv(json_lines: &str) -> io::Result<String> {
 }
 
 /// The keys of the maps under `key`, each once, in the order in which they occur.
-fn keys(lines: &[Value], key: &str) -> Vec<String> {
+fn collect_keys(lines: &[Value], key: &str) -> Vec<String> {
     let mut seen = indexmap::IndexSet::new();
     let maps = lines.iter().filter_map(|line| line.get(key)?.as_object());
     maps.flat_map(Map::keys).for_each(|name| {
@@ -95,7 +95,7 @@ fn keys(lines: &[Value], key: &str) -> Vec<String> {
 }
 
 /// A cell: a text as it is, nothing for null, all else as JSON.
-fn text(value: Option<&Value>) -> String {
+fn cell_text(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
@@ -105,26 +105,26 @@ fn text(value: Option<&Value>) -> String {
 
 /// Results of several parts as one table.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Merged {
+pub struct MergedTable {
     /// The table, in the order of the rows.
     pub text: String,
     /// The number of rows by outcome; rows that have not ended have none.
     pub outcomes: BTreeMap<Option<String>, usize>,
     /// The numbers below the last one that no part contains.
-    pub missing: Vec<u64>,
+    pub missing_rows: Vec<u64>,
 }
 
 /// Merges the results of parts of a batch, each with its name. Of two lines for a row, one that has ended counts.
 ///
 /// # Errors
 /// All lines that are no results, and rows that two parts have with different values.
-pub fn merge(parts: &[(String, String)]) -> Result<Merged, Vec<WrongRow>> {
+pub fn merge_results(parts: &[(String, String)]) -> Result<MergedTable, Vec<RowError>> {
     let mut lines: BTreeMap<u64, Value> = BTreeMap::new();
     let mut wrong = Vec::new();
     for (name, text) in parts {
         for (number, line) in (1..).zip(text.lines()) {
             let mut refuse = |what: String| {
-                wrong.push(WrongRow {
+                wrong.push(RowError {
                     place: format!("{name}:{number}"),
                     what,
                 });
@@ -140,7 +140,7 @@ pub fn merge(parts: &[(String, String)]) -> Result<Merged, Vec<WrongRow>> {
                     let same = |key: &str| place.get().get(key) == value.get(key);
                     if !same("values") || !same("input") {
                         refuse(format!("another part has row {row} with other values"));
-                    } else if place.get().get("outcome").is_none_or(|known| !is_end(known)) {
+                    } else if place.get().get("outcome").is_none_or(|known| !is_end_outcome(known)) {
                         place.insert(value);
                     }
                 }
@@ -150,9 +150,9 @@ pub fn merge(parts: &[(String, String)]) -> Result<Merged, Vec<WrongRow>> {
     if !wrong.is_empty() {
         return Err(wrong);
     }
-    let mut merged = Merged::default();
+    let mut merged = MergedTable::default();
     let last = lines.keys().next_back().copied().unwrap_or_default();
-    merged.missing = (1..=last).filter(|row| !lines.contains_key(row)).collect();
+    merged.missing_rows = (1..=last).filter(|row| !lines.contains_key(row)).collect();
     for line in lines.values() {
         let outcome = line.get("outcome").and_then(Value::as_str).map(str::to_owned);
         *merged.outcomes.entry(outcome).or_default() += 1;
@@ -162,7 +162,7 @@ pub fn merge(parts: &[(String, String)]) -> Result<Merged, Vec<WrongRow>> {
 }
 
 /// Has a run with this outcome ended?
-fn is_end(outcome: &Value) -> bool {
+fn is_end_outcome(outcome: &Value) -> bool {
     !outcome.is_null() && outcome != "cancelled"
 }
 
@@ -175,16 +175,16 @@ mod tests {
 
     #[test]
     fn a_line_says_what_the_row_gave_and_what_came_of_it() {
-        let row = Row {
+        let row = BatchRow {
             place: "rows.jsonl:2".to_owned(),
             input: Some("read it".into()),
             values: [("z", json!(1)), ("a", json!("two"))]
                 .map(|(name, value)| (name.into(), value.into()))
                 .into_iter()
                 .collect(),
-            ..Row::default()
+            ..BatchRow::default()
         };
-        let entry = Entry {
+        let entry = BatchEntry {
             id: "e-1".to_owned(),
             run: "e-1-try2".to_owned(),
             outcome: CompletionReason::Completed,
@@ -193,14 +193,14 @@ mod tests {
             result: json!({"b": "x\ny"}),
             usage: json!({"requests": 2}),
         };
-        let line = |row, entry| Line { number: 2, row, entry };
-        let without_input = Row {
+        let line = |row, entry| TableLine { number: 2, row, entry };
+        let without_input = BatchRow {
             input: None,
             ..row.clone()
         };
         let lines = [line(&row, Some(&entry)), line(&without_input, None)];
         assert_eq!(
-            as_json_lines(lines.into_iter()),
+            to_json_lines(lines.into_iter()),
             concat!(
                 r#"{"row":2,"place":"rows.jsonl:2","run":"e-1-try2","outcome":"completed","detail":null,"turns":3,"#,
                 r#""values":{"z":1,"a":"two"},"result":{"b":"x\ny"},"usage":{"requests":2},"input":"read it"}"#,
@@ -218,7 +218,7 @@ mod tests {
             "{\"row\":1,\"outcome\":\"completed\",\"values\":{\"a\":1},\"result\":{\"x\":\"say \\\"hi\\\", twice\"},\"usage\":{\"requests\":2}}\n",
             "{\"row\":2,\"outcome\":null,\"values\":{\"b\":[1]},\"result\":null,\"usage\":null}\n",
         );
-        let table = as_csv(lines).expect("a table");
+        let table = to_csv(lines).expect("a table");
         assert_eq!(
             table,
             "row,outcome,detail,run,a,b,result.x,requests,input_tokens,output_tokens,cost\n\
@@ -238,7 +238,7 @@ mod tests {
         ]
         .concat();
         for parts in [[&cut, &whole], [&whole, &cut]] {
-            let merged = merge(&parts.map(|text| part("p", text.clone()))).expect("they fit");
+            let merged = merge_results(&parts.map(|text| part("p", text.clone()))).expect("they fit");
             let expected = [
                 line(1, json!("agent_failed")),
                 line(2, json!("completed")),
@@ -246,9 +246,9 @@ mod tests {
             ]
             .concat();
             assert_eq!(merged.text, expected);
-            assert_eq!(merged.missing, [3]);
+            assert_eq!(merged.missing_rows, [3]);
         }
-        let wrong = merge(&[part("p", "{}\nnonsense\n{\"row\":0}\n".to_owned())]).expect_err("no results");
+        let wrong = merge_results(&[part("p", "{}\nnonsense\n{\"row\":0}\n".to_owned())]).expect_err("no results");
         assert_eq!(wrong.len(), 3);
     }
 }

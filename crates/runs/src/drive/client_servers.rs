@@ -104,25 +104,25 @@ impl ClientServers {
     ///
     /// # Errors
     /// The text is malformed, a server is of another kind, or a variable without a default is not set.
-    pub fn read(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ServersError> {
-        let file: File = serde_json::from_str(text)?;
+    pub fn parse(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ServersError> {
+        let file: ServersFile = serde_json::from_str(text)?;
         let mut servers = Self::default();
         for (name, entry) in file.servers {
-            let server = entry.server(&name, variable)?;
+            let server = entry.into_server(&name, variable)?;
             servers.insert(name, server);
         }
         Ok(servers)
     }
 
     /// Adds the headers, and the variables whose names say that they are secrets.
-    pub(crate) fn teach(&self, secrets: &Secrets) {
+    pub(crate) fn add_secrets_to(&self, secrets: &Secrets) {
         for server in self.0.values() {
             match server {
                 ClientServer::Command { env, .. } => {
-                    let private = env.iter().filter(|(name, _)| is_private(name));
-                    private.for_each(|(_, value)| secrets.learn(value));
+                    let private = env.iter().filter(|(name, _)| is_secret_name(name));
+                    private.for_each(|(_, value)| secrets.add_value(value));
                 }
-                ClientServer::Http { headers, .. } => headers.iter().for_each(|(_, value)| secrets.learn(value)),
+                ClientServer::Http { headers, .. } => headers.iter().for_each(|(_, value)| secrets.add_value(value)),
             }
         }
     }
@@ -135,19 +135,19 @@ impl fmt::Debug for ClientServers {
     }
 }
 
-fn is_private(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     PRIVATE.iter().any(|word| name.contains(word))
 }
 
 #[derive(Deserialize)]
-struct File {
+struct ServersFile {
     #[serde(rename = "mcpServers")]
-    servers: BTreeMap<String, Entry>,
+    servers: BTreeMap<String, ServerEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct ServerEntry {
     #[serde(rename = "type")]
     kind: Option<String>,
     command: Option<String>,
@@ -160,10 +160,10 @@ struct Entry {
     headers: BTreeMap<String, String>,
 }
 
-impl Entry {
-    fn server(self, name: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientServer, ServersError> {
+impl ServerEntry {
+    fn into_server(self, name: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientServer, ServersError> {
         let filled = |text: &str| {
-            expanded(text, variable).map_err(|variable| ServersError::Variable {
+            expand_variables(text, variable).map_err(|variable| ServersError::Variable {
                 name: name.to_owned(),
                 variable,
             })
@@ -196,7 +196,7 @@ impl Entry {
 ///
 /// # Errors
 /// The first variable that is not set and has no default.
-fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+fn expand_variables(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut rest = text;
     let mut filled = String::new();
     while let Some(start) = rest.find("${") {
@@ -224,7 +224,7 @@ mod tests {
 
     fn read(text: &str) -> Result<ClientServers, String> {
         let variable = |name: &str| (name == "TOKEN").then(|| "t-12345678".to_owned());
-        ClientServers::read(text, &variable).map_err(|error| error.to_string())
+        ClientServers::parse(text, &variable).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -288,8 +288,8 @@ mod tests {
             }}"#,
         );
         let secrets = Secrets::default();
-        servers.expect("servers").teach(&secrets);
-        let mut values = secrets.values();
+        servers.expect("servers").add_secrets_to(&secrets);
+        let mut values = secrets.secret_values();
         values.sort();
         assert_eq!(values, ["h-abcdefgh", "k-abcdefgh"]);
     }

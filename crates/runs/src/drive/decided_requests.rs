@@ -3,7 +3,7 @@
 //! Invariant: an answer to a decided request is refused with the answer that was used, its source and its time.
 
 use ensemble_core::conversation::{Event, Record};
-use ensemble_core::request::{AnswerRefusal, Answerer, RequestAddress};
+use ensemble_core::request::{AnswerAuthor, AnswerRefusal, RequestAddress};
 
 use crate::drive::events::{RunEvent, RunEventKind};
 
@@ -22,7 +22,7 @@ pub(crate) fn find_decided_in<'r>(
     fits: impl Fn(&RequestAddress) -> bool,
 ) -> Option<AnswerRefusal> {
     let decided = |record: &Record| {
-        let (address, answer, by): (&RequestAddress, &str, &Answerer) = match &record.event {
+        let (address, answer, by): (&RequestAddress, &str, &AnswerAuthor) = match &record.event {
             Event::ExecutionFinished(finished) => {
                 let answer = finished.answer.as_ref()?;
                 (&answer.address, &answer.answer, &answer.by)
@@ -53,7 +53,7 @@ pub struct UnusedAnswer {
     /// Whether the answer was for every question, so that it is no mistake if there was none.
     pub is_for_every_question: bool,
     /// The refusal that says which answer was used instead. `None` if the agent has not asked.
-    pub decided: Option<AnswerRefusal>,
+    pub decided_refusal: Option<AnswerRefusal>,
 }
 
 /// Returns the refusal of an answer to the latest decided request that a text names.

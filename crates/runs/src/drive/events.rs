@@ -16,7 +16,7 @@ use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_core::operator::{PermissionRequest, QuestionRequest};
 use ensemble_core::reporter::Reporter;
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::store::{InnerRunName, ReadError, RunFollower, RunId, StoredRun};
+use ensemble_core::store::{NestedRunName, ReadError, RunFollower, RunId, StoredRun};
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall};
 use ensemble_core::trace::{SpanContext, TraceParent};
 use tokio::sync::Notify;
@@ -27,7 +27,7 @@ const WAITING: usize = 1024;
 /// An event of a run.
 #[derive(Debug, Clone)]
 pub struct RunEvent {
-    /// The run, which may be inside the one that is followed ([`RunId::path`] tells where).
+    /// The run, which may be inside the one that is followed ([`RunId::nested_names`] tells where).
     pub run: RunId,
     /// What happened.
     pub kind: RunEventKind,
@@ -39,16 +39,16 @@ pub enum RunEventKind {
     /// A record stands in the log.
     Committed(Arc<Record>),
     /// Something was said or begun that no record holds yet. It may be lost, and it may turn out not to count.
-    Live(LivePiece),
-    /// A question waits for [`Run::answer`](crate::Run::answer).
+    Live(LiveEvent),
+    /// A question waits for [`Run::answer_request`](crate::Run::answer_request).
     QuestionAsked(QuestionRequest),
-    /// A call waits for permission by [`Run::answer`](crate::Run::answer).
+    /// A call waits for permission by [`Run::answer_request`](crate::Run::answer_request).
     PermissionRequested(PermissionRequest),
 }
 
 /// A piece of an execution that is under way.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LivePiece {
+pub struct LiveEvent {
     /// The agent.
     pub agent: Arc<str>,
     /// Which of its executions, from 1.
@@ -56,12 +56,12 @@ pub struct LivePiece {
     /// Which attempt of the execution, from 1.
     pub attempt: u32,
     /// The piece.
-    pub piece: Piece,
+    pub kind: LiveEventKind,
 }
 
 /// A piece that is not committed.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece {
+pub enum LiveEventKind {
     /// The next part of the model's text.
     Text(String),
     /// The next part of what the model thinks before its reply.
@@ -71,7 +71,7 @@ pub enum Piece {
     /// A tool has ended.
     ToolEnded(ToolCall),
     /// The text so far does not count: another request begins in its place.
-    Restarted,
+    ReplyRestarted,
     /// The model is asked again after a pause.
     Retrying {
         /// The pause.
@@ -82,18 +82,18 @@ pub enum Piece {
 }
 
 /// Who makes a trace of a run, and of the runs inside it.
-pub trait Tracer: Send + Sync {
+pub trait RunTracer: Send + Sync {
     /// The span that the run is a part of.
-    fn parent(&self) -> Option<TraceParent>;
+    fn parent_span(&self) -> Option<TraceParent>;
 
     /// Returns whether this trace is recorded. The processes that the run calls receive the answer.
     fn is_sampled(&self, trace: &[u8; 16]) -> bool;
 
     /// Returns the values that no record may contain.
-    fn secrets(&self) -> Vec<String>;
+    fn secret_values(&self) -> Vec<String>;
 
     /// A record of the run, or of a run inside it, was committed. This must not wait.
-    fn observe(&self, run: &RunId, record: &Record, state: &ConversationState);
+    fn observe_record(&self, run: &RunId, record: &Record, state: &ConversationState);
 }
 
 impl RunEvent {
@@ -109,34 +109,34 @@ impl RunEvent {
 
 /// Hands events on to subscribers. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Hub(Arc<Subscribers>);
+pub(crate) struct EventHub(Arc<HubSubscribers>);
 
 #[derive(Default)]
-struct Subscribers {
+struct HubSubscribers {
     /// Who makes a trace.
-    tracer: Option<Arc<dyn Tracer>>,
+    tracer: Option<Arc<dyn RunTracer>>,
     /// The run that is followed; others are inside it.
     outermost: OnceLock<RunId>,
     /// How many there are; without any, nothing is copied.
     count: AtomicUsize,
-    queues: Mutex<Queues>,
+    queues: Mutex<EventQueues>,
 }
 
 #[derive(Debug, Default)]
-struct Queues {
-    open: Vec<Weak<Queue>>,
+struct EventQueues {
+    open: Vec<Weak<EventQueue>>,
     /// The run is closed: nothing more is sent.
     are_closed: bool,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    state: Mutex<QueueState>,
+struct EventQueue {
+    state: Mutex<EventQueueState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct QueueState {
+struct EventQueueState {
     events: VecDeque<RunEvent>,
     /// Events were dropped: the log has to be read.
     is_behind: bool,
@@ -148,25 +148,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Hub {
+impl EventHub {
     /// Tells this tracer of all records, too.
-    pub(crate) fn traced_by(tracer: Option<Arc<dyn Tracer>>) -> Self {
-        Self(Arc::new(Subscribers {
+    pub(crate) fn with_tracer(tracer: Option<Arc<dyn RunTracer>>) -> Self {
+        Self(Arc::new(HubSubscribers {
             tracer,
-            ..Subscribers::default()
+            ..HubSubscribers::default()
         }))
     }
 
     /// Returns the tracer of the runs.
-    pub(crate) fn tracer(&self) -> Option<&dyn Tracer> {
+    pub(crate) fn tracer(&self) -> Option<&dyn RunTracer> {
         self.0.tracer.as_deref()
     }
 
     /// The segment that the record `seq` of this run begins, in this span; `None` without telemetry.
-    pub(crate) fn segment(&self, run: &RunId, seq: u64, parent: Option<&TraceParent>) -> Option<SpanContext> {
+    pub(crate) fn segment_span(&self, run: &RunId, seq: u64, parent: Option<&TraceParent>) -> Option<SpanContext> {
         let tracer = self.tracer()?;
-        let parent = parent.and_then(TraceParent::context);
-        let segment = SpanContext::segment(run.as_str(), seq, parent.as_ref());
+        let parent = parent.and_then(TraceParent::span_context);
+        let segment = SpanContext::for_segment(run.as_str(), seq, parent.as_ref());
         Some(SpanContext {
             is_sampled: tracer.is_sampled(&segment.trace),
             ..segment
@@ -174,17 +174,17 @@ impl Hub {
     }
 
     /// The run has its id from now on.
-    pub(crate) fn begin(&self, outermost: RunId) {
+    pub(crate) fn set_outermost(&self, outermost: RunId) {
         let _ = self.0.outermost.set(outermost);
     }
 
     /// Does anybody listen?
-    pub(crate) fn is_followed(&self) -> bool {
+    pub(crate) fn has_subscribers(&self) -> bool {
         self.0.count.load(Ordering::Acquire) > 0
     }
 
-    pub(crate) fn send(&self, run: &RunId, kind: impl FnOnce() -> RunEventKind) {
-        if !self.is_followed() {
+    pub(crate) fn send_event(&self, run: &RunId, kind: impl FnOnce() -> RunEventKind) {
+        if !self.has_subscribers() {
             return;
         }
         let event = RunEvent {
@@ -195,7 +195,7 @@ impl Hub {
         queues.open.retain(|queue| {
             let queue = queue.upgrade();
             if let Some(queue) = &queue {
-                queue.push(event.clone());
+                queue.push_event(event.clone());
             }
             queue.is_some()
         });
@@ -203,7 +203,7 @@ impl Hub {
     }
 
     /// No more events come: subscribers end when they have read what there is.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close_queues(&self) {
         let mut queues = lock(&self.0.queues);
         queues.are_closed = true;
         for queue in queues.open.iter().filter_map(Weak::upgrade) {
@@ -213,8 +213,8 @@ impl Hub {
     }
 
     /// Events of the run from the record `from` on.
-    pub(crate) fn subscribe(&self, run: Arc<dyn StoredRun>, from: u64) -> RunEvents {
-        let queue = Arc::new(Queue::default());
+    pub(crate) fn subscribe_run(&self, run: Arc<dyn StoredRun>, from: u64) -> RunEvents {
+        let queue = Arc::new(EventQueue::default());
         let mut queues = lock(&self.0.queues);
         lock(&queue.state).is_closed = queues.are_closed;
         queues.open.push(Arc::downgrade(&queue));
@@ -230,13 +230,13 @@ impl Hub {
     }
 
     /// A reporter that hands the records of one run on.
-    pub(crate) fn reporter(&self, run: RunId) -> HubReporter {
+    pub(crate) fn create_reporter(&self, run: RunId) -> HubReporter {
         HubReporter { hub: self.clone(), run }
     }
 }
 
-impl Queue {
-    fn push(&self, event: RunEvent) {
+impl EventQueue {
+    fn push_event(&self, event: RunEvent) {
         let mut state = lock(&self.state);
         if state.is_behind {
             return;
@@ -254,55 +254,55 @@ impl Queue {
 
 /// Hands the records of one run on.
 pub(crate) struct HubReporter {
-    hub: Hub,
+    hub: EventHub,
     run: RunId,
 }
 
 impl Reporter for HubReporter {
-    fn report(&mut self, record: &Record, state: &ConversationState) {
+    fn report_event(&mut self, record: &Record, state: &ConversationState) {
         if let Some(tracer) = self.hub.tracer() {
-            tracer.observe(&self.run, record, state);
+            tracer.observe_record(&self.run, record, state);
         }
         self.hub
-            .send(&self.run, || RunEventKind::Committed(Arc::new(record.clone())));
+            .send_event(&self.run, || RunEventKind::Committed(Arc::new(record.clone())));
     }
 }
 
 /// Hands live pieces on: to subscribers, and to a receiver of live output; without those of inner runs, unless it takes them.
 pub(crate) struct HubLiveOutput {
-    pub(crate) hub: Hub,
+    pub(crate) hub: EventHub,
     pub(crate) live_output: Option<Arc<dyn LiveOutput>>,
 }
 
 impl LiveOutput for HubLiveOutput {
-    fn receive(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+    fn receive_update(&self, source: &ExecutionRef, update: LiveUpdate<'_>) {
         let run = RunId::new(Arc::clone(&source.run));
         if let Some(live_output) = self
             .live_output
             .as_ref()
-            .filter(|live_output| live_output.takes_inner_runs() || self.hub.0.outermost.get() == Some(&run))
+            .filter(|live_output| live_output.receives_nested_runs() || self.hub.0.outermost.get() == Some(&run))
         {
-            live_output.receive(source, update);
+            live_output.receive_update(source, update);
         }
-        self.hub.send(&run, || {
-            RunEventKind::Live(LivePiece {
+        self.hub.send_event(&run, || {
+            RunEventKind::Live(LiveEvent {
                 agent: Arc::clone(&source.agent),
                 execution: source.execution,
                 attempt: source.attempt,
-                piece: Piece::of(update),
+                kind: LiveEventKind::from_update(update),
             })
         });
     }
 }
 
-impl Piece {
-    fn of(update: LiveUpdate<'_>) -> Self {
+impl LiveEventKind {
+    fn from_update(update: LiveUpdate<'_>) -> Self {
         match update {
             LiveUpdate::Text(text) => Self::Text(text.to_owned()),
             LiveUpdate::Reasoning(text) => Self::Reasoning(text.to_owned()),
             LiveUpdate::ToolStarted(call) => Self::ToolStarted(call.clone()),
             LiveUpdate::ToolEnded(call) => Self::ToolEnded(call.clone()),
-            LiveUpdate::Restarted => Self::Restarted,
+            LiveUpdate::Restarted => Self::ReplyRestarted,
             LiveUpdate::Retrying { pause, error } => Self::Retrying {
                 pause,
                 error: error.to_owned(),
@@ -313,7 +313,7 @@ impl Piece {
 
 /// The events of a run, in order. Dropping this ends the subscription.
 pub struct RunEvents {
-    queue: Arc<Queue>,
+    queue: Arc<EventQueue>,
     log: LogReader,
     /// The log was not read yet.
     is_new: bool,
@@ -326,7 +326,7 @@ pub struct RunEvents {
 
 impl RunEvents {
     /// Adds these questions and requests after the records that are in the log.
-    pub(crate) fn with_open(self, open: Vec<RunEvent>) -> Self {
+    pub(crate) fn with_open_requests(self, open: Vec<RunEvent>) -> Self {
         Self { open, ..self }
     }
 
@@ -341,7 +341,7 @@ impl RunEvents {
                     return Ok(Some(event));
                 }
                 if std::mem::take(&mut self.is_new) {
-                    self.ready.extend(self.log.rest().await?);
+                    self.ready.extend(self.log.read_rest().await?);
                     self.ready.extend(self.open.iter().cloned());
                     continue;
                 }
@@ -359,8 +359,8 @@ impl RunEvents {
                     (event, state.is_closed)
                 };
                 match event {
-                    None => self.ready.extend(self.log.rest().await?),
-                    Some(Some(event)) => self.take(event).await?,
+                    None => self.ready.extend(self.log.read_rest().await?),
+                    Some(Some(event)) => self.accept_event(event).await?,
                     Some(None) if is_closed => return Ok(None),
                     Some(None) => self.queue.changed.notified().await,
                 }
@@ -369,7 +369,7 @@ impl RunEvents {
     }
 
     /// Hands out an event, unless it is a record that was read from the log already.
-    async fn take(&mut self, event: RunEvent) -> Result<(), ReadError> {
+    async fn accept_event(&mut self, event: RunEvent) -> Result<(), ReadError> {
         let RunEventKind::Committed(record) = &event.kind else {
             let twin = self.open.iter().position(|open| open.is_same_request(&event));
             match twin {
@@ -378,13 +378,13 @@ impl RunEvents {
             }
             return Ok(());
         };
-        let next = self.log.next_of(&event.run);
+        let next = self.log.next_seq(&event.run);
         if record.seq == next {
-            self.log.handed_out(&event.run, record.seq);
+            self.log.mark_returned(&event.run, record.seq);
             self.ready.push_back(event);
         } else if record.seq > next {
             // A subscriber that joined in the middle of a run inside the run: its beginning is in the log.
-            let missing = self.log.rest_of(&event.run).await?;
+            let missing = self.log.read_run_rest(&event.run).await?;
             self.ready.extend(missing);
         }
         Ok(())
@@ -396,20 +396,20 @@ pub(crate) struct LogReader {
     run: Arc<dyn StoredRun>,
     /// The number of the next record of each run that is handed out; 0 for a run that is not named.
     next: HashMap<RunId, u64>,
-    logs: HashMap<RunId, Log>,
+    logs: HashMap<RunId, FollowedLog>,
 }
 
-struct Log {
+struct FollowedLog {
     run: Arc<dyn StoredRun>,
     follower: Box<dyn RunFollower>,
     /// Executions that have begun and not ended.
     open: Vec<(Arc<str>, u32)>,
 }
 
-impl Log {
+impl FollowedLog {
     fn new(run: Arc<dyn StoredRun>) -> Self {
         Self {
-            follower: run.follow(),
+            follower: run.open_follower(),
             run,
             open: Vec::new(),
         }
@@ -425,64 +425,67 @@ impl LogReader {
         }
     }
 
-    fn next_of(&self, run: &RunId) -> u64 {
+    fn next_seq(&self, run: &RunId) -> u64 {
         self.next.get(run).copied().unwrap_or_default()
     }
 
     /// The record with that number was handed out.
-    fn handed_out(&mut self, run: &RunId, seq: u64) {
+    fn mark_returned(&mut self, run: &RunId, seq: u64) {
         self.next.insert(run.clone(), seq + 1);
     }
 
     /// All records that were not handed out.
-    pub(crate) async fn rest(&mut self) -> Result<Vec<RunEvent>, ReadError> {
+    pub(crate) async fn read_rest(&mut self) -> Result<Vec<RunEvent>, ReadError> {
         let mut events = Vec::new();
-        self.read(self.run.clone(), &mut events).await?;
+        self.read_log(self.run.clone(), &mut events).await?;
         Ok(events)
     }
 
     /// The records of one run inside the run that were not handed out.
-    async fn rest_of(&mut self, run: &RunId) -> Result<Vec<RunEvent>, ReadError> {
+    async fn read_run_rest(&mut self, run: &RunId) -> Result<Vec<RunEvent>, ReadError> {
         let mut events = Vec::new();
-        if let Some(found) = self.find(run).await {
-            self.read(found, &mut events).await?;
+        if let Some(found) = self.find_run(run).await {
+            self.read_log(found, &mut events).await?;
         }
         Ok(events)
     }
 
-    async fn find(&self, run: &RunId) -> Option<Arc<dyn StoredRun>> {
+    async fn find_run(&self, run: &RunId) -> Option<Arc<dyn StoredRun>> {
         let mut found = self.run.clone();
-        let known = self.run.id().path().count();
-        for name in run.path().skip(known) {
-            found = found.inside(name).await.ok()??;
+        let known = self.run.id().nested_names().count();
+        for name in run.nested_names().skip(known) {
+            found = found.find_nested(name).await.ok()??;
         }
         (found.id() == run).then_some(found)
     }
 
     /// Reads the log of a run, and where an execution ends, the runs inside it first.
-    fn read<'a>(
+    fn read_log<'a>(
         &'a mut self,
         run: Arc<dyn StoredRun>,
         events: &'a mut Vec<RunEvent>,
     ) -> BoxFuture<'a, Result<(), ReadError>> {
         Box::pin(async move {
             let id = run.id().clone();
-            let log = self.logs.entry(id.clone()).or_insert_with(|| Log::new(run.clone()));
-            let records = match log.follower.poll().await {
+            let log = self
+                .logs
+                .entry(id.clone())
+                .or_insert_with(|| FollowedLog::new(run.clone()));
+            let records = match log.follower.poll_records().await {
                 Ok(records) => records,
                 // A run that was only just created has no log yet.
-                Err(ReadError::Unavailable { .. }) if self.next_of(&id) == 0 => return Ok(()),
+                Err(ReadError::Unavailable { .. }) if self.next_seq(&id) == 0 => return Ok(()),
                 Err(error) => return Err(error),
             };
             for record in records {
-                let ended = self.note(&id, &record);
+                let ended = self.track_execution(&id, &record);
                 if let Some((agent, execution)) = ended {
-                    self.read_inside(&id, &agent, execution, events).await?;
+                    self.read_inner_runs(&id, &agent, execution, events).await?;
                 }
-                if record.seq < self.next_of(&id) {
+                if record.seq < self.next_seq(&id) {
                     continue;
                 }
-                self.handed_out(&id, record.seq);
+                self.mark_returned(&id, record.seq);
                 events.push(RunEvent {
                     run: id.clone(),
                     kind: RunEventKind::Committed(Arc::new(record)),
@@ -490,15 +493,15 @@ impl LogReader {
             }
             let open = self.logs.get(&id).map(|log| log.open.clone()).unwrap_or_default();
             for (agent, execution) in open {
-                self.read_inside(&id, &agent, execution, events).await?;
+                self.read_inner_runs(&id, &agent, execution, events).await?;
             }
             Ok(())
         })
     }
 
     /// Notes which executions are open; the execution that the record ends, if it is handed out.
-    fn note(&mut self, id: &RunId, record: &Record) -> Option<(Arc<str>, u32)> {
-        let next = self.next_of(id);
+    fn track_execution(&mut self, id: &RunId, record: &Record) -> Option<(Arc<str>, u32)> {
+        let next = self.next_seq(id);
         let log = self.logs.get_mut(id)?;
         match &record.event {
             Event::ExecutionStarted(started) => {
@@ -517,7 +520,7 @@ impl LogReader {
         }
     }
 
-    async fn read_inside(
+    async fn read_inner_runs(
         &mut self,
         id: &RunId,
         agent: &str,
@@ -527,10 +530,13 @@ impl LogReader {
         let Some(run) = self.logs.get(id).map(|log| log.run.clone()) else {
             return Ok(());
         };
-        let names = run.names_inside().await.unwrap_or_default();
-        for name in names.iter().filter(|name| InnerRunName::is_of(name, agent, execution)) {
-            if let Ok(Some(inner)) = run.inside(name).await {
-                self.read(inner, events).await?;
+        let names = run.list_nested_names().await.unwrap_or_default();
+        for name in names
+            .iter()
+            .filter(|name| NestedRunName::belongs_to(name, agent, execution))
+        {
+            if let Ok(Some(inner)) = run.find_nested(name).await {
+                self.read_log(inner, events).await?;
             }
         }
         Ok(())

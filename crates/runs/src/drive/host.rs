@@ -1,16 +1,16 @@
 //! What a program that holds runs hands in: the environment, the clock, randomness, the watchdog, and who is asked.
 //!
-//! Invariant: only `Host::system` and `Project::of_process` read the environment and the clock of the process.
+//! Invariant: only `Host::from_system` and `Project::from_process` read the environment and the clock of the process.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use chrono::{DateTime, Utc};
-use ensemble_core::executor::Clock;
-use ensemble_core::operator::{Operator, Unattended};
-use ensemble_models::Network;
-use ensemble_process::Invocation;
+use ensemble_core::executor::WallClock;
+use ensemble_core::operator::{Operator, UnattendedOperator};
+use ensemble_models::ModelNetwork;
+use ensemble_process::ProgramInvocation;
 
 use crate::drive::client_servers::ClientServers;
 
@@ -27,19 +27,19 @@ pub struct Host {
     variables: Arc<Variables>,
     now: Arc<Now>,
     random: Arc<Random>,
-    watchdog: Option<Invocation>,
-    sandbox_helper: Option<Invocation>,
-    simulated_acp: Option<Invocation>,
+    watchdog: Option<ProgramInvocation>,
+    sandbox_helper: Option<ProgramInvocation>,
+    simulated_acp: Option<ProgramInvocation>,
     /// The access to models that all runs share.
-    network: Option<Network>,
-    operator: Attendance,
+    network: Option<ModelNetwork>,
+    operator: OperatorChoice,
     /// Servers of tools for runs that are given none.
     client_servers: Arc<ClientServers>,
 }
 
 /// The operator of a run.
 #[derive(Clone)]
-enum Attendance {
+enum OperatorChoice {
     /// Whoever holds the handle of the run.
     Handle,
     /// This operator.
@@ -53,7 +53,7 @@ impl Host {
         clippy::disallowed_methods,
         reason = "this is the one door to the process's environment and clock"
     )]
-    pub fn system() -> Self {
+    pub fn from_system() -> Self {
         Self {
             variables: Arc::new(|name| std::env::var(name).ok()),
             // `Utc::now` panics if the clock is before 1970.
@@ -63,7 +63,7 @@ impl Host {
             sandbox_helper: None,
             simulated_acp: None,
             network: None,
-            operator: Attendance::Handle,
+            operator: OperatorChoice::Handle,
             client_servers: Arc::default(),
         }
     }
@@ -98,7 +98,7 @@ impl Host {
     /// Starts a process beside each run that kills the run's child processes should this process be killed. The
     /// command has to call [`run_watchdog`](ensemble_process::run_watchdog).
     #[must_use]
-    pub fn with_watchdog(self, command: Option<Invocation>) -> Self {
+    pub fn with_watchdog(self, command: Option<ProgramInvocation>) -> Self {
         Self {
             watchdog: command,
             ..self
@@ -109,7 +109,7 @@ impl Host {
     /// [`run_sandbox_helper`](ensemble_process::confine::run_sandbox_helper) with the arguments that follow
     /// its own. Without it an ensemble with a `sandbox` does not run.
     #[must_use]
-    pub fn with_sandbox_helper(self, command: Option<Invocation>) -> Self {
+    pub fn with_sandbox_helper(self, command: Option<ProgramInvocation>) -> Self {
         Self {
             sandbox_helper: command,
             ..self
@@ -117,9 +117,9 @@ impl Host {
     }
 
     /// Starts the built-in external agent (`acp: simulated`) by this command. It has to call
-    /// [`run_simulated`](ensemble_agents::agent::acp::run_simulated). Without it there is none.
+    /// [`serve_simulated_agent`](ensemble_agents::agent::acp::serve_simulated_agent). Without it there is none.
     #[must_use]
-    pub fn with_simulated_acp(self, command: Option<Invocation>) -> Self {
+    pub fn with_simulated_acp(self, command: Option<ProgramInvocation>) -> Self {
         Self {
             simulated_acp: command,
             ..self
@@ -130,22 +130,22 @@ impl Host {
     #[must_use]
     pub fn with_operator(self, operator: Arc<dyn Operator>) -> Self {
         Self {
-            operator: Attendance::Operator(operator),
+            operator: OperatorChoice::Operator(operator),
             ..self
         }
     }
 
     /// Asks nobody: a run with an open question ends as `waiting_for_input`.
     #[must_use]
-    pub fn unattended(self) -> Self {
-        self.with_operator(Arc::new(Unattended))
+    pub fn without_operator(self) -> Self {
+        self.with_operator(Arc::new(UnattendedOperator))
     }
 
     /// With its operator, if it has one; else nobody is asked, since nobody holds a handle.
-    pub(crate) fn attended_or_unattended(self) -> Self {
+    pub(crate) fn or_without_operator(self) -> Self {
         match self.operator {
-            Attendance::Handle => self.unattended(),
-            Attendance::Operator(_) => self,
+            OperatorChoice::Handle => self.without_operator(),
+            OperatorChoice::Operator(_) => self,
         }
     }
 
@@ -160,30 +160,30 @@ impl Host {
 
     /// Gives all runs one access to models: they share rate limits, pauses and connections.
     #[must_use]
-    pub fn sharing_models(self) -> Self {
-        let network = Some(self.network());
+    pub fn with_shared_models(self) -> Self {
+        let network = Some(self.model_network());
         Self { network, ..self }
     }
 
     /// The variable of the environment.
-    pub fn variable(&self, name: &str) -> Option<String> {
+    pub fn read_variable(&self, name: &str) -> Option<String> {
         (self.variables)(name)
     }
 
     /// A random number, at least 0 and less than 1.
-    pub fn random(&self) -> f64 {
+    pub fn random_number(&self) -> f64 {
         (self.random)()
     }
 
-    pub(crate) fn watchdog(&self) -> Option<&Invocation> {
+    pub(crate) fn watchdog(&self) -> Option<&ProgramInvocation> {
         self.watchdog.as_ref()
     }
 
-    pub(crate) fn sandbox_helper(&self) -> Option<&Invocation> {
+    pub(crate) fn sandbox_helper(&self) -> Option<&ProgramInvocation> {
         self.sandbox_helper.as_ref()
     }
 
-    pub(crate) fn simulated_acp(&self) -> Option<&Invocation> {
+    pub(crate) fn simulated_acp(&self) -> Option<&ProgramInvocation> {
         self.simulated_acp.as_ref()
     }
 
@@ -195,28 +195,28 @@ impl Host {
     /// The operator; `None`: whoever holds the run's handle.
     pub(crate) fn operator(&self) -> Option<Arc<dyn Operator>> {
         match &self.operator {
-            Attendance::Handle => None,
-            Attendance::Operator(operator) => Some(Arc::clone(operator)),
+            OperatorChoice::Handle => None,
+            OperatorChoice::Operator(operator) => Some(Arc::clone(operator)),
         }
     }
 
     /// The way to models, with this environment, clock and randomness.
-    pub fn network(&self) -> Network {
+    pub fn model_network(&self) -> ModelNetwork {
         if let Some(shared) = &self.network {
             return shared.clone();
         }
         let (variables, now, random) = (self.variables.clone(), self.now.clone(), self.random.clone());
-        Network::new(move |name| variables(name), move || now(), move || random())
+        ModelNetwork::new(move |name| variables(name), move || now(), move || random())
     }
 }
 
 impl Default for Host {
     fn default() -> Self {
-        Self::system()
+        Self::from_system()
     }
 }
 
-impl Clock for Host {
+impl WallClock for Host {
     fn now(&self) -> DateTime<Utc> {
         // As exactly as a journal keeps it, so that a run and its record tell the same.
         let at = (self.now)();

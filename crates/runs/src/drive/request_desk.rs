@@ -6,23 +6,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
 use ensemble_agents::agent::kinds::input::check_answer;
-use ensemble_core::executor::Clock;
+use ensemble_core::executor::WallClock;
 use ensemble_core::operator::{
-    Answer, Operator, OperatorRequest, PermissionAnswer, PermissionRequest, QuestionRequest,
+    Operator, OperatorAnswer, OperatorRequest, PermissionAnswer, PermissionRequest, QuestionRequest,
 };
-use ensemble_core::request::{AnswerRefusal, Answerer, PendingRequest, RequestAddress, RequestAnswer, RequestDigest};
+use ensemble_core::request::{
+    AnswerAuthor, AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, RequestDigest,
+};
 use ensemble_core::runner::BoxFuture;
 use tokio::sync::{oneshot, watch};
 
-use crate::drive::events::{Hub, RunEvent, RunEventKind};
+use crate::drive::events::{EventHub, RunEvent, RunEventKind};
 use crate::drive::host::Host;
 
 /// The requests of a run that wait for an answer. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Desk(Arc<Inner>);
+pub(crate) struct RequestDesk(Arc<DeskInner>);
 
-struct Inner {
-    hub: Hub,
+struct DeskInner {
+    hub: EventHub,
     host: Host,
     state: Mutex<DeskState>,
     /// Counts the changes of the state.
@@ -34,21 +36,21 @@ struct DeskState {
     next: u64,
     open: Vec<OpenRequest>,
     /// Requests of a resumed run that were recorded and are not asked again yet.
-    expected: Vec<PendingRequest>,
-    decided: Vec<DecidedRequest>,
+    expected_requests: Vec<PendingRequest>,
+    decided_requests: Vec<DecidedRequest>,
 }
 
 struct OpenRequest {
     number: u64,
     request: OperatorRequest,
-    answer: oneshot::Sender<(RequestAnswer, Answerer)>,
+    answer: oneshot::Sender<(RequestAnswer, AnswerAuthor)>,
 }
 
 struct DecidedRequest {
     address: RequestAddress,
     digest: RequestDigest,
     answer: String,
-    by: Answerer,
+    by: AnswerAuthor,
     at: DateTime<Utc>,
 }
 
@@ -62,38 +64,38 @@ pub(crate) struct ClientAnswer {
     /// The answer.
     pub(crate) answer: RequestAnswer,
     /// Who answers.
-    pub(crate) by: Answerer,
+    pub(crate) by: AnswerAuthor,
 }
 
 /// The result of an answer that was not refused.
-enum Accepted {
-    Used,
+enum AcceptedAnswer {
+    Delivered,
     /// The run was resumed and has not asked again yet.
     NotAskedYet,
 }
 
 /// Withdraws the request when it is dropped.
 struct WithdrawGuard<'a> {
-    desk: &'a Desk,
+    desk: &'a RequestDesk,
     number: u64,
 }
 
 impl Drop for WithdrawGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.desk.lock();
+        let mut state = self.desk.lock_state();
         let before = state.open.len();
         state.open.retain(|open| open.number != self.number);
         let is_withdrawn = state.open.len() < before;
         drop(state);
         if is_withdrawn {
-            self.desk.notify();
+            self.desk.notify_change();
         }
     }
 }
 
-impl Desk {
-    pub(crate) fn new(hub: Hub, host: Host) -> Self {
-        Self(Arc::new(Inner {
+impl RequestDesk {
+    pub(crate) fn new(hub: EventHub, host: Host) -> Self {
+        Self(Arc::new(DeskInner {
             hub,
             host,
             state: Mutex::default(),
@@ -101,27 +103,27 @@ impl Desk {
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, DeskState> {
+    fn lock_state(&self) -> MutexGuard<'_, DeskState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn notify(&self) {
+    fn notify_change(&self) {
         self.0.changes.send_modify(|changes| *changes += 1);
     }
 
     /// Sets the requests that the run had recorded before it was resumed, and asks again.
-    pub(crate) fn expect(&self, requests: Vec<PendingRequest>) {
-        self.lock().expected = requests;
+    pub(crate) fn set_expected(&self, requests: Vec<PendingRequest>) {
+        self.lock_state().expected_requests = requests;
     }
 
     /// Changes when a request is asked, decided or withdrawn.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe_changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
     /// The open requests, in the order of the file.
     pub(crate) fn open_requests(&self) -> Vec<OperatorRequest> {
-        let state = self.lock();
+        let state = self.lock_state();
         let mut open: Vec<OperatorRequest> = state.open.iter().map(|open| open.request.clone()).collect();
         open.sort_by(|one, other| one.request().compare_positions(other.request()));
         open
@@ -129,20 +131,20 @@ impl Desk {
 
     /// The open requests, as events.
     pub(crate) fn open_events(&self) -> Vec<RunEvent> {
-        self.open_requests().into_iter().map(event).collect()
+        self.open_requests().into_iter().map(request_event).collect()
     }
 
     /// Answers a request. If a resumed run has not asked again yet, waits until it asks.
     ///
     /// # Errors
     /// The request is decided, is not the one that was shown, or does not take the answer.
-    pub(crate) async fn answer(&self, answer: ClientAnswer) -> Result<(), AnswerRefusal> {
-        let mut changes = self.changes();
+    pub(crate) async fn answer_request(&self, answer: ClientAnswer) -> Result<(), AnswerRefusal> {
+        let mut changes = self.subscribe_changes();
         loop {
             changes.mark_unchanged();
             match self.try_answer(&answer)? {
-                Accepted::Used => return Ok(()),
-                Accepted::NotAskedYet => {
+                AcceptedAnswer::Delivered => return Ok(()),
+                AcceptedAnswer::NotAskedYet => {
                     // The sender is in this desk.
                     let _ = changes.changed().await;
                 }
@@ -150,8 +152,8 @@ impl Desk {
         }
     }
 
-    fn try_answer(&self, given: &ClientAnswer) -> Result<Accepted, AnswerRefusal> {
-        let mut state = self.lock();
+    fn try_answer(&self, given: &ClientAnswer) -> Result<AcceptedAnswer, AnswerRefusal> {
+        let mut state = self.lock_state();
         let is_same =
             |address: &RequestAddress, digest: &RequestDigest| *address == given.address && *digest == given.digest;
         let at = state.open.iter().position(|open| {
@@ -168,18 +170,18 @@ impl Desk {
                 let decided = DecidedRequest {
                     address: given.address.clone(),
                     digest: given.digest.clone(),
-                    answer: given.answer.words().to_owned(),
+                    answer: given.answer.as_text().to_owned(),
                     by: given.by.clone(),
                     at: self.0.host.now(),
                 };
-                state.decided.push(decided);
+                state.decided_requests.push(decided);
                 drop(state);
-                self.notify();
-                return Ok(Accepted::Used);
+                self.notify_change();
+                return Ok(AcceptedAnswer::Delivered);
             }
         }
         let exact = state
-            .decided
+            .decided_requests
             .iter()
             .find(|decided| is_same(&decided.address, &decided.digest));
         if exact.is_none() {
@@ -190,14 +192,19 @@ impl Desk {
                 });
             }
             if state
-                .expected
+                .expected_requests
                 .iter()
                 .any(|expected| is_same(&expected.address, &expected.digest))
             {
-                return Ok(Accepted::NotAskedYet);
+                return Ok(AcceptedAnswer::NotAskedYet);
             }
         }
-        let latest = || state.decided.iter().rfind(|decided| decided.address == given.address);
+        let latest = || {
+            state
+                .decided_requests
+                .iter()
+                .rfind(|decided| decided.address == given.address)
+        };
         match exact.or_else(latest) {
             Some(decided) => Err(AnswerRefusal::Decided {
                 address: decided.address.clone(),
@@ -217,14 +224,14 @@ impl Desk {
     }
 
     /// Adds a request, and waits for its answer. Returns `None` if the desk is gone.
-    async fn wait_for_answer(&self, request: OperatorRequest) -> Option<(RequestAnswer, Answerer)> {
+    async fn wait_for_answer(&self, request: OperatorRequest) -> Option<(RequestAnswer, AnswerAuthor)> {
         let (answer, answered) = oneshot::channel();
         let number = {
-            let mut state = self.lock();
+            let mut state = self.lock_state();
             let number = state.next;
             state.next += 1;
             let digest = &request.request().digest;
-            state.expected.retain(|expected| expected.digest != *digest);
+            state.expected_requests.retain(|expected| expected.digest != *digest);
             state.open.push(OpenRequest {
                 number,
                 request: request.clone(),
@@ -233,16 +240,16 @@ impl Desk {
             number
         };
         let _guard = WithdrawGuard { desk: self, number };
-        let run = request.run().clone();
-        self.0.hub.send(&run, || event(request).kind);
-        self.notify();
+        let run = request.run_id().clone();
+        self.0.hub.send_event(&run, || request_event(request).kind);
+        self.notify_change();
         answered.await.ok()
     }
 }
 
-fn event(request: OperatorRequest) -> RunEvent {
+fn request_event(request: OperatorRequest) -> RunEvent {
     RunEvent {
-        run: request.run().clone(),
+        run: request.run_id().clone(),
         kind: match request {
             OperatorRequest::Question(question) => RunEventKind::QuestionAsked(question),
             OperatorRequest::Permission(permission) => RunEventKind::PermissionRequested(permission),
@@ -250,8 +257,8 @@ fn event(request: OperatorRequest) -> RunEvent {
     }
 }
 
-impl Operator for Desk {
-    fn ask(&self, asked: QuestionRequest) -> BoxFuture<'_, Answer> {
+impl Operator for RequestDesk {
+    fn ask_question(&self, asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
         Box::pin(async move {
             let timeout = asked.timeout;
             let answered = self.wait_for_answer(OperatorRequest::Question(asked));
@@ -259,17 +266,17 @@ impl Operator for Desk {
                 None => answered.await,
                 Some(timeout) => match tokio::time::timeout(timeout, answered).await {
                     Ok(answered) => answered,
-                    Err(_) => return Answer::TimedOut,
+                    Err(_) => return OperatorAnswer::TimedOut,
                 },
             };
             match answered {
-                Some((RequestAnswer::Text(text), by)) => Answer::Text { text, by },
-                Some((RequestAnswer::Permission(_), _)) | None => Answer::Nobody,
+                Some((RequestAnswer::Text(text), by)) => OperatorAnswer::Text { text, by },
+                Some((RequestAnswer::Permission(_), _)) | None => OperatorAnswer::Nobody,
             }
         })
     }
 
-    fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+    fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         Box::pin(async move {
             match self.wait_for_answer(OperatorRequest::Permission(requested)).await {
                 Some((RequestAnswer::Permission(decision), by)) => PermissionAnswer::Decided { decision, by },

@@ -4,51 +4,53 @@
 
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::Programs;
+use ensemble_agents::agent::acp::AcpPrograms;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
-use ensemble_agents::agent::mcp::Servers;
-use ensemble_core::conversation::{Canceller, ConversationState, Event, Interruption, MessageAdded, Record, RunEnded};
+use ensemble_agents::agent::mcp::McpServers;
+use ensemble_core::conversation::{
+    ConversationState, Event, MessageAdded, Record, RunCanceller, RunEnded, RunInterruption,
+};
 use ensemble_core::executor::Executor;
 use ensemble_core::log::{CommitError, RunLog};
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::reporter::Reporter;
-use ensemble_core::request::{AnswerRefusal, Answerer, PendingRequest, RequestAnswer, resolve_request};
+use ensemble_core::request::{AnswerAuthor, AnswerRefusal, PendingRequest, RequestAnswer, resolve_request};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Lease, RunId, StoredRun};
 use ensemble_core::trace::{self, SpanContext};
-use ensemble_process::settle;
+use ensemble_process::wait_for_processes;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::drive::decided_requests::{UnusedAnswer, find_named_decided};
-use crate::drive::events::{Hub, HubReporter, LogReader, RunEvents, Tracer};
+use crate::drive::events::{EventHub, HubReporter, LogReader, RunEvents, RunTracer};
 use crate::drive::host::Host;
-use crate::drive::request_desk::{ClientAnswer, Desk};
+use crate::drive::request_desk::{ClientAnswer, RequestDesk};
 use crate::error::RunError;
-use crate::prepare::Prepared;
+use crate::prepare::PreparedEnsemble;
 
 /// A run that is driven in a task of its own, on the runtime of whoever started it.
 ///
 /// Dropping the handle does not end the run: the conversation goes on to its end, and then the run is closed.
 pub struct Run {
-    stored: Arc<dyn StoredRun>,
-    prepared: Arc<Prepared>,
-    desk: Desk,
+    stored_run: Arc<dyn StoredRun>,
+    prepared: Arc<PreparedEnsemble>,
+    desk: RequestDesk,
     answers: Arc<AnswerQueue>,
-    hub: Hub,
-    says: mpsc::UnboundedSender<Arc<str>>,
-    interruptions: mpsc::UnboundedSender<Interruption>,
-    leg: watch::Receiver<Leg>,
+    hub: EventHub,
+    message_sender: mpsc::UnboundedSender<Arc<str>>,
+    interruptions: mpsc::UnboundedSender<RunInterruption>,
+    leg: watch::Receiver<RunSegment>,
     task: JoinHandle<(ConversationState, Result<(), CommitError>)>,
     /// Its sender is dropped when the run is closed.
-    closed: watch::Receiver<()>,
+    closed_signal: watch::Receiver<()>,
 }
 
 /// The conversation from an input or a message to its end.
 #[derive(Debug, Clone)]
-enum Leg {
+enum RunSegment {
     /// It goes on.
     Open,
     /// It has ended.
@@ -58,7 +60,7 @@ enum Leg {
 }
 
 /// A run that is over.
-pub struct Finished {
+pub struct FinishedRun {
     /// The run.
     pub run: RunId,
     /// The state with which it ended.
@@ -66,9 +68,9 @@ pub struct Finished {
 }
 
 /// All that the task which drives a run needs.
-pub(crate) struct Driven {
-    pub(crate) stored: Arc<dyn StoredRun>,
-    pub(crate) prepared: Arc<Prepared>,
+pub(crate) struct DrivenRun {
+    pub(crate) stored_run: Arc<dyn StoredRun>,
+    pub(crate) prepared: Arc<PreparedEnsemble>,
     /// Held until the run is closed.
     pub(crate) leases: Vec<Box<dyn Lease>>,
     pub(crate) log: Box<dyn RunLog>,
@@ -76,12 +78,12 @@ pub(crate) struct Driven {
     /// The event with which this process begins, unless it stands in the log.
     pub(crate) first: Option<Event>,
     pub(crate) runners: Vec<Arc<dyn Runner>>,
-    pub(crate) servers: Arc<Servers>,
-    pub(crate) programs: Arc<Programs>,
+    pub(crate) servers: Arc<McpServers>,
+    pub(crate) programs: Arc<AcpPrograms>,
     pub(crate) reporters: Vec<Box<dyn Reporter + Send>>,
-    pub(crate) desk: Desk,
+    pub(crate) desk: RequestDesk,
     pub(crate) answers: Arc<AnswerQueue>,
-    pub(crate) hub: Hub,
+    pub(crate) hub: EventHub,
     /// With telemetry: the segment of the trace that begins.
     pub(crate) segment: Option<SpanContext>,
     /// What no event may tell.
@@ -91,51 +93,51 @@ pub(crate) struct Driven {
 
 impl Run {
     /// Drives the run in a task of its own.
-    pub(crate) fn drive(driven: Driven) -> Self {
-        let (says, messages) = mpsc::unbounded_channel();
+    pub(crate) fn spawn_driver(driven: DrivenRun) -> Self {
+        let (message_sender, messages) = mpsc::unbounded_channel();
         let (interruptions, interrupted) = mpsc::unbounded_channel();
-        let (sender, leg) = watch::channel(Leg::Open);
-        driven.hub.begin(driven.stored.id().clone());
-        let (stored, prepared) = (driven.stored.clone(), driven.prepared.clone());
+        let (sender, leg) = watch::channel(RunSegment::Open);
+        driven.hub.set_outermost(driven.stored_run.id().clone());
+        let (stored_run, prepared) = (driven.stored_run.clone(), driven.prepared.clone());
         let (desk, answers, hub) = (driven.desk.clone(), driven.answers.clone(), driven.hub.clone());
-        let channels = Channels {
+        let channels = RunChannels {
             messages,
-            interrupted,
-            leg: sender,
+            interruptions: interrupted,
+            segment_sender: sender,
         };
-        let (closing, closed) = watch::channel(());
+        let (closing, closed_signal) = watch::channel(());
         let task = tokio::spawn(async move {
             let ended = driven.drive_to_end(channels).await;
             drop(closing);
             ended
         });
         Self {
-            stored,
+            stored_run,
             prepared,
             desk,
             answers,
             hub,
-            says,
+            message_sender,
             interruptions,
             leg,
             task,
-            closed,
+            closed_signal,
         }
     }
 
     /// The run's id.
     pub fn id(&self) -> &RunId {
-        self.stored.id()
+        self.stored_run.id()
     }
 
     /// The ensemble, as the run has it.
-    pub fn prepared(&self) -> &Arc<Prepared> {
+    pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
 
     /// The run as it is stored.
-    pub fn stored(&self) -> &Arc<dyn StoredRun> {
-        &self.stored
+    pub fn stored_run(&self) -> &Arc<dyn StoredRun> {
+        &self.stored_run
     }
 
     /// All events, from the first record on.
@@ -146,19 +148,19 @@ impl Run {
     /// All events from the record `seq` on. What waits for an answer or for permission at this moment follows the records
     /// that are in the log.
     pub fn events_from(&self, seq: u64) -> RunEvents {
-        let events = self.hub.subscribe(self.stored.clone(), seq);
+        let events = self.hub.subscribe_run(self.stored_run.clone(), seq);
         // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
-        events.with_open(self.desk.open_events())
+        events.with_open_requests(self.desk.open_events())
     }
 
     /// Returns whether the conversation has ended, or its log failed.
-    pub(crate) fn is_over(&self) -> bool {
-        !matches!(&*self.leg.borrow(), Leg::Open)
+    pub(crate) fn has_ended(&self) -> bool {
+        !matches!(&*self.leg.borrow(), RunSegment::Open)
     }
 
     /// Waits until the run is closed: nothing of it is under way, and its lease is given back.
-    pub(crate) fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut closed = self.closed.clone();
+    pub(crate) fn wait_until_closed(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut closed = self.closed_signal.clone();
         async move { while closed.changed().await.is_ok() {} }
     }
 
@@ -169,7 +171,7 @@ impl Run {
 
     /// Changes when a request is asked, decided or withdrawn.
     pub fn request_changes(&self) -> watch::Receiver<u64> {
-        self.desk.changes()
+        self.desk.subscribe_changes()
     }
 
     /// Answers a question or a permission request that was shown. In a resumed run, waits until the request is asked again.
@@ -177,14 +179,14 @@ impl Run {
     /// # Errors
     /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not take the answer.
     /// [`RunError::NotAsked`]: the conversation ended, and the request was not asked again.
-    pub async fn answer(
+    pub async fn answer_request(
         &self,
         request: &PendingRequest,
         answer: RequestAnswer,
-        by: impl Into<Answerer>,
+        by: impl Into<AnswerAuthor>,
     ) -> Result<(), RunError> {
         let (address, digest, by) = (request.address.clone(), request.digest.clone(), by.into());
-        self.answer_shown(ClientAnswer {
+        self.answer_shown_request(ClientAnswer {
             address,
             digest,
             answer,
@@ -193,10 +195,10 @@ impl Run {
         .await
     }
 
-    pub(crate) async fn answer_shown(&self, answer: ClientAnswer) -> Result<(), RunError> {
+    pub(crate) async fn answer_shown_request(&self, answer: ClientAnswer) -> Result<(), RunError> {
         let address = answer.address.clone();
-        let answered = self.desk.answer(answer);
-        self.unless_over(answered, || {
+        let answered = self.desk.answer_request(answer);
+        self.wait_unless_ended(answered, || {
             format!("the conversation ended, and `{address}` did not ask")
         })
         .await?
@@ -212,9 +214,9 @@ impl Run {
         if next.is_empty() && always.is_empty() {
             return Ok(Vec::new());
         }
-        let events = LogReader::new(self.stored.clone(), 0).rest().await?;
+        let events = LogReader::new(self.stored_run.clone(), 0).read_rest().await?;
         let unused = |(address, text): (String, String), is_for_every_question| UnusedAnswer {
-            decided: find_named_decided(&events, &address),
+            decided_refusal: find_named_decided(&events, &address),
             address,
             text,
             is_for_every_question,
@@ -231,7 +233,7 @@ impl Run {
     /// The conversation ended without the request, or the name is not unique.
     pub async fn wait_for_request(&self, given: &str) -> Result<PendingRequest, RunError> {
         let waited = async {
-            let mut changes = self.desk.changes();
+            let mut changes = self.desk.subscribe_changes();
             loop {
                 changes.mark_unchanged();
                 let open = self.open_requests();
@@ -245,10 +247,10 @@ impl Run {
             }
         };
         let why = || format!("the conversation ended, and `{given}` did not ask");
-        self.unless_over(waited, why).await?.map_err(RunError::from)
+        self.wait_unless_ended(waited, why).await?.map_err(RunError::from)
     }
 
-    async fn unless_over<T>(
+    async fn wait_unless_ended<T>(
         &self,
         asked: impl Future<Output = T>,
         why: impl FnOnce() -> String,
@@ -257,61 +259,61 @@ impl Run {
         tokio::select! {
             biased;
             done = asked => Ok(done),
-            _ = leg.wait_for(|leg| !matches!(leg, Leg::Open)) => Err(RunError::NotAsked(why())),
+            _ = leg.wait_for(|leg| !matches!(leg, RunSegment::Open)) => Err(RunError::NotAsked(why())),
         }
     }
 
     /// Stops the run: what is under way is dropped and killed, what had finished is kept, and the turn stays open for
     /// a resume. A conversation that has ended stays as it is.
-    pub fn cancel(&self, by: Canceller) {
-        let _ = self.interruptions.send(Interruption::Cancelled { by });
+    pub fn cancel(&self, by: RunCanceller) {
+        let _ = self.interruptions.send(RunInterruption::Cancelled { by });
     }
 
     /// A function that cancels the run, for a task that does not hold the run.
-    pub fn canceller(&self) -> impl Fn(Canceller) + Send + Sync + Clone + 'static {
+    pub fn create_canceller(&self) -> impl Fn(RunCanceller) + Send + Sync + Clone + 'static {
         let interruptions = self.interruptions.clone();
         move |by| {
-            let _ = interruptions.send(Interruption::Cancelled { by });
+            let _ = interruptions.send(RunInterruption::Cancelled { by });
         }
     }
 
     /// Waits until the conversation has ended, and says how.
     ///
     /// # Errors
-    /// The log failed, so the run stopped; [`Self::finish`] has the error.
-    pub fn outcome<'f>(&'f self) -> BoxFuture<'f, Result<RunEnded, RunError>> {
+    /// The log failed, so the run stopped; [`Self::wait_and_close`] has the error.
+    pub fn wait<'f>(&'f self) -> BoxFuture<'f, Result<RunEnded, RunError>> {
         Box::pin(async move {
             let mut leg = self.leg.clone();
-            let ended = leg.wait_for(|leg| !matches!(leg, Leg::Open)).await;
+            let ended = leg.wait_for(|leg| !matches!(leg, RunSegment::Open)).await;
             match ended.as_deref() {
-                Ok(Leg::Ended(ended)) => Ok(RunEnded::clone(ended)),
-                Ok(Leg::Failed(error)) => Err(RunError::Stopped(error.clone())),
-                Ok(Leg::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
+                Ok(RunSegment::Ended(ended)) => Ok(RunEnded::clone(ended)),
+                Ok(RunSegment::Failed(error)) => Err(RunError::Stopped(error.clone())),
+                Ok(RunSegment::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
             }
         })
     }
 
     /// Returns how the conversation has ended. Returns `None` while it continues, or if its log failed.
-    pub fn outcome_now(&self) -> Option<RunEnded> {
+    pub fn try_outcome(&self) -> Option<RunEnded> {
         match &*self.leg.borrow() {
-            Leg::Ended(ended) => Some(RunEnded::clone(ended)),
-            Leg::Open | Leg::Failed(_) => None,
+            RunSegment::Ended(ended) => Some(RunEnded::clone(ended)),
+            RunSegment::Open | RunSegment::Failed(_) => None,
         }
     }
 
-    /// Adds a user message to a conversation that has ended, and goes on; [`Self::outcome`] then waits for the new
+    /// Adds a user message to a conversation that has ended, and goes on; [`Self::wait`] then waits for the new
     /// end. Waits for the end of the conversation if it goes on.
     ///
     /// # Errors
     /// The conversation waits for input, or its log failed.
-    pub async fn say(&self, text: impl Into<Arc<str>>) -> Result<(), RunError> {
-        let ended = self.outcome().await?;
+    pub async fn send_message(&self, text: impl Into<Arc<str>>) -> Result<(), RunError> {
+        let ended = self.wait().await?;
         if !ended.completion_reason.is_continuable() {
             return Err(RunError::NotEnded(self.id().clone()));
         }
         let mut leg = self.leg.clone();
         leg.mark_unchanged();
-        self.says.send(text.into()).map_err(|_| RunError::Closed)?;
+        self.message_sender.send(text.into()).map_err(|_| RunError::Closed)?;
         // The driver has taken the message when the leg is open again, or has failed to.
         leg.changed().await.map_err(|_| RunError::Closed)
     }
@@ -320,13 +322,13 @@ impl Run {
     ///
     /// # Errors
     /// The log failed, so the run stopped.
-    pub fn finish(self) -> BoxFuture<'static, Result<Finished, RunError>> {
+    pub fn wait_and_close(self) -> BoxFuture<'static, Result<FinishedRun, RunError>> {
         Box::pin(async move {
-            drop(self.says);
+            drop(self.message_sender);
             let (state, result) = self.task.await.map_err(|error| RunError::Stopped(error.to_string()))?;
             result?;
-            Ok(Finished {
-                run: self.stored.id().clone(),
+            Ok(FinishedRun {
+                run: self.stored_run.id().clone(),
                 state,
             })
         })
@@ -334,74 +336,74 @@ impl Run {
 }
 
 /// The ends of a handle's channels that the driver holds.
-struct Channels {
+struct RunChannels {
     messages: mpsc::UnboundedReceiver<Arc<str>>,
-    interrupted: mpsc::UnboundedReceiver<Interruption>,
-    leg: watch::Sender<Leg>,
+    interruptions: mpsc::UnboundedReceiver<RunInterruption>,
+    segment_sender: watch::Sender<RunSegment>,
 }
 
 /// Tells several reporters.
-struct Fanout {
+struct ReporterFanout {
     reporters: Vec<Box<dyn Reporter + Send>>,
     hub: HubReporter,
 }
 
-impl Reporter for Fanout {
-    fn report(&mut self, record: &Record, state: &ConversationState) {
+impl Reporter for ReporterFanout {
+    fn report_event(&mut self, record: &Record, state: &ConversationState) {
         for reporter in &mut self.reporters {
-            reporter.report(record, state);
+            reporter.report_event(record, state);
         }
-        self.hub.report(record, state);
+        self.hub.report_event(record, state);
     }
 }
 
-impl Driven {
-    async fn drive_to_end(mut self, channels: Channels) -> (ConversationState, Result<(), CommitError>) {
-        let leg = channels.leg.clone();
-        let result = self.legs(channels).await;
+impl DrivenRun {
+    async fn drive_to_end(mut self, channels: RunChannels) -> (ConversationState, Result<(), CommitError>) {
+        let leg = channels.segment_sender.clone();
+        let result = self.drive_segments(channels).await;
         if let Err(error) = &result {
-            leg.send_replace(Leg::Failed(error.to_string()));
+            leg.send_replace(RunSegment::Failed(error.to_string()));
         }
-        self.servers.close().await;
-        self.programs.close().await;
-        settle().await;
+        self.servers.close_all().await;
+        self.programs.close_all().await;
+        wait_for_processes().await;
         drop(self.leases);
-        self.hub.close();
+        self.hub.close_queues();
         (self.state, result)
     }
 
     /// The conversation, and one more for each message.
-    async fn legs(&mut self, mut channels: Channels) -> Result<(), CommitError> {
-        let mut reporter = Fanout {
+    async fn drive_segments(&mut self, mut channels: RunChannels) -> Result<(), CommitError> {
+        let mut reporter = ReporterFanout {
             reporters: std::mem::take(&mut self.reporters),
-            hub: self.hub.reporter(self.stored.id().clone()),
+            hub: self.hub.create_reporter(self.stored_run.id().clone()),
         };
         let mut executor = Executor {
             runners: std::mem::take(&mut self.runners),
             log: &mut *self.log,
             reporter: &mut reporter,
             clock: &self.host,
-            interruptions: channels.interrupted,
+            interruptions: channels.interruptions,
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             secrets: self.secrets.clone(),
-            around: None,
+            outer_stopwatch: None,
             turn_ends_in: None,
         };
         if let Some(first) = self.first.take() {
             executor.commit(&mut self.state, first).await?;
         }
         loop {
-            let ended = trace::within(self.segment.clone(), executor.drive(&mut self.state)).await?;
-            channels.leg.send_replace(Leg::Ended(Arc::new(ended)));
+            let ended = trace::run_in_span(self.segment.clone(), executor.drive_conversation(&mut self.state)).await?;
+            channels.segment_sender.send_replace(RunSegment::Ended(Arc::new(ended)));
             let Some(text) = channels.messages.recv().await else {
                 return Ok(());
             };
             // What was cancelled before the message was said is over.
             while executor.interruptions.try_recv().is_ok() {}
-            channels.leg.send_replace(Leg::Open);
-            let trace = self.hub.tracer().and_then(Tracer::parent);
+            channels.segment_sender.send_replace(RunSegment::Open);
+            let trace = self.hub.tracer().and_then(RunTracer::parent_span);
             let begins_at = self.state.next_seq();
-            self.segment = self.hub.segment(self.stored.id(), begins_at, trace.as_ref());
+            self.segment = self.hub.segment_span(self.stored_run.id(), begins_at, trace.as_ref());
             let said = Event::MessageAdded(MessageAdded {
                 text,
                 trace,

@@ -6,38 +6,39 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::kinds::input::Answers;
-use ensemble_core::conversation::{ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted, Start};
-use ensemble_core::executor::Clock;
+use ensemble_agents::agent::kinds::input::RunAnswers;
+use ensemble_core::conversation::{AgentStart, ConversationState, Event, ForkedFrom, MessageAdded, Record, RunStarted};
+use ensemble_core::executor::WallClock;
 use ensemble_core::request::RequestAddress;
 use ensemble_core::store::RunId;
-use ensemble_language::data::Context;
+use ensemble_language::data::RunContext;
 use ensemble_language::definition::ExternalDefinitions;
 use ensemble_language::ensemble::AgentKind;
-use ensemble_language::loader::{Changes, Side, changes};
+use ensemble_language::loader::{ComparedEnsemble, EnsembleChanges, compare_ensembles};
 use ensemble_language::plan::Plan;
 use ensemble_process::kill_leftovers;
 
 use crate::error::RunError;
-use crate::fork::reuse::{Repeated, reusable};
-use crate::fork::reused_results::{Added, Reads, Reusable, Reusing};
+use crate::fork::reuse::{RepeatedExecution, collect_reusable};
+use crate::fork::reused_results::{AddedInputs, AgentReads, ReusableResults, ReusingRunner};
 use crate::fork::shared_records::{
-    beginning, check_agents, finished_turns, messages, no_execution, reopened, start_of, starts, who_ran,
+    check_agents, find_start, finished_turn_records, list_executed_agents, list_later_messages, list_starts,
+    no_execution_error, records_until_turn, reopen_last_turn,
 };
-use crate::inputs::Given;
-use crate::options::arguments::overrides;
+use crate::inputs::InputValues;
+use crate::options::arguments::parse_overrides;
 use crate::options::run_options::RunOptions;
-use crate::prepare::{Prepared, prepare};
-use crate::start::carried_inputs::{Carried, carry_over};
+use crate::prepare::{PreparedEnsemble, prepare_file};
+use crate::start::carried_inputs::{CarriedInputs, carry_inputs_over};
 use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};
-use crate::start::ready::{Opening, Ready, replace_runners};
-use crate::start::recorded_run::{RecordedRun, recorded_ensemble, reruns};
+use crate::start::ready::{ReadyRun, RunOpening, replace_runners};
+use crate::start::recorded_run::{RecordedRun, is_rerun_on_resume, load_recorded_ensemble};
 use crate::start::runs::{Runs, WhichRun};
 
 /// A fork that is ready.
 pub struct ReadyFork {
     /// Begins the new run.
-    pub ready: Ready,
+    pub ready: ReadyRun,
     /// The changes since the other run.
     pub changes: ForkChanges,
     /// What was said to the other run later on, for a rerun: it is to be said again, in this order.
@@ -50,35 +51,39 @@ pub struct ForkChanges {
     /// The file of the edited text; `None`: the text of the other run.
     pub file: Option<PathBuf>,
     /// The differences between the agents.
-    pub changes: Changes,
+    pub changes: EnsembleChanges,
     /// The other run.
     pub origin: RunId,
     /// Changed agents that ran before the fork, each with its first turn. Their results are kept.
-    pub stands: Vec<(Arc<str>, u32)>,
+    pub changed_agents: Vec<(Arc<str>, u32)>,
 }
 
 /// The text by which a fork is decided.
-struct Text {
-    prepared: Arc<Prepared>,
+struct ForkText {
+    prepared: Arc<PreparedEnsemble>,
     /// The file, if the text is edited.
     file: Option<PathBuf>,
     /// The differences from the other run, in the text and in everything behind the agents.
-    changes: Changes,
-    recorded: RecordedDefinitions,
+    changes: EnsembleChanges,
+    recorded_definitions: RecordedDefinitions,
     definitions: ExternalDefinitions,
 }
 
-impl Text {
+impl ForkText {
     /// Returns whether the agent must be executed again, whatever the record contains.
-    fn is_out(&self, agent: &str, execution: u32) -> bool {
-        self.changes.concern(agent) || !self.recorded.is_latest(agent, execution) || reruns(&self.prepared, agent)
+    fn is_outdated(&self, agent: &str, execution: u32) -> bool {
+        self.changes.affects_agent(agent)
+            || !self.recorded_definitions.is_latest(agent, execution)
+            || is_rerun_on_resume(&self.prepared, agent)
     }
 
     /// Returns the agents whose shared executions were performed with another definition, each with the last of them.
-    fn outdated(&self, kept: &[Record]) -> BTreeMap<Arc<str>, u32> {
+    fn list_outdated(&self, kept: &[Record]) -> BTreeMap<Arc<str>, u32> {
         let mut outdated = BTreeMap::new();
-        for (_, start) in starts(kept) {
-            if self.changes.concern(&start.agent) || !self.recorded.is_latest(&start.agent, start.execution) {
+        for (_, start) in list_starts(kept) {
+            if self.changes.affects_agent(&start.agent)
+                || !self.recorded_definitions.is_latest(&start.agent, start.execution)
+            {
                 outdated.insert(start.agent.clone(), start.execution);
             }
         }
@@ -87,32 +92,39 @@ impl Text {
 }
 
 /// A fork, before its agents are ready.
-struct Fork {
+struct RunFork {
     origin: RecordedRun,
     /// The records that both have, the first included.
-    kept: Vec<Record>,
+    kept_records: Vec<Record>,
     /// The last turn that both have.
     turn: u32,
     /// The execution that is repeated, as `agent@turn`, or `agent[key]@turn`.
-    repeats: Option<Arc<str>>,
-    text: Text,
-    reuse: Reusable,
-    set: Given,
+    repeated_execution: Option<Arc<str>>,
+    text: ForkText,
+    reuse: ReusableResults,
+    context_changes: InputValues,
     messages: Vec<Arc<str>>,
     /// The message with which the fork goes on.
-    says: Option<Arc<str>>,
+    next_message: Option<Arc<str>>,
 }
 
-impl Fork {
+impl RunFork {
     /// With what the new run goes on. Beside inputs, what stands in the context can be set, save inputs of the run
     /// before that the text does not take any more.
-    fn carried(&self, before: &RunStarted) -> Result<Carried, RunError> {
+    fn carry_inputs(&self, before: &RunStarted) -> Result<CarriedInputs, RunError> {
         let mut state = ConversationState::new(self.origin.prepared.plan.clone());
-        if !self.set.values.is_empty() {
-            state = ConversationState::from_records(state.plan().clone(), &self.kept)?;
+        if !self.context_changes.values.is_empty() {
+            state = ConversationState::from_records(state.plan().clone(), &self.kept_records)?;
         }
         let known = |name: &str| state.context().get(name).is_some() && before.inputs.get(name).is_none();
-        carry_over(self.text.prepared.plan.ensemble(), before, &self.kept, &self.set, known).map_err(RunError::Inputs)
+        carry_inputs_over(
+            self.text.prepared.plan.ensemble(),
+            before,
+            &self.kept_records,
+            &self.context_changes,
+            known,
+        )
+        .map_err(RunError::Inputs)
     }
 }
 
@@ -122,38 +134,43 @@ impl Runs {
     ///
     /// # Errors
     /// There is no such run or turn, or an ensemble or an agent cannot run.
-    pub async fn fork(
+    pub async fn prepare_fork(
         &self,
         which: impl Into<WhichRun>,
         at_turn: u32,
-        set: Context,
+        set: RunContext,
         edited: Option<&str>,
         mut options: RunOptions,
     ) -> Result<ReadyFork, RunError> {
-        let origin = RecordedRun::read(self.find(which).await?, self.project()).await?;
-        let kept = beginning(&origin, at_turn)?.to_vec();
-        let text = self.text(&origin, edited, &mut options).await?;
+        let origin = RecordedRun::load(self.resolve_run(which).await?, self.project()).await?;
+        let kept = records_until_turn(&origin, at_turn)?.to_vec();
+        let text = self.load_fork_text(&origin, edited, &mut options).await?;
         check_agents(&kept, &text.prepared, at_turn)?;
         // Later results replace executions only if the text is edited. Otherwise everything is executed.
         let reuse = match text.file.is_some() && set.is_empty() {
-            true => reusable(&origin, at_turn + 1, |agent, number| text.is_out(agent, number), None)?,
-            false => Reusable::default(),
+            true => collect_reusable(
+                &origin,
+                at_turn + 1,
+                |agent, number| text.is_outdated(agent, number),
+                None,
+            )?,
+            false => ReusableResults::default(),
         };
-        let fork = Fork {
-            kept: reopened(&kept, at_turn, &text.prepared),
+        let fork = RunFork {
+            kept_records: reopen_last_turn(&kept, at_turn, &text.prepared),
             turn: at_turn,
-            repeats: None,
+            repeated_execution: None,
             text,
             reuse,
-            set: Given {
+            context_changes: InputValues {
                 values: set,
                 texts: std::mem::take(&mut options.texts),
             },
             messages: Vec::new(),
-            says: None,
+            next_message: None,
             origin,
         };
-        self.forked(fork, options)
+        self.build_fork(fork, options)
     }
 
     /// Makes a new run ready that repeats one execution of another, with all that followed from it. With `part` only the
@@ -161,7 +178,7 @@ impl Runs {
     ///
     /// # Errors
     /// There is no such run or execution, or an ensemble or an agent cannot run.
-    pub async fn rerun(
+    pub async fn prepare_rerun(
         &self,
         which: impl Into<WhichRun>,
         agent: &str,
@@ -170,40 +187,40 @@ impl Runs {
         edited: Option<&str>,
         mut options: RunOptions,
     ) -> Result<ReadyFork, RunError> {
-        let origin = RecordedRun::read(self.find(which).await?, self.project()).await?;
+        let origin = RecordedRun::load(self.resolve_run(which).await?, self.project()).await?;
         let records = &origin.journal.records;
-        let found = start_of(records, agent, turn);
-        let (at, start) = found.ok_or_else(|| no_execution(&origin, agent, turn))?;
-        let part = part.map(|key| known_part(&origin, start, key)).transpose()?;
+        let found = find_start(records, agent, turn);
+        let (at, start) = found.ok_or_else(|| no_execution_error(&origin, agent, turn))?;
+        let part = part.map(|key| resolve_part_key(&origin, start, key)).transpose()?;
         let kept = records[..at].to_vec();
-        let text = self.text(&origin, edited, &mut options).await?;
+        let text = self.load_fork_text(&origin, edited, &mut options).await?;
         check_agents(&kept, &text.prepared, turn - 1)?;
         let repeats = match &part {
             Some(key) => format!("{agent}[{key}]@{turn}"),
             None => format!("{agent}@{turn}"),
         };
-        let repeated = Repeated {
-            executed: (start.agent.clone(), start.execution),
+        let repeated = RepeatedExecution {
+            execution_key: (start.agent.clone(), start.execution),
             part,
         };
-        let reuse = reusable(
+        let reuse = collect_reusable(
             &origin,
             turn,
-            |agent, number| text.is_out(agent, number),
+            |agent, number| text.is_outdated(agent, number),
             Some(repeated),
         )?;
-        let fork = Fork {
-            messages: messages(&records[at..]),
-            says: None,
-            kept,
+        let fork = RunFork {
+            messages: list_later_messages(&records[at..]),
+            next_message: None,
+            kept_records: kept,
             turn: turn - 1,
-            repeats: Some(repeats.into()),
+            repeated_execution: Some(repeats.into()),
             text,
             reuse,
-            set: Given::default(),
+            context_changes: InputValues::default(),
             origin,
         };
-        self.forked(fork, options)
+        self.build_fork(fork, options)
     }
 
     /// Makes a new run ready that goes on from the last finished turn of a run that was cut short, decided by an
@@ -211,37 +228,37 @@ impl Runs {
     ///
     /// # Errors
     /// There is no such run, it has ended, somebody drives it, or the ensemble or an agent cannot run.
-    pub async fn resume_edited(
+    pub async fn prepare_edited_resume(
         &self,
         which: impl Into<WhichRun>,
         edited: &str,
         mut options: RunOptions,
     ) -> Result<ReadyFork, RunError> {
-        let run = self.find(which).await?;
-        let lease = run.lease().await?;
-        let origin = RecordedRun::read(run, self.project()).await?;
+        let run = self.resolve_run(which).await?;
+        let lease = run.acquire_lease().await?;
+        let origin = RecordedRun::load(run, self.project()).await?;
         if origin.has_ended() {
-            return Err(has_ended(&origin, edited));
+            return Err(ended_run_error(&origin, edited));
         }
-        let text = self.text(&origin, Some(edited), &mut options).await?;
-        let kept = finished_turns(&origin.journal.records).to_vec();
+        let text = self.load_fork_text(&origin, Some(edited), &mut options).await?;
+        let kept = finished_turn_records(&origin.journal.records).to_vec();
         let turn = origin.state.turn_count();
         check_agents(&kept, &text.prepared, turn)?;
-        let reuse = reusable(&origin, turn + 1, |agent, number| text.is_out(agent, number), None)?;
-        kill_leftovers(&origin.started()?.run_id);
-        let fork = Fork {
-            kept,
+        let reuse = collect_reusable(&origin, turn + 1, |agent, number| text.is_outdated(agent, number), None)?;
+        kill_leftovers(&origin.start_event()?.run_id);
+        let fork = RunFork {
+            kept_records: kept,
             turn,
-            repeats: None,
+            repeated_execution: None,
             text,
             reuse,
-            set: Given::default(),
+            context_changes: InputValues::default(),
             messages: Vec::new(),
-            says: None,
+            next_message: None,
             origin,
         };
-        let mut forked = self.forked(fork, options)?;
-        forked.ready.held = Some(lease);
+        let mut forked = self.build_fork(fork, options)?;
+        forked.ready.source_lease = Some(lease);
         Ok(forked)
     }
 
@@ -250,114 +267,120 @@ impl Runs {
     ///
     /// # Errors
     /// There is no such run, it has not ended or waits for input, or the ensemble or an agent cannot run.
-    pub async fn continue_edited(
+    pub async fn prepare_edited_continuation(
         &self,
         which: impl Into<WhichRun>,
         edited: &str,
         message: impl Into<Arc<str>>,
-        set: Context,
+        set: RunContext,
         mut options: RunOptions,
     ) -> Result<ReadyFork, RunError> {
-        let run = self.find(which).await?;
-        let lease = run.lease().await?;
-        let origin = RecordedRun::read(run, self.project()).await?;
+        let run = self.resolve_run(which).await?;
+        let lease = run.acquire_lease().await?;
+        let origin = RecordedRun::load(run, self.project()).await?;
         if !origin.can_continue() {
             return Err(RunError::NotEnded(origin.run.id().clone()));
         }
-        let text = self.text(&origin, Some(edited), &mut options).await?;
+        let text = self.load_fork_text(&origin, Some(edited), &mut options).await?;
         let kept = origin.journal.records.clone();
         let turn = origin
             .state
             .open_turn()
             .map_or(origin.state.turn_count(), |open| open.turn);
         check_agents(&kept, &text.prepared, turn)?;
-        let fork = Fork {
-            kept,
+        let fork = RunFork {
+            kept_records: kept,
             turn,
-            repeats: None,
+            repeated_execution: None,
             text,
-            reuse: Reusable::default(),
-            set: Given {
+            reuse: ReusableResults::default(),
+            context_changes: InputValues {
                 values: set,
                 texts: std::mem::take(&mut options.texts),
             },
             messages: Vec::new(),
-            says: Some(message.into()),
+            next_message: Some(message.into()),
             origin,
         };
-        let mut forked = self.forked(fork, options)?;
-        forked.ready.held = Some(lease);
+        let mut forked = self.build_fork(fork, options)?;
+        forked.ready.source_lease = Some(lease);
         Ok(forked)
     }
 
     /// Loads the text by which a fork is decided: the file, if one is given, else the text of the other run. Adds to the
     /// options what replaced agents in the other run.
-    async fn text(
+    async fn load_fork_text(
         &self,
         origin: &RecordedRun,
         edited: Option<&str>,
         options: &mut RunOptions,
-    ) -> Result<Text, RunError> {
-        let before = origin.started()?;
-        let file = edited.map(|file| self.file(file)).transpose()?;
+    ) -> Result<ForkText, RunError> {
+        let before = origin.start_event()?;
+        let file = edited.map(|file| self.resolve_ensemble_file(file)).transpose()?;
         let prepared = match &file {
-            Some(path) => prepare(path, self.project())?,
-            None => recorded_ensemble(&*origin.run, before, self.project()).await?,
+            Some(path) => prepare_file(path, self.project())?,
+            None => load_recorded_ensemble(&*origin.run, before, self.project()).await?,
         };
-        options.keep_substitutes(before, |name| prepared.plan.id(name).is_some());
+        options.keep_replacements(before, |name| prepared.plan.find_agent_id(name).is_some());
         let definition_options = DefinitionOptions {
-            overrides: &overrides(models_of(options, before))?,
+            overrides: &parse_overrides(model_overrides(options, before))?,
             stubs: &options.stubs,
             responders: &options.responders,
         };
         let definitions = read_definitions(&prepared, definition_options, self.project());
-        let recorded = RecordedDefinitions::of(&origin.journal.records);
+        let recorded = RecordedDefinitions::from_records(&origin.journal.records);
         let changes = match (&origin.prepared.loaded.document, &prepared.loaded.document) {
-            (Some(old), Some(new)) => changes(
-                Side {
+            (Some(old), Some(new)) => compare_ensembles(
+                ComparedEnsemble {
                     document: old,
                     external: recorded.latest.as_ref(),
                 },
-                Side {
+                ComparedEnsemble {
                     document: new,
                     external: Some(&definitions),
                 },
             ),
-            _ => Changes::default(),
+            _ => EnsembleChanges::default(),
         };
-        Ok(Text {
+        Ok(ForkText {
             prepared: Arc::new(prepared),
             file,
             changes,
-            recorded,
+            recorded_definitions: recorded,
             definitions,
         })
     }
 
-    fn forked(&self, fork: Fork, options: RunOptions) -> Result<ReadyFork, RunError> {
-        let before = fork.origin.started()?.clone();
-        let models = models_of(&options, &before).to_vec();
+    fn build_fork(&self, fork: RunFork, options: RunOptions) -> Result<ReadyFork, RunError> {
+        let before = fork.origin.start_event()?.clone();
+        let models = model_overrides(&options, &before).to_vec();
         let prepared = fork.text.prepared.clone();
-        let Carried {
-            given: starts_with,
-            set,
-        } = fork.carried(&before)?;
-        let mut made = self.making(prepared.clone(), options, &models).make()?;
+        let CarriedInputs {
+            run_arguments: starts_with,
+            context_changes: set,
+        } = fork.carry_inputs(&before)?;
+        let mut made = self
+            .agent_build_options(prepared.clone(), options, &models)
+            .build_agents()?;
         if !fork.reuse.is_empty() {
-            let added = Added::of(&before, &starts_with.inputs);
-            let reuse = Arc::new(fork.reuse.for_inputs(added));
+            let added = AddedInputs::from_previous(&before, &starts_with.inputs);
+            let reuse = Arc::new(fork.reuse.with_added_inputs(added));
             let answers = made.shared.answers.clone();
             replace_runners(&mut made, |at, agent, runner| {
-                if answers.with_answers(|answers| is_answered(&prepared.plan, &agent.kind, &agent.name, answers)) {
+                if answers.with_answers(|answers| has_answer(&prepared.plan, &agent.kind, &agent.name, answers)) {
                     return runner;
                 }
-                match prepared.plan.ids().nth(at) {
-                    Some(id) => Arc::new(Reusing::new(runner, reuse.clone(), Reads::of(&prepared.plan, id))),
+                match prepared.plan.agent_ids().nth(at) {
+                    Some(id) => Arc::new(ReusingRunner::new(
+                        runner,
+                        reuse.clone(),
+                        AgentReads::for_agent(&prepared.plan, id),
+                    )),
                     None => runner,
                 }
             });
         }
-        let set = match fork.says {
+        let set = match fork.next_message {
             Some(text) => Some(Event::MessageAdded(MessageAdded {
                 text,
                 set,
@@ -365,7 +388,7 @@ impl Runs {
             })),
             None => (!set.is_empty()).then_some(Event::ContextSet(set)),
         };
-        let shared = fork.kept.len() as u64 - 1;
+        let shared = fork.kept_records.len() as u64 - 1;
         // What the run before did not decide by its own text and inputs, this one does not, either.
         let given = match fork.text.file.is_some() || set.is_some() {
             true => Some(shared + u64::from(set.is_some())),
@@ -384,18 +407,18 @@ impl Runs {
             forked_from: Some(ForkedFrom {
                 run_id: before.run_id.clone(),
                 turn: fork.turn,
-                repeats: fork.repeats,
+                repeats: fork.repeated_execution,
                 given,
-                outdated: fork.text.outdated(&fork.kept),
+                outdated: fork.text.list_outdated(&fork.kept_records),
             }),
             definitions: Some(fork.text.definitions),
             project_root: before.project_root.clone(),
-            ..made.started(file, starts_with, &models)
+            ..made.start_event(file, starts_with, &models)
         };
-        let mut records = fork.kept;
+        let mut records = fork.kept_records;
         records.iter_mut().for_each(forget_definitions);
         let changes = ForkChanges {
-            stands: stands(&records, &fork.text.changes),
+            changed_agents: list_changed_agents(&records, &fork.text.changes),
             file: fork.text.file,
             changes: fork.text.changes,
             origin: fork.origin.run.id().clone(),
@@ -403,14 +426,14 @@ impl Runs {
         // The new run begins now; the records that both runs have keep their times, which are earlier.
         records[0].at = self.host().now();
         records[0].event = Event::RunStarted(Box::new(first));
-        let opening = Opening::New {
-            store: self.store_of(&prepared.root),
+        let opening = RunOpening::New {
+            store: self.store_for_root(&prepared.root),
             id: None,
             records,
             then: set,
         };
         Ok(ReadyFork {
-            ready: made.into_ready(opening),
+            ready: made.into_ready_run(opening),
             changes,
             messages: fork.messages,
         })
@@ -418,7 +441,7 @@ impl Runs {
 }
 
 /// The key of a part of the execution.
-fn known_part(origin: &RecordedRun, start: &Start, key: &str) -> Result<Arc<str>, RunError> {
+fn resolve_part_key(origin: &RecordedRun, start: &AgentStart, key: &str) -> Result<Arc<str>, RunError> {
     let mut keys: Vec<Arc<str>> = Vec::new();
     for record in &origin.journal.records {
         if let Event::PartEnded(part) = &record.event
@@ -441,7 +464,7 @@ fn known_part(origin: &RecordedRun, start: &Start, key: &str) -> Result<Arc<str>
 }
 
 /// Returns the overrides of models of a run that continues from another: its own, or else those of the other run.
-fn models_of<'o>(options: &'o RunOptions, before: &'o RunStarted) -> &'o [String] {
+fn model_overrides<'o>(options: &'o RunOptions, before: &'o RunStarted) -> &'o [String] {
     match options.models.is_empty() {
         true => &before.models,
         false => &options.models,
@@ -458,33 +481,36 @@ fn forget_definitions(record: &mut Record) {
 }
 
 /// Returns whether there is an answer for this agent, or for an agent inside it. It precedes a recorded one.
-fn is_answered(plan: &Plan, kind: &AgentKind, name: &str, answers: &Answers) -> bool {
+fn has_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &RunAnswers) -> bool {
     let is_inside = |given: &str| match given.parse::<RequestAddress>() {
         Ok(address) if address.segments().len() > 1 => *address.segments()[0].agent == *name,
-        _ => plan.id(given).is_none(),
+        _ => plan.find_agent_id(given).is_none(),
     };
     match kind {
-        AgentKind::Input(_) => answers.addresses().any(|answered| *answered == *name),
-        AgentKind::Ensemble { .. } => answers.addresses().any(is_inside),
+        AgentKind::Input(_) => answers.list_addresses().any(|answered| *answered == *name),
+        AgentKind::Ensemble { .. } => answers.list_addresses().any(is_inside),
         AgentKind::Script { .. } | AgentKind::Llm(_) | AgentKind::Tool { .. } => false,
     }
 }
 
 /// Changed agents that ran, each with the turn in which it first ran.
-fn stands(kept: &[Record], changes: &Changes) -> Vec<(Arc<str>, u32)> {
+fn list_changed_agents(kept: &[Record], changes: &EnsembleChanges) -> Vec<(Arc<str>, u32)> {
     let mut told: Vec<(Arc<str>, u32)> = Vec::new();
-    for (turn, agent) in who_ran(kept) {
-        if changes.concern(agent) && !told.iter().any(|(known, _)| known == agent) {
+    for (turn, agent) in list_executed_agents(kept) {
+        if changes.affects_agent(agent) && !told.iter().any(|(known, _)| known == agent) {
             told.push((agent.clone(), turn));
         }
     }
     told
 }
 
-fn has_ended(origin: &RecordedRun, file: &str) -> RunError {
+fn ended_run_error(origin: &RecordedRun, file: &str) -> RunError {
     let state = &origin.state;
-    let failed = state.first_failed().map(|id| origin.prepared.plan.name(id));
-    let last_failure = state.history().filter(|entry| Some(&entry.agent_name) == failed).last();
+    let failed = state.first_failed_agent().map(|id| origin.prepared.plan.agent_name(id));
+    let last_failure = state
+        .list_executions()
+        .filter(|entry| Some(&entry.agent_name) == failed)
+        .last();
     RunError::HasEnded {
         run: origin.run.id().clone(),
         file: file.to_owned(),

@@ -5,48 +5,48 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ensemble_core::conversation::{ConversationState, Event, ExecutionFinished, OpenTurn, PartEnded, Slot};
-use ensemble_core::executor::execution;
+use ensemble_core::conversation::{ConversationState, Event, ExecutionFinished, ExecutionSlot, OpenTurn, PartEnded};
+use ensemble_core::executor::build_execution;
 use ensemble_core::runner::AttemptResult;
 use ensemble_core::stopwatch::Stopwatch;
-use ensemble_language::data::Usage;
-use ensemble_language::ensemble::{AgentKind, Memory};
+use ensemble_language::data::ModelUsage;
+use ensemble_language::ensemble::{AgentKind, MemoryMode};
 use ensemble_language::plan::Plan;
 
 use crate::error::RunError;
-use crate::fork::reused_results::{Added, Reads, Reusable, digest_of_reads};
+use crate::fork::reused_results::{AddedInputs, AgentReads, ReusableResults, digest_reads};
 use crate::start::recorded_run::RecordedRun;
 
 /// An agent, and which of its executions.
-type Executed = (Arc<str>, u32);
+type ExecutionKey = (Arc<str>, u32);
 
 /// The executions that are repeated in any case.
-pub(crate) struct Repeated {
-    pub(crate) executed: Executed,
+pub(crate) struct RepeatedExecution {
+    pub(crate) execution_key: ExecutionKey,
     /// Only the part of this key.
     pub(crate) part: Option<Arc<str>>,
 }
 
 /// The results of the origin from turn `from` on, save those of executions that are `out`, and those of the execution that
 /// is repeated and of everything that followed from it.
-pub(crate) fn reusable(
+pub(crate) fn collect_reusable(
     origin: &RecordedRun,
     from: u32,
     is_out: impl Fn(&str, u32) -> bool,
-    repeated: Option<Repeated>,
-) -> Result<Reusable, RunError> {
+    repeated: Option<RepeatedExecution>,
+) -> Result<ReusableResults, RunError> {
     let plan = &origin.prepared.plan;
     let mut state = ConversationState::new(plan.clone());
-    let mut reuse = Reusable::default();
-    let executed = repeated.as_ref().map(|repeated| repeated.executed.clone());
-    let mut followed: HashSet<Executed> = executed.into_iter().collect();
+    let mut reuse = ReusableResults::default();
+    let executed = repeated.as_ref().map(|repeated| repeated.execution_key.clone());
+    let mut followed: HashSet<ExecutionKey> = executed.into_iter().collect();
     let mut read: HashMap<Arc<str>, String> = HashMap::new();
     for record in &origin.journal.records {
-        state.apply(record)?;
+        state.apply_record(record)?;
         match &record.event {
             Event::TurnStarted(turn) if turn.turn >= from => {
                 if let Some(open) = state.open_turn() {
-                    read = reads(plan, &state, open, &mut followed);
+                    read = digest_turn_reads(plan, &state, open, &mut followed);
                 }
             }
             Event::PartEnded(part)
@@ -54,7 +54,7 @@ pub(crate) fn reusable(
             {
                 let key = (part.agent.clone(), part.execution);
                 let is_repeated = repeated.as_ref().is_some_and(|repeated| {
-                    repeated.executed == key && repeated.part.as_ref().is_none_or(|name| *name == part.key)
+                    repeated.execution_key == key && repeated.part.as_ref().is_none_or(|name| *name == part.key)
                 });
                 if !is_repeated {
                     reuse.insert_part(with_all_iterations(part, &state));
@@ -65,9 +65,9 @@ pub(crate) fn reusable(
             {
                 let key = (finished.agent.clone(), finished.execution);
                 if let (false, Some(read)) = (followed.contains(&key), read.get(&finished.agent)) {
-                    let finished = state.finished(&finished.agent).unwrap_or(finished);
-                    let observation = observation(finished, &state);
-                    reuse.insert(key.0, key.1, read.clone(), observation);
+                    let finished = state.finished_execution(&finished.agent).unwrap_or(finished);
+                    let observation = recorded_result(finished, &state);
+                    reuse.insert_execution(key.0, key.1, read.clone(), observation);
                 }
             }
             _ => {}
@@ -77,22 +77,24 @@ pub(crate) fn reusable(
 }
 
 /// The digest of what each execution of the turn reads. Those that follow from one that is repeated are noted.
-fn reads(
+fn digest_turn_reads(
     plan: &Plan,
     state: &ConversationState,
     open: &OpenTurn,
-    followed: &mut HashSet<Executed>,
+    followed: &mut HashSet<ExecutionKey>,
 ) -> HashMap<Arc<str>, String> {
     let mut reads = HashMap::new();
     let mut following = Vec::new();
     for slot in &open.slots {
-        let execution = execution(plan, state, slot, Stopwatch::default());
-        let also = Reads::of(plan, slot.agent);
-        let heard_of = || (0..execution.history.len()).filter_map(|at| execution.history.executed(at));
-        if follows(plan, state, slot, followed) || (also.history && heard_of().any(|one| followed.contains(&one))) {
+        let execution = build_execution(plan, state, slot, Stopwatch::default());
+        let also = AgentReads::for_agent(plan, slot.agent);
+        let heard_of = || (0..execution.history.len()).filter_map(|at| execution.history.find_execution(at));
+        if follows_repeated(plan, state, slot, followed)
+            || (also.history && heard_of().any(|one| followed.contains(&one)))
+        {
             following.push((slot.start.agent.clone(), slot.start.execution));
         }
-        let digest = digest_of_reads(&execution, also, &Added::default());
+        let digest = digest_reads(&execution, also, &AddedInputs::default());
         reads.insert(slot.start.agent.clone(), digest);
     }
     followed.extend(following);
@@ -100,15 +102,23 @@ fn reads(
 }
 
 /// Does the execution follow from one of those: by what it reads, by who asked for it, or by what it remembers?
-fn follows(plan: &Plan, state: &ConversationState, slot: &Slot, followed: &HashSet<Executed>) -> bool {
+fn follows_repeated(
+    plan: &Plan,
+    state: &ConversationState,
+    slot: &ExecutionSlot,
+    followed: &HashSet<ExecutionKey>,
+) -> bool {
     let start = &slot.start;
     let is_among = |agent: &Arc<str>, execution: u32| followed.contains(&(agent.clone(), execution));
     let reads = start.reads.iter().any(|(agent, execution)| is_among(agent, *execution));
     let asked = start.request.as_ref().is_some_and(|request| {
-        let latest = plan.id(&request.from).map_or(0, |id| state.next_execution(id) - 1);
+        let latest = plan
+            .find_agent_id(&request.from)
+            .map_or(0, |id| state.next_execution_number(id) - 1);
         is_among(&request.from, latest)
     });
-    let remembers = matches!(&plan.agent(slot.agent).kind, AgentKind::Llm(llm) if llm.memory == Memory::Conversation);
+    let remembers =
+        matches!(&plan.agent(slot.agent).kind, AgentKind::Llm(llm) if llm.memory == MemoryMode::Conversation);
     reads || asked || (remembers && is_among(&start.agent, start.execution - 1))
 }
 
@@ -116,28 +126,28 @@ fn follows(plan: &Plan, state: &ConversationState, slot: &Slot, followed: &HashS
 fn with_all_iterations(part: &PartEnded, state: &ConversationState) -> PartEnded {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == part.agent);
-    let ended = slot.and_then(|slot| slot.parts.ended.last());
+    let ended = slot.and_then(|slot| slot.parts.ended_parts.last());
     let whole = ended.filter(|ended| ended.key == part.key);
     whole.map_or_else(|| part.clone(), |ended| PartEnded::clone(ended))
 }
 
 /// The parts that have ended, with what all their attempts cost.
-fn ended_parts(slot: &Slot) -> Vec<Arc<PartEnded>> {
-    let with_all = |part: &Arc<PartEnded>| match slot.parts.failed.get(&part.key) {
+fn list_ended_parts(slot: &ExecutionSlot) -> Vec<Arc<PartEnded>> {
+    let with_all = |part: &Arc<PartEnded>| match slot.parts.failed_attempts.get(&part.key) {
         None => part.clone(),
         Some(failed) => Arc::new(PartEnded {
-            usage: Usage::sum(failed.usage, part.usage),
+            usage: ModelUsage::sum_optional(failed.usage, part.usage),
             ..PartEnded::clone(part)
         }),
     };
-    slot.parts.ended.iter().map(with_all).collect()
+    slot.parts.ended_parts.iter().map(with_all).collect()
 }
 
 /// Returns the recorded result, with the cost of all its attempts.
-fn observation(finished: &ExecutionFinished, state: &ConversationState) -> AttemptResult {
+fn recorded_result(finished: &ExecutionFinished, state: &ConversationState) -> AttemptResult {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == finished.agent);
-    let parts = slot.map_or_else(Vec::new, ended_parts);
+    let parts = slot.map_or_else(Vec::new, list_ended_parts);
     let recorded = AttemptResult::from_record(finished.clone());
     AttemptResult {
         // What its parts used is told with them.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use ensemble_core::conversation::{PartEnded, RunStarted};
-use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
-use ensemble_language::data::{Context, digest};
+use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_language::data::{RunContext, digest_text};
 use ensemble_language::plan::{AgentId, HistoryRead, Plan};
 
 /// Parts by key.
@@ -18,26 +18,26 @@ type KnownParts = HashMap<Arc<str>, Arc<PartEnded>>;
 
 /// Results that may be taken over.
 #[derive(Debug, Default)]
-pub(crate) struct Reusable {
+pub(crate) struct ReusableResults {
     results: HashMap<(Arc<str>, u32), (String, AttemptResult)>,
     /// The parts of executions, by key; a part is taken over where its item is the same.
     parts: HashMap<(Arc<str>, u32), Arc<KnownParts>>,
-    added: Added,
+    added_inputs: AddedInputs,
 }
 
 /// Inputs that the run before did not take. What reads the same but for them reads the same: an agent whose text names
 /// one was changed, too.
 #[derive(Debug, Default)]
-pub(crate) struct Added {
+pub(crate) struct AddedInputs {
     /// Those that are not among its inputs.
     inputs: HashSet<Arc<str>>,
     /// Those of them that were not in its initial context, either.
     context: HashSet<Arc<str>>,
 }
 
-impl Added {
+impl AddedInputs {
     /// Returns the added ones of `inputs` that the previous run did not take.
-    pub(crate) fn of(before: &RunStarted, inputs: &Context) -> Self {
+    pub(crate) fn from_previous(before: &RunStarted, inputs: &RunContext) -> Self {
         let names = inputs.iter().map(|(name, _)| name.clone());
         let inputs: HashSet<Arc<str>> = names.filter(|name| before.inputs.get(name).is_none()).collect();
         let is_new = |name: &&Arc<str>| before.context.get(name).is_none();
@@ -50,38 +50,38 @@ impl Added {
 
 /// The values that the agent reads in addition to those of every execution.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reads {
+pub(crate) struct AgentReads {
     /// Has it no dependencies, or a list of items, so that it reads whatever anybody says?
     context: bool,
     /// Does it read the history?
     pub(crate) history: bool,
 }
 
-impl Reads {
+impl AgentReads {
     /// Returns the values that this agent reads.
-    pub(crate) fn of(plan: &Plan, agent: AgentId) -> Self {
+    pub(crate) fn for_agent(plan: &Plan, agent: AgentId) -> Self {
         Self {
             // The expressions of a `for_each` may read anything.
-            context: plan.incoming(agent).next().is_none() || plan.agent(agent).for_each.is_some(),
-            history: plan.reading(agent).history != HistoryRead::Nothing,
+            context: plan.incoming_edges(agent).next().is_none() || plan.agent(agent).for_each.is_some(),
+            history: plan.execution_reads(agent).history != HistoryRead::Nothing,
         }
     }
 }
 
 /// Answers from what may be taken over, and has everything else performed.
-pub(crate) struct Reusing {
+pub(crate) struct ReusingRunner {
     runner: Arc<dyn Runner>,
-    results: Arc<Reusable>,
-    reads: Reads,
+    results: Arc<ReusableResults>,
+    reads: AgentReads,
 }
 
 /// The digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the agent
 /// and its model have said before; where a prompt without variables is followed by what everybody has said, that; for an
 /// agent without dependencies also the context; for one that reads the history also that; and the inputs of the run. Inputs
 /// that were `added` do not count.
-pub(crate) fn digest_of_reads(execution: &Execution, reads: Reads, added: &Added) -> String {
-    let context = reads.context.then(|| without(&execution.context, &added.context));
-    let inputs = without(&execution.inputs, &added.inputs);
+pub(crate) fn digest_reads(execution: &ExecutionInput, reads: AgentReads, added: &AddedInputs) -> String {
+    let context = reads.context.then(|| remove_names(&execution.context, &added.context));
+    let inputs = remove_names(&execution.inputs, &added.inputs);
     let mut read = json!({
         "input": execution.input,
         "dependencies": execution.dependencies,
@@ -94,11 +94,11 @@ pub(crate) fn digest_of_reads(execution: &Execution, reads: Reads, added: &Added
     if !inputs.is_empty() {
         read["inputs"] = json!(inputs);
     }
-    digest(&read.to_string())
+    digest_text(&read.to_string())
 }
 
 /// The values, without those of these names.
-fn without(values: &Arc<Context>, names: &HashSet<Arc<str>>) -> Arc<Context> {
+fn remove_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<RunContext> {
     if names.is_empty() {
         return values.clone();
     }
@@ -106,9 +106,15 @@ fn without(values: &Arc<Context>, names: &HashSet<Arc<str>>) -> Arc<Context> {
     Arc::new(rest.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-impl Reusable {
+impl ReusableResults {
     /// Keeps what an execution came to; a later entry replaces an earlier one.
-    pub(crate) fn insert(&mut self, agent: Arc<str>, execution: u32, read: String, observation: AttemptResult) {
+    pub(crate) fn insert_execution(
+        &mut self,
+        agent: Arc<str>,
+        execution: u32,
+        read: String,
+        observation: AttemptResult,
+    ) {
         self.results.insert((agent, execution), (read, observation));
     }
 
@@ -124,34 +130,37 @@ impl Reusable {
     }
 
     /// For a run with those inputs beside the ones of the run before.
-    pub(crate) fn for_inputs(self, added: Added) -> Self {
-        Self { added, ..self }
+    pub(crate) fn with_added_inputs(self, added: AddedInputs) -> Self {
+        Self {
+            added_inputs: added,
+            ..self
+        }
     }
 
-    fn get(&self, execution: &Execution, reads: Reads) -> Option<&AttemptResult> {
+    fn find_result(&self, execution: &ExecutionInput, reads: AgentReads) -> Option<&AttemptResult> {
         let key = (execution.agent_name.clone(), execution.execution);
         let (read, observation) = self.results.get(&key)?;
-        (digest_of_reads(execution, reads, &self.added) == *read).then_some(observation)
+        (digest_reads(execution, reads, &self.added_inputs) == *read).then_some(observation)
     }
 }
 
-impl Reusing {
+impl ReusingRunner {
     /// Puts the results before `runner`.
-    pub(crate) fn new(runner: Arc<dyn Runner>, results: Arc<Reusable>, reads: Reads) -> Self {
+    pub(crate) fn new(runner: Arc<dyn Runner>, results: Arc<ReusableResults>, reads: AgentReads) -> Self {
         Self { runner, results, reads }
     }
 }
 
-impl Runner for Reusing {
-    fn execute(&self, mut execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
-        match self.results.get(&execution, self.reads) {
+impl Runner for ReusingRunner {
+    fn execute_attempt(&self, mut execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        match self.results.find_result(&execution, self.reads) {
             Some(observation) => Box::pin(std::future::ready(AttemptOutcome::Reused(observation.clone()))),
             None => {
                 let key = (execution.agent_name.clone(), execution.execution);
                 if let (Some(parts), Some(known)) = (&mut execution.parts, self.results.parts.get(&key)) {
-                    parts.known = known.clone();
+                    parts.reusable_parts = known.clone();
                 }
-                self.runner.execute(execution)
+                self.runner.execute_attempt(execution)
             }
         }
     }
@@ -162,41 +171,41 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use ensemble_core::thread::{Iteration, Message, Role, Thread};
-    use ensemble_language::data::{JsonMap, Request};
+    use ensemble_core::thread::{Message, Role, Thread, ThreadIteration};
+    use ensemble_language::data::{AgentRequest, JsonMap};
 
-    const OUTPUTS: Reads = Reads {
+    const OUTPUTS: AgentReads = AgentReads {
         context: false,
         history: false,
     };
 
-    const CONTEXT: Reads = Reads {
+    const CONTEXT: AgentReads = AgentReads {
         context: true,
         history: false,
     };
 
-    fn execution() -> Execution {
-        Execution {
+    fn execution() -> ExecutionInput {
+        ExecutionInput {
             dependencies: vec![("writer".into(), Arc::new(json!({"n": 1})))],
-            ..Execution::first("judge", 2)
+            ..ExecutionInput::first_attempt("judge", 2)
         }
     }
 
     /// The result that execution 2 of `judge` may take over.
-    fn reusable() -> Reusable {
-        let mut reusable = Reusable::default();
+    fn reusable() -> ReusableResults {
+        let mut reusable = ReusableResults::default();
         for (number, reads) in [(1, OUTPUTS), (2, OUTPUTS), (3, CONTEXT)] {
-            let read = Execution {
+            let read = ExecutionInput {
                 execution: number,
                 ..execution()
             };
-            let AttemptOutcome::Finished(observation) = AttemptOutcome::success(said(number)) else {
+            let AttemptOutcome::Finished(observation) = AttemptOutcome::from_output(said(number)) else {
                 panic!("a success has finished")
             };
-            reusable.insert(
+            reusable.insert_execution(
                 "judge".into(),
                 number,
-                digest_of_reads(&read, reads, &Added::default()),
+                digest_reads(&read, reads, &AddedInputs::default()),
                 observation,
             );
         }
@@ -211,35 +220,35 @@ mod tests {
     fn only_who_reads_the_same_takes_over() {
         let reusable = reusable();
         for number in [1, 2] {
-            let same = Execution {
+            let same = ExecutionInput {
                 execution: number,
                 run_id: "another".into(),
                 turn_count: 9,
                 ..execution()
             };
-            let found = reusable.get(&same, OUTPUTS).map(|found| found.result.clone());
+            let found = reusable.find_result(&same, OUTPUTS).map(|found| found.result.clone());
             assert_eq!(found, Some(Ok(said(number))), "each execution its own");
         }
         let message = Message::new(Role::User, "before");
-        let others: [(&str, Execution); 6] = [
+        let others: [(&str, ExecutionInput); 6] = [
             (
                 "another input",
-                Execution {
+                ExecutionInput {
                     input: "another".into(),
                     ..execution()
                 },
             ),
             (
                 "another output",
-                Execution {
+                ExecutionInput {
                     dependencies: vec![("writer".into(), Arc::new(json!({"n": 2})))],
                     ..execution()
                 },
             ),
             (
                 "a request",
-                Execution {
-                    request: Some(Arc::new(Request {
+                ExecutionInput {
+                    request: Some(Arc::new(AgentRequest {
                         from: "writer".into(),
                         parameters: Value::Null,
                         priority: 0,
@@ -249,53 +258,53 @@ mod tests {
             ),
             (
                 "another thread",
-                Execution {
-                    thread: Arc::new(Thread::of(vec![Iteration {
+                ExecutionInput {
+                    thread: Arc::new(Thread::from_iterations(vec![ThreadIteration {
                         messages: vec![message],
-                        ..Iteration::default()
+                        ..ThreadIteration::default()
                     }])),
                     ..execution()
                 },
             ),
             (
                 "another agent",
-                Execution {
+                ExecutionInput {
                     agent_name: "writer".into(),
                     ..execution()
                 },
             ),
             (
                 "an execution that there was not",
-                Execution {
+                ExecutionInput {
                     execution: 4,
                     ..execution()
                 },
             ),
         ];
         for (what, other) in others {
-            assert!(reusable.get(&other, OUTPUTS).is_none(), "{what}");
+            assert!(reusable.find_result(&other, OUTPUTS).is_none(), "{what}");
         }
     }
 
     #[test]
     fn the_context_counts_for_those_who_read_all_of_it() {
         let reusable = reusable();
-        let mut context = Context::default();
+        let mut context = RunContext::default();
         context.insert("k".into(), Arc::new(json!(1)));
-        let with = |execution_number| Execution {
+        let with = |execution_number| ExecutionInput {
             execution: execution_number,
             context: Arc::new(context.clone()),
             ..execution()
         };
         assert!(
-            reusable.get(&with(2), OUTPUTS).is_some(),
+            reusable.find_result(&with(2), OUTPUTS).is_some(),
             "who listens to others reads those"
         );
-        assert!(reusable.get(&with(3), CONTEXT).is_none());
-        let as_it_was = Execution {
+        assert!(reusable.find_result(&with(3), CONTEXT).is_none());
+        let as_it_was = ExecutionInput {
             execution: 3,
             ..execution()
         };
-        assert!(reusable.get(&as_it_was, CONTEXT).is_some());
+        assert!(reusable.find_result(&as_it_was, CONTEXT).is_some());
     }
 }

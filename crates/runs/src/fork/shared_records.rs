@@ -4,19 +4,19 @@
 
 use std::sync::Arc;
 
-use ensemble_core::conversation::{Event, Record, Start};
+use ensemble_core::conversation::{AgentStart, Event, Record};
 
 use crate::error::RunError;
-use crate::prepare::Prepared;
-use crate::start::recorded_run::{RecordedRun, reruns};
+use crate::prepare::PreparedEnsemble;
+use crate::start::recorded_run::{RecordedRun, is_rerun_on_resume};
 
 /// Iterates over the agents that ran, with their turns.
-pub(crate) fn who_ran(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
-    starts(records).map(|(turn, start)| (turn, &start.agent))
+pub(crate) fn list_executed_agents(records: &[Record]) -> impl Iterator<Item = (u32, &Arc<str>)> {
+    list_starts(records).map(|(turn, start)| (turn, &start.agent))
 }
 
 /// Returns the executions that were started, each with its turn.
-pub(crate) fn starts(records: &[Record]) -> impl Iterator<Item = (u32, &Start)> {
+pub(crate) fn list_starts(records: &[Record]) -> impl Iterator<Item = (u32, &AgentStart)> {
     let turns = records.iter().filter_map(|record| match &record.event {
         Event::TurnStarted(turn) => Some(turn),
         _ => None,
@@ -25,7 +25,7 @@ pub(crate) fn starts(records: &[Record]) -> impl Iterator<Item = (u32, &Start)> 
 }
 
 /// The records up to the end of the turn, with the values that a fork set after it.
-pub(crate) fn beginning(origin: &RecordedRun, turn: u32) -> Result<&[Record], RunError> {
+pub(crate) fn records_until_turn(origin: &RecordedRun, turn: u32) -> Result<&[Record], RunError> {
     let records = &origin.journal.records;
     let ends = |record: &Record| match &record.event {
         Event::RunStarted(_) => turn == 0,
@@ -48,7 +48,7 @@ pub(crate) fn beginning(origin: &RecordedRun, turn: u32) -> Result<&[Record], Ru
 }
 
 /// The records up to the end of the last finished turn, or to the message after it.
-pub(crate) fn finished_turns(records: &[Record]) -> &[Record] {
+pub(crate) fn finished_turn_records(records: &[Record]) -> &[Record] {
     let stands = |record: &Record| {
         matches!(
             record.event,
@@ -60,9 +60,9 @@ pub(crate) fn finished_turns(records: &[Record]) -> &[Record] {
 }
 
 /// The records, with the last turn open again where an agent with `on_resume: rerun` ran in it: without its result.
-pub(crate) fn reopened(kept: &[Record], turn: u32, prepared: &Prepared) -> Vec<Record> {
-    let again: Vec<&Arc<str>> = who_ran(kept)
-        .filter(|(ran_in, agent)| *ran_in == turn && reruns(prepared, agent))
+pub(crate) fn reopen_last_turn(kept: &[Record], turn: u32, prepared: &PreparedEnsemble) -> Vec<Record> {
+    let again: Vec<&Arc<str>> = list_executed_agents(kept)
+        .filter(|(ran_in, agent)| *ran_in == turn && is_rerun_on_resume(prepared, agent))
         .map(|(_, agent)| agent)
         .collect();
     if again.is_empty() {
@@ -76,15 +76,15 @@ pub(crate) fn reopened(kept: &[Record], turn: u32, prepared: &Prepared) -> Vec<R
         Event::InputRequested(event) => event.turn != turn || !again.contains(&&event.agent),
         Event::TurnFinished(event) => event.turn != turn,
         other => other
-            .within()
+            .attempt_scope()
             .is_none_or(|within| within.turn != turn || !again.contains(&&within.agent)),
     };
     kept.iter().filter(stays).cloned().collect()
 }
 
 /// Every agent that has run must be in the ensemble that goes on.
-pub(crate) fn check_agents(kept: &[Record], prepared: &Prepared, turn: u32) -> Result<(), RunError> {
-    match who_ran(kept).find(|(_, agent)| prepared.plan.id(agent).is_none()) {
+pub(crate) fn check_agents(kept: &[Record], prepared: &PreparedEnsemble, turn: u32) -> Result<(), RunError> {
+    match list_executed_agents(kept).find(|(_, agent)| prepared.plan.find_agent_id(agent).is_none()) {
         None => Ok(()),
         Some((_, agent)) => Err(RunError::AgentIsGone {
             agent: agent.to_string(),
@@ -94,7 +94,7 @@ pub(crate) fn check_agents(kept: &[Record], prepared: &Prepared, turn: u32) -> R
 }
 
 /// The start of the agent in that turn, and the position of the turn's first record.
-pub(crate) fn start_of<'a>(records: &'a [Record], agent: &str, turn: u32) -> Option<(usize, &'a Start)> {
+pub(crate) fn find_start<'a>(records: &'a [Record], agent: &str, turn: u32) -> Option<(usize, &'a AgentStart)> {
     records.iter().enumerate().find_map(|(at, record)| match &record.event {
         Event::TurnStarted(started) if started.turn == turn => {
             let start = started.starts.iter().find(|start| *start.agent == *agent)?;
@@ -105,10 +105,10 @@ pub(crate) fn start_of<'a>(records: &'a [Record], agent: &str, turn: u32) -> Opt
 }
 
 /// The run has no such execution.
-pub(crate) fn no_execution(origin: &RecordedRun, agent: &str, turn: u32) -> RunError {
+pub(crate) fn no_execution_error(origin: &RecordedRun, agent: &str, turn: u32) -> RunError {
     let records = &origin.journal.records;
     let mut agents: Vec<String> = Vec::new();
-    for (_, ran) in who_ran(records) {
+    for (_, ran) in list_executed_agents(records) {
         if !agents.iter().any(|known| **known == **ran) {
             agents.push(ran.to_string());
         }
@@ -117,7 +117,7 @@ pub(crate) fn no_execution(origin: &RecordedRun, agent: &str, turn: u32) -> RunE
         run: origin.run.id().to_string(),
         agent: agent.to_owned(),
         turn,
-        ran_in: who_ran(records)
+        ran_in: list_executed_agents(records)
             .filter(|(_, ran)| ***ran == *agent)
             .map(|(turn, _)| turn)
             .collect(),
@@ -126,7 +126,7 @@ pub(crate) fn no_execution(origin: &RecordedRun, agent: &str, turn: u32) -> RunE
 }
 
 /// Returns the messages that were added to the run later.
-pub(crate) fn messages(records: &[Record]) -> Vec<Arc<str>> {
+pub(crate) fn list_later_messages(records: &[Record]) -> Vec<Arc<str>> {
     let said = records.iter().filter_map(|record| match &record.event {
         Event::MessageAdded(message) => Some(message.text.clone()),
         _ => None,

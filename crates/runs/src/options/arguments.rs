@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use ensemble_agents::agent::kinds::input::{Answers, check_answer};
+use ensemble_agents::agent::kinds::input::{RunAnswers, check_answer};
 use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, RequestDigest};
-use ensemble_language::data::Question;
-use ensemble_language::diagnostic::did_you_mean;
-use ensemble_language::ensemble::{AcpToolKind, Agent, AgentKind, Ensemble, Tool, ToolKind};
-use ensemble_language::profiles::Override;
-use ensemble_models::Cache;
+use ensemble_language::data::OperatorQuestion;
+use ensemble_language::diagnostic::find_similar_word;
+use ensemble_language::ensemble::{AcpToolKind, Agent, AgentKind, Ensemble, ToolDefinition, ToolKind};
+use ensemble_language::profiles::ModelOverride;
+use ensemble_models::ReplyCache;
 
 use crate::error::RunError;
 use crate::options::run_options::CacheFolder;
@@ -22,9 +22,9 @@ use crate::project::Project;
 ///
 /// # Errors
 /// The first that cannot be read.
-pub fn overrides(models: &[String]) -> Result<Vec<Override>, RunError> {
+pub fn parse_overrides(models: &[String]) -> Result<Vec<ModelOverride>, RunError> {
     let parse = |model: &String| {
-        let read: Result<Override, _> = model.parse();
+        let read: Result<ModelOverride, _> = model.parse();
         read.map_err(|error| RunError::Model {
             given: model.clone(),
             reason: error.to_string(),
@@ -34,12 +34,20 @@ pub fn overrides(models: &[String]) -> Result<Vec<Override>, RunError> {
 }
 
 /// The cache in that folder.
-pub(crate) fn cache(given: Option<&CacheFolder>, project: &Project) -> Result<Option<Cache>, RunError> {
-    let Some(CacheFolder { folder, only }) = given else {
+pub(crate) fn open_cache(given: Option<&CacheFolder>, project: &Project) -> Result<Option<ReplyCache>, RunError> {
+    let Some(CacheFolder {
+        folder,
+        is_read_only: only,
+    }) = given
+    else {
         return Ok(None);
     };
     let path = project.folder.join(folder);
-    let opened = if *only { Cache::only(path) } else { Cache::filled(path) };
+    let opened = if *only {
+        ReplyCache::read_only(path)
+    } else {
+        ReplyCache::read_write(path)
+    };
     let failed = |source| RunError::Cache {
         folder: folder.clone(),
         only: *only,
@@ -50,16 +58,16 @@ pub(crate) fn cache(given: Option<&CacheFolder>, project: &Project) -> Result<Op
 
 /// The input agents of an ensemble and of those inside it.
 #[derive(Debug, Default)]
-pub(crate) struct Asking {
+pub(crate) struct InputQuestions {
     /// Their questions before a run, each with an address without keys of parts.
     questions: Mutex<Vec<PendingRequest>>,
     /// Whether something stands in for an ensemble, so that the agents inside it are unknown.
     is_open: AtomicBool,
 }
 
-impl Asking {
+impl InputQuestions {
     /// Adds those of the ensemble at this address.
-    pub(crate) fn add(&self, ensemble: &Ensemble, address: &RequestAddress) {
+    pub(crate) fn add_ensemble(&self, ensemble: &Ensemble, address: &RequestAddress) {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         questions.extend(ensemble.agents.iter().filter_map(|agent| {
             let AgentKind::Input(spec) = &agent.kind else {
@@ -70,9 +78,9 @@ impl Asking {
                 agent: agent.name.clone(),
                 execution: 1,
                 digest: RequestDigest::default(),
-                question: Question {
+                question: OperatorQuestion {
                     output_schema: agent.output_schema.clone().map(Box::new),
-                    ..Question::new("", spec.choices.clone())
+                    ..OperatorQuestion::new("", spec.choices.clone())
                 },
                 position: Vec::new(),
             })
@@ -80,7 +88,7 @@ impl Asking {
     }
 
     /// Notes that this agent was not made ready, because something stands in for it.
-    pub(crate) fn leave_out(&self, agent: &Agent) {
+    pub(crate) fn exclude_agent(&self, agent: &Agent) {
         let holds_ensembles = match &agent.kind {
             AgentKind::Ensemble { .. } => true,
             AgentKind::Llm(llm) => !llm.tools.is_empty(),
@@ -96,10 +104,10 @@ impl Asking {
     ///
     /// # Errors
     /// The first answer that no question can take.
-    pub(crate) fn check(&self, answers: &Answers) -> Result<(), RunError> {
+    pub(crate) fn check_answers(&self, answers: &RunAnswers) -> Result<(), RunError> {
         let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         for (given, text) in answers.option_answers() {
-            let asking = self.find_asking(given, &questions)?;
+            let asking = self.resolve_questions(given, &questions)?;
             if let [_, _, ..] = asking.as_slice() {
                 return Err(RunError::Answer(AnswerRefusal::Ambiguous {
                     given: given.to_owned(),
@@ -111,10 +119,10 @@ impl Asking {
             }
         }
         for given in answers.file_addresses() {
-            self.find_asking(given, &questions)?;
+            self.resolve_questions(given, &questions)?;
         }
         for (given, text) in answers.file_answers() {
-            for question in self.find_asking(given, &questions)? {
+            for question in self.resolve_questions(given, &questions)? {
                 check_answer(question, &RequestAnswer::Text(text.clone()), false)?;
             }
         }
@@ -122,7 +130,7 @@ impl Asking {
     }
 
     /// Finds the questions that a text names.
-    fn find_asking<'q>(
+    fn resolve_questions<'q>(
         &self,
         given: &str,
         questions: &'q [PendingRequest],
@@ -147,14 +155,14 @@ impl Asking {
         if asking.is_empty() && !self.is_open.load(Ordering::Relaxed) {
             return Err(RunError::AnswerForNobody {
                 agent: given.to_owned(),
-                inputs: addresses_of(questions),
+                inputs: question_addresses(questions),
             });
         }
         Ok(asking)
     }
 }
 
-fn addresses_of(questions: &[PendingRequest]) -> Vec<String> {
+fn question_addresses(questions: &[PendingRequest]) -> Vec<String> {
     let addresses: BTreeSet<String> = questions.iter().map(|question| question.address.to_string()).collect();
     addresses.into_iter().collect()
 }
@@ -170,13 +178,13 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
         let (tool, member) = name
             .split_once('.')
             .map_or((name, None), |(tool, member)| (tool, Some(member)));
-        let is_server = |tool: &Tool| matches!(tool.kind, ToolKind::Mcp(_));
-        let found = ensemble.tool(tool);
+        let is_server = |tool: &ToolDefinition| matches!(tool.kind, ToolKind::Mcp(_));
+        let found = ensemble.find_tool(tool);
         // The address of a call, which is checked when the call is asked for.
         let is_address = name.contains('#') && name.parse::<RequestAddress>().is_ok();
         is_address
             || name == "*"
-            || is_external(ensemble, name)
+            || is_external_agent(ensemble, name)
             || found.is_some_and(|tool| member.is_none() || is_server(tool))
     };
     match allowed.iter().find(|name| !is_known(name)) {
@@ -187,7 +195,7 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
             Err(RunError::NoTool {
                 tool: name.clone(),
                 is_denied,
-                similar: did_you_mean(name, names.iter().copied()).map(str::to_owned),
+                similar: find_similar_word(name, names.iter().copied()).map(str::to_owned),
                 tools: names.into_iter().map(str::to_owned).collect(),
             })
         }
@@ -196,7 +204,7 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
 }
 
 /// Does it name an external agent, or a kind of its tools (`coder.edit`)?
-fn is_external(ensemble: &Ensemble, name: &str) -> bool {
+fn is_external_agent(ensemble: &Ensemble, name: &str) -> bool {
     let of_agent = |agent: &Agent| {
         let rest = name.strip_prefix(&*agent.name);
         let kind = rest.and_then(|rest| rest.strip_prefix('.'));

@@ -11,16 +11,16 @@ use ensemble_core::runner::BoxFuture;
 
 /// A run inside a run that is to be driven.
 #[derive(Debug, Clone, PartialEq)]
-pub struct InnerStart {
+pub struct InnerRunStart {
     /// Its name in the run that it is inside.
     pub name: String,
     /// The name of a run that this attempt of its agent would begin. It is another one where the attempt goes on with the run of an
     /// attempt before.
-    pub of_attempt: String,
+    pub attempt_name: String,
     /// It is the run of a part of its agent, beside which there are others.
     pub is_part: bool,
     /// How it starts, with its id.
-    pub started: RunStarted,
+    pub start_event: RunStarted,
     /// The text of its ensemble.
     pub ensemble: Arc<str>,
     /// The file of its ensemble.
@@ -31,30 +31,30 @@ pub struct InnerStart {
 
 /// The result of a nested run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Driven {
+pub enum InnerRunResult {
     /// It has ended, or waits for an answer: its records.
     Ended(Arc<Vec<Record>>),
     /// It had not ended within the time limit of the attempt, and was stopped.
-    TimeIsUp,
+    TimedOut,
 }
 
 /// The driver of the runs of an agent's nested ensemble, and the time limit of each attempt.
 #[derive(Clone)]
-pub(crate) struct Outside {
-    pub(crate) driver: Arc<dyn Elsewhere>,
+pub(crate) struct LimitedInnerDriver {
+    pub(crate) driver: Arc<dyn InnerRunDriver>,
     pub(crate) limit: Option<Duration>,
 }
 
 /// Drives the runs of inner ensembles, in place of the run that they are inside. Only such runs come here as are all of their
 /// agent's execution, or of a part of it.
-pub trait Elsewhere: Send + Sync {
+pub trait InnerRunDriver: Send + Sync {
     /// Does it drive the inner runs of this agent?
-    fn takes(&self, agent: &str) -> bool;
+    fn drives_agent(&self, agent: &str) -> bool;
 
     /// Was a run with this name begun in an attempt that did not end, so that the next attempt goes on with it?
-    fn has(&self, name: &str) -> bool;
+    fn has_unfinished_run(&self, name: &str) -> bool;
 
     /// Drives a run to its end, or until it waits for an answer, within the time limit of the attempt. The runs of an agent with `for_each` are
     /// driven side by side.
-    fn drive(&self, start: InnerStart) -> BoxFuture<'_, Driven>;
+    fn drive_inner_run(&self, start: InnerRunStart) -> BoxFuture<'_, InnerRunResult>;
 }

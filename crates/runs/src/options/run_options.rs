@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::kinds::input::Answers;
+use ensemble_agents::agent::kinds::input::RunAnswers;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::store::{Durability, RunId};
 use ensemble_core::thread::LiveOutput;
-use ensemble_language::data::Context;
+use ensemble_language::data::RunContext;
 use serde_json::Value;
 
 use crate::drive::client_servers::ClientServers;
-use crate::drive::events::Tracer;
-use crate::options::replacements::StandIns;
+use crate::drive::events::RunTracer;
+use crate::options::replacements::AgentReplacements;
 
 /// The options of a run. By default the input is the ensemble's `default_task`.
 #[derive(Default)]
@@ -26,12 +26,12 @@ pub struct RunOptions {
     pub input: Option<Arc<str>>,
     /// The inputs by name where the ensemble declares `inputs`, otherwise the context before the first turn. Only a new
     /// run takes them.
-    pub context: Context,
+    pub context: RunContext,
     /// The texts from which values of `context` were read. Where a value does not match the schema of its input, but its
     /// text does, the text is meant.
     pub texts: HashMap<Arc<str>, Arc<str>>,
     /// Answers of input agents.
-    pub answers: Answers,
+    pub answers: RunAnswers,
     /// Overrides of models: `PROFILE=PROVIDER/MODEL`. A run that goes on keeps its own where this is empty.
     pub models: Vec<String>,
     /// Tools that may be called without asking: `NAME`, `SERVER.TOOL`, or `*`.
@@ -54,9 +54,9 @@ pub struct RunOptions {
     /// Model profiles that answer for input agents, by their names. A run that goes on keeps its own.
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
     /// Who makes a trace of the run; `None`: no telemetry.
-    pub tracer: Option<Arc<dyn Tracer>>,
+    pub tracer: Option<Arc<dyn RunTracer>>,
     /// Runners in the place of agents, for tests.
-    pub stand_ins: Option<Arc<dyn StandIns>>,
+    pub replacements: Option<Arc<dyn AgentReplacements>>,
 }
 
 /// A folder of cached replies.
@@ -65,13 +65,13 @@ pub struct CacheFolder {
     /// The folder.
     pub folder: PathBuf,
     /// Does a request fail that the cache has no reply to?
-    pub only: bool,
+    pub is_read_only: bool,
 }
 
 impl RunOptions {
     /// With this input.
     #[must_use]
-    pub fn input(self, input: impl Into<Arc<str>>) -> Self {
+    pub fn with_input(self, input: impl Into<Arc<str>>) -> Self {
         Self {
             input: Some(input.into()),
             ..self
@@ -80,14 +80,14 @@ impl RunOptions {
 
     /// With this input, or this value in the context where the ensemble declares no inputs.
     #[must_use]
-    pub fn set(mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
+    pub fn with_value(mut self, key: impl Into<Arc<str>>, value: impl Into<Value>) -> Self {
         self.context.insert(key.into(), Arc::new(value.into()));
         self
     }
 
     /// Likewise with a text as from a command line: a JSON value if it is one, otherwise the text itself.
     #[must_use]
-    pub fn set_text(mut self, key: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+    pub fn with_text_value(mut self, key: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let (key, text) = (key.into(), text.into());
         let value = serde_json::from_str(&text).unwrap_or_else(|_| Value::from(&*text));
         self.context.insert(key.clone(), Arc::new(value));
@@ -97,41 +97,41 @@ impl RunOptions {
 
     /// With this answer of an input agent, every time it asks; a list answers by execution.
     #[must_use]
-    pub fn answer(mut self, agent: impl Into<String>, answer: impl Into<Value>) -> Self {
-        self.answers.insert(agent, answer.into());
+    pub fn with_answer(mut self, agent: impl Into<String>, answer: impl Into<Value>) -> Self {
+        self.answers.insert_file_entry(agent, answer.into());
         self
     }
 
     /// With another model for a profile (`*`: all), as `PROVIDER/MODEL` or `simulated`.
     #[must_use]
-    pub fn model(mut self, profile: &str, model: &str) -> Self {
+    pub fn with_model(mut self, profile: &str, model: &str) -> Self {
         self.models.push(format!("{profile}={model}"));
         self
     }
 
     /// Allows calls of this tool without asking.
     #[must_use]
-    pub fn allow_tool(mut self, tool: impl Into<String>) -> Self {
+    pub fn with_allowed_tool(mut self, tool: impl Into<String>) -> Self {
         self.allowed_tools.push(tool.into());
         self
     }
 
     /// Denies calls of this tool that need permission, without asking.
     #[must_use]
-    pub fn deny_tool(mut self, tool: impl Into<String>) -> Self {
+    pub fn with_denied_tool(mut self, tool: impl Into<String>) -> Self {
         self.denied_tools.push(tool.into());
         self
     }
 
     /// With this durability.
     #[must_use]
-    pub fn durability(self, durability: Durability) -> Self {
+    pub fn with_durability(self, durability: Durability) -> Self {
         Self { durability, ..self }
     }
 
     /// Tells this reporter of each event.
     #[must_use]
-    pub fn reporter(mut self, reporter: impl Reporter + Send + 'static) -> Self {
+    pub fn with_reporter(mut self, reporter: impl Reporter + Send + 'static) -> Self {
         self.reporters.push(Box::new(reporter));
         self
     }

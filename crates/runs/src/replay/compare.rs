@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ensemble_core::conversation::{CompletionReason, Event, Record, TurnStarted};
-use ensemble_core::log::{CommitError, Decided, Divergence, Logged, RunLog, SyncPoint};
+use ensemble_core::log::{CommitError, LogFuture, ReplayDecision, ReplayDivergence, RunLog, SyncPoint};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::ReadError;
 
@@ -42,29 +42,29 @@ pub(crate) enum RecordedDecision {
 
 /// Compares instead of writing.
 pub(crate) struct ComparingLog<'a> {
-    recorded: &'a mut dyn RecordedDecisions,
+    recorded_decisions: &'a mut dyn RecordedDecisions,
     /// Decisions that were the same.
-    pub(crate) compared: u64,
+    pub(crate) equal_decisions: u64,
     /// The last turn that began.
     last_turn: u32,
 }
 
 impl<'a> ComparingLog<'a> {
     /// Compares with these, which follow `last_turn`.
-    pub(crate) fn new(recorded: &'a mut dyn RecordedDecisions, last_turn: u32) -> Self {
+    pub(crate) fn new(recorded_decisions: &'a mut dyn RecordedDecisions, last_turn: u32) -> Self {
         Self {
-            recorded,
-            compared: 0,
+            recorded_decisions,
+            equal_decisions: 0,
             last_turn,
         }
     }
 
-    async fn turn(&mut self, decided: &TurnStarted) -> Result<(), CommitError> {
+    async fn compare_turn(&mut self, decided: &TurnStarted) -> Result<(), CommitError> {
         let agents: BTreeSet<Arc<str>> = decided.starts.iter().map(|start| start.agent.clone()).collect();
-        match self.recorded.next_decision().await? {
+        match self.recorded_decisions.next_decision().await? {
             RecordedDecision::Ended { is_cut: true, .. } => Err(CommitError::EndOfRecord { turn: decided.turn }),
             RecordedDecision::Ended { reason, .. } => {
-                diverge(decided.turn, Decided::End(reason), Decided::Turn(agents))
+                divergence_error(decided.turn, ReplayDecision::End(reason), ReplayDecision::Turn(agents))
             }
             RecordedDecision::Turn {
                 turn,
@@ -77,24 +77,30 @@ impl<'a> ComparingLog<'a> {
                     recorded == agents
                 };
                 if !same || turn != decided.turn {
-                    return diverge(decided.turn, Decided::Turn(recorded), Decided::Turn(agents));
+                    return divergence_error(
+                        decided.turn,
+                        ReplayDecision::Turn(recorded),
+                        ReplayDecision::Turn(agents),
+                    );
                 }
-                self.compared += 1;
+                self.equal_decisions += 1;
                 self.last_turn = decided.turn;
                 Ok(())
             }
         }
     }
 
-    async fn ended(&mut self, decided: CompletionReason) -> Result<(), CommitError> {
+    async fn compare_end(&mut self, decided: CompletionReason) -> Result<(), CommitError> {
         let turn = self.last_turn + 1;
-        match self.recorded.next_decision().await? {
-            RecordedDecision::Turn { agents, .. } => diverge(turn, Decided::Turn(agents), Decided::End(Some(decided))),
+        match self.recorded_decisions.next_decision().await? {
+            RecordedDecision::Turn { agents, .. } => {
+                divergence_error(turn, ReplayDecision::Turn(agents), ReplayDecision::End(Some(decided)))
+            }
             RecordedDecision::Ended { reason, .. } if reason.is_some_and(|recorded| recorded != decided) => {
-                diverge(turn, Decided::End(reason), Decided::End(Some(decided)))
+                divergence_error(turn, ReplayDecision::End(reason), ReplayDecision::End(Some(decided)))
             }
             RecordedDecision::Ended { .. } => {
-                self.compared += 1;
+                self.equal_decisions += 1;
                 Ok(())
             }
         }
@@ -102,21 +108,21 @@ impl<'a> ComparingLog<'a> {
 }
 
 impl RunLog for ComparingLog<'_> {
-    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
+    fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
         match &record.event {
-            Event::TurnStarted(turn) => Logged::later(self.turn(turn)),
-            Event::RunEnded(ended) => Logged::later(self.ended(ended.completion_reason)),
-            _ => Logged::ended(Ok(())),
+            Event::TurnStarted(turn) => LogFuture::boxed(self.compare_turn(turn)),
+            Event::RunEnded(ended) => LogFuture::boxed(self.compare_end(ended.completion_reason)),
+            _ => LogFuture::ready(Ok(())),
         }
     }
 
-    fn sync(&mut self, _point: SyncPoint) -> Logged<'_> {
-        Logged::ended(Ok(()))
+    fn sync(&mut self, _point: SyncPoint) -> LogFuture<'_> {
+        LogFuture::ready(Ok(()))
     }
 }
 
-fn diverge<T>(turn: u32, recorded: Decided, decided: Decided) -> Result<T, CommitError> {
-    Err(CommitError::Diverged(Box::new(Divergence {
+fn divergence_error<T>(turn: u32, recorded: ReplayDecision, decided: ReplayDecision) -> Result<T, CommitError> {
+    Err(CommitError::Diverged(Box::new(ReplayDivergence {
         turn,
         recorded,
         decided,

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    ConversationState, Event, IllegalRecord, Interruption, MessageAdded, Reason, Record,
+    AgentSkipReason, ConversationState, Event, IllegalRecord, MessageAdded, Record, RunInterruption,
 };
-use ensemble_core::executor::{Clock, Executor};
-use ensemble_core::log::{CommitError, Divergence};
-use ensemble_core::reporter::{Reporter, Silent};
-use ensemble_core::resolver::{Readiness, readiness};
+use ensemble_core::executor::{Executor, WallClock};
+use ensemble_core::log::{CommitError, ReplayDivergence};
+use ensemble_core::reporter::{NoReporter, Reporter};
+use ensemble_core::resolver::{AgentReadiness, decide_readiness};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
@@ -25,14 +25,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
-use crate::prepare::{Prepared, prepare};
-use crate::start::ready::Made;
-use crate::start::recorded_run::recorded_ensemble;
+use crate::prepare::{PreparedEnsemble, prepare_file};
+use crate::start::ready::RequestCountGuard;
+use crate::start::recorded_run::load_recorded_ensemble;
 use crate::start::runs::{Runs, WhichRun};
 use crate::store::files::{FileStore, open_journal};
 use compare::ComparingLog;
-use record::Recordings;
-use recorded::{RecordedRunner, Recording};
+use record::RunRecording;
+use recorded::{ReplayRunner, TurnRecording};
 
 pub use record::Progress;
 pub use saved::SavedRecords;
@@ -61,7 +61,7 @@ pub struct ReplayOptions {
     /// Is told how far the record was read.
     pub progress: Option<Box<Progress>>,
     /// Cancels the replay when it gets an interruption.
-    pub interruptions: Option<UnboundedReceiver<Interruption>>,
+    pub interruptions: Option<UnboundedReceiver<RunInterruption>>,
 }
 
 /// A record that was decided again.
@@ -69,7 +69,7 @@ pub struct ReplayResult {
     /// What came of it.
     pub outcome: ReplayOutcome,
     /// Decisions that were the same.
-    pub compared: u64,
+    pub equal_decisions: u64,
     /// The state at the end, or at the first difference.
     pub state: ConversationState,
 }
@@ -80,25 +80,28 @@ pub enum ReplayOutcome {
     /// Every decision was the same.
     Same,
     /// Every decision was the same as far as the record goes.
-    Cut {
+    CutShort {
         /// The first turn that the record does not hold.
         turn: u32,
     },
     /// A decision was not the same.
-    Diverged(Box<Divergence>),
+    Diverged(Box<ReplayDivergence>),
 }
 
 impl ReplayResult {
     /// Returns the reasons why agents that ran in the record do not run now.
-    pub fn why_not(&self) -> Vec<(String, Reason)> {
+    pub fn list_idle_reasons(&self) -> Vec<(String, AgentSkipReason)> {
         let ReplayOutcome::Diverged(divergence) = &self.outcome else {
             return Vec::new();
         };
         let plan = self.state.plan();
-        let decided: Vec<_> = divergence.decided.agents().collect();
-        let missing = divergence.recorded.agents().filter(|agent| !decided.contains(agent));
-        let reason = |agent: &str| match readiness(plan, &self.state, plan.id(agent)?) {
-            Ok(Readiness::NotReady(reason)) => Some((agent.to_owned(), reason)),
+        let decided: Vec<_> = divergence.decided.list_agents().collect();
+        let missing = divergence
+            .recorded
+            .list_agents()
+            .filter(|agent| !decided.contains(agent));
+        let reason = |agent: &str| match decide_readiness(plan, &self.state, plan.find_agent_id(agent)?) {
+            Ok(AgentReadiness::NotReady(reason)) => Some((agent.to_owned(), reason)),
             _ => None,
         };
         missing.filter_map(|agent| reason(agent)).collect()
@@ -110,18 +113,18 @@ impl Runs {
     ///
     /// # Errors
     /// There is none.
-    pub async fn record(&self, which: impl Into<WhichRun>) -> Result<RunRecord, RunError> {
+    pub async fn resolve_record(&self, which: impl Into<WhichRun>) -> Result<RunRecord, RunError> {
         let which = which.into();
         let WhichRun::Named(given) = &which else {
-            return Ok(RunRecord::Run(self.find(which).await?));
+            return Ok(RunRecord::Run(self.resolve_run(which).await?));
         };
         let path = self.project().folder.join(given);
         if path.is_dir() {
-            let run = FileStore::run_in(&path).map(RunRecord::Run);
+            let run = FileStore::find_run_in(&path).map(RunRecord::Run);
             return run.ok_or_else(|| RunError::NotARun(given.clone()));
         }
         if path.is_file() {
-            let run = path.parent().and_then(FileStore::run_in);
+            let run = path.parent().and_then(FileStore::find_run_in);
             let is_own = |run: &Arc<dyn StoredRun>| {
                 let folder = run.folder();
                 folder.is_some_and(|folder| {
@@ -134,127 +137,138 @@ impl Runs {
                 _ => RunRecord::Result(path),
             });
         }
-        Ok(RunRecord::Run(self.find(which).await?))
+        Ok(RunRecord::Run(self.resolve_run(which).await?))
     }
 
     /// Decides a record again.
     ///
     /// # Errors
     /// The record cannot be read, or the ensemble or a live agent cannot run.
-    pub fn replay<'f>(
+    pub fn replay_record<'f>(
         &'f self,
         record: RunRecord,
         mut options: ReplayOptions,
     ) -> BoxFuture<'f, Result<ReplayResult, RunError>> {
         Box::pin(async move {
-            let (mut recordings, prepared) = self.opened(record, &mut options).await?;
+            let (mut recordings, prepared) = self.open_record(record, &mut options).await?;
             let mut reporters = std::mem::take(&mut options.run.reporters);
             let keeps_history = options.keeps_history || !options.live.is_empty() || prepared.plan.reads_history();
             let mut runners = recorded_runners(&prepared, &recordings.recording);
             let mut live = None;
             if !options.live.is_empty() {
                 let models = options.run.models.clone();
-                let made = self.making(prepared.clone(), options.run, &models).make()?;
-                go_live(&mut runners, &made, &options.live)?;
+                let made = self
+                    .agent_build_options(prepared.clone(), options.run, &models)
+                    .build_agents()?;
+                use_live_runners(&mut runners, &made, &options.live)?;
                 live = Some(made);
             }
             let mut state = ConversationState::new(prepared.plan.clone());
             if !keeps_history {
-                state = state.lean();
+                state = state.without_history();
             }
-            let mut silent = Silent;
-            let mut all = All(&mut reporters);
+            let mut silent = NoReporter;
+            let mut all = AllReporters(&mut reporters);
             let reporter: &mut (dyn Reporter + Send) = if all.0.is_empty() { &mut silent } else { &mut all };
             let interruptions = options.interruptions.unwrap_or_else(|| unbounded_channel().1);
-            let deciding = Deciding {
+            let deciding = ReplayDecider {
                 host: self.host(),
                 runners: &runners,
                 reporter,
             };
-            let (outcome, compared) = deciding.again(&mut state, &mut recordings, interruptions).await?;
+            let (outcome, compared) = deciding
+                .replay_decisions(&mut state, &mut recordings, interruptions)
+                .await?;
             if let Some(made) = live {
-                made.agents.servers.close().await;
-                made.agents.programs.close().await;
+                made.agents.servers.close_all().await;
+                made.agents.programs.close_all().await;
             }
             Ok(ReplayResult {
                 outcome,
-                compared,
+                equal_decisions: compared,
                 state,
             })
         })
     }
 
     /// The record and the ensemble that decides about it.
-    async fn opened(
+    async fn open_record(
         &self,
         record: RunRecord,
         options: &mut ReplayOptions,
-    ) -> Result<(Recordings, Arc<Prepared>), RunError> {
+    ) -> Result<(RunRecording, Arc<PreparedEnsemble>), RunError> {
         let project = self.project();
         let edited = match &options.ensemble {
-            Some(given) => Some(prepare(&self.file(given)?, project)?),
+            Some(given) => Some(prepare_file(&self.resolve_ensemble_file(given)?, project)?),
             None => None,
         };
         let for_models = !options.live.is_empty();
         let by_own_text = edited.is_none() && matches!(record, RunRecord::Run(_));
         let (mut recordings, prepared) = match record {
             RunRecord::Run(run) => {
-                let reader = run.read().await?;
-                let recordings = Recordings::of_log(reader, for_models, options.progress.take()).await?;
+                let reader = run.open_reader().await?;
+                let recordings = RunRecording::from_log(reader, for_models, options.progress.take()).await?;
                 let prepared = match edited {
                     Some(prepared) => prepared,
-                    None => recorded_ensemble(&*run, &recordings.started, project).await?,
+                    None => load_recorded_ensemble(&*run, &recordings.start_event, project).await?,
                 };
                 (recordings, prepared)
             }
             RunRecord::Journal(path) => {
                 let reader: Box<dyn RunReader> = Box::new(open_journal(&path)?);
-                let recordings = Recordings::of_log(reader, for_models, options.progress.take()).await?;
+                let recordings = RunRecording::from_log(reader, for_models, options.progress.take()).await?;
                 let prepared = match edited {
                     Some(prepared) => prepared,
-                    None => prepare(&project.relative(Path::new(&recordings.started.ensemble_file)), project)?,
+                    None => prepare_file(
+                        &project.relative_path(Path::new(&recordings.start_event.ensemble_file)),
+                        project,
+                    )?,
                 };
                 (recordings, prepared)
             }
             RunRecord::Result(path) => {
-                let saved = SavedRecords::read(&path)?;
+                let saved = SavedRecords::load(&path)?;
                 let prepared = match (edited, saved.ensemble.clone()) {
                     (Some(prepared), _) => prepared,
-                    (None, Some(name)) => prepare(&self.file(&name)?, project)?,
+                    (None, Some(name)) => prepare_file(&self.resolve_ensemble_file(&name)?, project)?,
                     (None, None) => return Err(RunError::NoEnsemble),
                 };
-                (Recordings::from_saved(saved).await?, prepared)
+                (RunRecording::from_saved(saved).await?, prepared)
             }
         };
         if !by_own_text {
-            recordings.take_inputs(prepared.plan.ensemble())?;
+            recordings.set_declared_inputs(prepared.plan.ensemble())?;
         }
         Ok((recordings, Arc::new(prepared)))
     }
 }
 
 /// Tells all of them.
-struct All<'a>(&'a mut [Box<dyn Reporter + Send>]);
+struct AllReporters<'a>(&'a mut [Box<dyn Reporter + Send>]);
 
-impl Reporter for All<'_> {
-    fn report(&mut self, record: &Record, state: &ConversationState) {
+impl Reporter for AllReporters<'_> {
+    fn report_event(&mut self, record: &Record, state: &ConversationState) {
         for reporter in self.0.iter_mut() {
-            reporter.report(record, state);
+            reporter.report_event(record, state);
         }
     }
 }
 
-fn recorded_runners(prepared: &Prepared, recording: &Recording) -> Vec<Arc<dyn Runner>> {
-    let runner: Arc<dyn Runner> = Arc::new(RecordedRunner(recording.clone()));
+fn recorded_runners(prepared: &PreparedEnsemble, recording: &TurnRecording) -> Vec<Arc<dyn Runner>> {
+    let runner: Arc<dyn Runner> = Arc::new(ReplayRunner(recording.clone()));
     vec![runner; prepared.plan.len()]
 }
 
-fn go_live(runners: &mut [Arc<dyn Runner>], made: &Made, live: &[String]) -> Result<(), RunError> {
+fn use_live_runners(
+    runners: &mut [Arc<dyn Runner>],
+    made: &RequestCountGuard,
+    live: &[String],
+) -> Result<(), RunError> {
     for name in live {
         let id = made
             .prepared
             .plan
-            .id(name)
+            .find_agent_id(name)
             .ok_or_else(|| RunError::NoAgent(name.clone()))?;
         runners[id.index()] = made.agents.runners[id.index()].clone();
     }
@@ -262,35 +276,35 @@ fn go_live(runners: &mut [Arc<dyn Runner>], made: &Made, live: &[String]) -> Res
 }
 
 /// Decides every turn again.
-struct Deciding<'a> {
+struct ReplayDecider<'a> {
     host: &'a crate::drive::host::Host,
     runners: &'a [Arc<dyn Runner>],
     reporter: &'a mut (dyn Reporter + Send),
 }
 
-impl Deciding<'_> {
+impl ReplayDecider<'_> {
     /// Decides the record again; returns the end, and how many decisions were the same.
-    async fn again(
+    async fn replay_decisions(
         self,
         state: &mut ConversationState,
-        recordings: &mut Recordings,
-        mut interruptions: UnboundedReceiver<Interruption>,
+        recordings: &mut RunRecording,
+        mut interruptions: UnboundedReceiver<RunInterruption>,
     ) -> Result<(ReplayOutcome, u64), RunError> {
         let reporter = self.reporter;
         let first = Record {
             seq: 0,
             at: self.host.now(),
-            event: Event::RunStarted(Box::new(recordings.started.clone())),
+            event: Event::RunStarted(Box::new(recordings.start_event.clone())),
         };
         let mut stands = |record: &Record, state: &mut ConversationState| {
-            state.apply(record)?;
-            reporter.report(record, state);
+            state.apply_record(record)?;
+            reporter.report_event(record, state);
             Ok::<_, IllegalRecord>(())
         };
         stands(&first, state)?;
         let mut given = Ok(());
         recordings
-            .given(|record| {
+            .forward_given_records(|record| {
                 if given.is_ok() {
                     given = stands(record, state);
                 }
@@ -309,7 +323,7 @@ impl Deciding<'_> {
                 interruptions,
                 timeout: None,
                 secrets: Secrets::default(),
-                around: None,
+                outer_stopwatch: None,
                 turn_ends_in: None,
             };
             let said: Option<MessageAdded> = message.take();
@@ -317,19 +331,19 @@ impl Deciding<'_> {
                 if let Some(said) = said {
                     executor.commit(state, Event::MessageAdded(said)).await?;
                 }
-                executor.drive(state).await
+                executor.drive_conversation(state).await
             };
             let ended = ended.await;
             interruptions = executor.interruptions;
-            compared += log.compared;
+            compared += log.equal_decisions;
             match ended {
                 Ok(_) => {}
-                Err(CommitError::EndOfRecord { turn }) => return Ok((ReplayOutcome::Cut { turn }, compared)),
+                Err(CommitError::EndOfRecord { turn }) => return Ok((ReplayOutcome::CutShort { turn }, compared)),
                 Err(CommitError::Diverged(divergence)) => return Ok((ReplayOutcome::Diverged(divergence), compared)),
                 Err(CommitError::Record(error)) => return Err(error.into()),
                 Err(error) => return Err(error.into()),
             }
-            message = recordings.message();
+            message = recordings.take_message();
             if message.is_none() {
                 return Ok((ReplayOutcome::Same, compared));
             }

@@ -6,7 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    CompletionReason, Event, Exchanges, Interruption, MessageAdded, PartEnded, Record, RunStarted, TurnStarted,
+    CompletionReason, Event, MessageAdded, PartEnded, Record, RecordedExchanges, RunInterruption, RunStarted,
+    TurnStarted,
 };
 use ensemble_core::runner::{AttemptResult, BoxFuture};
 use ensemble_core::store::{LogEnd, ReadError, RunReader};
@@ -14,40 +15,40 @@ use ensemble_history::ExecutionAccount;
 use ensemble_language::ensemble::Ensemble;
 
 use super::compare::{RecordedDecision, RecordedDecisions};
-use super::recorded::{Recorded, RecordedTurn, Recording};
+use super::recorded::{RecordedResult, RecordedTurn, TurnRecording};
 use super::saved::SavedRecords;
 use crate::error::RunError;
-use crate::inputs::Given;
-use crate::start::carried_inputs::carry_over;
+use crate::inputs::InputValues;
+use crate::start::carried_inputs::carry_inputs_over;
 
 /// Is told how far a long record was read: the position of the log.
 pub type Progress = dyn Fn(u64) + Send + Sync;
 
 /// The contents of a record, whatever its form.
-pub(crate) struct Recordings {
+pub(crate) struct RunRecording {
     /// With what the run was started.
-    pub(crate) started: RunStarted,
+    pub(crate) start_event: RunStarted,
     /// What the executions of the turn under way came to.
-    pub(crate) recording: Recording,
+    pub(crate) recording: TurnRecording,
     turns: LoggedTurns,
 }
 
-impl Recordings {
+impl RunRecording {
     /// Reads the log. With `for_models` also the messages between models and agents.
-    pub(crate) async fn of_log(
+    pub(crate) async fn from_log(
         mut reader: Box<dyn RunReader>,
         for_models: bool,
         progress: Option<Box<Progress>>,
     ) -> Result<Self, RunError> {
-        let started = match reader.next().await?.map(|record| record.event) {
+        let started = match reader.next_record().await?.map(|record| record.event) {
             Some(Event::RunStarted(started)) => started,
             _ => return Err(RunError::NotBegun),
         };
         let given = started.forked_from.as_ref().and_then(|forked| forked.given);
         let turns = LoggedTurns {
             reader,
-            given: given.unwrap_or_default(),
-            pending: None,
+            given_records: given.unwrap_or_default(),
+            pending_event: None,
             reason: None,
             is_log: true,
             is_cut: true,
@@ -57,15 +58,15 @@ impl Recordings {
             progress,
         };
         Ok(Self {
-            started: *started,
-            recording: Recording::default(),
+            start_event: *started,
+            recording: TurnRecording::default(),
             turns,
         })
     }
 
     /// Reads the records of a saved result.
     pub(crate) async fn from_saved(saved: SavedRecords) -> Result<Self, RunError> {
-        let mut recordings = Self::of_log(Box::new(RecordsReader(saved.records.into_iter())), false, None).await?;
+        let mut recordings = Self::from_log(Box::new(RecordsReader(saved.records.into_iter())), false, None).await?;
         recordings.turns.is_log = false;
         recordings.turns.is_cut = false;
         recordings.turns.partial = saved.partial_turns;
@@ -73,31 +74,31 @@ impl Recordings {
     }
 
     /// Gives the run the inputs that the ensemble declares, which may be others than it was started with.
-    pub(crate) fn take_inputs(&mut self, ensemble: &Ensemble) -> Result<(), RunError> {
-        let carried = carry_over(ensemble, &self.started, &[], &Given::default(), |_| false);
-        let given = carried.map_err(RunError::Inputs)?.given;
-        (self.started.context, self.started.inputs) = (given.context, given.inputs);
+    pub(crate) fn set_declared_inputs(&mut self, ensemble: &Ensemble) -> Result<(), RunError> {
+        let carried = carry_inputs_over(ensemble, &self.start_event, &[], &InputValues::default(), |_| false);
+        let given = carried.map_err(RunError::Inputs)?.run_arguments;
+        (self.start_event.context, self.start_event.inputs) = (given.context, given.inputs);
         Ok(())
     }
 
     /// Hands over the records that are not decided again.
-    pub(crate) async fn given(&mut self, mut each: impl FnMut(&Record) + Send) -> Result<(), RunError> {
+    pub(crate) async fn forward_given_records(&mut self, mut each: impl FnMut(&Record) + Send) -> Result<(), RunError> {
         let open = self.turns.read_given(&mut each).await?;
-        self.recording.set(open);
+        self.recording.set_turn(open);
         Ok(())
     }
 
     /// Returns the message that was added after the end that has been reached.
-    pub(crate) fn message(&mut self) -> Option<MessageAdded> {
+    pub(crate) fn take_message(&mut self) -> Option<MessageAdded> {
         self.turns.take_message()
     }
 }
 
-impl RecordedDecisions for Recordings {
+impl RecordedDecisions for RunRecording {
     fn next_decision(&mut self) -> BoxFuture<'_, Result<RecordedDecision, ReadError>> {
         Box::pin(async move {
             let (decision, turn) = self.turns.next_turn().await?;
-            self.recording.set(turn);
+            self.recording.set_turn(turn);
             Ok(decision)
         })
     }
@@ -107,11 +108,11 @@ impl RecordedDecisions for Recordings {
 struct RecordsReader(std::vec::IntoIter<Record>);
 
 impl RunReader for RecordsReader {
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
+    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
         Box::pin(std::future::ready(Ok(self.0.next())))
     }
 
-    fn end(&self) -> LogEnd {
+    fn log_end(&self) -> LogEnd {
         LogEnd::NEW
     }
 
@@ -124,15 +125,15 @@ impl RunReader for RecordsReader {
 struct LoggedTurns {
     reader: Box<dyn RunReader>,
     /// Records that are not decided again.
-    given: u64,
+    given_records: u64,
     /// The first record after the last turn.
-    pending: Option<Event>,
+    pending_event: Option<Event>,
     /// Why the conversation ended, as far as was read.
     reason: Option<CompletionReason>,
     /// Whether a missing end means that the log was cut. A saved result may not contain a reason that is known here.
     is_log: bool,
     is_cut: bool,
-    cut_by: Option<Interruption>,
+    cut_by: Option<RunInterruption>,
     /// Turns of which only the executions that had ended are known.
     partial: BTreeSet<u32>,
     for_models: bool,
@@ -142,7 +143,7 @@ struct LoggedTurns {
 impl LoggedTurns {
     /// Takes the message after the end that has been reached.
     fn take_message(&mut self) -> Option<MessageAdded> {
-        match self.pending.take() {
+        match self.pending_event.take() {
             Some(Event::MessageAdded(message)) => {
                 (self.reason, self.is_cut) = (None, self.is_log);
                 Some(message)
@@ -152,35 +153,35 @@ impl LoggedTurns {
     }
 
     async fn next_turn(&mut self) -> Result<(RecordedDecision, RecordedTurn), ReadError> {
-        if self.pending.is_none() {
-            self.rest_of_turn().await?;
+        if self.pending_event.is_none() {
+            self.read_turn_rest().await?;
         }
         if let Some(progress) = &self.progress {
-            progress(self.reader.end().position);
+            progress(self.reader.log_end().position);
         }
-        if !matches!(self.pending, Some(Event::TurnStarted(_))) {
+        if !matches!(self.pending_event, Some(Event::TurnStarted(_))) {
             let ended = RecordedDecision::Ended {
                 reason: self.reason,
                 is_cut: self.is_cut,
             };
             return Ok((ended, RecordedTurn::default()));
         }
-        let Some(Event::TurnStarted(started)) = self.pending.take() else {
+        let Some(Event::TurnStarted(started)) = self.pending_event.take() else {
             unreachable!("it has just been looked at");
         };
         (self.reason, self.is_cut, self.cut_by) = (None, self.is_log, None);
         let decision = RecordedDecision::Turn {
             turn: started.turn,
-            agents: agents_of(&started),
+            agents: started_agents(&started),
             is_partial: self.partial.contains(&started.turn),
         };
-        Ok((decision, self.rest_of_turn().await?))
+        Ok((decision, self.read_turn_rest().await?))
     }
 
     async fn read_given(&mut self, each: &mut (dyn FnMut(&Record) + Send)) -> Result<RecordedTurn, ReadError> {
         let mut is_open = false;
-        for _ in 0..self.given {
-            let Some(record) = self.reader.next().await? else {
+        for _ in 0..self.given_records {
+            let Some(record) = self.reader.next_record().await? else {
                 break;
             };
             match &record.event {
@@ -191,37 +192,41 @@ impl LoggedTurns {
             each(&record);
         }
         if is_open {
-            self.rest_of_turn().await
+            self.read_turn_rest().await
         } else {
             Ok(RecordedTurn::default())
         }
     }
 
     /// Reads on to the next turn or message, or to the end.
-    async fn rest_of_turn(&mut self) -> Result<RecordedTurn, ReadError> {
-        let mut executions: HashMap<Arc<str>, Recorded> = HashMap::new();
+    async fn read_turn_rest(&mut self) -> Result<RecordedTurn, ReadError> {
+        let mut executions: HashMap<Arc<str>, RecordedResult> = HashMap::new();
         let mut accounts: HashMap<Arc<str>, ExecutionAccount> = HashMap::new();
         let mut parts: HashMap<Arc<str>, Vec<Arc<PartEnded>>> = HashMap::new();
-        let mut exchanges: HashMap<Arc<str>, Exchanges> = HashMap::new();
-        while let Some(record) = self.reader.next().await? {
-            if let Some(within) = record.event.within() {
-                record.event.add_to(exchanges.entry(within.agent.clone()).or_default());
+        let mut exchanges: HashMap<Arc<str>, RecordedExchanges> = HashMap::new();
+        while let Some(record) = self.reader.next_record().await? {
+            if let Some(within) = record.event.attempt_scope() {
+                record
+                    .event
+                    .apply_to_exchanges(exchanges.entry(within.agent.clone()).or_default());
             }
-            if let Some(agent) = record.event.agent() {
+            if let Some(agent) = record.event.agent_name() {
                 let open = || ExecutionAccount::new(agent.into(), 0);
                 let account = accounts.entry(agent.into()).or_insert_with(open);
-                account.apply(&record.event, record.at);
+                account.apply_event(&record.event, record.at);
             }
             match record.event {
                 Event::TurnStarted(_) | Event::MessageAdded(_) => {
-                    self.pending = Some(record.event);
+                    self.pending_event = Some(record.event);
                     break;
                 }
                 Event::AttemptFailed(failed) => {
                     exchanges.remove(&failed.agent);
                 }
                 Event::PartEnded(mut part) => {
-                    let recorded = exchanges.get_mut(&part.agent).map(|all| all.take(Some(&part.key)));
+                    let recorded = exchanges
+                        .get_mut(&part.agent)
+                        .map(|all| all.take_iterations(Some(&part.key)));
                     if !self.for_models {
                         part.exchange = Vec::new();
                     } else if part.is_final() {
@@ -235,7 +240,7 @@ impl LoggedTurns {
                         .map(ExecutionAccount::usage_without_parts)
                         .filter(|used| finished.usage.is_some() || !used.is_empty());
                     let agent = finished.agent.clone();
-                    let recorded = exchanges.get_mut(&agent).map(|all| all.take(None));
+                    let recorded = exchanges.get_mut(&agent).map(|all| all.take_iterations(None));
                     finished.exchange.splice(..0, recorded.unwrap_or_default());
                     let recorded = match self.for_models {
                         true => AttemptResult::from_record(finished),
@@ -246,15 +251,15 @@ impl LoggedTurns {
                         usage: used,
                         ..recorded
                     };
-                    let ended = Recorded::Ended(observation);
+                    let ended = RecordedResult::AttemptEnded(observation);
                     executions.insert(agent, ended);
                 }
                 Event::InputRequested(asked) => {
                     let request = asked.pending_request();
                     match executions.get_mut(&asked.agent) {
-                        Some(Recorded::Asked(requests)) => requests.push(request),
+                        Some(RecordedResult::QuestionsAsked(requests)) => requests.push(request),
                         _ => {
-                            executions.insert(asked.agent, Recorded::Asked(vec![request]));
+                            executions.insert(asked.agent, RecordedResult::QuestionsAsked(vec![request]));
                         }
                     }
                 }
@@ -281,6 +286,6 @@ impl LoggedTurns {
     }
 }
 
-fn agents_of(turn: &TurnStarted) -> BTreeSet<Arc<str>> {
+fn started_agents(turn: &TurnStarted) -> BTreeSet<Arc<str>> {
     turn.starts.iter().map(|start| start.agent.clone()).collect()
 }

@@ -3,59 +3,57 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use ensemble_core::conversation::{Canceller, Interruption};
+use ensemble_core::conversation::{RunCanceller, RunInterruption};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
+use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 
 /// The recorded result of one execution.
 #[derive(Debug, Clone)]
-pub(crate) enum Recorded {
+pub(crate) enum RecordedResult {
     /// It ended so.
-    Ended(AttemptResult),
+    AttemptEnded(AttemptResult),
     /// Its requests were never answered.
-    Asked(Vec<PendingRequest>),
+    QuestionsAsked(Vec<PendingRequest>),
 }
 
 /// The recorded executions of one turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecordedTurn {
     /// What each came to.
-    pub(crate) executions: HashMap<Arc<str>, Recorded>,
+    pub(crate) executions: HashMap<Arc<str>, RecordedResult>,
     /// What ended the recorded run while others were under way.
-    pub(crate) cut_by: Option<Interruption>,
+    pub(crate) cut_by: Option<RunInterruption>,
 }
 
 /// The turn of a record that is being decided again. Whoever reads the record sets it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Recording(Arc<Mutex<RecordedTurn>>);
+pub(crate) struct TurnRecording(Arc<Mutex<RecordedTurn>>);
 
 /// Answers for every agent from one recording.
-pub(crate) struct RecordedRunner(pub(crate) Recording);
+pub(crate) struct ReplayRunner(pub(crate) TurnRecording);
 
-impl Recording {
+impl TurnRecording {
     /// From now on this turn is told of.
-    pub(crate) fn set(&self, turn: RecordedTurn) {
+    pub(crate) fn set_turn(&self, turn: RecordedTurn) {
         *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = turn;
     }
 
     /// Takes the result of the agent in this turn; a recording returns it once.
-    fn take(&self, agent: &str) -> AttemptOutcome {
+    fn take_result(&self, agent: &str) -> AttemptOutcome {
         let mut turn = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match turn.executions.remove(agent) {
-            Some(Recorded::Ended(observation)) => AttemptOutcome::Recorded(observation),
-            Some(Recorded::Asked(requests)) => AttemptOutcome::NeedsInput(requests),
+            Some(RecordedResult::AttemptEnded(observation)) => AttemptOutcome::Recorded(observation),
+            Some(RecordedResult::QuestionsAsked(requests)) => AttemptOutcome::NeedsInput(requests),
             // Executions that were under way when the record was cut have no end in it.
-            None => AttemptOutcome::Interrupted(
-                turn.cut_by
-                    .clone()
-                    .unwrap_or(Interruption::Cancelled { by: Canceller::Signal }),
-            ),
+            None => AttemptOutcome::Interrupted(turn.cut_by.clone().unwrap_or(RunInterruption::Cancelled {
+                by: RunCanceller::Signal,
+            })),
         }
     }
 }
 
-impl Runner for RecordedRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
-        Box::pin(std::future::ready(self.0.take(&execution.agent_name)))
+impl Runner for ReplayRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(std::future::ready(self.0.take_result(&execution.agent_name)))
     }
 }

@@ -10,40 +10,42 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use ensemble_core::conversation::{
-    Canceller, CompletionReason, Event, ExecutionEnd, ExecutionFinished, Interruption, LaterMessage, Record, RunEnded,
-    RunStarted, Start, TurnFinished, TurnStarted,
+    AgentStart, CompletionReason, Event, ExecutionEnd, ExecutionFinished, LaterMessage, Record, RunCanceller, RunEnded,
+    RunInterruption, RunStarted, TurnFinished, TurnStarted,
 };
 use ensemble_core::log::FORMAT;
 use ensemble_core::request::RequestOrigin;
-use ensemble_core::thread::{Iteration, StopReason};
-use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value, parse_object};
+use ensemble_core::thread::{StopReason, ThreadIteration};
+use ensemble_language::data::{
+    ExecutionFailure, FailureKind, JsonMap, ModelUsage, RunContext, parse_object, value_to_output,
+};
 use ensemble_project::ProjectError;
 use ensemble_scripts::regular_files;
 
 use crate::error::RunError;
 
 #[derive(Deserialize)]
-struct Saved {
+struct SavedResult {
     run_id: Option<String>,
     ensemble: Option<String>,
     input: Option<String>,
     /// The first input, and what was said later on.
     #[serde(default)]
     messages: VecDeque<LaterMessage>,
-    initial_context: Option<Context>,
-    inputs: Option<Context>,
+    initial_context: Option<RunContext>,
+    inputs: Option<RunContext>,
     #[serde(default)]
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     #[serde(default)]
     responders: BTreeMap<Arc<str>, Arc<str>>,
     completion_reason: Option<String>,
     detail: Option<String>,
-    final_state: Option<Context>,
-    conversation_history: Vec<Entry>,
+    final_state: Option<RunContext>,
+    conversation_history: Vec<SavedEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct SavedEntry {
     turn_number: u32,
     agent_name: Arc<str>,
     #[serde(default)]
@@ -51,7 +53,7 @@ struct Entry {
     success: Option<bool>,
     #[serde(default)]
     error: Value,
-    usage: Option<Usage>,
+    usage: Option<ModelUsage>,
     stop_reason: Option<StopReason>,
     #[serde(default)]
     execution_time: Value,
@@ -66,7 +68,7 @@ pub struct SavedRecords {
     /// The name of the ensemble, if the result contains one.
     pub ensemble: Option<String>,
     /// The context with which the run ended, if the result contains one.
-    pub context: Option<Context>,
+    pub context: Option<RunContext>,
     /// Turns of which only the executions that had ended are known.
     pub(crate) partial_turns: BTreeSet<u32>,
 }
@@ -76,12 +78,12 @@ impl SavedRecords {
     ///
     /// # Errors
     /// The file cannot be read, or contains no result.
-    pub fn read(path: &Path) -> Result<Self, RunError> {
+    pub fn load(path: &Path) -> Result<Self, RunError> {
         let unreadable = |reason: String| ProjectError::Unreadable {
             path: path.to_owned(),
             reason,
         };
-        let text = regular_files::read(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
+        let text = regular_files::read_bytes(path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
         let parsed = Self::parse(&text).map_err(|error| {
             unreadable(format!(
                 "it is neither a journal nor a saved result with a `conversation_history`: {error}"
@@ -95,7 +97,7 @@ impl SavedRecords {
     /// # Errors
     /// The text is no JSON of a result.
     pub fn parse(text: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(text).map(convert)
+        serde_json::from_slice(text).map(convert_result)
     }
 }
 
@@ -103,25 +105,29 @@ impl SavedRecords {
 const LARGEST: u64 = 1 << 30;
 
 /// Converts a result to records.
-fn convert(mut saved: Saved) -> SavedRecords {
+fn convert_result(mut saved: SavedResult) -> SavedRecords {
     let reason = saved.completion_reason.as_deref().and_then(parse_reason);
     // Turns count from 1; a record that counts from 0 is shifted.
     let shift = u32::from(saved.conversation_history.iter().any(|entry| entry.turn_number == 0));
-    let mut turns: BTreeMap<u32, Vec<Entry>> = BTreeMap::new();
+    let mut turns: BTreeMap<u32, Vec<SavedEntry>> = BTreeMap::new();
     for entry in std::mem::take(&mut saved.conversation_history) {
         turns.entry(entry.turn_number + shift).or_default().push(entry);
     }
-    let begun = turns.values().flatten().find_map(Entry::timestamp).unwrap_or_default();
+    let begun = turns
+        .values()
+        .flatten()
+        .find_map(SavedEntry::parse_timestamp)
+        .unwrap_or_default();
     let messages: Vec<LaterMessage> = saved.messages.iter().skip(1).cloned().collect();
     let (ensemble, context) = (saved.ensemble.clone(), saved.final_state.take());
     let detail = saved.detail.take();
-    let mut converter = Converter {
+    let mut converter = SavedResultConverter {
         latest: begun,
         events: Vec::new(),
         executions: HashMap::new(),
         partial_turns: BTreeSet::new(),
     };
-    converter.add(Event::RunStarted(Box::new(run_started(saved))));
+    converter.add_event(Event::RunStarted(Box::new(build_start_event(saved))));
     for message in messages {
         let later = turns.split_off(&(message.after_turn + 1));
         for (turn, entries) in std::mem::replace(&mut turns, later) {
@@ -136,7 +142,7 @@ fn convert(mut saved: Saved) -> SavedRecords {
         if reason.is_resumable() {
             converter.mark_last_turn();
         }
-        converter.add(Event::RunEnded(run_ended(reason, detail)));
+        converter.add_event(Event::RunEnded(build_end_event(reason, detail)));
     }
     let record = |(seq, (at, event))| Record { seq, at, event };
     SavedRecords {
@@ -148,7 +154,7 @@ fn convert(mut saved: Saved) -> SavedRecords {
 }
 
 /// Collects the events of a saved result.
-struct Converter {
+struct SavedResultConverter {
     /// The time of the latest event.
     latest: DateTime<Utc>,
     events: Vec<(DateTime<Utc>, Event)>,
@@ -156,18 +162,18 @@ struct Converter {
     partial_turns: BTreeSet<u32>,
 }
 
-impl Converter {
-    fn add(&mut self, event: Event) {
+impl SavedResultConverter {
+    fn add_event(&mut self, event: Event) {
         self.events.push((self.latest, event));
     }
 
-    fn add_turn(&mut self, turn: u32, entries: Vec<Entry>) {
+    fn add_turn(&mut self, turn: u32, entries: Vec<SavedEntry>) {
         let begun = self.latest;
         let (mut starts, mut ends) = (Vec::new(), Vec::new());
         for entry in entries {
             let execution = self.executions.entry(entry.agent_name.clone()).or_default();
             *execution += 1;
-            starts.push(Start {
+            starts.push(AgentStart {
                 agent: entry.agent_name.clone(),
                 execution: *execution,
                 counts: Vec::new(),
@@ -175,14 +181,17 @@ impl Converter {
                 request: None,
                 reads: IndexMap::new(),
             });
-            self.latest = entry.timestamp().unwrap_or(self.latest);
-            ends.push((self.latest, Event::ExecutionFinished(entry.finished(turn, *execution))));
+            self.latest = entry.parse_timestamp().unwrap_or(self.latest);
+            ends.push((
+                self.latest,
+                Event::ExecutionFinished(entry.into_finished_event(turn, *execution)),
+            ));
         }
         let waiting = Vec::new();
         let started = Event::TurnStarted(TurnStarted { turn, starts, waiting });
         self.events.push((begun, started));
         self.events.extend(ends);
-        self.add(Event::TurnFinished(TurnFinished {
+        self.add_event(Event::TurnFinished(TurnFinished {
             turn,
             requests: IndexMap::new(),
             warnings: Vec::new(),
@@ -193,9 +202,9 @@ impl Converter {
     /// abandoned with the executions that had not ended.
     fn add_message(&mut self, later: LaterMessage) {
         let cut_by = match later.ended {
-            Some(CompletionReason::Timeout) => Some(Interruption::Timeout),
-            Some(CompletionReason::Cancelled) => Some(Interruption::Cancelled {
-                by: Canceller::Keyboard,
+            Some(CompletionReason::Timeout) => Some(RunInterruption::Timeout),
+            Some(CompletionReason::Cancelled) => Some(RunInterruption::Cancelled {
+                by: RunCanceller::Keyboard,
             }),
             _ => None,
         };
@@ -204,12 +213,12 @@ impl Converter {
                 self.add_turn(later.after_turn, Vec::new());
             }
             self.mark_last_turn();
-            self.add(Event::Interrupted(cut_by));
+            self.add_event(Event::Interrupted(cut_by));
         }
         if let Some(reason) = later.ended {
-            self.add(Event::RunEnded(run_ended(reason, None)));
+            self.add_event(Event::RunEnded(build_end_event(reason, None)));
         }
-        self.add(Event::MessageAdded(later.message));
+        self.add_event(Event::MessageAdded(later.message));
     }
 
     /// Notes that executions of the last turn may be missing.
@@ -225,7 +234,7 @@ impl Converter {
     }
 }
 
-fn run_ended(completion_reason: CompletionReason, detail: Option<String>) -> RunEnded {
+fn build_end_event(completion_reason: CompletionReason, detail: Option<String>) -> RunEnded {
     RunEnded {
         completion_reason,
         detail,
@@ -236,7 +245,7 @@ fn run_ended(completion_reason: CompletionReason, detail: Option<String>) -> Run
     }
 }
 
-fn run_started(mut saved: Saved) -> RunStarted {
+fn build_start_event(mut saved: SavedResult) -> RunStarted {
     RunStarted {
         format: FORMAT,
         run_id: saved.run_id.unwrap_or_default().into(),
@@ -267,18 +276,18 @@ fn parse_reason(text: &str) -> Option<CompletionReason> {
     CompletionReason::ALL.into_iter().find(|reason| reason.as_str() == text)
 }
 
-impl Entry {
+impl SavedEntry {
     /// Returns when the execution ended, if the entry has a timestamp of this program.
-    fn timestamp(&self) -> Option<DateTime<Utc>> {
+    fn parse_timestamp(&self) -> Option<DateTime<Utc>> {
         self.timestamp.as_str()?.parse().ok()
     }
 
-    fn finished(self, turn: u32, execution: u32) -> ExecutionFinished {
+    fn into_finished_event(self, turn: u32, execution: u32) -> ExecutionFinished {
         let success = self.success.unwrap_or(self.error.is_null());
         let execution_time = self.execution_time.as_f64().unwrap_or_default();
         let result = match success {
-            true => Ok(output(self.output_data)),
-            false => Err(failure(&self.output_data, &self.error)),
+            true => Ok(parse_output(self.output_data)),
+            false => Err(parse_failure(&self.output_data, &self.error)),
         };
         ExecutionFinished {
             turn,
@@ -290,7 +299,11 @@ impl Entry {
             usage: self.usage,
             stderr: String::new(),
             warnings: Vec::new(),
-            exchange: self.stop_reason.map(Iteration::stopped_for).into_iter().collect(),
+            exchange: self
+                .stop_reason
+                .map(ThreadIteration::with_stop_reason)
+                .into_iter()
+                .collect(),
             reused: false,
             sandboxes: Box::default(),
             answer: None,
@@ -299,12 +312,12 @@ impl Entry {
 }
 
 /// Returns the output itself, or the object that is JSON text under `result`.
-fn output(data: Value) -> JsonMap {
+fn parse_output(data: Value) -> JsonMap {
     let inner = data.get("result").and_then(Value::as_str).and_then(parse_object);
-    inner.unwrap_or_else(|| output_from_value(data))
+    inner.unwrap_or_else(|| value_to_output(data))
 }
 
-fn failure(data: &Value, error: &Value) -> Failure {
+fn parse_failure(data: &Value, error: &Value) -> ExecutionFailure {
     let kind = data
         .get("kind")
         .cloned()
@@ -313,5 +326,5 @@ fn failure(data: &Value, error: &Value) -> Failure {
         .as_str()
         .or_else(|| data.get("error")?.as_str())
         .unwrap_or("it failed");
-    Failure::new(kind.unwrap_or(FailureKind::Reported), text)
+    ExecutionFailure::new(kind.unwrap_or(FailureKind::Reported), text)
 }

@@ -4,24 +4,29 @@
 
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::{External, ProgramServer, ProgramServerKind, SIMULATED_CONFIG};
-use ensemble_agents::agent::mcp::Address;
-use ensemble_core::executor::Clock;
-use ensemble_language::ensemble::{Acp, AcpProgram, Agent, CommandLine, Llm, ToolKind};
-use ensemble_process::Environment;
-use ensemble_process::program::{Resolved, resolve, resolve_external, resolve_words};
+use ensemble_agents::agent::acp::{ExternalAgent, ProgramServer, ProgramServerKind, SIMULATED_CONFIG};
+use ensemble_agents::agent::mcp::McpAddress;
+use ensemble_core::executor::WallClock;
+use ensemble_language::ensemble::{AcpAgent, AcpProgram, Agent, CommandLine, LlmSpec, ToolKind};
+use ensemble_process::ChildEnvironment;
+use ensemble_process::program::{ResolvedScript, resolve_external, resolve_script, resolve_words};
 use serde_json::Value;
 
-use crate::runners::shared_parts::{Parts, Unready};
-use crate::runners::tools::address;
+use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError};
+use crate::runners::tools::resolve_address;
 
 /// The program of the agent, ready to be started.
 ///
 /// # Errors
 /// It is not there, its folder is not, a variable of the environment is not set, or a server of tools is not there.
-pub(crate) fn external(agent: &Agent, llm: &Llm, acp: &Arc<Acp>, parts: &Parts<'_>) -> Result<External, Unready> {
+pub(crate) fn build_external_agent(
+    agent: &Agent,
+    llm: &LlmSpec,
+    acp: &Arc<AcpAgent>,
+    parts: &AgentBuildContext<'_>,
+) -> Result<ExternalAgent, AgentBuildError> {
     let host = parts.shared.host.clone();
-    let mut given = parts.values(acp.program.env())?;
+    let mut given = parts.resolve_settings(acp.program.env_variables())?;
     let invocation = if acp.is_simulated() {
         given.push((
             SIMULATED_CONFIG.to_owned(),
@@ -29,11 +34,11 @@ pub(crate) fn external(agent: &Agent, llm: &Llm, acp: &Arc<Acp>, parts: &Parts<'
         ));
         let own = host.simulated_acp().cloned();
         own.ok_or_else(|| {
-            Unready::new("the built-in external agent is part of the program `ensemble` only".to_owned())
+            AgentBuildError::new("the built-in external agent is part of the program `ensemble` only".to_owned())
         })?
     } else {
         let found = resolve_external(&acp.program, &parts.places);
-        found.map_err(|why| Unready::new(why.message).with_help(why.help))?
+        found.map_err(|why| AgentBuildError::new(why.message).with_help(why.help))?
     };
     let root = parts.prepared.root.clone();
     let root = root.canonicalize().unwrap_or(root);
@@ -41,42 +46,43 @@ pub(crate) fn external(agent: &Agent, llm: &Llm, acp: &Arc<Acp>, parts: &Parts<'
         AcpProgram::Command { cwd: Some(cwd), .. } => root.join(cwd),
         _ => root.clone(),
     };
-    Ok(External {
+    Ok(ExternalAgent {
         acp: acp.clone(),
         invocation,
         folder,
         root,
-        environment: Environment::small(parts.shared.network.secrets().clone()).with(given),
-        servers: servers(llm, parts)?,
+        environment: ChildEnvironment::for_foreign_program(parts.shared.network.secrets().clone())
+            .with_variables(given),
+        servers: list_program_servers(llm, parts)?,
         permissions: parts.shared.permissions.clone(),
         programs: parts.shared.programs.clone(),
-        now: Arc::new(move || Clock::now(&host)),
+        now: Arc::new(move || WallClock::now(&host)),
     })
 }
 
 /// The servers of tools that the program is given.
-fn servers(llm: &Llm, parts: &Parts<'_>) -> Result<Vec<ProgramServer>, Unready> {
+fn list_program_servers(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Result<Vec<ProgramServer>, AgentBuildError> {
     let ensemble = parts.prepared.plan.ensemble();
     let mut servers = Vec::new();
     for used in &llm.tools {
         // The loader has refused other tools.
-        let Some(ToolKind::Mcp(server)) = ensemble.tool(&used.tool).map(|tool| &tool.kind) else {
+        let Some(ToolKind::Mcp(server)) = ensemble.find_tool(&used.tool).map(|tool| &tool.kind) else {
             continue;
         };
-        let failed = |error: Unready| error.of_tool(&used.tool);
-        let kind = match address(&used.tool, server, parts).map_err(failed)? {
-            Address::Http { url, headers } => ProgramServerKind::Http { url, headers },
-            Address::Child {
+        let failed = |error: AgentBuildError| error.for_tool(&used.tool);
+        let kind = match resolve_address(&used.tool, server, parts).map_err(failed)? {
+            McpAddress::Http { url, headers } => ProgramServerKind::Http { url, headers },
+            McpAddress::Child {
                 command, places, env, ..
             } => {
                 let found = match &command {
-                    CommandLine::Text(text) => resolve(text, &places),
+                    CommandLine::Text(text) => resolve_script(text, &places),
                     CommandLine::Words(words) => resolve_words(words, &places),
                 };
-                let found = found.map_err(|why| failed(Unready::new(why.message).with_help(why.help)))?;
-                let Resolved::Process(invocation) = found else {
+                let found = found.map_err(|why| failed(AgentBuildError::new(why.message).with_help(why.help)))?;
+                let ResolvedScript::Process(invocation) = found else {
                     let message = "a Rhai script cannot be a server".to_owned();
-                    return Err(failed(Unready::new(message)));
+                    return Err(failed(AgentBuildError::new(message)));
                 };
                 ProgramServerKind::Command { invocation, env }
             }

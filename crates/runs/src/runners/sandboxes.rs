@@ -6,33 +6,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_language::ensemble;
-use ensemble_process::confine::{Network, Rules, Sandbox, missing, resolve_rule_path};
+use ensemble_process::confine::{
+    ProcessSandbox, SandboxNetwork, SandboxRules, list_unenforced_rules, resolve_rule_path,
+};
 
-use crate::runners::shared_parts::{Parts, Unready};
+use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError};
 
 /// The sandbox of a process of the ensemble.
 ///
 /// # Errors
 /// A path does not exist, or this system cannot enforce the rules.
-pub(crate) fn sandbox(given: Option<&ensemble::Sandbox>, parts: &Parts<'_>) -> Result<Option<Arc<Sandbox>>, Unready> {
+pub(crate) fn build_sandbox(
+    given: Option<&ensemble::SandboxSpec>,
+    parts: &AgentBuildContext<'_>,
+) -> Result<Option<Arc<ProcessSandbox>>, AgentBuildError> {
     let Some(given) = given else { return Ok(None) };
-    let folder = real(&parts.prepared.folder)?;
-    let home = parts.shared.host.variable("HOME");
-    let resolved = |paths: &[String]| -> Result<Vec<PathBuf>, Unready> {
+    let folder = canonical_path(&parts.prepared.folder)?;
+    let home = parts.shared.host.read_variable("HOME");
+    let resolved = |paths: &[String]| -> Result<Vec<PathBuf>, AgentBuildError> {
         paths
             .iter()
-            .map(|path| real(&resolve_rule_path(path, &folder, home.as_deref())))
+            .map(|path| canonical_path(&resolve_rule_path(path, &folder, home.as_deref())))
             .collect()
     };
     let mut read = vec![folder.clone()];
     read.extend(resolved(&given.read)?);
-    let rules = Rules {
+    let rules = SandboxRules {
         read,
         write: resolved(&given.write)?,
         network: match &given.network {
-            ensemble::NetworkAccess::None => Network::None,
-            ensemble::NetworkAccess::Ports(ports) => Network::Ports(ports.clone()),
-            ensemble::NetworkAccess::All => Network::All,
+            ensemble::NetworkAccess::None => SandboxNetwork::None,
+            ensemble::NetworkAccess::Ports(ports) => SandboxNetwork::Ports(ports.clone()),
+            ensemble::NetworkAccess::All => SandboxNetwork::All,
         },
         env: given.env.clone(),
         memory: given.memory,
@@ -40,21 +45,23 @@ pub(crate) fn sandbox(given: Option<&ensemble::Sandbox>, parts: &Parts<'_>) -> R
         processes: given.processes,
         best_effort: given.best_effort,
     };
-    let missing = missing(&rules);
+    let missing = list_unenforced_rules(&rules);
     if !missing.is_empty() && !rules.best_effort {
         let message = format!(
             "its sandbox cannot be enforced: this system has no rules for {}",
             missing.join(", ")
         );
         let help = "run it on Linux 6.12 or later with Landlock and seccomp, or accept less with `sandbox: {best_effort: true}`";
-        return Err(Unready::new(message).with_help(help.to_owned()).of_sandbox());
+        return Err(AgentBuildError::new(message).with_help(help.to_owned()).for_sandbox());
     }
     let Some(helper) = parts.shared.host.sandbox_helper() else {
         let message = "its sandbox cannot be enforced: the program that holds this run has no helper for sandboxes";
         let help = "set one with `Host::with_sandbox_helper`";
-        return Err(Unready::new(message.to_owned()).with_help(help.to_owned()).of_sandbox());
+        return Err(AgentBuildError::new(message.to_owned())
+            .with_help(help.to_owned())
+            .for_sandbox());
     };
-    Ok(Some(Arc::new(Sandbox {
+    Ok(Some(Arc::new(ProcessSandbox {
         helper: helper.clone(),
         rules,
         folder: parts.prepared.root.clone(),
@@ -63,10 +70,10 @@ pub(crate) fn sandbox(given: Option<&ensemble::Sandbox>, parts: &Parts<'_>) -> R
 }
 
 /// The path without links: what is a link later is not followed.
-fn real(path: &Path) -> Result<PathBuf, Unready> {
+fn canonical_path(path: &Path) -> Result<PathBuf, AgentBuildError> {
     path.canonicalize().map_err(|error| {
         let message = format!("its sandbox names `{}`, which cannot be used: {error}", path.display());
         let help = "create it before the run, or correct the path; it is relative to the folder of the ensemble";
-        Unready::new(message).with_help(help.to_owned()).of_sandbox()
+        AgentBuildError::new(message).with_help(help.to_owned()).for_sandbox()
     })
 }

@@ -5,37 +5,37 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_agents::agent::acp::Programs;
+use ensemble_agents::agent::acp::AcpPrograms;
 use ensemble_agents::agent::build_error::BuildError;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
-use ensemble_agents::agent::kinds::nested_ensemble::Conversations;
-use ensemble_agents::agent::mcp::Servers;
+use ensemble_agents::agent::kinds::nested_ensemble::NestedConversations;
+use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
-use ensemble_agents::agent::window::{AgentWindow, WindowResources, of_model, room};
+use ensemble_agents::agent::window::{AgentWindow, WindowResources, default_window, input_token_limit};
 use ensemble_core::operator::Operator;
 use ensemble_core::request::RequestAddress;
 use ensemble_core::store::Durability;
 use ensemble_core::thread::LiveOutput;
-use ensemble_language::diagnostic::Code;
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, AgentKind, Llm, ModelChoice, Setting};
+use ensemble_language::diagnostic::FindingCode;
+use ensemble_language::ensemble::{Agent, AgentKind, LlmSpec, ModelChoice, SettingValue};
 use ensemble_language::loader::codes::{NO_SANDBOX, NOT_READY};
-use ensemble_language::profiles::{Override, ProfileError, Profiles};
+use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileError};
 use ensemble_language::source::Route;
-use ensemble_models::{Cache, Model, Network};
-use ensemble_process::confine::Sandbox;
-use ensemble_process::program::Places;
-use ensemble_process::{Bounds, Environment, Watchdog};
+use ensemble_models::{Model, ModelNetwork, ReplyCache};
+use ensemble_process::confine::ProcessSandbox;
+use ensemble_process::program::ScriptFolders;
+use ensemble_process::{ChildEnvironment, ProcessLimits, ProcessWatchdog};
 use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
 
 use crate::drive::client_servers::ClientServers;
-use crate::drive::events::Hub;
+use crate::drive::events::EventHub;
 use crate::drive::host::Host;
 use crate::error::RunError;
-use crate::options::arguments::Asking;
-use crate::options::nested_driver::Outside;
-use crate::options::replacements::StandIns;
-use crate::prepare::Prepared;
+use crate::options::arguments::InputQuestions;
+use crate::options::nested_driver::LimitedInnerDriver;
+use crate::options::replacements::AgentReplacements;
+use crate::prepare::PreparedEnsemble;
 use crate::project::Project;
 
 /// Most bytes that a child process may write to stdout: 10 MiB.
@@ -43,27 +43,27 @@ const OUTPUT_CAP: usize = 10 << 20;
 
 /// The services that all agents of a run share, those of nested runs included.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct SharedServices {
     /// Answers given with the run.
     pub(crate) answers: Arc<AnswerQueue>,
     /// Which agents ask.
-    pub(crate) asking: Arc<Asking>,
+    pub(crate) input_questions: Arc<InputQuestions>,
     /// Who is asked.
     pub(crate) operator: Arc<dyn Operator>,
     /// Who gets live pieces.
     pub(crate) live_output: Arc<dyn LiveOutput>,
     /// Subscribers of the run.
-    pub(crate) hub: Hub,
+    pub(crate) hub: EventHub,
     /// Which tools may be called.
     pub(crate) permissions: Arc<ToolPermissions>,
     /// Servers of tools.
-    pub(crate) servers: Arc<Servers>,
+    pub(crate) servers: Arc<McpServers>,
     /// Servers of tools that were given with the run.
     pub(crate) client_servers: Arc<ClientServers>,
     /// Programs of external agents.
-    pub(crate) programs: Arc<Programs>,
+    pub(crate) programs: Arc<AcpPrograms>,
     /// Overrides of models.
-    pub(crate) overrides: Vec<Override>,
+    pub(crate) overrides: Vec<ModelOverride>,
     /// Where ensembles are looked for.
     pub(crate) project: Arc<Project>,
     /// The world around the run.
@@ -75,99 +75,112 @@ pub(crate) struct Shared {
     /// How surely logs are kept.
     pub(crate) durability: Durability,
     /// Replies that need not be asked for again.
-    pub(crate) cache: Option<Cache>,
+    pub(crate) cache: Option<ReplyCache>,
     /// Who kills child processes should this process be killed.
-    pub(crate) watchdog: Option<Arc<Watchdog>>,
+    pub(crate) watchdog: Option<Arc<ProcessWatchdog>>,
     /// The way to models.
-    pub(crate) network: Network,
+    pub(crate) network: ModelNetwork,
     /// Runners in the place of agents.
-    pub(crate) stand_ins: Option<Arc<dyn StandIns>>,
+    pub(crate) replacements: Option<Arc<dyn AgentReplacements>>,
     /// Who drives the runs of inner ensembles, if not this run.
-    pub(crate) elsewhere: Option<Outside>,
+    pub(crate) inner_run_driver: Option<LimitedInnerDriver>,
 }
 
-impl Shared {
+impl SharedServices {
     /// For the ensemble that this agent stands for.
-    pub(crate) fn within(&self, agent: &str) -> Self {
+    pub(crate) fn for_nested_agent(&self, agent: &str) -> Self {
         Self {
             address: self.address.with_agent(agent.into()),
-            cache: self.cache.as_ref().map(|cache| cache.within(agent)),
-            stand_ins: self.stand_ins.as_ref().map(|stand_ins| stand_ins.within(agent)),
+            cache: self.cache.as_ref().map(|cache| cache.for_nested_ensemble(agent)),
+            replacements: self
+                .replacements
+                .as_ref()
+                .map(|stand_ins| stand_ins.for_nested_agent(agent)),
             ..self.clone()
         }
     }
 
     /// For the ensemble that this tool of the agent stands for.
-    pub(crate) fn within_tool(&self, agent: &str, tool: &str) -> Self {
+    pub(crate) fn for_nested_tool(&self, agent: &str, tool: &str) -> Self {
         Self {
             address: self.address.with_agent(agent.into()).with_call(tool.into(), 1),
-            stand_ins: self.stand_ins.as_ref().map(|stand_ins| stand_ins.within(tool)),
-            elsewhere: None,
+            replacements: self
+                .replacements
+                .as_ref()
+                .map(|stand_ins| stand_ins.for_nested_agent(tool)),
+            inner_run_driver: None,
             ..self.clone()
         }
     }
 }
 
 /// The parts from which the agents of one ensemble are built.
-pub(crate) struct Parts<'a> {
+pub(crate) struct AgentBuildContext<'a> {
     /// The ensemble.
-    pub(crate) prepared: &'a Prepared,
+    pub(crate) prepared: &'a PreparedEnsemble,
     /// What all agents share.
-    pub(crate) shared: &'a Shared,
+    pub(crate) shared: &'a SharedServices,
     /// Where scripts are looked for.
-    pub(crate) places: Places,
+    pub(crate) places: ScriptFolders,
     /// The profiles that the ensemble can use.
-    pub(crate) profiles: Profiles,
+    pub(crate) profiles: ModelProfiles,
 }
 
 /// An ensemble inside another, ready.
-pub(crate) struct Inner {
+pub(crate) struct ReadyNestedEnsemble {
     /// Holds its conversations.
-    pub(crate) conversations: Arc<dyn Conversations>,
+    pub(crate) conversations: Arc<dyn NestedConversations>,
     /// Does a simulated model take part?
-    pub(crate) simulated: bool,
+    pub(crate) is_simulated: bool,
     /// The schema of its inputs as one map, if it declares inputs.
-    pub(crate) takes: Option<serde_json::Value>,
+    pub(crate) input_schema: Option<serde_json::Value>,
 }
 
 /// Opens the ensemble that an agent or a tool of `outer` names.
-pub(crate) type OpenInner = dyn Fn(&str, &Prepared, &Shared) -> Result<Inner, RunError>;
+pub(crate) type OpenInner = dyn Fn(&str, &PreparedEnsemble, &SharedServices) -> Result<ReadyNestedEnsemble, RunError>;
 
 /// The reason why an agent cannot run on this machine.
-pub(crate) struct Unready {
+pub(crate) struct AgentBuildError {
     message: String,
     help: Option<String>,
     /// The key of the agent that is to blame; `None`: the one that says what it runs.
     key: Option<&'static str>,
-    code: Code,
+    code: FindingCode,
 }
 
-impl Parts<'_> {
+impl AgentBuildContext<'_> {
     /// Returns the limits of all child processes, and the environment of one that has these variables.
-    pub(crate) fn bounds(&self, env: &[(String, Setting)], sandbox: Option<Arc<Sandbox>>) -> Result<Bounds, Unready> {
+    pub(crate) fn process_limits(
+        &self,
+        env: &[(String, SettingValue)],
+        sandbox: Option<Arc<ProcessSandbox>>,
+    ) -> Result<ProcessLimits, AgentBuildError> {
         let secrets = self.shared.network.secrets().clone();
-        Ok(Bounds {
+        Ok(ProcessLimits {
             output_cap: OUTPUT_CAP,
             watchdog: self.shared.watchdog.clone(),
-            environment: Environment::of_user(secrets).with(self.values(env)?),
+            environment: ChildEnvironment::for_user_program(secrets).with_variables(self.resolve_settings(env)?),
             sandbox,
         })
     }
 
     /// The values of these settings. A variable that is only passed on and not set is left out.
-    pub(crate) fn values(&self, settings: &[(String, Setting)]) -> Result<Vec<(String, String)>, Unready> {
+    pub(crate) fn resolve_settings(
+        &self,
+        settings: &[(String, SettingValue)],
+    ) -> Result<Vec<(String, String)>, AgentBuildError> {
         let host = &self.shared.host;
         let mut values = Vec::new();
         for (name, setting) in settings {
             let value = match setting {
-                Setting::Text(text) => Some(text.clone()),
-                Setting::Passed => host.variable(name),
-                Setting::FromEnvironment { variable, prefix } => match host.variable(variable) {
+                SettingValue::Text(text) => Some(text.clone()),
+                SettingValue::Inherited => host.read_variable(name),
+                SettingValue::FromEnvironment { variable, prefix } => match host.read_variable(variable) {
                     Some(value) => Some(format!("{prefix}{value}")),
                     None => {
                         let message = format!("the environment variable `{variable}` is not set, or is no text");
                         let help = format!("set it for this run: {variable}=… ensemble run …");
-                        return Err(Unready::new(message).with_help(help));
+                        return Err(AgentBuildError::new(message).with_help(help));
                     }
                 },
             };
@@ -177,11 +190,15 @@ impl Parts<'_> {
     }
 
     /// The model of that choice, with its fallbacks.
-    pub(crate) fn connect(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
-        let model = Model::connect(&self.profiles.resolve(choice)?, &self.load(), &self.shared.network)?;
+    pub(crate) fn connect_model(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
+        let model = Model::connect_profiles(
+            &self.profiles.resolve_choice(choice)?,
+            &self.script_loader(),
+            &self.shared.network,
+        )?;
         Ok(match &self.shared.cache {
             // What the cache has needs no key.
-            Some(cache) => model.cached(cache),
+            Some(cache) => model.with_cache(cache),
             None => {
                 model.check_keys()?;
                 model
@@ -190,27 +207,27 @@ impl Parts<'_> {
     }
 
     /// Builds the context window of the agent's thread.
-    pub(crate) fn window(&self, llm: &Llm, model: &Model) -> Result<Option<AgentWindow>, Unready> {
+    pub(crate) fn build_window(&self, llm: &LlmSpec, model: &Model) -> Result<Option<AgentWindow>, AgentBuildError> {
         let link = model.profiles().next();
-        let max_tokens = link.and_then(|link| room(&link.profile));
+        let max_tokens = link.and_then(|link| input_token_limit(&link.profile));
         let window = match &llm.context_window {
             Some(window) => window,
-            None if max_tokens.is_some() => &of_model(),
+            None if max_tokens.is_some() => &default_window(),
             None => return Ok(None),
         };
         let outside = WindowResources {
             model: &llm.model,
             model_name: link.map_or("", |link| &link.profile.model),
             max_tokens,
-            load: &self.load(),
-            connect: &|choice| self.connect(choice),
+            load: &self.script_loader(),
+            connect: &|choice| self.connect_model(choice),
         };
         Ok(Some(AgentWindow::new(window, &outside)?))
     }
 
     /// Reads a script that the ensemble names, from where scripts stand.
-    pub(crate) fn load(&self) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
-        let Places {
+    pub(crate) fn script_loader(&self) -> impl Fn(&str) -> Result<String, String> + Send + Sync + use<> {
+        let ScriptFolders {
             ensemble_dir,
             project_root: root,
         } = self.places.clone();
@@ -221,20 +238,21 @@ impl Parts<'_> {
                 root.join("scripts").join(name),
             ];
             let found = places.iter().find(|place| place.is_file());
-            let path = found.ok_or_else(|| format!("there is no such file; looked for {}", listed(&places, &root)))?;
+            let path =
+                found.ok_or_else(|| format!("there is no such file; looked for {}", format_folders(&places, &root)))?;
             read_text(path, LARGEST_SCRIPT).map_err(|error| error.to_string())
         }
     }
 }
 
-fn listed(places: &[PathBuf], root: &Path) -> String {
+fn format_folders(places: &[PathBuf], root: &Path) -> String {
     let shown = |place: &PathBuf| place.strip_prefix(root).unwrap_or(place).display().to_string();
     let mut shown: Vec<String> = places.iter().map(shown).collect();
     shown.dedup();
     shown.join(", ")
 }
 
-impl Unready {
+impl AgentBuildError {
     /// With nothing more to say.
     pub(crate) fn new(message: String) -> Self {
         Self {
@@ -254,7 +272,7 @@ impl Unready {
     }
 
     /// Because of its sandbox.
-    pub(crate) fn of_sandbox(self) -> Self {
+    pub(crate) fn for_sandbox(self) -> Self {
         Self {
             key: Some("sandbox"),
             code: NO_SANDBOX,
@@ -263,7 +281,7 @@ impl Unready {
     }
 
     /// Because of that tool.
-    pub(crate) fn of_tool(self, tool: &str) -> Self {
+    pub(crate) fn for_tool(self, tool: &str) -> Self {
         Self {
             message: format!("tool `{tool}`: {}", self.message),
             key: Some("tools"),
@@ -272,11 +290,11 @@ impl Unready {
     }
 
     /// Because of what the agent runs.
-    pub(crate) fn of_whole_agent(self) -> Self {
+    pub(crate) fn for_whole_agent(self) -> Self {
         Self { key: None, ..self }
     }
 
-    pub(crate) fn finding(self, route: &Route, agent: &Agent) -> Finding {
+    pub(crate) fn into_finding(self, route: &Route, agent: &Agent) -> Finding {
         let key = match &agent.kind {
             AgentKind::Script { .. } => "script",
             AgentKind::Llm(llm) => match llm.model {
@@ -288,9 +306,9 @@ impl Unready {
             AgentKind::Ensemble { .. } => "ensemble",
             AgentKind::Tool { .. } => "tool",
         };
-        let mut finding = Finding::error(
+        let mut finding = Finding::new_error(
             self.code,
-            route.key(self.key.unwrap_or(key)).value(),
+            route.with_key(self.key.unwrap_or(key)).into_value_location(),
             format!("{}: {}", agent.name, self.message),
         );
         finding.help = self.help;
@@ -298,7 +316,7 @@ impl Unready {
     }
 }
 
-impl From<BuildError> for Unready {
+impl From<BuildError> for AgentBuildError {
     fn from(error: BuildError) -> Self {
         match error {
             BuildError::Profile(error) => error.into(),
@@ -307,19 +325,19 @@ impl From<BuildError> for Unready {
     }
 }
 
-impl From<ProfileError> for Unready {
+impl From<ProfileError> for AgentBuildError {
     fn from(error: ProfileError) -> Self {
         Self {
-            help: error.help(),
+            help: error.help_text(),
             ..Self::new(error.to_string())
         }
     }
 }
 
-impl From<RunError> for Unready {
+impl From<RunError> for AgentBuildError {
     fn from(error: RunError) -> Self {
         Self {
-            help: error.advice(),
+            help: error.advice_text(),
             ..Self::new(error.to_string())
         }
     }

@@ -4,69 +4,71 @@
 
 use std::sync::Arc;
 
-use ensemble_agents::agent::kinds::nested_ensemble::SubEnsembleRunner;
+use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::script;
 use ensemble_agents::agent::kinds::tool_call::{CalledToolOptions, CalledToolRunner};
-use ensemble_agents::agent::mcp::Address;
-use ensemble_agents::agent::tools::{ToolRunner, Toolset};
+use ensemble_agents::agent::mcp::McpAddress;
+use ensemble_agents::agent::tools::{AgentToolset, ToolRunner};
 use ensemble_core::runner::Runner;
 use serde_json::Value;
 
 use ensemble_language::data::JsonMap;
-use ensemble_language::ensemble::{Agent, AgentKind, CommandLine, Llm, McpServer, Permission, Tool, ToolKind, ToolUse};
+use ensemble_language::ensemble::{
+    Agent, AgentKind, CommandLine, LlmSpec, McpServer, PermissionMode, ToolDefinition, ToolKind, ToolUse,
+};
 
 use crate::drive::client_servers::ClientServer;
-use crate::runners::sandboxes::sandbox;
-use crate::runners::shared_parts::{OpenInner, Parts, Unready};
+use crate::runners::sandboxes::build_sandbox;
+use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, OpenInner};
 
 /// The tools that an agent's model can call, and whether a simulated model takes part in them unseen.
 pub(crate) struct AgentTools {
     /// The tools; `None` where there are none.
-    pub(crate) toolset: Option<Arc<Toolset>>,
+    pub(crate) toolset: Option<Arc<AgentToolset>>,
     /// Does an inner ensemble have a simulated model?
-    pub(crate) simulated: bool,
+    pub(crate) is_simulated: bool,
 }
 
 /// Makes the runner of an agent that is a tool, and says whether it is simulated.
-type MakeAgent<'a> = dyn Fn(&Agent) -> Result<(Arc<dyn Runner>, bool), Unready> + 'a;
+type MakeAgent<'a> = dyn Fn(&Agent) -> Result<(Arc<dyn Runner>, bool), AgentBuildError> + 'a;
 
 /// Makes the tools that the agent uses ready.
 ///
 /// # Errors
 /// The first tool that cannot be made ready.
-pub(crate) fn toolset_of(
+pub(crate) fn build_toolset(
     agent: &str,
-    llm: &Llm,
-    parts: &Parts<'_>,
+    llm: &LlmSpec,
+    parts: &AgentBuildContext<'_>,
     open: &OpenInner,
     made: &MakeAgent<'_>,
-) -> Result<AgentTools, Unready> {
+) -> Result<AgentTools, AgentBuildError> {
     let ensemble = parts.prepared.plan.ensemble();
-    let mut toolset = Toolset::new(parts.shared.permissions.clone()).with_max_parallel(llm.max_parallel_tools);
+    let mut toolset = AgentToolset::new(parts.shared.permissions.clone()).with_max_parallel(llm.max_parallel_tools);
     let mut simulated = false;
     for used in &llm.tools {
-        let Some(tool) = ensemble.tool(&used.tool) else {
+        let Some(tool) = ensemble.find_tool(&used.tool) else {
             continue;
         };
-        if tool.permission == Permission::Deny {
+        if tool.permission == PermissionMode::Deny {
             continue;
         }
-        let failed = |error: Unready| error.of_tool(&used.tool);
+        let failed = |error: AgentBuildError| error.for_tool(&used.tool);
         match &tool.kind {
             ToolKind::Mcp(server) => {
-                let address = address(&used.tool, server, parts).map_err(failed)?;
-                toolset.add_server(used, tool, parts.shared.servers.at(address));
+                let address = resolve_address(&used.tool, server, parts).map_err(failed)?;
+                toolset.add_server(used, tool, parts.shared.servers.server_for(address));
             }
             _ => {
-                let made = tool_runner((agent, &used.tool), tool, parts, open, made).map_err(failed)?;
-                simulated |= made.simulated;
-                toolset.add(&used.tool, tool, parameters(tool, made.takes), made.runner);
+                let made = build_tool_runner((agent, &used.tool), tool, parts, open, made).map_err(failed)?;
+                simulated |= made.is_simulated;
+                toolset.add_declared(&used.tool, tool, tool_parameters(tool, made.input_schema), made.runner);
             }
         }
     }
     Ok(AgentTools {
         toolset: (!toolset.is_empty()).then(|| Arc::new(toolset)),
-        simulated,
+        is_simulated: simulated,
     })
 }
 
@@ -74,20 +76,20 @@ pub(crate) fn toolset_of(
 ///
 /// # Errors
 /// The server cannot be made ready, or a text of the arguments is not a template.
-pub(crate) fn called_tool(
+pub(crate) fn build_called_tool(
     agent: &Agent,
     used: &ToolUse,
     arguments: &JsonMap,
-    parts: &Parts<'_>,
-) -> Result<Arc<dyn Runner>, Unready> {
-    let declared = parts.prepared.plan.ensemble().tool(&used.tool);
+    parts: &AgentBuildContext<'_>,
+) -> Result<Arc<dyn Runner>, AgentBuildError> {
+    let declared = parts.prepared.plan.ensemble().find_tool(&used.tool);
     let Some((tool, ToolKind::Mcp(server))) = declared.map(|tool| (tool, &tool.kind)) else {
-        return Err(Unready::new(format!("there is no MCP server `{}`", used.tool)));
+        return Err(AgentBuildError::new(format!("there is no MCP server `{}`", used.tool)));
     };
-    let address = address(&used.tool, server, parts);
-    let address = address.map_err(|error| error.of_tool(&used.tool).of_whole_agent())?;
+    let address = resolve_address(&used.tool, server, parts);
+    let address = address.map_err(|error| error.for_tool(&used.tool).for_whole_agent())?;
     let options = CalledToolOptions {
-        server: parts.shared.servers.at(address),
+        server: parts.shared.servers.server_for(address),
         permissions: parts.shared.permissions.clone(),
         live_output: parts.shared.live_output.clone(),
     };
@@ -95,35 +97,35 @@ pub(crate) fn called_tool(
 }
 
 /// A tool's runner.
-struct MadeTool {
+struct BuiltTool {
     runner: ToolRunner,
     /// Is it simulated and not told elsewhere?
-    simulated: bool,
+    is_simulated: bool,
     /// For an ensemble: the schema of the arguments that it takes, if it declares inputs.
-    takes: Option<Value>,
+    input_schema: Option<Value>,
 }
 
-fn parameters(tool: &Tool, takes: Option<Value>) -> Value {
+fn tool_parameters(tool: &ToolDefinition, takes: Option<Value>) -> Value {
     let given = match &tool.kind {
         ToolKind::Script { parameters, .. } => Some(parameters),
         ToolKind::Agent { parameters, .. } | ToolKind::Ensemble { parameters, .. } => parameters.as_ref(),
         ToolKind::Mcp(_) => None,
     };
-    given.cloned().or(takes).unwrap_or_else(ToolKind::input_alone)
+    given.cloned().or(takes).unwrap_or_else(ToolKind::default_task_schema)
 }
 
 /// Returns the runner of a tool that belongs to no server.
-fn tool_runner(
+fn build_tool_runner(
     (agent, name): (&str, &str),
-    tool: &Tool,
-    parts: &Parts<'_>,
+    tool: &ToolDefinition,
+    parts: &AgentBuildContext<'_>,
     open: &OpenInner,
     made: &MakeAgent<'_>,
-) -> Result<MadeTool, Unready> {
-    let plain = |runner| MadeTool {
+) -> Result<BuiltTool, AgentBuildError> {
+    let plain = |runner| BuiltTool {
         runner,
-        simulated: false,
-        takes: None,
+        is_simulated: false,
+        input_schema: None,
     };
     Ok(match &tool.kind {
         ToolKind::Script {
@@ -132,14 +134,14 @@ fn tool_runner(
             sandbox: given,
             ..
         } => {
-            let bounds = parts.bounds(env, sandbox(given.as_deref(), parts)?)?;
-            let runner = script::runner(script, &parts.places, bounds);
+            let bounds = parts.process_limits(env, build_sandbox(given.as_deref(), parts)?)?;
+            let runner = script::build_runner(script, &parts.places, bounds);
             plain(ToolRunner::Script(runner))
         }
         ToolKind::Agent { agent, .. } => {
             let ensemble = parts.prepared.plan.ensemble();
-            let Some(performing) = ensemble.agent(agent) else {
-                return Err(Unready::new(format!("there is no agent `{agent}`")));
+            let Some(performing) = ensemble.find_agent(agent) else {
+                return Err(AgentBuildError::new(format!("there is no agent `{agent}`")));
             };
             let (runner, _) = made(performing)?;
             let tool_runner = ToolRunner::Agent {
@@ -155,49 +157,53 @@ fn tool_runner(
             plain(tool_runner)
         }
         ToolKind::Ensemble { ensemble, .. } => {
-            let inner = open(ensemble, parts.prepared, &parts.shared.within_tool(agent, name))?;
-            let runner = SubEnsembleRunner::tool(inner.conversations);
-            MadeTool {
+            let inner = open(ensemble, parts.prepared, &parts.shared.for_nested_tool(agent, name))?;
+            let runner = NestedEnsembleRunner::for_tool(inner.conversations);
+            BuiltTool {
                 runner: ToolRunner::Ensemble(Arc::new(runner)),
-                simulated: inner.simulated,
-                takes: inner.takes,
+                is_simulated: inner.is_simulated,
+                input_schema: inner.input_schema,
             }
         }
-        ToolKind::Mcp(_) => return Err(Unready::new("an MCP server needs no tool runner".to_owned())),
+        ToolKind::Mcp(_) => return Err(AgentBuildError::new("an MCP server needs no tool runner".to_owned())),
     })
 }
 
 /// The address of the server of that tool, with what the environment adds.
-pub(crate) fn address(tool: &str, server: &McpServer, parts: &Parts<'_>) -> Result<Address, Unready> {
+pub(crate) fn resolve_address(
+    tool: &str,
+    server: &McpServer,
+    parts: &AgentBuildContext<'_>,
+) -> Result<McpAddress, AgentBuildError> {
     Ok(match server {
         McpServer::Command {
             command,
             env,
             cwd,
             sandbox: given,
-        } => Address::Child {
-            sandbox: sandbox(given.as_deref(), parts)?,
+        } => McpAddress::Child {
+            sandbox: build_sandbox(given.as_deref(), parts)?,
             command: command.clone(),
             places: parts.places.clone(),
             folder: match cwd {
                 Some(cwd) => parts.prepared.root.join(cwd),
                 None => parts.prepared.root.clone(),
             },
-            env: parts.values(env)?,
+            env: parts.resolve_settings(env)?,
         },
-        McpServer::Url { url, headers } => Address::Http {
+        McpServer::Url { url, headers } => McpAddress::Http {
             url: url.clone(),
-            headers: parts.values(headers)?,
+            headers: parts.resolve_settings(headers)?,
         },
-        McpServer::Client => match client_server(tool, parts)? {
-            ClientServer::Command { command, args, env } => Address::Child {
+        McpServer::Client => match resolve_client_server(tool, parts)? {
+            ClientServer::Command { command, args, env } => McpAddress::Child {
                 sandbox: None,
                 command: CommandLine::Words(std::iter::once(command).chain(args).cloned().collect()),
                 places: parts.places.clone(),
                 folder: parts.prepared.root.clone(),
                 env: env.clone(),
             },
-            ClientServer::Http { url, headers } => Address::Http {
+            ClientServer::Http { url, headers } => McpAddress::Http {
                 url: url.clone(),
                 headers: headers.clone(),
             },
@@ -206,7 +212,7 @@ pub(crate) fn address(tool: &str, server: &McpServer, parts: &Parts<'_>) -> Resu
 }
 
 /// The server of that name that was given with the run.
-fn client_server<'p>(name: &str, parts: &Parts<'p>) -> Result<&'p ClientServer, Unready> {
+fn resolve_client_server<'p>(name: &str, parts: &AgentBuildContext<'p>) -> Result<&'p ClientServer, AgentBuildError> {
     let servers = &parts.shared.client_servers;
     servers.get(name).ok_or_else(|| {
         let named: Vec<String> = servers.names().map(|name| format!("`{name}`")).collect();
@@ -217,7 +223,7 @@ fn client_server<'p>(name: &str, parts: &Parts<'p>) -> Result<&'p ClientServer, 
                 named.join(", ")
             ),
         };
-        Unready::new(message).with_help(format!(
+        AgentBuildError::new(message).with_help(format!(
             "name a server `{name}` in the settings of the client, or give a file of servers: `--mcp-config .mcp.json`"
         ))
     })

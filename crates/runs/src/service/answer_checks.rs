@@ -2,7 +2,7 @@
 //!
 //! Invariant: all answers are checked before the first is used.
 
-use ensemble_agents::agent::kinds::input::{Answers, check_answer};
+use ensemble_agents::agent::kinds::input::{RunAnswers, check_answer};
 use ensemble_core::conversation::Record;
 use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, resolve_request};
 
@@ -18,7 +18,7 @@ use crate::start::runs::HeldRun;
 ///
 /// # Errors
 /// The request is decided, is not the one that was shown, or does not take the answer.
-pub(crate) fn check_recorded(
+pub(crate) fn check_recorded_answer(
     recorded: &RecordedRun,
     events: &[RunEvent],
     answer: &ClientAnswer,
@@ -28,7 +28,7 @@ pub(crate) fn check_recorded(
         let decided = find_decided(events, |address| *address == answer.address);
         return Err(decided.unwrap_or_else(|| AnswerRefusal::NotPending {
             given: answer.address.to_string(),
-            pending: addresses_of(recorded),
+            pending: pending_addresses(recorded),
         }));
     };
     if request.digest != answer.digest {
@@ -43,7 +43,7 @@ pub(crate) fn check_recorded(
     }
 }
 
-fn addresses_of(recorded: &RecordedRun) -> Vec<RequestAddress> {
+fn pending_addresses(recorded: &RecordedRun) -> Vec<RequestAddress> {
     let pending = recorded.state.pending_requests();
     pending.map(|request| request.address.clone()).collect()
 }
@@ -56,11 +56,11 @@ impl HeldRun {
     /// A request is decided, a name is not unique, or an answer is none of the choices or does not match the schema.
     pub async fn check_answers(&self, options: &mut RunOptions) -> Result<(), RunError> {
         let mut names = options.allowed_tools.iter().chain(&options.denied_tools);
-        if options.answers.addresses().next().is_none() && !names.any(|name| is_call(name)) {
+        if options.answers.list_addresses().next().is_none() && !names.any(|name| is_call_address(name)) {
             return Ok(());
         }
-        let recorded = self.recorded();
-        let events = LogReader::new(recorded.run.clone(), 0).rest().await?;
+        let recorded = self.recorded_run();
+        let events = LogReader::new(recorded.run.clone(), 0).read_rest().await?;
         let records = events.iter().filter_map(|event| match &event.kind {
             RunEventKind::Committed(record) => Some(&**record),
             _ => None,
@@ -91,7 +91,7 @@ pub fn check_option_answers<'r>(
     };
     resolve_answers(&mut options.answers, pending, &refused)?;
     for name in options.allowed_tools.iter().chain(&options.denied_tools) {
-        if is_call(name)
+        if is_call_address(name)
             && let Err(refusal) = resolve_request(name, pending)
             && let Some(refusal) = refused(name, refusal)
         {
@@ -102,18 +102,18 @@ pub fn check_option_answers<'r>(
 }
 
 /// Returns whether a name of `--allow-tool` or `--deny-tool` is the address of a call.
-fn is_call(name: &str) -> bool {
+fn is_call_address(name: &str) -> bool {
     name.contains('#') && name.parse::<RequestAddress>().is_ok()
 }
 
 /// Replaces the names of the first answers by the addresses of the requests for which they are.
 fn resolve_answers(
-    answers: &mut Answers,
+    answers: &mut RunAnswers,
     pending: &[PendingRequest],
     refused: &dyn Fn(&str, AnswerRefusal) -> Option<AnswerRefusal>,
 ) -> Result<(), AnswerRefusal> {
     let mut next = Vec::new();
-    for (given, text) in answers.next() {
+    for (given, text) in answers.next_answers() {
         let address = match resolve_request(given, pending) {
             Ok(request) => {
                 check_answer(request, &RequestAnswer::Text(text.clone()), false)?;

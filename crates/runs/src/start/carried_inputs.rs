@@ -5,19 +5,19 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, Record, RunStarted};
-use ensemble_language::data::Context;
-use ensemble_language::ensemble::{Ensemble, Input};
+use ensemble_language::data::RunContext;
+use ensemble_language::ensemble::{Ensemble, InputDeclaration};
 use serde_json::Value;
 
-use crate::inputs::{Given, WrongInput, resolve, undeclared};
-use crate::start::ready::RunGiven;
+use crate::inputs::{InputError, InputValues, list_undeclared_inputs, resolve_inputs};
+use crate::start::ready::RunArguments;
 
 /// With what a run goes on from another.
-pub(crate) struct Carried {
+pub(crate) struct CarriedInputs {
     /// With what it starts.
-    pub(crate) given: RunGiven,
+    pub(crate) run_arguments: RunArguments,
     /// Values that are set after the records that both runs have.
-    pub(crate) set: Context,
+    pub(crate) context_changes: RunContext,
 }
 
 /// What the run before was given, for an ensemble that may declare other inputs. An input comes from the inputs of that
@@ -26,70 +26,74 @@ pub(crate) struct Carried {
 ///
 /// # Errors
 /// All inputs that are wrong.
-pub(crate) fn carry_over(
+pub(crate) fn carry_inputs_over(
     ensemble: &Ensemble,
     before: &RunStarted,
     kept: &[Record],
-    set: &Given,
+    set: &InputValues,
     known: impl Fn(&str) -> bool,
-) -> Result<Carried, Vec<WrongInput>> {
+) -> Result<CarriedInputs, Vec<InputError>> {
     let Some(declared) = &ensemble.inputs else {
-        return Ok(Carried {
-            given: given(before, Context::default()),
-            set: set.values.clone(),
+        return Ok(CarriedInputs {
+            run_arguments: previous_arguments(before, RunContext::default()),
+            context_changes: set.values.clone(),
         });
     };
-    let first = |input: &Input| {
+    let first = |input: &InputDeclaration| {
         let value = before.inputs.get(&input.name).or(before.context.get(&input.name));
         value.map(|value| (input.name.clone(), value.clone()))
     };
-    let first: Context = declared.iter().filter_map(first).collect();
-    let now = Given {
-        values: latest(ensemble, &first, kept, &set.values),
+    let first: RunContext = declared.iter().filter_map(first).collect();
+    let now = InputValues {
+        values: latest_inputs(ensemble, &first, kept, &set.values),
         texts: set.texts.clone(),
     };
     let strange = set.values.iter().map(|(name, _)| name).filter(|name| !known(name));
-    let strange = undeclared(ensemble, declared, strange);
-    let now = match resolve(ensemble, &now) {
+    let strange = list_undeclared_inputs(ensemble, declared, strange);
+    let now = match resolve_inputs(ensemble, &now) {
         Ok(now) if strange.is_empty() => now.unwrap_or_default(),
         Ok(_) => return Err(strange),
         Err(wrong) => return Err(wrong.into_iter().chain(strange).collect()),
     };
     let either = |name: &Arc<str>, now: &Arc<Value>| {
-        let fits = |value: &&Arc<Value>| ensemble.input(name).is_some_and(|input| input.errors(value).is_empty());
+        let fits = |value: &&Arc<Value>| {
+            ensemble
+                .find_input(name)
+                .is_some_and(|input| input.check_value(value).is_empty())
+        };
         first.get(name).filter(fits).unwrap_or(now).clone()
     };
     let inputs = now.iter().map(|(name, value)| (name.clone(), either(name, value)));
     let set = set.values.iter();
     let set = set.map(|(name, value)| (name.clone(), now.get(name).unwrap_or(value).clone()));
-    Ok(Carried {
-        given: given(before, inputs.collect()),
-        set: set.collect(),
+    Ok(CarriedInputs {
+        run_arguments: previous_arguments(before, inputs.collect()),
+        context_changes: set.collect(),
     })
 }
 
 /// The inputs after the records and what is set then.
-fn latest(ensemble: &Ensemble, first: &Context, kept: &[Record], set: &Context) -> Context {
+fn latest_inputs(ensemble: &Ensemble, first: &RunContext, kept: &[Record], set: &RunContext) -> RunContext {
     let mut now = first.clone();
     let earlier = kept.iter().filter_map(|record| match &record.event {
         Event::ContextSet(values) => Some(values),
         Event::MessageAdded(message) => Some(&message.set),
         _ => None,
     });
-    let later = earlier.chain([set]).flat_map(Context::iter);
-    for (name, value) in later.filter(|(name, _)| ensemble.input(name).is_some()) {
+    let later = earlier.chain([set]).flat_map(RunContext::iter);
+    for (name, value) in later.filter(|(name, _)| ensemble.find_input(name).is_some()) {
         now.insert(name.clone(), value.clone());
     }
     now
 }
 
 /// Returns the arguments of the previous run, with these inputs, which are in the context, too.
-fn given(before: &RunStarted, inputs: Context) -> RunGiven {
+fn previous_arguments(before: &RunStarted, inputs: RunContext) -> RunArguments {
     let mut context = before.context.clone();
     for (name, value) in inputs.iter() {
         context.insert(name.clone(), value.clone());
     }
-    RunGiven {
+    RunArguments {
         input: before.input.clone(),
         context,
         inputs,

@@ -16,17 +16,17 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use ensemble_core::conversation::{Event, Record};
-use ensemble_language::data::{digest, digest_bytes};
-use ensemble_language::definition::{Definition, ExternalDefinitions, Part, PartKind};
+use ensemble_language::data::{digest_bytes, digest_text};
+use ensemble_language::definition::{AgentDefinition, DefinitionPart, DefinitionPartKind, ExternalDefinitions};
 use ensemble_language::ensemble::{
-    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, InputSpec, Llm, McpServer, ModelChoice, Responses, Simulated,
-    Strategy, ToolKind,
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, InputSpec, LlmSpec, McpServer, ModelChoice, PreparedResponses,
+    SimulatedReplySource, ToolKind, WindowStrategy,
 };
-use ensemble_language::loader::{self, meaning};
-use ensemble_language::profiles::{Override, Profiles, Resolved};
-use ensemble_process::program::{Places, find_files, find_files_of_words, must_be_file};
+use ensemble_language::loader::{self, canonical_text};
+use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileChain};
+use ensemble_process::program::{ScriptFolders, find_files, find_files_in_words, must_be_file};
 
-use crate::prepare::{Prepared, folder_of, profiles};
+use crate::prepare::{PreparedEnsemble, collect_profiles, ensemble_folder};
 use crate::project::Project;
 
 /// The size of files above which size and time of change stand for the content: 16 MiB.
@@ -38,14 +38,14 @@ const MISSING: &str = "missing";
 /// The options of a run that replace agents, answers and models.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DefinitionOptions<'a> {
-    pub(crate) overrides: &'a [Override],
+    pub(crate) overrides: &'a [ModelOverride],
     pub(crate) stubs: &'a BTreeMap<Arc<str>, Arc<str>>,
     pub(crate) responders: &'a BTreeMap<Arc<str>, Arc<str>>,
 }
 
 /// Reads the digests of everything outside the text that determines the results of the agents, as it is now.
 pub(crate) fn read_definitions(
-    prepared: &Prepared,
+    prepared: &PreparedEnsemble,
     options: DefinitionOptions<'_>,
     project: &Project,
 ) -> ExternalDefinitions {
@@ -54,25 +54,25 @@ pub(crate) fn read_definitions(
         options,
         root: &prepared.root,
         files: RefCell::default(),
-        nested: RefCell::default(),
+        nested_definitions: RefCell::default(),
     };
     let ensemble = prepared.plan.ensemble();
-    let scope = reader.scope(
+    let scope = reader.ensemble_scope(
         ensemble,
         prepared.folder.clone(),
         prepared.root.clone(),
         vec![prepared.file.clone()],
     );
     let agents = ensemble.agents.iter();
-    let definitions = agents.map(|agent| (agent.name.clone(), reader.definition_of(agent, &scope)));
+    let definitions = agents.map(|agent| (agent.name.clone(), reader.collect_definition(agent, &scope)));
     definitions.filter(|(_, definition)| !definition.is_empty()).collect()
 }
 
 /// An ensemble whose agents are defined.
 struct EnsembleScope<'e> {
     ensemble: &'e Ensemble,
-    places: Places,
-    profiles: Option<Profiles>,
+    places: ScriptFolders,
+    profiles: Option<ModelProfiles>,
     /// The files of the ensembles around this one, and its own.
     files: Vec<PathBuf>,
 }
@@ -83,20 +83,20 @@ struct DefinitionReader<'a> {
     /// Files are named relative to this folder.
     root: &'a Path,
     files: RefCell<HashMap<PathBuf, Arc<str>>>,
-    nested: RefCell<HashMap<PathBuf, Arc<Definition>>>,
+    nested_definitions: RefCell<HashMap<PathBuf, Arc<AgentDefinition>>>,
 }
 
 /// Collects the parts of one agent.
-struct Collector<'r, 'e> {
+struct DefinitionCollector<'r, 'e> {
     reader: &'r DefinitionReader<'r>,
     scope: &'r EnsembleScope<'e>,
-    definition: Definition,
+    definition: AgentDefinition,
     /// The agents that are part of it.
     agents: Vec<Arc<str>>,
 }
 
 impl DefinitionReader<'_> {
-    fn scope<'e>(
+    fn ensemble_scope<'e>(
         &self,
         ensemble: &'e Ensemble,
         folder: PathBuf,
@@ -104,16 +104,16 @@ impl DefinitionReader<'_> {
         files: Vec<PathBuf>,
     ) -> EnsembleScope<'e> {
         let names_profiles = ensemble.agents.iter().any(|agent| match &agent.kind {
-            AgentKind::Llm(llm) => llm.acp().is_none(),
-            AgentKind::Input(input) => matches!(input.responses, Some(Responses::Profile(_))),
+            AgentKind::Llm(llm) => llm.acp_agent().is_none(),
+            AgentKind::Input(input) => matches!(input.responses, Some(PreparedResponses::Profile(_))),
             _ => false,
         });
         let profiles = names_profiles
-            .then(|| profiles(ensemble, &folder, self.options.overrides.to_vec(), self.project).ok())
+            .then(|| collect_profiles(ensemble, &folder, self.options.overrides.to_vec(), self.project).ok())
             .flatten();
         EnsembleScope {
             ensemble,
-            places: Places {
+            places: ScriptFolders {
                 ensemble_dir: folder,
                 project_root: root,
             },
@@ -122,11 +122,11 @@ impl DefinitionReader<'_> {
         }
     }
 
-    fn definition_of(&self, agent: &Agent, scope: &EnsembleScope<'_>) -> Definition {
-        let mut collector = Collector {
+    fn collect_definition(&self, agent: &Agent, scope: &EnsembleScope<'_>) -> AgentDefinition {
+        let mut collector = DefinitionCollector {
             reader: self,
             scope,
-            definition: Definition::default(),
+            definition: AgentDefinition::default(),
             agents: Vec::new(),
         };
         collector.add_agent(agent);
@@ -134,7 +134,7 @@ impl DefinitionReader<'_> {
     }
 
     /// Returns the name of the file for people: relative to the project root if the file is in the root.
-    fn name_of(&self, path: &Path) -> String {
+    fn display_name(&self, path: &Path) -> String {
         path.strip_prefix(self.root).unwrap_or(path).display().to_string()
     }
 
@@ -142,41 +142,43 @@ impl DefinitionReader<'_> {
         if let Some(known) = self.files.borrow().get(path) {
             return known.clone();
         }
-        let read: Arc<str> = digest_of_file(path).unwrap_or_else(|| MISSING.to_owned()).into();
+        let read: Arc<str> = file_content_digest(path).unwrap_or_else(|| MISSING.to_owned()).into();
         self.files.borrow_mut().insert(path.to_owned(), read.clone());
         read
     }
 
     /// Returns the parts of a nested ensemble: its file, and everything behind its agents.
-    fn nested(&self, file: &Path, scope: &EnsembleScope<'_>) -> Arc<Definition> {
-        if let Some(known) = self.nested.borrow().get(file) {
+    fn nested_definition(&self, file: &Path, scope: &EnsembleScope<'_>) -> Arc<AgentDefinition> {
+        if let Some(known) = self.nested_definitions.borrow().get(file) {
             return known.clone();
         }
-        let mut definition = Definition::default();
-        let part = Part::new(PartKind::Ensemble, self.name_of(file));
-        let loaded = self.project.read(&self.project.relative(file)).ok();
-        let loaded = loaded.map(|source| loader::load(&source));
+        let mut definition = AgentDefinition::default();
+        let part = DefinitionPart::new(DefinitionPartKind::Ensemble, self.display_name(file));
+        let loaded = self.project.read_file(&self.project.relative_path(file)).ok();
+        let loaded = loaded.map(|source| loader::load_ensemble(&source));
         match loaded.as_ref().and_then(|loaded| loaded.document.as_ref()) {
-            Some(document) => definition.add(part, &meaning(document)),
+            Some(document) => definition.add_part(part, &canonical_text(document)),
             None => definition.add_digest(part, MISSING.into()),
         }
         if let Some(ensemble) = loaded.as_ref().and_then(|loaded| loaded.ensemble.as_ref()) {
-            let folder = folder_of(file, self.project);
+            let folder = ensemble_folder(file, self.project);
             let root = self.project.project_root(&folder);
             let mut files = scope.files.clone();
             files.push(file.to_owned());
-            let inner = self.scope(ensemble, folder, root, files);
+            let inner = self.ensemble_scope(ensemble, folder, root, files);
             for agent in &ensemble.agents {
-                definition.extend(&self.definition_of(agent, &inner));
+                definition.extend(&self.collect_definition(agent, &inner));
             }
         }
         let definition = Arc::new(definition);
-        self.nested.borrow_mut().insert(file.to_owned(), definition.clone());
+        self.nested_definitions
+            .borrow_mut()
+            .insert(file.to_owned(), definition.clone());
         definition
     }
 }
 
-impl Collector<'_, '_> {
+impl DefinitionCollector<'_, '_> {
     fn add_agent(&mut self, agent: &Agent) {
         if self.agents.contains(&agent.name) {
             return;
@@ -192,24 +194,24 @@ impl Collector<'_, '_> {
         }
     }
 
-    fn add_llm(&mut self, llm: &Llm) {
-        match llm.acp() {
+    fn add_llm(&mut self, llm: &LlmSpec) {
+        match llm.acp_agent() {
             Some(acp) => {
                 if let AcpProgram::Command { command, args, .. } = &acp.program {
                     let words: Vec<String> = std::iter::once(command).chain(args).cloned().collect();
-                    self.add_files(find_files_of_words(&words, &self.scope.places));
+                    self.add_files(find_files_in_words(&words, &self.scope.places));
                 }
             }
             None => self.add_profile(&llm.model),
         }
         match llm.context_window.as_ref().map(|window| &window.strategy) {
-            Some(Strategy::Custom(script)) => self.add_script(script),
-            Some(Strategy::Summarize(Some(profile))) => self.add_profile(&ModelChoice::Profile(profile.clone())),
+            Some(WindowStrategy::Custom(script)) => self.add_script(script),
+            Some(WindowStrategy::Summarize(Some(profile))) => self.add_profile(&ModelChoice::Profile(profile.clone())),
             _ => {}
         }
         for path in llm.attachments.iter().filter(|path| !path.contains('{')) {
             let file = self.scope.places.attachment(path);
-            let part = Part::new(PartKind::Attachment, self.reader.name_of(&file));
+            let part = DefinitionPart::new(DefinitionPartKind::Attachment, self.reader.display_name(&file));
             self.definition.add_digest(part, self.reader.file_digest(&file));
         }
         for used in &llm.tools {
@@ -219,20 +221,20 @@ impl Collector<'_, '_> {
 
     fn add_input(&mut self, input: &InputSpec) {
         match &input.responses {
-            Some(Responses::Script(script)) => self.add_script(script),
-            Some(Responses::Profile(profile)) => self.add_profile(&ModelChoice::Profile(profile.clone())),
-            Some(Responses::List(_)) | None => {}
+            Some(PreparedResponses::Script(script)) => self.add_script(script),
+            Some(PreparedResponses::Profile(profile)) => self.add_profile(&ModelChoice::Profile(profile.clone())),
+            Some(PreparedResponses::List(_)) | None => {}
         }
     }
 
     fn add_tool(&mut self, name: &str) {
-        let Some(tool) = self.scope.ensemble.tool(name) else {
+        let Some(tool) = self.scope.ensemble.find_tool(name) else {
             return;
         };
         match &tool.kind {
             ToolKind::Script { script, .. } => self.add_script(script),
             ToolKind::Agent { agent, .. } => {
-                if let Some(agent) = self.scope.ensemble.agent(agent) {
+                if let Some(agent) = self.scope.ensemble.find_agent(agent) {
                     self.add_agent(agent);
                 }
             }
@@ -242,7 +244,7 @@ impl Collector<'_, '_> {
             }
             ToolKind::Mcp(McpServer::Command { command, .. }) => match command {
                 CommandLine::Text(text) => self.add_script(text),
-                CommandLine::Words(words) => self.add_files(find_files_of_words(words, &self.scope.places)),
+                CommandLine::Words(words) => self.add_files(find_files_in_words(words, &self.scope.places)),
             },
             ToolKind::Mcp(McpServer::Url { .. } | McpServer::Client) => {}
         }
@@ -251,7 +253,7 @@ impl Collector<'_, '_> {
     fn add_script(&mut self, script: &str) {
         let files = find_files(script, &self.scope.places);
         if files.is_empty() && must_be_file(script) {
-            let part = Part::new(PartKind::Script, script.trim());
+            let part = DefinitionPart::new(DefinitionPartKind::Script, script.trim());
             self.definition.add_digest(part, MISSING.into());
         }
         self.add_files(files);
@@ -259,7 +261,7 @@ impl Collector<'_, '_> {
 
     fn add_files(&mut self, files: Vec<PathBuf>) {
         for file in files {
-            let part = Part::new(PartKind::Script, self.reader.name_of(&file));
+            let part = DefinitionPart::new(DefinitionPartKind::Script, self.reader.display_name(&file));
             self.definition.add_digest(part, self.reader.file_digest(&file));
         }
     }
@@ -270,34 +272,38 @@ impl Collector<'_, '_> {
             ModelChoice::Model { provider, model } => format!("{provider}/{model}").into(),
             ModelChoice::Acp(_) => return,
         };
-        let resolved = self.scope.profiles.as_ref().and_then(|all| all.resolve(choice).ok());
-        let part = Part::new(PartKind::Profile, name);
+        let resolved = self
+            .scope
+            .profiles
+            .as_ref()
+            .and_then(|all| all.resolve_choice(choice).ok());
+        let part = DefinitionPart::new(DefinitionPartKind::Profile, name);
         let Some(resolved) = resolved else {
             return self.definition.add_digest(part, MISSING.into());
         };
-        self.definition.add(part, &describe_profile(&resolved));
+        self.definition.add_part(part, &describe_profile(&resolved));
         for link in &resolved.chain {
-            if let Some(Simulated::Script(script)) = &link.profile.simulated {
+            if let Some(SimulatedReplySource::Script(script)) = &link.profile.simulated {
                 self.add_script(script);
             }
         }
     }
 
     fn add_nested(&mut self, named: &str) {
-        let Places {
+        let ScriptFolders {
             ensemble_dir,
             project_root,
         } = &self.scope.places;
         let project = self.reader.project;
-        let Ok(found) = project.ensemble_file_from(named, ensemble_dir, project_root) else {
-            let part = Part::new(PartKind::Ensemble, named);
+        let Ok(found) = project.resolve_ensemble_file_from(named, ensemble_dir, project_root) else {
+            let part = DefinitionPart::new(DefinitionPartKind::Ensemble, named);
             return self.definition.add_digest(part, MISSING.into());
         };
         let file = project.folder.join(found);
         let file = file.canonicalize().unwrap_or(file);
         // A run refuses an ensemble that contains itself.
         if !self.scope.files.contains(&file) {
-            let nested = self.reader.nested(&file, self.scope);
+            let nested = self.reader.nested_definition(&file, self.scope);
             self.definition.extend(&nested);
         }
     }
@@ -313,18 +319,18 @@ impl Collector<'_, '_> {
         };
         let options = self.reader.options;
         for (kind, all) in [
-            (PartKind::Stub, options.stubs),
-            (PartKind::Responder, options.responders),
+            (DefinitionPartKind::Stub, options.stubs),
+            (DefinitionPartKind::Responder, options.responders),
         ] {
             for (path, text) in all.iter().filter(|(path, _)| is_meant(path)) {
-                self.definition.add(Part::new(kind, path.clone()), text);
+                self.definition.add_part(DefinitionPart::new(kind, path.clone()), text);
             }
         }
     }
 }
 
 /// Returns a text of everything in a profile and its fallbacks that determines replies.
-fn describe_profile(resolved: &Resolved) -> String {
+fn describe_profile(resolved: &ProfileChain) -> String {
     let mut text = String::new();
     for link in &resolved.chain {
         let profile = &link.profile;
@@ -349,11 +355,11 @@ fn describe_profile(resolved: &Resolved) -> String {
 }
 
 /// Returns the SHA-256 of the content, in hex; of a large file, a digest of its size and the time of its last change.
-fn digest_of_file(path: &Path) -> Option<String> {
+fn file_content_digest(path: &Path) -> Option<String> {
     let data = path.metadata().ok().filter(|data| data.is_file())?;
     if data.len() > LARGEST_READ {
         let changed = data.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        return Some(digest(&format!("{} bytes, changed at {changed:?}", data.len())));
+        return Some(digest_text(&format!("{} bytes, changed at {changed:?}", data.len())));
     }
     std::fs::read(path).ok().map(|bytes| digest_bytes(&bytes))
 }
@@ -364,12 +370,12 @@ pub(crate) struct RecordedDefinitions {
     /// Those of the executions that the run performed last; `None`: not recorded.
     pub(crate) latest: Option<ExternalDefinitions>,
     /// Agents, with the number of the last execution that was performed with another definition than the latest.
-    outdated: BTreeMap<Arc<str>, u32>,
+    outdated_agents: BTreeMap<Arc<str>, u32>,
 }
 
 impl RecordedDefinitions {
     /// Collects them.
-    pub(crate) fn of(records: &[Record]) -> Self {
+    pub(crate) fn from_records(records: &[Record]) -> Self {
         let mut all = Self::default();
         let mut executed: HashMap<Arc<str>, u32> = HashMap::new();
         for record in records {
@@ -377,7 +383,7 @@ impl RecordedDefinitions {
                 Event::RunStarted(started) => {
                     all.latest.clone_from(&started.definitions);
                     if let Some(from) = &started.forked_from {
-                        all.outdated.clone_from(&from.outdated);
+                        all.outdated_agents.clone_from(&from.outdated);
                     }
                     None
                 }
@@ -394,7 +400,7 @@ impl RecordedDefinitions {
                 let before = all.latest.take().unwrap_or_default();
                 let differs = |agent: &Arc<str>| before.get(agent) != later.get(agent);
                 let outdated = executed.iter().filter(|(agent, _)| differs(agent));
-                all.outdated
+                all.outdated_agents
                     .extend(outdated.map(|(agent, last)| (agent.clone(), *last)));
                 all.latest = Some(later.clone());
             }
@@ -404,6 +410,6 @@ impl RecordedDefinitions {
 
     /// Returns whether the execution was performed with the latest definition of the agent.
     pub(crate) fn is_latest(&self, agent: &str, execution: u32) -> bool {
-        self.outdated.get(agent).is_none_or(|last| execution > *last)
+        self.outdated_agents.get(agent).is_none_or(|last| execution > *last)
     }
 }

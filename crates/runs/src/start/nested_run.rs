@@ -6,23 +6,23 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ensemble_agents::agent::kinds::nested_ensemble::{Conversations, InnerGiven};
-use ensemble_core::conversation::{ConversationState, Event, Exchange, Record, RunResumed, RunStarted};
+use ensemble_agents::agent::kinds::nested_ensemble::{NestedArguments, NestedConversations};
+use ensemble_core::conversation::{ConversationState, Event, Record, RecordedExchange, RunResumed, RunStarted};
 use ensemble_core::executor::{Executor, OuterAttempt};
 use ensemble_core::log::{FORMAT, RunLog};
 use ensemble_core::reporter::Reporter;
-use ensemble_core::runner::{AttemptLedger, BoxFuture, Execution, no_end_after};
+use ensemble_core::runner::{AttemptLedger, BoxFuture, ExecutionInput, attempt_timeout_failure};
 use ensemble_core::store::{LogEnd, ReadError, StoreError, StoredRun};
 use ensemble_core::trace::{self, TraceParent};
-use ensemble_language::data::{Context, Failure, FailureKind, Usage, digest};
+use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, RunContext, digest_text};
 
 use crate::drive::events::HubReporter;
 use crate::error::RunError;
 use crate::inputs;
-use crate::options::nested_driver::{Driven, InnerStart, Outside};
-use crate::prepare::{DEEPEST, Prepared, prepare};
-use crate::runners::shared_parts::{Inner, Shared};
-use crate::start::agents::{ReadyAgents, ready_agents};
+use crate::options::nested_driver::{InnerRunResult, InnerRunStart, LimitedInnerDriver};
+use crate::prepare::{DEEPEST, PreparedEnsemble, prepare_file};
+use crate::runners::shared_parts::{ReadyNestedEnsemble, SharedServices};
+use crate::start::agents::{ReadyAgents, prepare_agents};
 
 /// The version that started or resumed a run, as the log keeps it.
 pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -31,52 +31,59 @@ pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 pub(crate) type Outermost = Arc<std::sync::OnceLock<Arc<dyn StoredRun>>>;
 
 struct InnerEnsemble {
-    prepared: Prepared,
+    prepared: PreparedEnsemble,
     agents: ReadyAgents,
-    shared: Shared,
+    shared: SharedServices,
     outermost: Outermost,
     /// Who drives its conversations, if not the outer run.
-    elsewhere: Option<Outside>,
+    outside_driver: Option<LimitedInnerDriver>,
 }
 
 /// Makes the ensemble that an agent names ready: everything in it is checked before the outer run starts.
-pub(crate) fn inner(named: &str, outer: &Prepared, shared: &Shared, outermost: &Outermost) -> Result<Inner, RunError> {
+pub(crate) fn prepare_nested_ensemble(
+    named: &str,
+    outer: &PreparedEnsemble,
+    shared: &SharedServices,
+    outermost: &Outermost,
+) -> Result<ReadyNestedEnsemble, RunError> {
     let project = &shared.project;
-    let path = project.ensemble_file_from(named, &outer.folder, &outer.root)?;
+    let path = project.resolve_ensemble_file_from(named, &outer.folder, &outer.root)?;
     let absolute = project.folder.join(&path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
     check_depth(&absolute, shared)?;
-    let prepared = prepare(&path, project)?;
+    let prepared = prepare_file(&path, project)?;
     let mut shared = shared.clone();
     shared.outer.push(absolute);
-    let elsewhere = shared.elsewhere.take();
-    let open = opener(outermost.clone());
-    let agents = ready_agents(&prepared, &shared, &open)?;
-    let simulated = !agents.simulated.is_empty();
-    let takes = inputs::as_one_schema(prepared.plan.ensemble());
+    let elsewhere = shared.inner_run_driver.take();
+    let open = nested_ensemble_opener(outermost.clone());
+    let agents = prepare_agents(&prepared, &shared, &open)?;
+    let simulated = !agents.simulated_agents.is_empty();
+    let takes = inputs::inputs_schema(prepared.plan.ensemble());
     let conversations = Arc::new(InnerEnsemble {
         prepared,
         agents,
         shared,
         outermost: outermost.clone(),
-        elsewhere,
+        outside_driver: elsewhere,
     });
-    Ok(Inner {
+    Ok(ReadyNestedEnsemble {
         conversations,
-        simulated,
-        takes,
+        is_simulated: simulated,
+        input_schema: takes,
     })
 }
 
 /// Opens ensembles inside the run that is kept there.
-pub(crate) fn opener(outermost: Outermost) -> impl Fn(&str, &Prepared, &Shared) -> Result<Inner, RunError> {
-    move |named, outer, shared| inner(named, outer, shared, &outermost)
+pub(crate) fn nested_ensemble_opener(
+    outermost: Outermost,
+) -> impl Fn(&str, &PreparedEnsemble, &SharedServices) -> Result<ReadyNestedEnsemble, RunError> {
+    move |named, outer, shared| prepare_nested_ensemble(named, outer, shared, &outermost)
 }
 
 /// Refuses an ensemble that contains itself, and too many inside each other.
-fn check_depth(path: &PathBuf, shared: &Shared) -> Result<(), RunError> {
+fn check_depth(path: &PathBuf, shared: &SharedServices) -> Result<(), RunError> {
     if let Some(at) = shared.outer.iter().position(|outer| outer == path) {
-        let named = |path: &PathBuf| shared.project.relative(path).display().to_string();
+        let named = |path: &PathBuf| shared.project.relative_path(path).display().to_string();
         let mut circle: Vec<String> = shared.outer[at..].iter().map(named).collect();
         circle.push(circle[0].clone());
         return Err(RunError::ContainsItself(circle));
@@ -88,48 +95,51 @@ fn check_depth(path: &PathBuf, shared: &Shared) -> Result<(), RunError> {
 }
 
 /// The name of the run of an attempt. Parts run side by side, each with a run of its own.
-fn name_of(execution: &Execution, attempt: u32) -> String {
+fn attempt_run_name(execution: &ExecutionInput, attempt: u32) -> String {
     let part = execution.part.as_ref();
     let part = part.map_or_else(String::new, |part| format!(".{}", part.index));
     format!("{}-{}{part}-{attempt}", execution.agent_name, execution.execution)
 }
 
 /// The numbers of the attempts whose run this attempt can go on with, the latest first.
-fn interrupted(execution: &Execution) -> impl Iterator<Item = u32> {
+fn interrupted_attempts(execution: &ExecutionInput) -> impl Iterator<Item = u32> {
     (execution.attempt - execution.lost_attempts..execution.attempt).rev()
 }
 
 /// The name of the run of this attempt: that of an attempt that was interrupted, if it has begun one.
-fn name_of_run(execution: &Execution, has_begun: impl Fn(&str) -> bool) -> String {
-    let mut before = interrupted(execution).map(|attempt| name_of(execution, attempt));
+fn choose_run_name(execution: &ExecutionInput, has_begun: impl Fn(&str) -> bool) -> String {
+    let mut before = interrupted_attempts(execution).map(|attempt| attempt_run_name(execution, attempt));
     let begun = before.find(|name| has_begun(name));
-    begun.unwrap_or_else(|| name_of(execution, execution.attempt))
+    begun.unwrap_or_else(|| attempt_run_name(execution, execution.attempt))
 }
 
-impl Conversations for InnerEnsemble {
-    fn hold<'a>(
+impl NestedConversations for InnerEnsemble {
+    fn run_nested<'a>(
         &'a self,
-        execution: &'a Execution,
-        given: InnerGiven,
-    ) -> BoxFuture<'a, Result<ConversationState, Failure>> {
+        execution: &'a ExecutionInput,
+        given: NestedArguments,
+    ) -> BoxFuture<'a, Result<ConversationState, ExecutionFailure>> {
         Box::pin(async move {
-            let (inputs, context) = self.given(given).map_err(failure)?;
-            let outside = self.elsewhere.as_ref();
-            match outside.filter(|outside| outside.driver.takes(&execution.agent_name)) {
-                Some(outside) => self.converse_outside(outside, execution, inputs, context).await,
-                None => self.converse(execution, inputs, context).await.map_err(failure),
+            let (inputs, context) = self.resolve_inputs(given).map_err(conversation_failure)?;
+            let outside = self.outside_driver.as_ref();
+            match outside.filter(|outside| outside.driver.drives_agent(&execution.agent_name)) {
+                Some(outside) => self.run_outside(outside, execution, inputs, context).await,
+                None => self
+                    .run_conversation(execution, inputs, context)
+                    .await
+                    .map_err(conversation_failure),
             }
         })
     }
 }
 
 /// Describes why no conversation took place.
-fn failure(error: RunError) -> Failure {
+fn conversation_failure(error: RunError) -> ExecutionFailure {
     let kind = match error {
         RunError::Inputs(_) => FailureKind::Schema,
         _ => FailureKind::Unavailable,
     };
-    Failure::new(kind, error.to_string())
+    ExecutionFailure::new(kind, error.to_string())
 }
 
 /// Reports the records of a nested run, and keeps its usage in the ledger of the attempt around it.
@@ -137,19 +147,19 @@ struct UsageReporter<'a> {
     reporter: HubReporter,
     ledger: &'a AttemptLedger,
     /// What the outer run has recorded of the nested run.
-    used_before: Usage,
+    used_before: ModelUsage,
 }
 
 impl Reporter for UsageReporter<'_> {
-    fn report(&mut self, record: &Record, state: &ConversationState) {
+    fn report_event(&mut self, record: &Record, state: &ConversationState) {
         self.ledger
-            .set_nested_usage(state.usage_until_now().since(self.used_before));
-        self.reporter.report(record, state);
+            .set_nested_usage(state.usage_until_now().subtract_earlier(self.used_before));
+        self.reporter.report_event(record, state);
     }
 }
 
 /// A run inside the run, as it is found or made.
-struct Opened {
+struct OpenedRun {
     run: Arc<dyn StoredRun>,
     state: ConversationState,
     log: Box<dyn RunLog>,
@@ -158,45 +168,48 @@ struct Opened {
 
 impl InnerEnsemble {
     /// The conversation is a run that somebody else drives.
-    async fn converse_outside(
+    async fn run_outside(
         &self,
-        outside: &Outside,
-        execution: &Execution,
-        inputs: Context,
-        context: Context,
-    ) -> Result<ConversationState, Failure> {
-        let name = name_of_run(execution, |name| outside.driver.has(name));
-        let start = InnerStart {
+        outside: &LimitedInnerDriver,
+        execution: &ExecutionInput,
+        inputs: RunContext,
+        context: RunContext,
+    ) -> Result<ConversationState, ExecutionFailure> {
+        let name = choose_run_name(execution, |name| outside.driver.has_unfinished_run(name));
+        let start = InnerRunStart {
             limit: outside.limit,
-            ..self.start_of(execution, name, inputs, context)
+            ..self.build_inner_start(execution, name, inputs, context)
         };
-        match outside.driver.drive(start).await {
-            Driven::Ended(records) => {
+        match outside.driver.drive_inner_run(start).await {
+            InnerRunResult::Ended(records) => {
                 let state = ConversationState::from_records(self.prepared.plan.clone(), records.iter());
-                state.map_err(|error| Failure::new(FailureKind::Unavailable, error.to_string()))
+                state.map_err(|error| ExecutionFailure::new(FailureKind::Unavailable, error.to_string()))
             }
-            Driven::TimeIsUp => Err(no_end_after(outside.limit.unwrap_or_default())),
+            InnerRunResult::TimedOut => Err(attempt_timeout_failure(outside.limit.unwrap_or_default())),
         }
     }
 
-    async fn converse(
+    async fn run_conversation(
         &self,
-        execution: &Execution,
-        inputs: Context,
-        context: Context,
+        execution: &ExecutionInput,
+        inputs: RunContext,
+        context: RunContext,
     ) -> Result<ConversationState, RunError> {
-        let Opened {
+        let OpenedRun {
             run,
             mut state,
             mut log,
             is_new,
-        } = self.open(execution).await?;
+        } = self.open_run(execution).await?;
         // Attempts that were cut short have recorded what they knew of the nested run.
-        let recorded = execution.records.before().map(Exchange::recorded_usage);
+        let recorded = execution
+            .records
+            .earlier_exchange()
+            .map(RecordedExchange::recorded_usage);
         let used_before = recorded.unwrap_or_default();
         let ledger = &execution.ledger;
-        ledger.set_nested_usage(state.usage_until_now().since(used_before));
-        let ended = state.ended();
+        ledger.set_nested_usage(state.usage_until_now().subtract_earlier(used_before));
+        let ended = state.run_end();
         if ended.is_some_and(|ended| !ended.completion_reason.is_resumable()) {
             // It had ended, and the outer run was cut short before it could hear of that.
             return Ok(state);
@@ -207,7 +220,7 @@ impl InnerEnsemble {
             runners: self.agents.runners.clone(),
             log: &mut *log,
             reporter: &mut UsageReporter {
-                reporter: self.shared.hub.reporter(run.id().clone()),
+                reporter: self.shared.hub.create_reporter(run.id().clone()),
                 ledger,
                 used_before,
             },
@@ -215,18 +228,18 @@ impl InnerEnsemble {
             interruptions,
             timeout: Some(self.prepared.plan.ensemble().limits.timeout),
             secrets: self.shared.network.secrets().clone(),
-            around: Some(OuterAttempt {
+            outer_stopwatch: Some(OuterAttempt {
                 stopwatch: execution.stopwatch.clone(),
                 ledger: ledger.clone(),
             }),
             turn_ends_in: None,
         };
-        let trace = trace::current().as_ref().map(TraceParent::from);
-        let segment = self.shared.hub.segment(run.id(), state.next_seq(), trace.as_ref());
+        let trace = trace::current_span().as_ref().map(TraceParent::from);
+        let segment = self.shared.hub.segment_span(run.id(), state.next_seq(), trace.as_ref());
         let first = if is_new {
             Event::RunStarted(Box::new(RunStarted {
                 trace,
-                ..self.started(run.id().shared(), execution, inputs, context)
+                ..self.start_event(run.id().shared_text(), execution, inputs, context)
             }))
         } else {
             Event::RunResumed(RunResumed {
@@ -236,23 +249,23 @@ impl InnerEnsemble {
             })
         };
         executor.commit(&mut state, first).await?;
-        trace::within(segment, executor.drive(&mut state)).await?;
+        trace::run_in_span(segment, executor.drive_conversation(&mut state)).await?;
         Ok(state)
     }
 
     /// The inputs of the inner conversation, and its context, which holds them too.
-    fn given(&self, given: InnerGiven) -> Result<(Context, Context), RunError> {
-        let InnerGiven {
+    fn resolve_inputs(&self, given: NestedArguments) -> Result<(RunContext, RunContext), RunError> {
+        let NestedArguments {
             inputs,
             optional,
             mut context,
         } = given;
         let ensemble = self.prepared.plan.ensemble();
         let is_taken =
-            |name: &str| ensemble.inputs.is_none() || ensemble.input(name).is_some() || !optional.contains(&name);
+            |name: &str| ensemble.inputs.is_none() || ensemble.find_input(name).is_some() || !optional.contains(&name);
         let taken = inputs.iter().filter(|(name, _)| is_taken(name));
-        let inputs: Context = taken.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let resolved = inputs::resolve(ensemble, &inputs.clone().into());
+        let inputs: RunContext = taken.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let resolved = inputs::resolve_inputs(ensemble, &inputs.clone().into());
         let resolved = resolved.map_err(RunError::Inputs)?;
         for (name, value) in resolved.as_ref().unwrap_or(&inputs).iter() {
             context.insert(name.clone(), value.clone());
@@ -261,12 +274,18 @@ impl InnerEnsemble {
     }
 
     /// The run of this execution, for somebody else.
-    fn start_of(&self, execution: &Execution, name: String, inputs: Context, context: Context) -> InnerStart {
+    fn build_inner_start(
+        &self,
+        execution: &ExecutionInput,
+        name: String,
+        inputs: RunContext,
+        context: RunContext,
+    ) -> InnerRunStart {
         let id = format!("{}/sub/{name}", execution.run_id);
-        InnerStart {
-            started: self.started(id.into(), execution, inputs, context),
+        InnerRunStart {
+            start_event: self.start_event(id.into(), execution, inputs, context),
             name,
-            of_attempt: name_of(execution, execution.attempt),
+            attempt_name: attempt_run_name(execution, execution.attempt),
             is_part: execution.part.is_some(),
             limit: None,
             ensemble: self.prepared.source.text().clone(),
@@ -274,19 +293,25 @@ impl InnerEnsemble {
         }
     }
 
-    fn started(&self, run_id: Arc<str>, execution: &Execution, inputs: Context, context: Context) -> RunStarted {
+    fn start_event(
+        &self,
+        run_id: Arc<str>,
+        execution: &ExecutionInput,
+        inputs: RunContext,
+        context: RunContext,
+    ) -> RunStarted {
         RunStarted {
             format: FORMAT,
             run_id,
             ensemble: self.prepared.plan.ensemble().name.clone(),
             ensemble_file: self.prepared.source.name().to_owned(),
-            ensemble_digest: digest(self.prepared.source.text()),
+            ensemble_digest: digest_text(self.prepared.source.text()),
             project_root: self.prepared.root.display().to_string(),
             input: execution.input.clone(),
             context,
             inputs,
             models: Vec::new(),
-            simulated: self.agents.simulated.clone(),
+            simulated: self.agents.simulated_agents.clone(),
             stubs: BTreeMap::new(),
             responders: BTreeMap::new(),
             caller: execution.origin.clone(),
@@ -298,32 +323,32 @@ impl InnerEnsemble {
     }
 
     /// The inner run of this execution: the one that was interrupted, or a new one for an attempt that starts afresh.
-    async fn open(&self, execution: &Execution) -> Result<Opened, RunError> {
-        let outer = self.outer(execution).await?;
-        for attempt in interrupted(execution) {
+    async fn open_run(&self, execution: &ExecutionInput) -> Result<OpenedRun, RunError> {
+        let outer = self.resolve_outer_run(execution).await?;
+        for attempt in interrupted_attempts(execution) {
             // An attempt that was cut short before it came to its conversation has no run.
-            let Some(run) = outer.inside(&name_of(execution, attempt)).await? else {
+            let Some(run) = outer.find_nested(&attempt_run_name(execution, attempt)).await? else {
                 continue;
             };
-            match self.go_on(run, execution).await? {
+            match self.try_resume(run, execution).await? {
                 Some(opened) => return Ok(opened),
                 None => break,
             }
         }
         let text = self.prepared.source.text();
         let run = outer
-            .create_inside(&name_of(execution, execution.attempt), text)
+            .create_nested(&attempt_run_name(execution, execution.attempt), text)
             .await?;
-        Ok(Opened {
+        Ok(OpenedRun {
             state: ConversationState::new(self.prepared.plan.clone()),
-            log: run.log(LogEnd::NEW, self.shared.durability).await?,
+            log: run.open_log(LogEnd::NEW, self.shared.durability).await?,
             run,
             is_new: true,
         })
     }
 
     /// The run that the execution belongs to, which may itself be inside others.
-    async fn outer(&self, execution: &Execution) -> Result<Arc<dyn StoredRun>, RunError> {
+    async fn resolve_outer_run(&self, execution: &ExecutionInput) -> Result<Arc<dyn StoredRun>, RunError> {
         let unknown = || StoreError::Unknown {
             id: execution.run_id.to_string(),
             place: "the run that is driven".to_owned(),
@@ -331,30 +356,34 @@ impl InnerEnsemble {
         let mut run = self.outermost.get().cloned().ok_or_else(unknown)?;
         let inside = execution.run_id.strip_prefix(run.id().as_str()).ok_or_else(unknown)?;
         for name in inside.split("/sub/").skip(1) {
-            run = run.inside(name).await?.ok_or_else(unknown)?;
+            run = run.find_nested(name).await?.ok_or_else(unknown)?;
         }
         Ok(run)
     }
 
     /// The inner run, if it can go on: it stays where it began, so that no crash can part it.
-    async fn go_on(&self, run: Arc<dyn StoredRun>, execution: &Execution) -> Result<Option<Opened>, RunError> {
-        let journal = match run.read_all().await {
+    async fn try_resume(
+        &self,
+        run: Arc<dyn StoredRun>,
+        execution: &ExecutionInput,
+    ) -> Result<Option<OpenedRun>, RunError> {
+        let journal = match run.read_journal().await {
             Ok(journal) => journal,
             // It was cut short before its first event.
             Err(ReadError::Empty { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let state = ConversationState::from_records(self.prepared.plan.clone(), &journal.records)?;
-        let began_with = state.started().map(|started| started.ensemble_digest.as_str());
-        if began_with != Some(digest(self.prepared.source.text()).as_str()) {
+        let began_with = state.run_start().map(|started| started.ensemble_digest.as_str());
+        if began_with != Some(digest_text(self.prepared.source.text()).as_str()) {
             let file = self.prepared.source.name();
             execution
                 .ledger
                 .warn(format!("{file} has changed, so its conversation starts afresh"));
             return Ok(None);
         }
-        Ok(Some(Opened {
-            log: run.log(journal.end, self.shared.durability).await?,
+        Ok(Some(OpenedRun {
+            log: run.open_log(journal.end, self.shared.durability).await?,
             run,
             state,
             is_new: false,

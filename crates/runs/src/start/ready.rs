@@ -6,63 +6,63 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use ensemble_agents::agent::acp::Programs;
+use ensemble_agents::agent::acp::AcpPrograms;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
-use ensemble_agents::agent::mcp::Servers;
+use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
 use ensemble_core::conversation::{ConversationState, Event, Record, RunStarted};
-use ensemble_core::executor::Clock;
+use ensemble_core::executor::WallClock;
 use ensemble_core::log::{CommitError, FORMAT, RunLog};
 use ensemble_core::operator::Operator;
 use ensemble_core::reporter::Reporter;
 use ensemble_core::request::{RequestAddress, RequestOrigin};
-use ensemble_core::resolver::{Decision, decide};
+use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::runner::Runner;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::store::{Durability, Lease, LogEnd, RunId, RunStore, StoreError, StoredRun};
 use ensemble_core::trace::TraceParent;
-use ensemble_language::data::{Context, digest};
+use ensemble_language::data::{RunContext, digest_text};
 use ensemble_language::definition::ExternalDefinitions;
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::ensemble::Agent;
-use ensemble_process::{Watchdog, kill_leftovers};
+use ensemble_process::{ProcessWatchdog, kill_leftovers};
 
-use crate::drive::events::{Hub, HubLiveOutput, Tracer};
+use crate::drive::events::{EventHub, HubLiveOutput, RunTracer};
 use crate::drive::host::Host;
-use crate::drive::request_desk::Desk;
-use crate::drive::run::{Driven, Run};
+use crate::drive::request_desk::RequestDesk;
+use crate::drive::run::{DrivenRun, Run};
 use crate::error::RunError;
 use crate::options::arguments;
-use crate::options::nested_driver::{Elsewhere, Outside};
+use crate::options::nested_driver::{InnerRunDriver, LimitedInnerDriver};
 use crate::options::run_options::RunOptions;
-use crate::prepare::Prepared;
+use crate::prepare::PreparedEnsemble;
 use crate::project::Project;
-use crate::runners::shared_parts::Shared;
-use crate::start::agents::{ReadyAgents, ready_agents};
+use crate::runners::shared_parts::SharedServices;
+use crate::start::agents::{ReadyAgents, prepare_agents};
 use crate::start::definitions::{DefinitionOptions, read_definitions};
-use crate::start::nested_run::{Outermost, PROGRAM, opener};
-use crate::start::substitutes::Substitutes;
+use crate::start::nested_run::{Outermost, PROGRAM, nested_ensemble_opener};
+use crate::start::substitutes::RunReplacements;
 
 /// An ensemble whose agents can run. Nothing was written and nothing was started yet.
-pub struct Ready {
-    pub(crate) prepared: Arc<Prepared>,
+pub struct ReadyRun {
+    pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) host: Host,
     agents: ReadyAgents,
-    desk: Desk,
+    desk: RequestDesk,
     answers: Arc<AnswerQueue>,
-    hub: Hub,
+    hub: EventHub,
     secrets: Secrets,
     outermost: Outermost,
     reporters: Vec<Box<dyn Reporter + Send>>,
     durability: Durability,
-    opening: Opening,
+    opening: RunOpening,
     /// The lease of the run that this one takes over from: nobody else drives that meanwhile.
-    pub(crate) held: Option<Box<dyn Lease>>,
+    pub(crate) source_lease: Option<Box<dyn Lease>>,
 }
 
 /// The beginning of a run.
-pub(crate) enum Opening {
+pub(crate) enum RunOpening {
     /// With a new log, which holds these records first; then the event, if there is one. The first record starts the run.
     New {
         store: Arc<dyn RunStore>,
@@ -72,7 +72,7 @@ pub(crate) enum Opening {
         then: Option<Event>,
     },
     /// It goes on from its log with this event.
-    GoOn {
+    Resume {
         run: Arc<dyn StoredRun>,
         lease: Box<dyn Lease>,
         state: Box<ConversationState>,
@@ -81,13 +81,13 @@ pub(crate) enum Opening {
     },
 }
 
-impl Opening {
+impl RunOpening {
     /// Notes in the first event of this process in which span the run goes on.
-    fn note(&mut self, trace: Option<&TraceParent>) {
+    fn set_trace(&mut self, trace: Option<&TraceParent>) {
         let Some(trace) = trace.cloned() else { return };
         let event = match self {
             Self::New { records, .. } => records.first_mut().map(|record| &mut record.event),
-            Self::GoOn { first, .. } => Some(first),
+            Self::Resume { first, .. } => Some(first),
         };
         match event {
             Some(Event::RunStarted(started)) => started.trace = Some(trace),
@@ -99,59 +99,59 @@ impl Opening {
 }
 
 /// The parts of options that make agents ready.
-pub(crate) struct Making<'a> {
-    pub(crate) prepared: Arc<Prepared>,
+pub(crate) struct AgentBuildOptions<'a> {
+    pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) options: RunOptions,
     /// The overrides of models to use.
     pub(crate) models: &'a [String],
     pub(crate) project: &'a Project,
     pub(crate) host: &'a Host,
     /// Who drives the runs of inner ensembles, if not the run.
-    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
+    pub(crate) inner_run_driver: Option<Arc<dyn InnerRunDriver>>,
     /// The names of agents and tools in the options were checked when the run started.
     pub(crate) are_checked: bool,
 }
 
 /// The arguments with which a run starts.
-pub(crate) struct RunGiven {
+pub(crate) struct RunArguments {
     pub(crate) input: Arc<str>,
-    pub(crate) context: Context,
-    pub(crate) inputs: Context,
+    pub(crate) context: RunContext,
+    pub(crate) inputs: RunContext,
 }
 
 /// Agents that can run, with what the run needs beside them.
-pub(crate) struct Made {
-    pub(crate) prepared: Arc<Prepared>,
+pub(crate) struct RequestCountGuard {
+    pub(crate) prepared: Arc<PreparedEnsemble>,
     pub(crate) host: Host,
     pub(crate) agents: ReadyAgents,
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedServices,
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     responders: BTreeMap<Arc<str>, Arc<str>>,
-    desk: Desk,
+    desk: RequestDesk,
     outermost: Outermost,
     reporters: Vec<Box<dyn Reporter + Send>>,
 }
 
 /// The runners of executions.
-pub(crate) struct Able {
+pub(crate) struct ExecutionRunners {
     pub(crate) runners: Vec<Arc<dyn Runner>>,
-    pub(crate) servers: Arc<Servers>,
-    pub(crate) programs: Arc<Programs>,
+    pub(crate) servers: Arc<McpServers>,
+    pub(crate) programs: Arc<AcpPrograms>,
     pub(crate) secrets: Secrets,
     /// Where runs inside the run are kept.
     pub(crate) outermost: Outermost,
 }
 
-impl Making<'_> {
+impl AgentBuildOptions<'_> {
     /// Makes every agent ready.
-    pub(crate) fn make(self) -> Result<Made, RunError> {
+    pub(crate) fn build_agents(self) -> Result<RequestCountGuard, RunError> {
         let Self {
             prepared,
             options,
             models,
             project,
             host,
-            elsewhere,
+            inner_run_driver: elsewhere,
             are_checked,
         } = self;
         let ensemble = prepared.plan.ensemble();
@@ -159,59 +159,66 @@ impl Making<'_> {
             arguments::check_tools(&options.allowed_tools, false, ensemble)?;
             arguments::check_tools(&options.denied_tools, true, ensemble)?;
         }
-        let substitutes = Substitutes::of(&options);
+        let substitutes = RunReplacements::from_options(&options);
         if let Some(substitutes) = &substitutes {
             substitutes.check_own(ensemble)?;
         }
         let file = project.folder.join(prepared.source.name());
-        let hub = Hub::traced_by(options.tracer);
-        let desk = Desk::new(hub.clone(), host.clone());
+        let hub = EventHub::with_tracer(options.tracer);
+        let desk = RequestDesk::new(hub.clone(), host.clone());
         let operator = host
             .operator()
             .unwrap_or_else(|| Arc::new(desk.clone()) as Arc<dyn Operator>);
-        let watchdog = host.watchdog().map(|command| Arc::new(Watchdog::new(command.clone())));
-        let network = host.network();
+        let watchdog = host
+            .watchdog()
+            .map(|command| Arc::new(ProcessWatchdog::new(command.clone())));
+        let network = host.model_network();
         let servers = match options.servers.is_empty() {
             true => host.client_servers().clone(),
             false => options.servers,
         };
-        servers.teach(network.secrets());
-        let told = hub.tracer().map(|tracer| tracer.secrets()).unwrap_or_default();
-        told.iter().for_each(|secret| network.secrets().learn(secret));
-        let shared = Shared {
+        servers.add_secrets_to(network.secrets());
+        let told = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
+        told.iter().for_each(|secret| network.secrets().add_value(secret));
+        let shared = SharedServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),
-            asking: Arc::default(),
+            input_questions: Arc::default(),
             permissions: Arc::new(
-                ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).denying(options.denied_tools),
+                ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).with_denied(options.denied_tools),
             ),
-            servers: Arc::new(Servers::new(watchdog.clone(), network.secrets().clone())),
+            servers: Arc::new(McpServers::new(watchdog.clone(), network.secrets().clone())),
             client_servers: servers,
-            programs: Arc::new(Programs::new(watchdog.clone())),
+            programs: Arc::new(AcpPrograms::new(watchdog.clone())),
             operator,
             live_output: Arc::new(HubLiveOutput {
                 hub: hub.clone(),
                 live_output: options.live_output,
             }),
             hub,
-            overrides: arguments::overrides(models)?,
+            overrides: arguments::parse_overrides(models)?,
             project: Arc::new(project.clone()),
             host: host.clone(),
             address: RequestAddress::default(),
-            outer: vec![canonical(file)],
+            outer: vec![canonical_path(file)],
             durability: options.durability,
-            cache: arguments::cache(options.cache.as_ref(), project)?,
+            cache: arguments::open_cache(options.cache.as_ref(), project)?,
             watchdog,
             network,
-            stand_ins: substitutes.as_ref().map(Substitutes::outermost).or(options.stand_ins),
-            elsewhere: elsewhere.map(|driver| Outside { driver, limit: None }),
+            replacements: substitutes
+                .as_ref()
+                .map(RunReplacements::for_outermost)
+                .or(options.replacements),
+            inner_run_driver: elsewhere.map(|driver| LimitedInnerDriver { driver, limit: None }),
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
-        let agents = ready_agents(&prepared, &shared, &opener(outermost.clone()))?;
+        let agents = prepare_agents(&prepared, &shared, &nested_ensemble_opener(outermost.clone()))?;
         if !are_checked {
-            shared.answers.with_answers(|answers| shared.asking.check(answers))?;
+            shared
+                .answers
+                .with_answers(|answers| shared.input_questions.check_answers(answers))?;
         }
-        substitutes.map_or(Ok(()), |substitutes| substitutes.check())?;
-        Ok(Made {
+        substitutes.map_or(Ok(()), |substitutes| substitutes.check_all())?;
+        Ok(RequestCountGuard {
             prepared,
             host: host.clone(),
             agents,
@@ -225,29 +232,29 @@ impl Making<'_> {
     }
 }
 
-fn canonical(path: PathBuf) -> PathBuf {
+fn canonical_path(path: PathBuf) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
-impl Made {
+impl RequestCountGuard {
     /// Returns the first event of a run of this ensemble, without an id.
-    pub(crate) fn started(&self, file: String, given: RunGiven, models: &[String]) -> RunStarted {
+    pub(crate) fn start_event(&self, file: String, given: RunArguments, models: &[String]) -> RunStarted {
         RunStarted {
             format: FORMAT,
             run_id: "".into(),
             ensemble: self.prepared.plan.ensemble().name.clone(),
             ensemble_file: file,
-            ensemble_digest: digest(self.prepared.source.text()),
+            ensemble_digest: digest_text(self.prepared.source.text()),
             project_root: self.prepared.root.display().to_string(),
             input: given.input,
             context: given.context,
             inputs: given.inputs,
             models: models.to_vec(),
-            simulated: self.agents.simulated.clone(),
+            simulated: self.agents.simulated_agents.clone(),
             stubs: self.stubs.clone(),
             responders: self.responders.clone(),
             caller: RequestOrigin::default(),
-            definitions: Some(self.definitions()),
+            definitions: Some(self.current_definitions()),
             forked_from: None,
             trace: None,
             program: PROGRAM.to_owned(),
@@ -255,7 +262,7 @@ impl Made {
     }
 
     /// Reads the digests of everything behind the agents as it is now.
-    pub(crate) fn definitions(&self) -> ExternalDefinitions {
+    pub(crate) fn current_definitions(&self) -> ExternalDefinitions {
         let options = DefinitionOptions {
             overrides: &self.shared.overrides,
             stubs: &self.stubs,
@@ -265,14 +272,14 @@ impl Made {
     }
 
     /// Returns the runners of executions, without a run.
-    pub(crate) fn into_able(self) -> Able {
+    pub(crate) fn into_runners(self) -> ExecutionRunners {
         let ReadyAgents {
             runners,
             servers,
             programs,
             ..
         } = self.agents;
-        Able {
+        ExecutionRunners {
             runners,
             servers,
             programs,
@@ -281,8 +288,8 @@ impl Made {
         }
     }
 
-    pub(crate) fn into_ready(self, opening: Opening) -> Ready {
-        Ready {
+    pub(crate) fn into_ready_run(self, opening: RunOpening) -> ReadyRun {
+        ReadyRun {
             prepared: self.prepared,
             host: self.host,
             agents: self.agents,
@@ -294,14 +301,14 @@ impl Made {
             reporters: self.reporters,
             durability: self.shared.durability,
             opening,
-            held: None,
+            source_lease: None,
         }
     }
 }
 
-impl Ready {
+impl ReadyRun {
     /// The ensemble.
-    pub fn prepared(&self) -> &Arc<Prepared> {
+    pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
 
@@ -311,18 +318,18 @@ impl Ready {
     }
 
     /// Agents that a simulated model answers for.
-    pub fn simulated(&self) -> &[Arc<str>] {
-        &self.agents.simulated
+    pub fn simulated_agents(&self) -> &[Arc<str>] {
+        &self.agents.simulated_agents
     }
 
     /// The time, by the clock of the run.
-    pub fn now(&self) -> chrono::DateTime<chrono::Utc> {
+    pub fn current_time(&self) -> chrono::DateTime<chrono::Utc> {
         self.host.now()
     }
 
     /// Returns the first event of a new run, without its id. Returns `None` for a run that continues.
-    pub fn started(&self) -> Option<&RunStarted> {
-        let Opening::New { records, .. } = &self.opening else {
+    pub fn start_event(&self) -> Option<&RunStarted> {
+        let RunOpening::New { records, .. } = &self.opening else {
             return None;
         };
         match records.first().map(|record| &record.event) {
@@ -334,12 +341,12 @@ impl Ready {
     /// With this input, or this message where the run goes on.
     pub fn set_input(&mut self, text: Arc<str>) {
         match &mut self.opening {
-            Opening::New { records, .. } => {
+            RunOpening::New { records, .. } => {
                 if let Some(Event::RunStarted(started)) = records.first_mut().map(|record| &mut record.event) {
                     started.input = text;
                 }
             }
-            Opening::GoOn { first, .. } => {
+            RunOpening::Resume { first, .. } => {
                 if let Event::MessageAdded(message) = first {
                     message.text = text;
                 }
@@ -352,34 +359,34 @@ impl Ready {
     ///
     /// # Errors
     /// The records with which the run begins are illegal.
-    pub fn preview(&self) -> Result<Decision, RunError> {
+    pub fn preview_decision(&self) -> Result<NextDecision, RunError> {
         let mut state = match &self.opening {
-            Opening::New { records, .. } => ConversationState::from_records(self.prepared.plan.clone(), records)?,
-            Opening::GoOn { state, .. } => ConversationState::clone(state),
+            RunOpening::New { records, .. } => ConversationState::from_records(self.prepared.plan.clone(), records)?,
+            RunOpening::Resume { state, .. } => ConversationState::clone(state),
         };
         let event = match &self.opening {
-            Opening::New { then, .. } => then.clone(),
-            Opening::GoOn { first, .. } => Some(first.clone()),
+            RunOpening::New { then, .. } => then.clone(),
+            RunOpening::Resume { first, .. } => Some(first.clone()),
         };
         if let Some(event) = event {
             let (seq, at) = (state.next_seq(), self.host.now());
-            state.apply(&Record { seq, at, event })?;
+            state.apply_record(&Record { seq, at, event })?;
         }
-        Ok(decide(&self.prepared.plan, &state))
+        Ok(decide_next_step(&self.prepared.plan, &state))
     }
 
     /// Gives the run its place in the store, and drives it in a task of its own.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn begin(mut self) -> BoxFuture<'static, Result<Run, RunError>> {
+    pub fn start(mut self) -> BoxFuture<'static, Result<Run, RunError>> {
         Box::pin(async move {
             let mut reporters = std::mem::take(&mut self.reporters);
-            let trace = self.hub.tracer().and_then(Tracer::parent);
-            self.opening.note(trace.as_ref());
-            let is_new = matches!(self.opening, Opening::New { .. });
+            let trace = self.hub.tracer().and_then(RunTracer::parent_span);
+            self.opening.set_trace(trace.as_ref());
+            let is_new = matches!(self.opening, RunOpening::New { .. });
             let (stored, lease, log, state, first) = match self.opening {
-                Opening::New {
+                RunOpening::New {
                     store,
                     id,
                     records,
@@ -387,71 +394,71 @@ impl Ready {
                 } => {
                     let text = self.prepared.source.text();
                     let stored = match &id {
-                        Some(id) => store.create(id, text).await?,
-                        None => created(&*store, &self.host, text).await?,
+                        Some(id) => store.create_run(id, text).await?,
+                        None => create_run(&*store, &self.host, text).await?,
                     };
                     let records: Vec<Record> = (0..)
                         .zip(records)
                         .map(|(seq, record)| {
-                            let mut record = numbered(record, seq, stored.id());
-                            record.event = self.secrets.strike_event(record.event);
+                            let mut record = number_record(record, seq, stored.id());
+                            record.event = self.secrets.redact_event(record.event);
                             record
                         })
                         .collect();
-                    let (lease, log) = match recorded(&*stored, self.durability, &records).await {
+                    let (lease, log) = match store_first_records(&*stored, self.durability, &records).await {
                         Ok(opened) => opened,
                         Err(error) => {
                             // A run that could not begin is none.
-                            let _ = stored.remove().await;
+                            let _ = stored.remove_run().await;
                             return Err(error);
                         }
                     };
                     let mut state = ConversationState::new(self.prepared.plan.clone());
                     for (seq, record) in (0..).zip(records) {
-                        state.apply(&record)?;
+                        state.apply_record(&record)?;
                         if seq == 0 {
                             // The others were told when they happened.
                             reporters
                                 .iter_mut()
-                                .for_each(|reporter| reporter.report(&record, &state));
+                                .for_each(|reporter| reporter.report_event(&record, &state));
                             if let Some(tracer) = self.hub.tracer() {
-                                tracer.observe(stored.id(), &record, &state);
+                                tracer.observe_record(stored.id(), &record, &state);
                             }
                         }
                     }
                     (stored, lease, log, state, then)
                 }
-                Opening::GoOn {
+                RunOpening::Resume {
                     run,
                     lease,
                     state,
                     end,
                     first,
                 } => {
-                    if let Some(started) = state.started() {
+                    if let Some(started) = state.run_start() {
                         kill_leftovers(&started.run_id);
                     }
                     if matches!(first, Event::RunResumed(_)) {
-                        self.desk.expect(state.pending_requests().cloned().collect());
+                        self.desk.set_expected(state.pending_requests().cloned().collect());
                     }
-                    let log = run.log(end, self.durability).await?;
+                    let log = run.open_log(end, self.durability).await?;
                     (run, lease, log, *state, Some(first))
                 }
             };
             let _ = self.outermost.set(stored.clone());
             // What is said at the beginning of a new run belongs to its first segment.
             let begins_at = if is_new { 0 } else { state.next_seq() };
-            let segment = self.hub.segment(stored.id(), begins_at, trace.as_ref());
+            let segment = self.hub.segment_span(stored.id(), begins_at, trace.as_ref());
             let ReadyAgents {
                 runners,
                 servers,
                 programs,
                 ..
             } = self.agents;
-            Ok(Run::drive(Driven {
-                stored,
+            Ok(Run::spawn_driver(DrivenRun {
+                stored_run: stored,
                 prepared: self.prepared,
-                leases: std::iter::once(lease).chain(self.held).collect(),
+                leases: std::iter::once(lease).chain(self.source_lease).collect(),
                 log,
                 state,
                 first,
@@ -471,13 +478,13 @@ impl Ready {
 }
 
 /// The lease and the log of a new run, with its first records.
-async fn recorded(
+async fn store_first_records(
     stored: &dyn StoredRun,
     durability: Durability,
     records: &[Record],
 ) -> Result<(Box<dyn Lease>, Box<dyn RunLog>), RunError> {
-    let lease = stored.lease().await?;
-    let mut log = stored.log(LogEnd::NEW, durability).await?;
+    let lease = stored.acquire_lease().await?;
+    let mut log = stored.open_log(LogEnd::NEW, durability).await?;
     for record in records {
         log.append(record).await.map_err(|error| match error {
             CommitError::Write { place, source } => RunError::Store(StoreError::Unavailable {
@@ -492,19 +499,19 @@ async fn recorded(
 }
 
 /// The record with its number and its run's id.
-fn numbered(mut record: Record, seq: u64, id: &RunId) -> Record {
+fn number_record(mut record: Record, seq: u64, id: &RunId) -> Record {
     record.seq = seq;
     if let Event::RunStarted(started) = &mut record.event {
-        started.run_id = id.shared();
+        started.run_id = id.shared_text();
     }
     record
 }
 
 /// A new run, under an id that no other has.
-async fn created(store: &dyn RunStore, host: &Host, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
+async fn create_run(store: &dyn RunStore, host: &Host, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
     let mut number = random_number(host);
     loop {
-        match store.create(&RunId::at(host.now(), number), ensemble).await {
+        match store.create_run(&RunId::from_time(host.now(), number), ensemble).await {
             Err(StoreError::Exists(_)) => number = number.wrapping_add(1),
             created => return created,
         }
@@ -518,17 +525,17 @@ fn random_number(host: &Host) -> u32 {
         clippy::cast_sign_loss,
         reason = "a number from 0 to the number of ids"
     )]
-    let number = (host.random() * f64::from(RunId::PER_TIME)) as u32;
+    let number = (host.random_number() * f64::from(RunId::PER_TIME)) as u32;
     number
 }
 
 /// Puts runners before some agents' own.
 pub(crate) fn replace_runners(
-    made: &mut Made,
+    made: &mut RequestCountGuard,
     mut replace: impl FnMut(usize, &Agent, Arc<dyn Runner>) -> Arc<dyn Runner>,
 ) {
     let plan = made.prepared.plan.clone();
-    for (id, runner) in plan.ids().zip(&mut made.agents.runners) {
+    for (id, runner) in plan.agent_ids().zip(&mut made.agents.runners) {
         *runner = replace(id.index(), plan.agent(id), runner.clone());
     }
 }
@@ -548,11 +555,16 @@ mod tests {
         for millisecond in [0, 1, 999, 1000] {
             // The clock and the random numbers stand still.
             let now = DateTime::<Utc>::UNIX_EPOCH + Duration::milliseconds(millisecond);
-            let host = Host::system().with_clock(move || now).with_randomness(|| 0.999_999_9);
+            let host = Host::from_system()
+                .with_clock(move || now)
+                .with_randomness(|| 0.999_999_9);
             let mut ids = Vec::new();
             for _ in 0..3 {
-                let run = created(&store, &host, "").await.expect("an id is free");
-                let mut log = run.log(LogEnd::NEW, Durability::None).await.expect("the log opens");
+                let run = create_run(&store, &host, "").await.expect("an id is free");
+                let mut log = run
+                    .open_log(LogEnd::NEW, Durability::None)
+                    .await
+                    .expect("the log opens");
                 log.append(&contract::record(0)).await.expect("a record");
                 log.sync(SyncPoint::Turn).await.expect("the log syncs");
                 ids.push(run.id().clone());
@@ -560,7 +572,7 @@ mod tests {
             ids.sort();
             expected.extend(ids);
         }
-        let listed = store.list().await.expect("runs are listed");
+        let listed = store.list_runs().await.expect("runs are listed");
         let listed: Vec<&RunId> = listed.iter().map(|run| run.id()).collect();
         assert_eq!(listed, expected.iter().collect::<Vec<_>>());
     }
@@ -568,8 +580,8 @@ mod tests {
     #[tokio::test]
     async fn a_clock_before_1970_gives_a_run() {
         let now = DateTime::<Utc>::UNIX_EPOCH - Duration::milliseconds(1);
-        let host = Host::system().with_clock(move || now);
-        let run = created(&MemoryStore::new(), &host, "").await.expect("an id is free");
+        let host = Host::from_system().with_clock(move || now);
+        let run = create_run(&MemoryStore::new(), &host, "").await.expect("an id is free");
         assert!(run.id().as_str().ends_with("-19691231-235959999"), "{}", run.id());
     }
 }

@@ -5,20 +5,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_core::conversation::{ConversationState, Event, OpenExecution, Record, RunStarted};
+use ensemble_core::conversation::{ConversationState, Event, ExecutionProgress, Record, RunStarted};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Journal, StoredRun};
-use ensemble_language::data::{Context, digest};
+use ensemble_language::data::{RunContext, digest_text};
 use ensemble_language::ensemble::{Ensemble, OnResume};
-use ensemble_language::loader::{self, Changes, Side};
-use ensemble_language::source::Source;
+use ensemble_language::loader::{self, ComparedEnsemble, EnsembleChanges};
+use ensemble_language::source::SourceText;
 
 use crate::error::RunError;
-use crate::inputs::Given;
-use crate::options::arguments::overrides;
-use crate::prepare::{Prepared, prepare, prepare_text};
+use crate::inputs::InputValues;
+use crate::options::arguments::parse_overrides;
+use crate::prepare::{PreparedEnsemble, prepare_file, prepare_text};
 use crate::project::Project;
-use crate::start::carried_inputs::carry_over;
+use crate::start::carried_inputs::carry_inputs_over;
 use crate::start::definitions::{DefinitionOptions, RecordedDefinitions, read_definitions};
 
 /// A recorded run.
@@ -28,7 +28,7 @@ pub struct RecordedRun {
     /// Its log.
     pub journal: Journal,
     /// Its ensemble, as it was.
-    pub prepared: Arc<Prepared>,
+    pub prepared: Arc<PreparedEnsemble>,
     /// The fold of its log.
     pub state: ConversationState,
 }
@@ -38,10 +38,10 @@ impl RecordedRun {
     ///
     /// # Errors
     /// The log or the ensemble cannot be read.
-    pub fn read<'f>(run: Arc<dyn StoredRun>, project: &'f Project) -> BoxFuture<'f, Result<Self, RunError>> {
+    pub fn load<'f>(run: Arc<dyn StoredRun>, project: &'f Project) -> BoxFuture<'f, Result<Self, RunError>> {
         Box::pin(async move {
-            let journal = run.read_all().await?;
-            let prepared = recorded_ensemble(&*run, started(&journal.records)?, project).await?;
+            let journal = run.read_journal().await?;
+            let prepared = load_recorded_ensemble(&*run, read_start_event(&journal.records)?, project).await?;
             let state = ConversationState::from_records(prepared.plan.clone(), &journal.records)?;
             Ok(Self {
                 run,
@@ -56,19 +56,19 @@ impl RecordedRun {
     ///
     /// # Errors
     /// It begins with another.
-    pub fn started(&self) -> Result<&RunStarted, RunError> {
-        started(&self.journal.records)
+    pub fn start_event(&self) -> Result<&RunStarted, RunError> {
+        read_start_event(&self.journal.records)
     }
 
     /// Returns whether there is nothing to resume.
     pub fn has_ended(&self) -> bool {
-        let ended = self.state.ended();
+        let ended = self.state.run_end();
         ended.is_some_and(|ended| !ended.completion_reason.is_resumable())
     }
 
     /// Can a message continue the run?
     pub fn can_continue(&self) -> bool {
-        let ended = self.state.ended();
+        let ended = self.state.run_end();
         ended.is_some_and(|ended| ended.completion_reason.is_continuable())
     }
 
@@ -76,40 +76,40 @@ impl RecordedRun {
     ///
     /// # Errors
     /// A value does not match its input, or a name is unknown.
-    pub(crate) fn values_to_set(&self, ensemble: &Ensemble, set: &Given) -> Result<Context, RunError> {
+    pub(crate) fn resolve_set_values(&self, ensemble: &Ensemble, set: &InputValues) -> Result<RunContext, RunError> {
         if set.values.is_empty() {
-            return Ok(Context::default());
+            return Ok(RunContext::default());
         }
-        let before = self.started()?;
+        let before = self.start_event()?;
         let context = self.state.context();
         let known = |name: &str| context.get(name).is_some() && before.inputs.get(name).is_none();
-        let carried = carry_over(ensemble, before, &self.journal.records, set, known);
-        Ok(carried.map_err(RunError::Inputs)?.set)
+        let carried = carry_inputs_over(ensemble, before, &self.journal.records, set, known);
+        Ok(carried.map_err(RunError::Inputs)?.context_changes)
     }
 
     /// Returns the changes of the ensemble's file since the run began. Returns `None` if there are none, or if the file
     /// is gone.
-    pub fn changed_file(&self, project: &Project) -> Option<(String, Changes)> {
-        let started = self.started().ok()?;
-        let path = project.relative(Path::new(&started.ensemble_file));
-        let file = project.read(&path).ok()?;
-        if digest(file.text()) == started.ensemble_digest {
+    pub fn file_changes(&self, project: &Project) -> Option<(String, EnsembleChanges)> {
+        let started = self.start_event().ok()?;
+        let path = project.relative_path(Path::new(&started.ensemble_file));
+        let file = project.read_file(&path).ok()?;
+        if digest_text(file.text()) == started.ensemble_digest {
             return None;
         }
-        let loaded = loader::load(&file);
-        let recorded = Side::of_text(self.prepared.loaded.document.as_ref()?);
-        let changes = loader::changes(recorded, Side::of_text(loaded.document.as_ref()?));
+        let loaded = loader::load_ensemble(&file);
+        let recorded = ComparedEnsemble::from_text(self.prepared.loaded.document.as_ref()?);
+        let changes = loader::compare_ensembles(recorded, ComparedEnsemble::from_text(loaded.document.as_ref()?));
         (!changes.is_empty()).then(|| (path.display().to_string(), changes))
     }
 
     /// Returns a sentence for each script, nested ensemble and profile behind an agent that has changed since the run
     /// recorded its digest. The run continues with them as they are now.
-    pub fn changed_definitions(&self, project: &Project) -> Vec<String> {
-        let recorded = RecordedDefinitions::of(&self.journal.records).latest;
-        let (Some(recorded), Ok(started)) = (recorded, self.started()) else {
+    pub fn describe_changed_definitions(&self, project: &Project) -> Vec<String> {
+        let recorded = RecordedDefinitions::from_records(&self.journal.records).latest;
+        let (Some(recorded), Ok(started)) = (recorded, self.start_event()) else {
             return Vec::new();
         };
-        let (Ok(overrides), Some(document)) = (overrides(&started.models), &self.prepared.loaded.document) else {
+        let (Ok(overrides), Some(document)) = (parse_overrides(&started.models), &self.prepared.loaded.document) else {
             return Vec::new();
         };
         let options = DefinitionOptions {
@@ -118,28 +118,30 @@ impl RecordedRun {
             responders: &started.responders,
         };
         let now = read_definitions(&self.prepared, options, project);
-        let side = |external| Side {
+        let side = |external| ComparedEnsemble {
             document,
             external: Some(external),
         };
-        loader::changes(side(&recorded), side(&now)).sentences().collect()
+        loader::compare_ensembles(side(&recorded), side(&now))
+            .change_sentences()
+            .collect()
     }
 }
 
 /// Returns the agents of the open turn that are executed again when the run is resumed: those that have finished, with
 /// `on_resume: rerun`.
-pub fn agents_to_rerun(prepared: &Prepared, state: &ConversationState) -> Vec<Arc<str>> {
+pub fn agents_to_rerun(prepared: &PreparedEnsemble, state: &ConversationState) -> Vec<Arc<str>> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
-    let finished = slots.filter(|slot| matches!(slot.progress, OpenExecution::Finished(_)));
+    let finished = slots.filter(|slot| matches!(slot.progress, ExecutionProgress::Finished(_)));
     finished
         .map(|slot| slot.start.agent.clone())
-        .filter(|agent| reruns(prepared, agent))
+        .filter(|agent| is_rerun_on_resume(prepared, agent))
         .collect()
 }
 
 /// Returns whether the agent has `on_resume: rerun`.
-pub(crate) fn reruns(prepared: &Prepared, agent: &str) -> bool {
-    let id = prepared.plan.id(agent);
+pub(crate) fn is_rerun_on_resume(prepared: &PreparedEnsemble, agent: &str) -> bool {
+    let id = prepared.plan.find_agent_id(agent);
     id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)
 }
 
@@ -147,7 +149,7 @@ pub(crate) fn reruns(prepared: &Prepared, agent: &str) -> bool {
 ///
 /// # Errors
 /// They begin with another, or there are none.
-pub fn started(records: &[Record]) -> Result<&RunStarted, RunError> {
+pub fn read_start_event(records: &[Record]) -> Result<&RunStarted, RunError> {
     match records.first().map(|record| &record.event) {
         Some(Event::RunStarted(started)) => Ok(started),
         _ => Err(RunError::NotBegun),
@@ -158,18 +160,21 @@ pub fn started(records: &[Record]) -> Result<&RunStarted, RunError> {
 ///
 /// # Errors
 /// The copy of its text cannot be read, or has errors.
-pub fn recorded_ensemble<'f>(
+pub fn load_recorded_ensemble<'f>(
     run: &'f dyn StoredRun,
     started: &'f RunStarted,
     project: &'f Project,
-) -> BoxFuture<'f, Result<Prepared, RunError>> {
+) -> BoxFuture<'f, Result<PreparedEnsemble, RunError>> {
     Box::pin(async move {
         let source = match run.folder() {
             Some(folder) => {
-                let name = project.relative(&folder.join("ensemble.yaml")).display().to_string();
-                Source::new(name, run.ensemble().await?)
+                let name = project
+                    .relative_path(&folder.join("ensemble.yaml"))
+                    .display()
+                    .to_string();
+                SourceText::new(name, run.load_ensemble().await?)
             }
-            None => Source::new(&*started.ensemble, run.ensemble().await?),
+            None => SourceText::new(&*started.ensemble, run.load_ensemble().await?),
         };
         let file = Path::new(&started.ensemble_file);
         let stands_in = file.parent().unwrap_or(Path::new("."));
@@ -185,8 +190,8 @@ pub fn recorded_ensemble<'f>(
 }
 
 /// The ensemble in the file that a run was started from, if the file still says the same.
-pub fn unchanged_ensemble(started: &RunStarted, project: &Project) -> Option<Prepared> {
-    let file = project.relative(Path::new(&started.ensemble_file));
-    let prepared = prepare(&file, project).ok()?;
-    (digest(prepared.source.text()) == started.ensemble_digest).then_some(prepared)
+pub fn load_unchanged_ensemble(started: &RunStarted, project: &Project) -> Option<PreparedEnsemble> {
+    let file = project.relative_path(Path::new(&started.ensemble_file));
+    let prepared = prepare_file(&file, project).ok()?;
+    (digest_text(prepared.source.text()) == started.ensemble_digest).then_some(prepared)
 }

@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, MessageAdded, Record, RunResumed};
-use ensemble_core::executor::Clock;
+use ensemble_core::executor::WallClock;
 use ensemble_core::operator::Operator;
 use ensemble_core::store::{Lease, RunId, RunStore, StoreError, StoredRun};
-use ensemble_language::data::Context;
-use ensemble_language::source::Source;
+use ensemble_language::data::RunContext;
+use ensemble_language::source::SourceText;
 use ensemble_process::kill_leftovers;
 
 use crate::drive::host::Host;
 use crate::drive::run::Run;
 use crate::error::RunError;
 use crate::inputs;
-use crate::inputs::Given;
+use crate::inputs::InputValues;
 use crate::options::run_options::RunOptions;
-use crate::prepare::{Prepared, prepare, prepare_text};
+use crate::prepare::{PreparedEnsemble, prepare_file, prepare_text};
 use crate::project::Project;
 use crate::start::definitions::RecordedDefinitions;
 use crate::start::nested_run::PROGRAM;
-use crate::start::ready::{Making, Opening, Ready, RunGiven};
+use crate::start::ready::{AgentBuildOptions, ReadyRun, RunArguments, RunOpening};
 use crate::start::recorded_run::{RecordedRun, agents_to_rerun};
 use crate::store::files::FileStore;
 
@@ -57,18 +57,18 @@ pub enum WhichRun {
 /// A recorded run with the right to drive it: nobody else can, until this or the run that it becomes is dropped.
 pub struct HeldRun {
     runs: Runs,
-    recorded: RecordedRun,
+    recorded_run: RecordedRun,
     lease: Box<dyn Lease>,
 }
 
 impl EnsembleRef {
     /// The ensemble in that file, or of that name.
-    pub fn file(named: impl Into<String>) -> Self {
+    pub fn from_file(named: impl Into<String>) -> Self {
         Self::Named(named.into())
     }
 
     /// The ensemble of that text.
-    pub fn text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 }
@@ -118,7 +118,7 @@ impl Runs {
 
     /// The same runs, of which this operator is asked.
     #[must_use]
-    pub fn asking(self, operator: Arc<dyn Operator>) -> Self {
+    pub fn with_operator(self, operator: Arc<dyn Operator>) -> Self {
         Self {
             host: self.host.with_operator(operator),
             ..self
@@ -137,13 +137,13 @@ impl Runs {
 
     /// Returns the store in which recorded runs are searched.
     pub fn store(&self) -> Arc<dyn RunStore> {
-        self.store_of(&self.project.project_root(&self.project.folder))
+        self.store_for_root(&self.project.project_root(&self.project.folder))
     }
 
-    pub(crate) fn store_of(&self, root: &Path) -> Arc<dyn RunStore> {
+    pub(crate) fn store_for_root(&self, root: &Path) -> Arc<dyn RunStore> {
         match &self.store {
             Some(store) => Arc::clone(store),
-            None => Arc::new(FileStore::of(root)),
+            None => Arc::new(FileStore::for_project(root)),
         }
     }
 
@@ -151,9 +151,9 @@ impl Runs {
     ///
     /// # Errors
     /// There is no such run, or several.
-    pub async fn find(&self, which: impl Into<WhichRun>) -> Result<Arc<dyn StoredRun>, StoreError> {
+    pub async fn resolve_run(&self, which: impl Into<WhichRun>) -> Result<Arc<dyn StoredRun>, StoreError> {
         match which.into() {
-            WhichRun::Latest => self.store().latest().await,
+            WhichRun::Latest => self.store().find_latest().await,
             WhichRun::Named(named) => {
                 // A path begins in the caller's folder, not in that of the process.
                 let path = self.project.folder.join(&named);
@@ -162,7 +162,7 @@ impl Runs {
                 } else {
                     named
                 };
-                self.store().find(&given).await
+                self.store().find_run(&given).await
             }
         }
     }
@@ -171,14 +171,14 @@ impl Runs {
     ///
     /// # Errors
     /// The ensemble is not found, or has errors, all of which are told.
-    pub fn prepare(&self, ensemble: &EnsembleRef) -> Result<Prepared, RunError> {
+    pub fn prepare_ensemble(&self, ensemble: &EnsembleRef) -> Result<PreparedEnsemble, RunError> {
         Ok(match ensemble {
-            EnsembleRef::Named(named) => prepare(&self.project.ensemble_file(named)?, &self.project)?,
+            EnsembleRef::Named(named) => prepare_file(&self.project.resolve_ensemble_file(named)?, &self.project)?,
             EnsembleRef::Text(text) => {
                 let folder = self.project.folder.clone();
                 let root = self.project.project_root(&folder);
                 let file = folder.join("ensemble");
-                prepare_text(Source::new("ensemble", text.as_str()), file, folder, root)?
+                prepare_text(SourceText::new("ensemble", text.as_str()), file, folder, root)?
             }
         })
     }
@@ -187,34 +187,38 @@ impl Runs {
     ///
     /// # Errors
     /// The ensemble has errors, an agent cannot run, or an option does not fit the ensemble.
-    pub fn ready(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<Ready, RunError> {
-        let prepared = Arc::new(self.prepare(&ensemble.into())?);
-        self.ready_with(prepared, options)
+    pub fn prepare_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<ReadyRun, RunError> {
+        let prepared = Arc::new(self.prepare_ensemble(&ensemble.into())?);
+        self.prepare_run_with(prepared, options)
     }
 
     /// Likewise, for an ensemble that was prepared before.
     ///
     /// # Errors
     /// An agent cannot run, or an option does not fit the ensemble.
-    pub fn ready_with(&self, prepared: Arc<Prepared>, mut options: RunOptions) -> Result<Ready, RunError> {
+    pub fn prepare_run_with(
+        &self,
+        prepared: Arc<PreparedEnsemble>,
+        mut options: RunOptions,
+    ) -> Result<ReadyRun, RunError> {
         let default = prepared.plan.ensemble().default_task.as_deref();
         let input = options.input.take();
         let input = input.unwrap_or_else(|| default.unwrap_or_default().into());
-        let given = Given {
+        let given = InputValues {
             values: std::mem::take(&mut options.context),
             texts: std::mem::take(&mut options.texts),
         };
-        let inputs = inputs::resolve(prepared.plan.ensemble(), &given).map_err(RunError::Inputs)?;
+        let inputs = inputs::resolve_inputs(prepared.plan.ensemble(), &given).map_err(RunError::Inputs)?;
         // The inputs are in the context, too; without declared inputs, everything is.
         let context = inputs.clone().unwrap_or(given.values);
         let models = options.models.clone();
         let file = self.project.folder.join(prepared.source.name());
-        let store = self.store_of(&prepared.root);
+        let store = self.store_for_root(&prepared.root);
         let id = options.id.take();
-        let made = self.making(prepared, options, &models).make()?;
-        let started = made.started(
+        let made = self.agent_build_options(prepared, options, &models).build_agents()?;
+        let started = made.start_event(
             file.display().to_string(),
-            RunGiven {
+            RunArguments {
                 input,
                 context,
                 inputs: inputs.unwrap_or_default(),
@@ -226,7 +230,7 @@ impl Runs {
             at: self.host.now(),
             event: Event::RunStarted(Box::new(started)),
         };
-        Ok(made.into_ready(Opening::New {
+        Ok(made.into_ready_run(RunOpening::New {
             store,
             id,
             records: vec![first],
@@ -234,19 +238,19 @@ impl Runs {
         }))
     }
 
-    pub(crate) fn making<'a>(
+    pub(crate) fn agent_build_options<'a>(
         &'a self,
-        prepared: Arc<Prepared>,
+        prepared: Arc<PreparedEnsemble>,
         options: RunOptions,
         models: &'a [String],
-    ) -> Making<'a> {
-        Making {
+    ) -> AgentBuildOptions<'a> {
+        AgentBuildOptions {
             prepared,
             options,
             models,
             project: &self.project,
             host: &self.host,
-            elsewhere: None,
+            inner_run_driver: None,
             are_checked: false,
         }
     }
@@ -254,21 +258,21 @@ impl Runs {
     /// Starts a run.
     ///
     /// # Errors
-    /// As [`Self::ready`], or the store cannot be written.
-    pub async fn start(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<Run, RunError> {
-        self.ready(ensemble, options)?.begin().await
+    /// As [`Self::prepare_run`], or the store cannot be written.
+    pub async fn start_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<Run, RunError> {
+        self.prepare_run(ensemble, options)?.start().await
     }
 
     /// Takes the right to drive a recorded run, and reads the run.
     ///
     /// # Errors
     /// There is no such run, somebody else drives it, or it cannot be read.
-    pub async fn hold(&self, which: impl Into<WhichRun>) -> Result<HeldRun, RunError> {
-        let run = self.find(which).await?;
-        let lease = run.lease().await?;
+    pub async fn lease_run(&self, which: impl Into<WhichRun>) -> Result<HeldRun, RunError> {
+        let run = self.resolve_run(which).await?;
+        let lease = run.acquire_lease().await?;
         Ok(HeldRun {
             runs: self.clone(),
-            recorded: RecordedRun::read(run, &self.project).await?,
+            recorded_run: RecordedRun::load(run, &self.project).await?,
             lease,
         })
     }
@@ -276,54 +280,56 @@ impl Runs {
     /// Goes on with a run that was cut short or that waits for input.
     ///
     /// # Errors
-    /// As [`Self::hold`] and [`HeldRun::resume`], or the store cannot be written.
-    pub async fn resume(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<Run, RunError> {
-        let held = self.hold(which).await?;
+    /// As [`Self::lease_run`] and [`HeldRun::prepare_resume`], or the store cannot be written.
+    pub async fn resume_run(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<Run, RunError> {
+        let held = self.lease_run(which).await?;
         let mut options = options;
         held.check_answers(&mut options).await?;
-        held.resume(options)?.begin().await
+        held.prepare_resume(options)?.start().await
     }
 
     /// Adds a user message to a run that has ended, and goes on.
     ///
     /// # Errors
-    /// As [`Self::hold`] and [`HeldRun::continue_with`], or the store cannot be written.
-    pub async fn continue_with(
+    /// As [`Self::lease_run`] and [`HeldRun::prepare_continuation`], or the store cannot be written.
+    pub async fn continue_run(
         &self,
         which: impl Into<WhichRun>,
         message: impl Into<Arc<str>>,
         options: RunOptions,
     ) -> Result<Run, RunError> {
-        let held = self.hold(which).await?;
-        held.continue_with(message, Context::default(), options)?.begin().await
+        let held = self.lease_run(which).await?;
+        held.prepare_continuation(message, RunContext::default(), options)?
+            .start()
+            .await
     }
 
     /// The file of an ensemble, for a person who is in the caller's folder.
-    pub(crate) fn file(&self, named: &str) -> Result<PathBuf, RunError> {
-        Ok(self.project.ensemble_file(named)?)
+    pub(crate) fn resolve_ensemble_file(&self, named: &str) -> Result<PathBuf, RunError> {
+        Ok(self.project.resolve_ensemble_file(named)?)
     }
 }
 
 impl HeldRun {
     /// The run as it is recorded.
-    pub fn recorded(&self) -> &RecordedRun {
-        &self.recorded
+    pub fn recorded_run(&self) -> &RecordedRun {
+        &self.recorded_run
     }
 
     /// Makes the run ready to go on from where it stopped.
     ///
     /// # Errors
     /// The run has ended, an agent cannot run, or an option does not fit the ensemble.
-    pub fn resume(self, options: RunOptions) -> Result<Ready, RunError> {
-        if self.recorded.has_ended() {
-            return Err(RunError::IsOver(self.recorded.run.id().clone()));
+    pub fn prepare_resume(self, options: RunOptions) -> Result<ReadyRun, RunError> {
+        if self.recorded_run.has_ended() {
+            return Err(RunError::IsOver(self.recorded_run.run.id().clone()));
         }
         let first = Event::RunResumed(RunResumed {
             program: PROGRAM.to_owned(),
-            again: agents_to_rerun(&self.recorded.prepared, &self.recorded.state),
+            again: agents_to_rerun(&self.recorded_run.prepared, &self.recorded_run.state),
             ..RunResumed::default()
         });
-        self.go_on(first, options)
+        self.prepare_next_segment(first, options)
     }
 
     /// Makes a run that has ended ready to go on with a user message, and with the values of `set` in its context and in
@@ -331,24 +337,24 @@ impl HeldRun {
     ///
     /// # Errors
     /// The run has not ended or waits for input, an agent cannot run, or an option or a value does not fit the ensemble.
-    pub fn continue_with(
+    pub fn prepare_continuation(
         self,
         message: impl Into<Arc<str>>,
-        set: Context,
+        set: RunContext,
         mut options: RunOptions,
-    ) -> Result<Ready, RunError> {
-        if !self.recorded.can_continue() {
-            return Err(RunError::NotEnded(self.recorded.run.id().clone()));
+    ) -> Result<ReadyRun, RunError> {
+        if !self.recorded_run.can_continue() {
+            return Err(RunError::NotEnded(self.recorded_run.run.id().clone()));
         }
-        let set = Given {
+        let set = InputValues {
             values: set,
             texts: std::mem::take(&mut options.texts),
         };
         let set = self
-            .recorded
-            .values_to_set(self.recorded.prepared.plan.ensemble(), &set)?;
-        if self.recorded.state.open_turn().is_some() {
-            kill_leftovers(&self.recorded.started()?.run_id);
+            .recorded_run
+            .resolve_set_values(self.recorded_run.prepared.plan.ensemble(), &set)?;
+        if self.recorded_run.state.open_turn().is_some() {
+            kill_leftovers(&self.recorded_run.start_event()?.run_id);
         }
         let text = message.into();
         let message = MessageAdded {
@@ -356,26 +362,29 @@ impl HeldRun {
             set,
             ..MessageAdded::default()
         };
-        self.go_on(Event::MessageAdded(message), options)
+        self.prepare_next_segment(Event::MessageAdded(message), options)
     }
 
-    fn go_on(self, mut first: Event, mut options: RunOptions) -> Result<Ready, RunError> {
-        let recorded = self.recorded;
-        options.keep_substitutes(recorded.started()?, |_| true);
+    fn prepare_next_segment(self, mut first: Event, mut options: RunOptions) -> Result<ReadyRun, RunError> {
+        let recorded = self.recorded_run;
+        options.keep_replacements(recorded.start_event()?, |_| true);
         let models = match options.models.is_empty() {
-            true => recorded.started()?.models.clone(),
+            true => recorded.start_event()?.models.clone(),
             false => options.models.clone(),
         };
-        let made = self.runs.making(recorded.prepared.clone(), options, &models).make()?;
-        let definitions = Some(made.definitions());
-        if definitions != RecordedDefinitions::of(&recorded.journal.records).latest {
+        let made = self
+            .runs
+            .agent_build_options(recorded.prepared.clone(), options, &models)
+            .build_agents()?;
+        let definitions = Some(made.current_definitions());
+        if definitions != RecordedDefinitions::from_records(&recorded.journal.records).latest {
             match &mut first {
                 Event::RunResumed(resumed) => resumed.definitions = definitions,
                 Event::MessageAdded(message) => message.definitions = definitions,
                 _ => {}
             }
         }
-        Ok(made.into_ready(Opening::GoOn {
+        Ok(made.into_ready_run(RunOpening::Resume {
             end: recorded.journal.end,
             run: recorded.run,
             lease: self.lease,

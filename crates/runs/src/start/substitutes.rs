@@ -7,19 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_core::conversation::RunStarted;
 use ensemble_core::reply;
-use ensemble_core::runner::{AttemptLedger, AttemptOutcome, BoxFuture, Execution, Runner};
-use ensemble_language::data::{Failure, JsonMap};
-use ensemble_language::diagnostic::did_you_mean;
+use ensemble_core::runner::{AttemptLedger, AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use ensemble_language::data::{ExecutionFailure, JsonMap};
+use ensemble_language::diagnostic::find_similar_word;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
 use ensemble_process::output;
 
 use crate::error::RunError;
-use crate::options::replacements::StandIns;
+use crate::options::replacements::AgentReplacements;
 use crate::options::run_options::RunOptions;
 
 /// The way in which a text becomes an output: as for the agent itself.
 #[derive(Debug, Clone, Copy)]
-pub enum Reading {
+pub enum OutputMode {
     /// The reply of a model.
     Reply,
     /// The reply of a model that is asked for JSON.
@@ -28,9 +28,9 @@ pub enum Reading {
     Printed,
 }
 
-impl Reading {
+impl OutputMode {
     /// Of this agent.
-    pub fn of(agent: &Agent) -> Self {
+    pub fn for_agent(agent: &Agent) -> Self {
         match (&agent.kind, &agent.output_schema) {
             (AgentKind::Llm(_), Some(_)) => Self::ReplyAsked,
             (AgentKind::Llm(_), None) => Self::Reply,
@@ -42,10 +42,10 @@ impl Reading {
     ///
     /// # Errors
     /// It means none.
-    pub fn read(self, text: &str, ledger: &AttemptLedger) -> Result<JsonMap, Failure> {
+    pub fn parse_output(self, text: &str, ledger: &AttemptLedger) -> Result<JsonMap, ExecutionFailure> {
         match self {
-            Self::Reply => Ok(reply::output_of(text)),
-            Self::ReplyAsked => Ok(reply::output_of_asked(text)),
+            Self::Reply => Ok(reply::parse_plain_reply(text)),
+            Self::ReplyAsked => Ok(reply::parse_json_reply(text)),
             Self::Printed => output::from_text(text, ledger),
         }
     }
@@ -53,31 +53,31 @@ impl Reading {
 
 /// The replacements of agents of a run, by their names; `outer.inner` names the agent `inner` of the ensemble `outer`.
 #[derive(Debug, Default)]
-pub(crate) struct Substitutes {
+pub(crate) struct RunReplacements {
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     responders: BTreeMap<Arc<str>, Arc<str>>,
     /// The agents that were made ready, and whether each asks a person.
-    seen: Mutex<BTreeMap<String, bool>>,
+    ready_agents: Mutex<BTreeMap<String, bool>>,
 }
 
-impl Substitutes {
+impl RunReplacements {
     /// Returns the replacements of the options, if there are any.
-    pub(crate) fn of(options: &RunOptions) -> Option<Arc<Self>> {
+    pub(crate) fn from_options(options: &RunOptions) -> Option<Arc<Self>> {
         let is_empty = options.stubs.is_empty() && options.responders.is_empty();
         (!is_empty).then(|| {
             Arc::new(Self {
                 stubs: options.stubs.clone(),
                 responders: options.responders.clone(),
-                seen: Mutex::default(),
+                ready_agents: Mutex::default(),
             })
         })
     }
 
     /// For the agents of the outermost ensemble.
-    pub(crate) fn outermost(self: &Arc<Self>) -> Arc<dyn StandIns> {
-        Arc::new(SubstitutesOf {
+    pub(crate) fn for_outermost(self: &Arc<Self>) -> Arc<dyn AgentReplacements> {
+        Arc::new(EnsembleReplacements {
             all: self.clone(),
-            around: String::new(),
+            outer_path: String::new(),
         })
     }
 
@@ -97,8 +97,8 @@ impl Substitutes {
     ///
     /// # Errors
     /// A name is wrong.
-    pub(crate) fn check(&self) -> Result<(), RunError> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn check_all(&self) -> Result<(), RunError> {
+        let seen = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_names(&seen, |_| false)
     }
 
@@ -109,7 +109,7 @@ impl Substitutes {
                 Some(false) => {}
                 Some(true) => return Err(RunError::StubForPerson(name.to_string())),
                 None if is_left(name) => {}
-                None => return Err(no_agent(name, all())),
+                None => return Err(no_agent_error(name, all())),
             }
         }
         for name in self.responders.keys() {
@@ -123,24 +123,24 @@ impl Substitutes {
                     });
                 }
                 None if is_left(name) => {}
-                None => return Err(no_agent(name, all())),
+                None => return Err(no_agent_error(name, all())),
             }
         }
         Ok(())
     }
 }
 
-fn no_agent<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) -> RunError {
+fn no_agent_error<'n>(name: &str, all: impl Iterator<Item = &'n str> + Clone) -> RunError {
     RunError::NoSuchAgent {
         agent: name.to_owned(),
-        similar: did_you_mean(name, all.clone()).map(str::to_owned),
+        similar: find_similar_word(name, all.clone()).map(str::to_owned),
         agents: all.map(str::to_owned).collect(),
     }
 }
 
 impl RunOptions {
     /// Keeps what stood in for agents in the run from which this one goes on, where nothing else is given.
-    pub(crate) fn keep_substitutes(&mut self, before: &RunStarted, has: impl Fn(&str) -> bool) {
+    pub(crate) fn keep_replacements(&mut self, before: &RunStarted, has: impl Fn(&str) -> bool) {
         let is_there = |name: &Arc<str>| name.match_indices('.').any(|(end, _)| has(&name[..end])) || has(name);
         let kept = |all: &BTreeMap<Arc<str>, Arc<str>>| {
             let there = all.iter().filter(|(name, _)| is_there(name));
@@ -152,47 +152,47 @@ impl RunOptions {
 }
 
 /// The substitutes for the agents of one ensemble.
-struct SubstitutesOf {
-    all: Arc<Substitutes>,
+struct EnsembleReplacements {
+    all: Arc<RunReplacements>,
     /// The agents around the ensemble.
-    around: String,
+    outer_path: String,
 }
 
-impl SubstitutesOf {
-    fn path(&self, agent: &str) -> String {
-        format!("{}{agent}", self.around)
+impl EnsembleReplacements {
+    fn agent_path(&self, agent: &str) -> String {
+        format!("{}{agent}", self.outer_path)
     }
 }
 
-impl StandIns for SubstitutesOf {
-    fn whole(&self, _agent: &Agent) -> Option<Arc<dyn Runner>> {
+impl AgentReplacements for EnsembleReplacements {
+    fn whole_agent_runner(&self, _agent: &Agent) -> Option<Arc<dyn Runner>> {
         None
     }
 
-    fn runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
-        let path = self.path(&agent.name);
+    fn find_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
+        let path = self.agent_path(&agent.name);
         let asks = matches!(agent.kind, AgentKind::Input(_));
         let stub = self.all.stubs.get(path.as_str()).filter(|_| !asks).cloned();
-        let mut seen = self.all.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.all.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
         seen.insert(path, asks);
         stub.map(|text| {
-            let reading = Reading::of(agent);
-            Arc::new(TextRunner { text, reading }) as Arc<dyn Runner>
+            let reading = OutputMode::for_agent(agent);
+            Arc::new(TextRunner { text, mode: reading }) as Arc<dyn Runner>
         })
     }
 
-    fn missing(&self, _agent: &Agent, _needs: String) -> Option<Arc<dyn Runner>> {
+    fn missing_agent_runner(&self, _agent: &Agent, _needs: String) -> Option<Arc<dyn Runner>> {
         None
     }
 
-    fn responder(&self, agent: &Agent) -> Option<Arc<str>> {
-        self.all.responders.get(self.path(&agent.name).as_str()).cloned()
+    fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
+        self.all.responders.get(self.agent_path(&agent.name).as_str()).cloned()
     }
 
-    fn within(&self, agent: &str) -> Arc<dyn StandIns> {
+    fn for_nested_agent(&self, agent: &str) -> Arc<dyn AgentReplacements> {
         Arc::new(Self {
             all: self.all.clone(),
-            around: format!("{}{agent}.", self.around),
+            outer_path: format!("{}{agent}.", self.outer_path),
         })
     }
 }
@@ -200,14 +200,14 @@ impl StandIns for SubstitutesOf {
 /// Gives a text, as the agent would put it out.
 struct TextRunner {
     text: Arc<str>,
-    reading: Reading,
+    mode: OutputMode,
 }
 
 impl Runner for TextRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
-        let observed = match self.reading.read(&self.text, &execution.ledger) {
-            Ok(output) => AttemptOutcome::success(output),
-            Err(failure) => AttemptOutcome::failure(failure.kind, failure.error),
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        let observed = match self.mode.parse_output(&self.text, &execution.ledger) {
+            Ok(output) => AttemptOutcome::from_output(output),
+            Err(failure) => AttemptOutcome::from_failure(failure.kind, failure.error),
         };
         Box::pin(std::future::ready(observed))
     }

@@ -1,22 +1,22 @@
 use serde_json::json;
 
 use super::super::budget::READ_BUDGET;
-use super::super::{Script, broken};
+use super::super::{Script, broken_failure};
 use super::*;
-use ensemble_language::data::Context;
+use ensemble_language::data::RunContext;
 
-fn attempt(text: &str, variables: &[(&'static str, Variable)]) -> Option<Result<Value, ScriptFailure>> {
+fn attempt(text: &str, variables: &[(&'static str, ScriptVariable)]) -> Option<Result<Value, ScriptFailure>> {
     let script = Script::compile(text).expect("a script");
-    assert!(is_fit(&script.ast, &script.words), "{text}");
-    run(&script.ast, &script.words, variables)
+    assert!(can_run_inline(&script.ast, &script.words), "{text}");
+    run_inline(&script.ast, &script.words, variables)
 }
 
 /// A context with a value that is too large to be handed over.
-fn context() -> Variable {
+fn context() -> ScriptVariable {
     let large = json!(vec![1; READ_BUDGET]);
     let entries = [("small", json!(1)), ("large", large)];
     let entries = entries.map(|(key, value)| (Arc::from(key), Arc::new(value)));
-    Variable::Context(Arc::new(Context::from_iter(entries)))
+    ScriptVariable::Context(Arc::new(RunContext::from_iter(entries)))
 }
 
 #[test]
@@ -65,11 +65,11 @@ fn what_is_handed_over_is_bounded_where_it_is_read() {
         .map(|at| (Arc::from(at.to_string()), Arc::new(json!(at))))
         .collect();
     for variable in [
-        Variable::Text(Arc::clone(&long)),
-        Variable::Json(Arc::new(json!({ "a": [*long] }))),
-        Variable::Json(Arc::new(json!({ *long: 1 }))),
-        Variable::Map(Arc::new([("a".to_owned(), json!(*long))].into_iter().collect())),
-        Variable::Outputs(many),
+        ScriptVariable::Text(Arc::clone(&long)),
+        ScriptVariable::Json(Arc::new(json!({ "a": [*long] }))),
+        ScriptVariable::Json(Arc::new(json!({ *long: 1 }))),
+        ScriptVariable::Map(Arc::new([("a".to_owned(), json!(*long))].into_iter().collect())),
+        ScriptVariable::Outputs(many),
     ] {
         assert_eq!(attempt("value; 1", &[("value", variable.clone())]), None);
         assert_eq!(attempt("2", &[("value", variable)]), Some(Ok(json!(2))));
@@ -87,7 +87,7 @@ fn unfit_scripts_are_not_begun() {
         "Fn(\"so\" + \"rt\").call([1, 2])".into(),
     ] {
         let script = Script::compile(&text).expect("a script");
-        assert!(!is_fit(&script.ast, &script.words), "{text:.40}");
+        assert!(!can_run_inline(&script.ast, &script.words), "{text:.40}");
     }
 }
 
@@ -108,9 +108,9 @@ fn a_small_stack_is_enough() {
         format!("parse_json(\"{}{}\")", "[".repeat(99), "]".repeat(99)),
     ] {
         let script = Script::compile(&text).expect("a script");
-        assert!(is_fit(&script.ast, &script.words), "{text}");
+        assert!(can_run_inline(&script.ast, &script.words), "{text}");
         let thread = std::thread::Builder::new().stack_size(1 << 20);
-        let thread = thread.spawn(move || run::<&str>(&script.ast, &script.words, &[]));
+        let thread = thread.spawn(move || run_inline::<&str>(&script.ast, &script.words, &[]));
         let ended = thread.expect("a thread").join().expect("it ended");
         assert!(matches!(ended, Some(Ok(_))), "{text}: {ended:?}");
     }
@@ -118,6 +118,6 @@ fn a_small_stack_is_enough() {
 
 #[test]
 fn a_defect_of_the_engine_is_a_failure() {
-    assert_eq!(attempt("break_down()", &[]), Some(Err(broken())));
+    assert_eq!(attempt("break_down()", &[]), Some(Err(broken_failure())));
     assert_eq!(attempt("1", &[]), Some(Ok(json!(1))));
 }

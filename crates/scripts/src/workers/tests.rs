@@ -6,27 +6,27 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
-fn workers() -> &'static Workers {
-    Box::leak(Box::new(Workers::new()))
+fn workers() -> &'static ScriptWorkers {
+    Box::leak(Box::new(ScriptWorkers::new()))
 }
 
 /// Waits until so many threads have nothing to do.
-fn idle(workers: &Workers, count: usize) {
+fn idle(workers: &ScriptWorkers, count: usize) {
     for _ in 0..LONG.as_millis() {
-        if workers.state().idle == count {
+        if workers.lock_state().idle == count {
             return;
         }
         thread::sleep(Duration::from_millis(1));
     }
-    panic!("{} threads are idle", workers.state().idle);
+    panic!("{} threads are idle", workers.lock_state().idle);
 }
 
 /// On which thread a job runs once it is known that there is one idle thread.
-fn next_thread(workers: &'static Workers) -> ThreadId {
+fn next_thread(workers: &'static ScriptWorkers) -> ThreadId {
     idle(workers, 1);
-    let id = workers.wait(|| thread::current().id()).expect("a thread");
+    let id = workers.run_and_wait(|| thread::current().id()).expect("a thread");
     idle(workers, 1);
-    assert_eq!(workers.state().threads, 1);
+    assert_eq!(workers.lock_state().threads, 1);
     id
 }
 
@@ -42,7 +42,7 @@ fn recurse(levels: u32) -> u64 {
 #[test]
 fn a_thread_is_used_again() {
     let workers = workers();
-    let first = workers.wait(|| thread::current().id()).expect("a thread");
+    let first = workers.run_and_wait(|| thread::current().id()).expect("a thread");
     assert_eq!(next_thread(workers), first);
     assert_eq!(next_thread(workers), first);
 }
@@ -51,7 +51,7 @@ fn a_thread_is_used_again() {
 fn a_thread_that_recursed_deeply_is_used_again() {
     let workers = workers();
     let job = || (thread::current().id(), recurse(100_000) > 0);
-    let (first, counted) = workers.wait(job).expect("a thread");
+    let (first, counted) = workers.run_and_wait(job).expect("a thread");
     assert!(counted);
     assert_eq!(next_thread(workers), first);
 }
@@ -59,9 +59,9 @@ fn a_thread_that_recursed_deeply_is_used_again() {
 #[test]
 fn a_panic_does_not_lose_a_thread() {
     let workers = workers();
-    let first = workers.wait(|| thread::current().id()).expect("a thread");
+    let first = workers.run_and_wait(|| thread::current().id()).expect("a thread");
     idle(workers, 1);
-    assert_eq!(workers.wait(|| -> u32 { panic!("as asked") }), None);
+    assert_eq!(workers.run_and_wait(|| -> u32 { panic!("as asked") }), None);
     assert_eq!(next_thread(workers), first);
 }
 
@@ -77,35 +77,35 @@ fn more_threads_come_where_work_waits_for_long() {
             arrived.send(()).expect("counted");
             let _released = released.lock().map(|released| released.recv());
         };
-        workers.submit(Box::new(job), Urgency::InTurn);
+        workers.submit_job(Box::new(job), JobUrgency::InTurn);
     }
     for at in 0..count {
         assert!(arrivals.recv_timeout(LONG).is_ok(), "job {at} has not begun");
     }
     drop(release);
-    let threads = workers.state().threads;
+    let threads = workers.lock_state().threads;
     assert!((count..=MOST).contains(&threads), "{threads}");
 }
 
 #[test]
 fn who_stands_still_does_not_wait_for_the_watch() {
     let workers = workers();
-    workers.state().watched = true;
+    workers.lock_state().watched = true;
     let (release, released) = channel::<()>();
     let released = Arc::new(Mutex::new(released));
     for _ in 0..AT_ONCE + 1 {
         let released = Arc::clone(&released);
         let job = move || drop(released.lock().map(|released| released.recv()));
-        workers.submit(Box::new(job), Urgency::InTurn);
+        workers.submit_job(Box::new(job), JobUrgency::InTurn);
     }
     let (answer, answers) = channel();
-    thread::spawn(move || answer.send(workers.wait(|| 7)));
+    thread::spawn(move || answer.send(workers.run_and_wait(|| 7)));
     assert_eq!(answers.recv_timeout(LONG), Ok(Some(7)));
     drop(release);
 }
 
-fn state(threads: usize, idle: usize) -> State {
-    State {
+fn state(threads: usize, idle: usize) -> WorkerPoolState {
+    WorkerPoolState {
         lost: 0,
         queue: VecDeque::new(),
         last: 0,
@@ -120,12 +120,17 @@ fn many_jobs_start_few_threads() {
     let mut state = state(2, 1);
     let mut starts = Vec::new();
     for _ in 0..1_000 {
-        state.push(Box::new(|| ()), Urgency::InTurn);
-        starts.push(state.start(Urgency::InTurn));
+        state.push_job(Box::new(|| ()), JobUrgency::InTurn);
+        starts.push(state.plan_start(JobUrgency::InTurn));
     }
-    let expected = [Start::Nothing, Start::Worker, Start::Worker, Start::Watch];
+    let expected = [
+        ThreadStart::Nothing,
+        ThreadStart::Worker,
+        ThreadStart::Worker,
+        ThreadStart::Watch,
+    ];
     assert_eq!(starts[..4], expected);
-    assert!(starts[4..].iter().all(|start| *start == Start::Nothing));
+    assert!(starts[4..].iter().all(|start| *start == ThreadStart::Nothing));
     assert_eq!((state.threads, state.watched), (AT_ONCE, true));
 }
 
@@ -133,21 +138,24 @@ fn many_jobs_start_few_threads() {
 fn only_work_that_waits_from_one_look_to_the_next_brings_threads() {
     let mut state = state(4, 0);
     for _ in 0..10 {
-        state.push(Box::new(|| ()), Urgency::InTurn);
+        state.push_job(Box::new(|| ()), JobUrgency::InTurn);
     }
-    assert_eq!(state.more(0), 0, "all have come since");
-    assert_eq!(state.more(3), 3);
-    assert_eq!(state.more(10), 7, "at most as many as there are");
+    assert_eq!(state.count_missing_threads(0), 0, "all have come since");
+    assert_eq!(state.count_missing_threads(3), 3);
+    assert_eq!(state.count_missing_threads(10), 7, "at most as many as there are");
     state.threads = MOST - 1;
-    assert_eq!((state.more(10), state.more(10)), (1, 0));
+    assert_eq!(
+        (state.count_missing_threads(10), state.count_missing_threads(10)),
+        (1, 0)
+    );
 }
 
 #[test]
 fn jobs_are_lost_only_where_there_is_no_thread_at_all() {
     let mut state = state(2, 0);
-    state.push(Box::new(|| ()), Urgency::InTurn);
-    assert!(state.without_a_thread().is_empty());
-    assert_eq!(state.without_a_thread().len(), 1);
+    state.push_job(Box::new(|| ()), JobUrgency::InTurn);
+    assert!(state.handle_missing_thread().is_empty());
+    assert_eq!(state.handle_missing_thread().len(), 1);
     assert_eq!(state.threads, 0);
 }
 
@@ -156,13 +164,13 @@ async fn a_thread_that_is_lost_is_replaced_until_too_many_are() {
     let workers = workers();
     // Nothing counts memory here, so the thread is told that it is lost.
     for lost in 1..=LOST {
-        workers.state().threads += 1;
-        workers.lose();
-        assert_eq!(workers.state().lost, lost);
-        assert_eq!(workers.state().threads, 0);
+        workers.lock_state().threads += 1;
+        workers.remove_thread();
+        assert_eq!(workers.lock_state().lost, lost);
+        assert_eq!(workers.lock_state().threads, 0);
     }
-    let refused = workers.perform_within(1 << 20, || (), |()| 1).await;
-    assert_eq!(refused, Err(Lost::Memory));
-    workers.state().lost = 0;
-    assert_eq!(workers.perform_within(1 << 20, || 2, |two| two + 1).await, Ok(3));
+    let refused = workers.run_with_memory_limit(1 << 20, || (), |()| 1).await;
+    assert_eq!(refused, Err(LostJobReason::Memory));
+    workers.lock_state().lost = 0;
+    assert_eq!(workers.run_with_memory_limit(1 << 20, || 2, |two| two + 1).await, Ok(3));
 }

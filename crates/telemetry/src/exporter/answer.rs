@@ -7,7 +7,7 @@ use prost::Message;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
 
-use crate::settings::{Compression, Encoding, Endpoint};
+use crate::settings::{BodyCompression, BodyEncoding, CollectorEndpoint};
 
 /// As much of an answer is read.
 const LARGEST: usize = 64 << 10;
@@ -15,59 +15,64 @@ const LARGEST: usize = 64 << 10;
 const TOLD: usize = 200;
 
 /// The meaning of an answer.
-pub(super) enum Answer {
+pub(super) enum CollectorAnswer {
     /// The spans were taken, but for some.
-    Taken { rejected: u64, problem: Option<String> },
+    Accepted { rejected: u64, problem: Option<String> },
     /// They never will be.
     Refused(String),
     /// Nobody is there.
     Unreachable(String),
     /// They may be later, after this time if it is known.
-    Later(String, Option<Duration>),
+    RetryLater(String, Option<Duration>),
 }
 
 /// Sends a body.
-pub(super) async fn answered(endpoint: &Endpoint, client: &Client, body: Vec<u8>) -> Answer {
+pub(super) async fn post_body(endpoint: &CollectorEndpoint, client: &Client, body: Vec<u8>) -> CollectorAnswer {
     let kind = match endpoint.encoding {
-        Encoding::Protobuf => "application/x-protobuf",
-        Encoding::Json => "application/json",
+        BodyEncoding::Protobuf => "application/x-protobuf",
+        BodyEncoding::Json => "application/json",
     };
     let request = client.post(endpoint.url.clone()).header(CONTENT_TYPE, kind).body(body);
     let request = match endpoint.compression {
-        Compression::None => request,
-        Compression::Gzip => request.header(CONTENT_ENCODING, "gzip"),
+        BodyCompression::None => request,
+        BodyCompression::Gzip => request.header(CONTENT_ENCODING, "gzip"),
     };
     let headers = endpoint.headers.iter().cloned();
     let request = headers.fold(request, |request, (name, value)| request.header(name, value));
     let sent = async {
         let response = request.send().await?;
-        let (status, pause) = (response.status(), retry_after(&response));
-        Ok::<_, reqwest::Error>((status, pause, beginning(response).await))
+        let (status, pause) = (response.status(), parse_retry_after(&response));
+        Ok::<_, reqwest::Error>((status, pause, read_beginning(response).await))
     };
     match tokio::time::timeout(endpoint.timeout, sent).await {
-        Err(_) => Answer::Later("the collector did not answer in time".to_owned(), None),
-        Ok(Err(error)) if error.is_connect() => Answer::Unreachable("nobody answers there".to_owned()),
-        Ok(Err(_)) => Answer::Later("the connection was lost".to_owned(), None),
-        Ok(Ok((status, pause, body))) => meaning(status, pause, &body, endpoint.encoding),
+        Err(_) => CollectorAnswer::RetryLater("the collector did not answer in time".to_owned(), None),
+        Ok(Err(error)) if error.is_connect() => CollectorAnswer::Unreachable("nobody answers there".to_owned()),
+        Ok(Err(_)) => CollectorAnswer::RetryLater("the connection was lost".to_owned(), None),
+        Ok(Ok((status, pause, body))) => interpret_response(status, pause, &body, endpoint.encoding),
     }
 }
 
-fn meaning(status: StatusCode, pause: Option<Duration>, body: &[u8], encoding: Encoding) -> Answer {
+fn interpret_response(
+    status: StatusCode,
+    pause: Option<Duration>,
+    body: &[u8],
+    encoding: BodyEncoding,
+) -> CollectorAnswer {
     let problem = format!("the collector answers with the status {}", status.as_u16());
     match status.as_u16() {
-        200..=299 => taken(body, encoding),
-        429 | 502 | 503 | 504 => Answer::Later(problem, pause),
-        _ => Answer::Refused(problem),
+        200..=299 => parse_success(body, encoding),
+        429 | 502 | 503 | 504 => CollectorAnswer::RetryLater(problem, pause),
+        _ => CollectorAnswer::Refused(problem),
     }
 }
 
 /// A success may be a partial one.
-fn taken(body: &[u8], encoding: Encoding) -> Answer {
+fn parse_success(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
     let read = match encoding {
-        Encoding::Protobuf => ExportTraceServiceResponse::decode(body)
+        BodyEncoding::Protobuf => ExportTraceServiceResponse::decode(body)
             .ok()
             .and_then(|read| read.partial_success),
-        Encoding::Json => serde_json::from_slice(body).ok().map(|read: serde_json::Value| {
+        BodyEncoding::Json => serde_json::from_slice(body).ok().map(|read: serde_json::Value| {
             let partial = &read["partialSuccess"];
             let count = &partial["rejectedSpans"];
             let count = count.as_i64().or_else(|| count.as_str()?.parse().ok());
@@ -85,17 +90,17 @@ fn taken(body: &[u8], encoding: Encoding) -> Answer {
         (_, true) => Some("the collector rejected them".to_owned()),
         (_, false) => Some(format!("the collector says: {told}")),
     };
-    Answer::Taken { rejected, problem }
+    CollectorAnswer::Accepted { rejected, problem }
 }
 
 /// The pause that the collector asks for, in seconds.
-fn retry_after(response: &Response) -> Option<Duration> {
+fn parse_retry_after(response: &Response) -> Option<Duration> {
     let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     let seconds = value.trim().parse::<f64>().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-async fn beginning(mut response: Response) -> Vec<u8> {
+async fn read_beginning(mut response: Response) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < LARGEST
         && let Ok(Some(chunk)) = response.chunk().await

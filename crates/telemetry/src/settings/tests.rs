@@ -1,8 +1,8 @@
 use super::*;
 
-fn read(variables: &[(&str, &str)]) -> Result<Settings, Off> {
+fn read(variables: &[(&str, &str)]) -> Result<TelemetrySettings, TelemetrySettingsError> {
     let of = |name: &str| variables.iter().find(|(known, _)| *known == name);
-    Settings::read(|name| of(name).map(|(_, value)| (*value).to_owned()))
+    TelemetrySettings::from_variables(|name| of(name).map(|(_, value)| (*value).to_owned()))
 }
 
 fn url(variables: &[(&str, &str)]) -> String {
@@ -22,7 +22,7 @@ fn addresses_are_those_of_the_standard() {
     );
     for wrong in ["collector:4318", "ftp://c.example", "http://"] {
         let wrong = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", wrong)]);
-        assert!(matches!(wrong, Err(Off::Wrong(_))), "{wrong:?}");
+        assert!(matches!(wrong, Err(TelemetrySettingsError::Invalid(_))), "{wrong:?}");
     }
 }
 
@@ -30,7 +30,7 @@ fn addresses_are_those_of_the_standard() {
 fn an_address_is_shown_without_what_may_be_secret() {
     let given = [("OTEL_EXPORTER_OTLP_ENDPOINT", "https://me:pass@c.example/x?key=1")];
     let endpoint = read(&given).expect("it is on").endpoint;
-    assert_eq!(endpoint.shown(), "https://c.example/x/v1/traces");
+    assert_eq!(endpoint.url_without_secrets(), "https://c.example/x/v1/traces");
     assert_eq!(endpoint.url.as_str(), "https://me:pass@c.example/x/v1/traces?key=1");
 }
 
@@ -57,7 +57,7 @@ fn headers_and_attributes_are_decoded_and_the_special_variable_wins() {
         .map(|(name, value)| (name.as_str(), value.to_str().expect("a text")))
         .collect();
     assert_eq!(headers, [("authorization", "Bearer x,y"), ("b", "2")]);
-    assert_eq!(settings.endpoint.secrets(), ["Bearer x,y", "2"]);
+    assert_eq!(settings.endpoint.secret_values(), ["Bearer x,y", "2"]);
     assert_eq!(settings.endpoint.timeout, Duration::from_millis(250));
     assert_eq!(settings.resource.service, "two");
     let more = [("deployment.environment.name".to_owned(), "test lab".to_owned())];
@@ -67,21 +67,27 @@ fn headers_and_attributes_are_decoded_and_the_special_variable_wins() {
 
 #[test]
 fn it_is_off_where_a_variable_says_so_and_wrong_where_it_cannot_be_done() {
-    assert_eq!(read(&[("OTEL_SDK_DISABLED", "TRUE")]).err(), Some(Off::Wanted));
+    assert_eq!(
+        read(&[("OTEL_SDK_DISABLED", "TRUE")]).err(),
+        Some(TelemetrySettingsError::Disabled)
+    );
     assert!(read(&[("OTEL_SDK_DISABLED", "false")]).is_ok());
-    assert_eq!(read(&[("OTEL_TRACES_EXPORTER", "none")]).err(), Some(Off::Wanted));
+    assert_eq!(
+        read(&[("OTEL_TRACES_EXPORTER", "none")]).err(),
+        Some(TelemetrySettingsError::Disabled)
+    );
     for (name, value) in [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
         ("OTEL_TRACES_SAMPLER", "jaeger_remote"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "a b=1"),
     ] {
-        let Err(Off::Wrong(why)) = read(&[(name, value)]) else {
+        let Err(TelemetrySettingsError::Invalid(why)) = read(&[(name, value)]) else {
             panic!("{name}");
         };
         assert!(why.contains(name), "{why}");
     }
     let json = read(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")]).expect("it is on");
-    assert_eq!(json.endpoint.encoding, Encoding::Json);
+    assert_eq!(json.endpoint.encoding, BodyEncoding::Json);
 }
 
 #[test]
@@ -93,12 +99,18 @@ fn samplers_follow_the_parent_or_a_share() {
     let low = [0; 16];
     let high = [255; 16];
     let usual = read(&[]).expect("it is on").sampler;
-    assert!(usual.takes(&high, None) && usual.takes(&high, Some(true)) && !usual.takes(&low, Some(false)));
-    assert!(sampler("always_on", "").takes(&high, Some(false)));
-    assert!(!sampler("always_off", "").takes(&low, Some(true)));
-    assert!(!sampler("parentbased_always_off", "").takes(&low, None));
+    assert!(
+        usual.should_sample(&high, None)
+            && usual.should_sample(&high, Some(true))
+            && !usual.should_sample(&low, Some(false))
+    );
+    assert!(sampler("always_on", "").should_sample(&high, Some(false)));
+    assert!(!sampler("always_off", "").should_sample(&low, Some(true)));
+    assert!(!sampler("parentbased_always_off", "").should_sample(&low, None));
     let half = sampler("traceidratio", "0.5");
-    assert!(half.takes(&low, Some(false)) && !half.takes(&high, Some(true)));
+    assert!(half.should_sample(&low, Some(false)) && !half.should_sample(&high, Some(true)));
     let half = sampler("parentbased_traceidratio", "0.5");
-    assert!(half.takes(&low, None) && !half.takes(&high, None) && half.takes(&high, Some(true)));
+    assert!(
+        half.should_sample(&low, None) && !half.should_sample(&high, None) && half.should_sample(&high, Some(true))
+    );
 }

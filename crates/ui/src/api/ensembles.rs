@@ -3,26 +3,26 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use ensemble_ide::analysis::tested_by;
+use ensemble_ide::analysis::tested_ensemble_path;
 use ensemble_language::cases::is_test_file;
-use ensemble_language::ensemble::{Ensemble, Input};
+use ensemble_language::ensemble::{Ensemble, InputDeclaration};
 use ensemble_project::catalogue::list_ensembles;
 use ensemble_project::project::Project;
 use serde_json::{Value, json};
 
-use crate::app::App;
+use crate::app::UiApp;
 
 /// All ensembles of the project.
-pub(super) fn list(app: &App) -> Value {
+pub(super) fn ensembles_to_json(app: &UiApp) -> Value {
     let project = app.runs.runs().project();
-    let tests = tests(project, &project.named_files());
+    let tests = list_test_files(project, &project.list_named_files());
     let listed = list_ensembles(project).map(|listed| {
         let errors: Vec<&str> = listed.errors.iter().map(|error| &*error.message).collect();
         let ensemble = listed.loaded.ensemble.as_ref();
-        let mut document = ensemble.map(described).unwrap_or_else(|| json!({}));
+        let mut document = ensemble.map(ensemble_to_json).unwrap_or_else(|| json!({}));
         document["name"] = listed.name.into();
         document["file"] = listed.file.display().to_string().into();
-        document["editable"] = project.holds(&listed.file).into();
+        document["editable"] = project.contains_file(&listed.file).into();
         document["errors"] = json!(errors);
         document["tests"] = json!(tests.get(&project.folder.join(&listed.file)).unwrap_or(&Vec::new()));
         document
@@ -31,12 +31,12 @@ pub(super) fn list(app: &App) -> Value {
 }
 
 /// The test files that can be edited, by the ensembles that they test.
-fn tests(project: &Project, files: &[(String, PathBuf)]) -> HashMap<PathBuf, Vec<String>> {
+fn list_test_files(project: &Project, files: &[(String, PathBuf)]) -> HashMap<PathBuf, Vec<String>> {
     let mut tests: HashMap<PathBuf, Vec<String>> = HashMap::new();
-    let is_one = |path: &PathBuf| is_test_file(&path.to_string_lossy()) && project.holds(path);
+    let is_one = |path: &PathBuf| is_test_file(&path.to_string_lossy()) && project.contains_file(path);
     for (_, path) in files.iter().filter(|(_, path)| is_one(path)) {
-        let text = project.read(path).ok();
-        let tested = text.and_then(|text| tested_by(text.text(), &project.folder.join(path)));
+        let text = project.read_file(path).ok();
+        let tested = text.and_then(|text| tested_ensemble_path(text.text(), &project.folder.join(path)));
         if let Some(ensemble) = tested {
             tests.entry(ensemble).or_default().push(path.display().to_string());
         }
@@ -45,11 +45,11 @@ fn tests(project: &Project, files: &[(String, PathBuf)]) -> HashMap<PathBuf, Vec
 }
 
 /// Renders a form.
-fn described(ensemble: &Ensemble) -> Value {
+fn ensemble_to_json(ensemble: &Ensemble) -> Value {
     let inputs = ensemble
         .inputs
         .as_ref()
-        .map(|inputs| inputs.iter().map(input).collect::<Vec<_>>());
+        .map(|inputs| inputs.iter().map(input_to_json).collect::<Vec<_>>());
     let agents: Vec<Value> = ensemble
         .agents
         .iter()
@@ -63,12 +63,12 @@ fn described(ensemble: &Ensemble) -> Value {
     })
 }
 
-fn input(input: &Input) -> Value {
+fn input_to_json(input: &InputDeclaration) -> Value {
     json!({
         "name": input.name,
         "type": input.type_name(),
         "schema": input.schema,
-        "default": input.default(),
+        "default": input.default_value(),
         "description": input.description(),
     })
 }

@@ -2,68 +2,70 @@
 //!
 //! Invariant: it decides nothing; `runs::service` does.
 
-mod act;
+mod actions;
 mod ensembles;
 mod query;
 mod replay;
+mod run_stream;
 mod runs;
-mod stream;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::app::App;
+use crate::app::UiApp;
 use crate::chat;
 use crate::design;
-use crate::reply::{self, Failure, Reply};
+use crate::reply::{self, Reply, RequestFailure};
 
-pub(crate) use query::Query;
+pub(crate) use query::RequestQuery;
 
 /// Answers a question. Nothing changes.
-pub(crate) async fn read(app: &Arc<App>, path: &str, query: &Query) -> Result<Reply, Failure> {
-    if let Some(reply) = design::read(app, path, query.text("file").ok()).await? {
+pub(crate) async fn answer_get(app: &Arc<UiApp>, path: &str, query: &RequestQuery) -> Result<Reply, RequestFailure> {
+    if let Some(reply) = design::answer_get(app, path, query.required_text("file").ok()).await? {
         return Ok(reply);
     }
     Ok(match path {
-        "/api/about" => reply::json(&runs::about(app)),
-        "/api/runs" => reply::json(&runs::list(app).await?),
-        "/api/run" => reply::json(&runs::head(app, query).await?),
-        "/api/rows" => reply::json(&runs::rows(app, query).await?),
-        "/api/execution" => reply::json(&runs::execution(app, query).await?),
-        "/api/messages" => reply::json(&runs::messages(app, query).await?),
-        "/api/graph" => reply::picture(runs::graph(app, query).await?),
-        "/api/events" => stream::of_run(app.watched(query.text("id")?).await?, app.runs.clone()).await,
-        "/api/ensembles" => reply::json(&ensembles::list(app)),
-        "/v1/models" => reply::json(&chat::models(app)),
+        "/api/about" => reply::json_reply(&runs::about_project(app)),
+        "/api/runs" => reply::json_reply(&runs::list_runs(app).await?),
+        "/api/run" => reply::json_reply(&runs::run_head(app, query).await?),
+        "/api/rows" => reply::json_reply(&runs::run_rows(app, query).await?),
+        "/api/execution" => reply::json_reply(&runs::run_execution(app, query).await?),
+        "/api/messages" => reply::json_reply(&runs::run_messages(app, query).await?),
+        "/api/graph" => reply::picture_reply(runs::run_graph(app, query).await?),
+        "/api/events" => {
+            run_stream::stream_run(app.watch_run(query.required_text("id")?).await?, app.runs.clone()).await
+        }
+        "/api/ensembles" => reply::json_reply(&ensembles::ensembles_to_json(app)),
+        "/v1/models" => reply::json_reply(&chat::list_models(app)),
         _ => match path.strip_prefix("/v1/models/") {
-            Some(name) => reply::json(&chat::one_model(app, name)?),
-            None => return Err(unknown(path)),
+            Some(name) => reply::json_reply(&chat::find_model(app, name)?),
+            None => return Err(unknown_path(path)),
         },
     })
 }
 
 /// Does what is asked for.
-pub(crate) async fn act(app: &Arc<App>, path: &str, given: &Value) -> Result<Reply, Failure> {
-    if let Some(reply) = design::act(app, path, given).await? {
+pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> Result<Reply, RequestFailure> {
+    if let Some(reply) = design::answer_post(app, path, given).await? {
         return Ok(reply);
     }
     let done = match path {
-        "/v1/chat/completions" => return chat::complete(app, given).await,
-        "/api/start" => act::start(app, given).await?,
-        "/api/answer" => act::answer(app, given).await?,
-        "/api/permit" => act::permit(app, given).await?,
-        "/api/cancel" => act::cancel(app, given).await?,
-        "/api/resume" => act::resume(app, given).await?,
-        "/api/say" => act::say(app, given).await?,
-        "/api/fork" => act::fork(app, given).await?,
-        "/api/rerun" => act::rerun(app, given).await?,
-        "/api/replay" => replay::replay(app, given).await?,
-        _ => return Err(unknown(path)),
+        "/v1/chat/completions" => return chat::complete_chat(app, given).await,
+        "/api/start" => actions::start_run(app, given).await?,
+        "/api/answer" => actions::answer_question(app, given).await?,
+        "/api/permit" => actions::decide_permission(app, given).await?,
+        "/api/cancel" => actions::cancel_run(app, given).await?,
+        "/api/resume" => actions::resume_run(app, given).await?,
+        "/api/say" => actions::add_message(app, given).await?,
+        "/api/fork" => actions::fork_run(app, given).await?,
+        "/api/rerun" => actions::rerun_execution(app, given).await?,
+        "/api/replay" => replay::replay_run(app, given).await?,
+        _ => return Err(unknown_path(path)),
     };
-    Ok(reply::json(&done))
+    Ok(reply::json_reply(&done))
 }
 
-fn unknown(path: &str) -> Failure {
-    Failure::missing(format!("there is nothing at {path}"))
+fn unknown_path(path: &str) -> RequestFailure {
+    RequestFailure::not_found(format!("there is nothing at {path}"))
 }

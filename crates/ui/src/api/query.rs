@@ -3,31 +3,31 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 
-use crate::reply::Failure;
+use crate::reply::RequestFailure;
 
 /// The query of a request, by name.
-pub(crate) struct Query(HashMap<String, String>);
+pub(crate) struct RequestQuery(HashMap<String, String>);
 
-impl Query {
-    pub(crate) fn of(query: &str) -> Self {
+impl RequestQuery {
+    pub(crate) fn parse(query: &str) -> Self {
         Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
     /// A value that must be there.
-    pub(crate) fn text(&self, name: &str) -> Result<&str, Failure> {
+    pub(crate) fn required_text(&self, name: &str) -> Result<&str, RequestFailure> {
         let value = self.0.get(name);
         value
             .map(String::as_str)
-            .ok_or_else(|| Failure::wrong(format!("`{name}` is missing")))
+            .ok_or_else(|| RequestFailure::bad_request(format!("`{name}` is missing")))
     }
 
     /// A number that must be there.
-    pub(crate) fn number<N: FromStr>(&self, name: &str) -> Result<N, Failure> {
-        let parsed = self.text(name)?.parse();
-        parsed.map_err(|_| Failure::wrong(format!("`{name}` is no number")))
+    pub(crate) fn required_number<N: FromStr>(&self, name: &str) -> Result<N, RequestFailure> {
+        let parsed = self.required_text(name)?.parse();
+        parsed.map_err(|_| RequestFailure::bad_request(format!("`{name}` is no number")))
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub(crate) fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 }

@@ -4,12 +4,14 @@ use ensemble_core::store::RunId;
 use ensemble_runs::replay::{ReplayOptions, ReplayOutcome, ReplayResult};
 use serde_json::{Value, json};
 
-use crate::app::App;
-use crate::reply::Failure;
+use crate::app::UiApp;
+use crate::reply::RequestFailure;
 
 /// Decides the turns of a run again: `{id, file}`. Nothing is executed, and nothing is written.
-pub(super) async fn replay(app: &App, given: &Value) -> Result<Value, Failure> {
-    let id = given["id"].as_str().ok_or_else(|| Failure::wrong("`id` is missing"))?;
+pub(super) async fn replay_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let id = given["id"]
+        .as_str()
+        .ok_or_else(|| RequestFailure::bad_request("`id` is missing"))?;
     let options = ReplayOptions {
         ensemble: given["file"].as_str().map(str::to_owned),
         ..ReplayOptions::default()
@@ -18,20 +20,22 @@ pub(super) async fn replay(app: &App, given: &Value) -> Result<Value, Failure> {
     let runtime = tokio::runtime::Handle::current();
     // A long record takes a while, in which the others are answered.
     let replayed = tokio::task::spawn_blocking(move || {
-        runtime.block_on(async { runs.replay(runs.record(&id).await?, options).await })
+        runtime.block_on(async { runs.replay_record(runs.resolve_record(&id).await?, options).await })
     });
-    let replayed = replayed.await.map_err(|_| Failure::gone("the replay has stopped"))??;
-    Ok(document(&replayed))
+    let replayed = replayed
+        .await
+        .map_err(|_| RequestFailure::unavailable("the replay has stopped"))??;
+    Ok(replay_to_json(&replayed))
 }
 
-fn document(replayed: &ReplayResult) -> Value {
-    let compared = replayed.compared;
+fn replay_to_json(replayed: &ReplayResult) -> Value {
+    let compared = replayed.equal_decisions;
     match &replayed.outcome {
         ReplayOutcome::Same => json!({"outcome": "same", "compared": compared}),
-        ReplayOutcome::Cut { turn } => json!({"outcome": "cut", "turn": turn, "compared": compared}),
+        ReplayOutcome::CutShort { turn } => json!({"outcome": "cut", "turn": turn, "compared": compared}),
         ReplayOutcome::Diverged(divergence) => {
             let why: Vec<String> = replayed
-                .why_not()
+                .list_idle_reasons()
                 .into_iter()
                 .map(|(agent, reason)| format!("{agent} does not run: {reason}"))
                 .collect();

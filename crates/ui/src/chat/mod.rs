@@ -5,10 +5,10 @@
 //!
 //! Invariant: a client that hangs up does not end a run.
 
-mod asked;
-mod said;
-mod talk;
-mod wire;
+mod chat_reply;
+mod chat_request;
+mod reply_listener;
+mod reply_writer;
 
 use std::sync::Arc;
 
@@ -16,62 +16,62 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::app::App;
-use crate::reply::{self, Failure, Reply, events};
-use asked::Asked;
-use said::Said;
-use talk::talk;
-use wire::Wire;
+use crate::app::UiApp;
+use crate::reply::{self, Reply, RequestFailure, events_reply};
+use chat_reply::ChatReplyItem;
+use chat_request::ChatRequest;
+use reply_listener::start_answer;
+use reply_writer::ChatReplyWriter;
 
 /// The ensembles as models.
-pub(crate) fn models(app: &App) -> Value {
-    let names = app.runs.runs().project().named_files();
-    let models: Vec<Value> = names.iter().map(|(name, _)| model(name)).collect();
+pub(crate) fn list_models(app: &UiApp) -> Value {
+    let names = app.runs.runs().project().list_named_files();
+    let models: Vec<Value> = names.iter().map(|(name, _)| model_json(name)).collect();
     json!({"object": "list", "data": models})
 }
 
 /// Renders one ensemble as a model.
-pub(crate) fn one_model(app: &App, name: &str) -> Result<Value, Failure> {
-    file_of(app, name).map(|_| model(name))
+pub(crate) fn find_model(app: &UiApp, name: &str) -> Result<Value, RequestFailure> {
+    find_ensemble_file(app, name).map(|_| model_json(name))
 }
 
-fn model(name: &str) -> Value {
+fn model_json(name: &str) -> Value {
     json!({"id": name, "object": "model", "created": 0, "owned_by": "ensemble"})
 }
 
 /// The file of an ensemble that has a name.
-fn file_of(app: &App, name: &str) -> Result<String, Failure> {
-    let mut names = app.runs.runs().project().named_files().into_iter();
+fn find_ensemble_file(app: &UiApp, name: &str) -> Result<String, RequestFailure> {
+    let mut names = app.runs.runs().project().list_named_files().into_iter();
     let found = names
         .find(|(known, _)| known == name)
         .map(|(_, path)| path.display().to_string());
     found.ok_or_else(|| {
-        let mut failure = Failure::missing(format!("there is no ensemble `{name}`; /v1/models lists them"));
+        let mut failure = RequestFailure::not_found(format!("there is no ensemble `{name}`; /v1/models lists them"));
         failure.code = "model_not_found";
         failure
     })
 }
 
 /// Answers the last message.
-pub(crate) async fn complete(app: &Arc<App>, given: &Value) -> Result<Reply, Failure> {
-    let asked = Asked::of(given)?;
-    let file = file_of(app, &asked.model)?;
+pub(crate) async fn complete_chat(app: &Arc<UiApp>, given: &Value) -> Result<Reply, RequestFailure> {
+    let asked = ChatRequest::parse(given)?;
+    let file = find_ensemble_file(app, &asked.model)?;
     let (sender, mut said) = mpsc::unbounded_channel();
-    let talking = talk(app.clone(), asked.clone(), file, sender).await?;
-    let mut wire = Wire::new(&asked.model, &talking);
+    let talking = start_answer(app.clone(), asked.clone(), file, sender).await?;
+    let mut wire = ChatReplyWriter::new(&asked.model, &talking);
     if !asked.is_streamed {
         while let Some(one) = said.recv().await {
             match one {
-                Said::Piece(_) => {}
-                Said::End(end) => return Ok(reply::json(&wire.whole(&end))),
-                Said::Failed(failure) => return Err(failure),
+                ChatReplyItem::Piece(_) => {}
+                ChatReplyItem::End(end) => return Ok(reply::json_reply(&wire.whole_reply(&end))),
+                ChatReplyItem::Failed(failure) => return Err(failure),
             }
         }
-        return Err(Failure::gone("the program is ending"));
+        return Err(RequestFailure::unavailable("the program is ending"));
     }
     let (frames, receiver) = mpsc::channel(64);
     tokio::spawn(async move {
-        let mut next = Some(wire.first());
+        let mut next = Some(wire.first_chunk());
         loop {
             if let Some(frame) = next.take()
                 && frames.send(frame).await.is_err()
@@ -82,13 +82,13 @@ pub(crate) async fn complete(app: &Arc<App>, given: &Value) -> Result<Reply, Fai
             let beat = tokio::time::sleep(crate::events::BEAT);
             tokio::select! {
                 one = said.recv() => match one {
-                    Some(Said::Piece(text)) => next = Some(wire.piece(&text)),
-                    Some(Said::End(end)) => {
-                        let _ = frames.send(wire.last(&end, asked.wants_usage)).await;
+                    Some(ChatReplyItem::Piece(text)) => next = Some(wire.text_chunk(&text)),
+                    Some(ChatReplyItem::End(end)) => {
+                        let _ = frames.send(wire.last_chunks(&end, asked.wants_usage)).await;
                         return;
                     }
-                    Some(Said::Failed(failure)) => {
-                        let _ = frames.send(wire.failed(failure)).await;
+                    Some(ChatReplyItem::Failed(failure)) => {
+                        let _ = frames.send(wire.failure_chunk(failure)).await;
                         return;
                     }
                     None => return,
@@ -98,5 +98,5 @@ pub(crate) async fn complete(app: &Arc<App>, given: &Value) -> Result<Reply, Fai
             }
         }
     });
-    Ok(events(receiver))
+    Ok(events_reply(receiver))
 }

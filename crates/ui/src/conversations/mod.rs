@@ -7,7 +7,7 @@
 //! Invariant: what is remembered can be lost at any time.
 
 mod messages;
-mod recorded;
+mod remembered_runs;
 mod reply;
 mod transcript;
 
@@ -17,16 +17,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ensemble_core::request::{PendingRequest, RequestAddress, RequestDigest};
 use ensemble_core::store::RunId;
-use ensemble_language::data::digest;
+use ensemble_language::data::digest_text;
 use ensemble_runs::service::run_service::RunService;
 
-use crate::reply::Failure;
-use recorded::{Recorded, canonical};
+use crate::reply::RequestFailure;
+use remembered_runs::{RememberedRuns, canonical_path};
 
-pub(crate) use messages::Messages;
-pub(crate) use recorded::Found;
-pub(crate) use reply::{is_reply, permits, reply_of};
-pub(crate) use transcript::Place;
+pub(crate) use messages::ChatMessages;
+pub(crate) use remembered_runs::MatchingRun;
+pub(crate) use reply::{gives_reply, is_permission_granted, reply_text};
+pub(crate) use transcript::TranscriptPosition;
 
 /// Who stops a run with the button of the page, as the record tells it.
 pub(crate) const BY_PAGE: &str = "the page";
@@ -62,48 +62,48 @@ impl ShownRequest {
 
 /// The runs by the messages of their conversations.
 #[derive(Default)]
-pub(crate) struct Conversations {
+pub(crate) struct ChatConversations {
     /// What was replied last in each run, by the ensemble and a digest of all messages.
     replied: Mutex<HashMap<(String, String), LastReply>>,
-    recorded: tokio::sync::Mutex<Recorded>,
+    recorded: tokio::sync::Mutex<RememberedRuns>,
 }
 
-impl Conversations {
+impl ChatConversations {
     /// The last reply in these messages, as far as it is remembered.
-    pub(crate) fn remembered(&self, model: &str, messages: &Messages) -> Option<LastReply> {
-        let before = messages.before()?;
-        self.replied().get(&(model.to_owned(), before)).cloned()
+    pub(crate) fn find_remembered(&self, model: &str, messages: &ChatMessages) -> Option<LastReply> {
+        let before = messages.digest_before_last()?;
+        self.lock_replies().get(&(model.to_owned(), before)).cloned()
     }
 
     /// Remembers a run that a chat program has begun.
-    pub(crate) async fn add(&self, runs: &RunService, run: &RunId) -> Result<(), Failure> {
-        let stored = runs.runs().find(run).await;
-        let stored = stored.map_err(|error| Failure::missing(error.to_string()))?;
-        self.recorded.lock().await.add(&*stored).await
+    pub(crate) async fn remember_run(&self, runs: &RunService, run: &RunId) -> Result<(), RequestFailure> {
+        let stored = runs.runs().resolve_run(run).await;
+        let stored = stored.map_err(|error| RequestFailure::not_found(error.to_string()))?;
+        self.recorded.lock().await.remember(&*stored).await
     }
 
     /// The run to which the messages belong by the records: the run with this id, or one that is remembered. `file`: the ensemble.
-    pub(crate) async fn recorded(
+    pub(crate) async fn find_run(
         &self,
         runs: &RunService,
         model: &str,
         file: &str,
-        messages: &Messages,
+        messages: &ChatMessages,
         id: Option<&str>,
-    ) -> Result<Option<Found>, Failure> {
-        let file = canonical(&runs.runs().project().folder.join(Path::new(file)));
+    ) -> Result<Option<MatchingRun>, RequestFailure> {
+        let file = canonical_path(&runs.runs().project().folder.join(Path::new(file)));
         let was_given = |reply: &str| {
-            let given = (model.to_owned(), messages.with_reply(reply));
-            self.replied().contains_key(&given)
+            let given = (model.to_owned(), messages.digest_with_reply(reply));
+            self.lock_replies().contains_key(&given)
         };
         let mut recorded = self.recorded.lock().await;
-        recorded.find(runs, &file, messages, id, was_given).await
+        recorded.find_run(runs, &file, messages, id, was_given).await
     }
 
     /// The run has given this reply, and stands there now.
-    pub(crate) fn remember(&self, model: &str, messages: &Messages, reply: &str, last: LastReply) {
-        let given = messages.with_reply(&digest(reply));
-        let mut replied = self.replied();
+    pub(crate) fn remember_reply(&self, model: &str, messages: &ChatMessages, reply: &str, last: LastReply) {
+        let given = messages.digest_with_reply(&digest_text(reply));
+        let mut replied = self.lock_replies();
         replied.retain(|_, known| known.run != last.run);
         if replied.len() >= REMEMBERED {
             replied.clear();
@@ -111,7 +111,7 @@ impl Conversations {
         replied.insert((model.to_owned(), given), last);
     }
 
-    fn replied(&self) -> MutexGuard<'_, HashMap<(String, String), LastReply>> {
+    fn lock_replies(&self) -> MutexGuard<'_, HashMap<(String, String), LastReply>> {
         self.replied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,45 +3,45 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::{
-    Canceller, CompletionReason, ConversationState, DecidedBy, Event, ExecutionEnd, ExecutionFinished, IllegalRecord,
-    Interruption, PermissionDecision, Record, RunEnded,
+    CompletionReason, ConversationState, DecidedBy, Event, ExecutionEnd, ExecutionFinished, IllegalRecord,
+    PermissionDecision, Record, RunCanceller, RunEnded, RunInterruption,
 };
-use ensemble_language::data::{Usage, digest};
+use ensemble_language::data::{ModelUsage, digest_text};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 use serde_json::Value;
 
 use super::BY_PAGE;
-use super::messages::Message;
-use super::reply::{is_reply, permits, reply_of};
+use super::messages::ChatMessage;
+use super::reply::{gives_reply, is_permission_granted, reply_text};
 
 /// The messages of a run.
 #[derive(Debug, Default)]
-pub(super) struct Transcript {
-    legs: Vec<Leg>,
+pub(super) struct ChatTranscript {
+    segments: Vec<TranscriptSegment>,
     /// How many records were read.
     pub(super) records: u64,
 }
 
 /// The run from its input, or a message, to its end.
 #[derive(Debug)]
-pub(super) struct Leg {
+pub(super) struct TranscriptSegment {
     /// The digest of the message.
     text: String,
     /// What was answered on the way.
-    answers: Vec<Given>,
-    pub(super) end: End,
+    answers: Vec<GivenAnswer>,
+    pub(super) end: SegmentEnd,
     /// Was it resumed?
     pub(super) was_resumed: bool,
     /// The record with which it begins, or with which it was resumed.
     pub(super) from: u64,
     /// What the run had used before the leg.
-    pub(super) used_before: Usage,
+    pub(super) used_before: ModelUsage,
 }
 
 /// The end of a segment.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum SegmentEnd {
     /// It has not, or its process was stopped.
     Open,
     /// With a reply that has this digest.
@@ -52,7 +52,7 @@ pub(super) enum End {
 
 /// The answer to a question, or the decision about a call.
 #[derive(Debug)]
-enum Given {
+enum GivenAnswer {
     Answer {
         output: Arc<Value>,
         choices: Vec<String>,
@@ -65,57 +65,64 @@ enum Given {
 
 /// The position of the messages of a chat program in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum TranscriptPosition {
     /// The run has replied to all messages but the last one, which is new.
     Replied,
     /// The run has the last message.
     Unanswered,
     /// The run has no end yet, and this text is what the client has heard of it last.
-    Heard(String),
+    LastHeard(String),
 }
 
-impl Transcript {
+impl ChatTranscript {
     /// Returns the transcript of a run with these records.
     ///
     /// # Errors
     /// The event of a record is illegal after the records before it.
-    pub(super) fn of(records: &[Record], plan: Arc<Plan>) -> Result<Self, IllegalRecord> {
+    pub(super) fn from_records(records: &[Record], plan: Arc<Plan>) -> Result<Self, IllegalRecord> {
         let mut transcript = Self::default();
         let mut state = ConversationState::new(plan);
         for record in records {
-            state.apply(record)?;
-            transcript.take(record, &state);
+            state.apply_record(record)?;
+            transcript.apply_record(record, &state);
         }
         Ok(transcript)
     }
 
-    fn take(&mut self, record: &Record, state: &ConversationState) {
+    fn apply_record(&mut self, record: &Record, state: &ConversationState) {
         self.records = record.seq + 1;
         match &record.event {
-            Event::RunStarted(started) => self.legs.push(Leg::begun(&started.input, record.seq, state.usage())),
-            Event::MessageAdded(added) => self.legs.push(Leg::begun(&added.text, record.seq, state.usage())),
+            Event::RunStarted(started) => self.segments.push(TranscriptSegment::from_message(
+                &started.input,
+                record.seq,
+                state.usage(),
+            )),
+            Event::MessageAdded(added) => {
+                self.segments
+                    .push(TranscriptSegment::from_message(&added.text, record.seq, state.usage()))
+            }
             other => {
-                if let Some(leg) = self.legs.last_mut() {
-                    leg.take(other, record.seq, state);
+                if let Some(leg) = self.segments.last_mut() {
+                    leg.apply_event(other, record.seq, state);
                 }
             }
         }
     }
 
     /// The leg that has the last reply, or will have it.
-    pub(super) fn last(&self) -> Option<&Leg> {
-        self.heard().last()
+    pub(super) fn last_heard(&self) -> Option<&TranscriptSegment> {
+        self.heard_segments().last()
     }
 
     /// The legs of which a chat program has heard something but an error.
-    fn heard(&self) -> impl DoubleEndedIterator<Item = &Leg> {
-        self.legs.iter().filter(|leg| leg.end != End::Failed)
+    fn heard_segments(&self) -> impl DoubleEndedIterator<Item = &TranscriptSegment> {
+        self.segments.iter().filter(|leg| leg.end != SegmentEnd::Failed)
     }
 
     /// Returns the position of these messages. The first `input` of them are the input of the run.
-    pub(super) fn place(&self, messages: &[Message], input: usize) -> Option<Place> {
+    pub(super) fn find_position(&self, messages: &[ChatMessage], input: usize) -> Option<TranscriptPosition> {
         let mut rest = messages.get(input..)?;
-        let mut legs = self.heard().peekable();
+        let mut legs = self.heard_segments().peekable();
         legs.peek()?;
         let mut is_first = true;
         while let Some(leg) = legs.next() {
@@ -127,53 +134,55 @@ impl Transcript {
                 rest = after;
             }
             let is_last = legs.peek().is_none();
-            match leg.follow(rest)? {
-                [] => return is_last.then_some(Place::Unanswered),
-                [heard, last] if is_last && leg.end == End::Open && !heard.is_users && last.is_users => {
-                    return Some(Place::Heard(heard.text.clone()));
+            match leg.skip_answers(rest)? {
+                [] => return is_last.then_some(TranscriptPosition::Unanswered),
+                [heard, last] if is_last && leg.end == SegmentEnd::Open && !heard.is_users && last.is_users => {
+                    return Some(TranscriptPosition::LastHeard(heard.text.clone()));
                 }
-                [reply, after @ ..] if !reply.is_users && leg.end == End::Reply(reply.digest.clone()) => rest = after,
+                [reply, after @ ..] if !reply.is_users && leg.end == SegmentEnd::Reply(reply.digest.clone()) => {
+                    rest = after
+                }
                 _ => return None,
             }
         }
         match rest {
-            [last] if last.is_users => Some(Place::Replied),
+            [last] if last.is_users => Some(TranscriptPosition::Replied),
             _ => None,
         }
     }
 }
 
-impl Leg {
-    fn begun(text: &str, seq: u64, used_before: Usage) -> Self {
+impl TranscriptSegment {
+    fn from_message(text: &str, seq: u64, used_before: ModelUsage) -> Self {
         Self {
-            text: digest(text),
+            text: digest_text(text),
             answers: Vec::new(),
-            end: End::Open,
+            end: SegmentEnd::Open,
             was_resumed: false,
             from: seq,
             used_before,
         }
     }
 
-    fn take(&mut self, event: &Event, seq: u64, state: &ConversationState) {
+    fn apply_event(&mut self, event: &Event, seq: u64, state: &ConversationState) {
         match event {
             Event::RunResumed(_) => {
-                self.end = End::Open;
+                self.end = SegmentEnd::Open;
                 self.was_resumed = true;
                 self.from = seq;
             }
-            Event::ExecutionFinished(finished) => self.answers.extend(answer(finished, state.plan())),
+            Event::ExecutionFinished(finished) => self.answers.extend(person_answer(finished, state.plan())),
             Event::PermissionDecided(decided) if decided.by == DecidedBy::Operator => {
                 let is_permitted = decided.decision != PermissionDecision::Denied;
-                self.answers.push(Given::Decision { is_permitted });
+                self.answers.push(GivenAnswer::Decision { is_permitted });
             }
-            Event::RunEnded(ended) => self.end = end(ended, state),
+            Event::RunEnded(ended) => self.end = segment_end(ended, state),
             _ => {}
         }
     }
 
     /// The messages after the questions that were answered, and their answers; `None`: the messages are others.
-    fn follow<'m>(&self, mut rest: &'m [Message]) -> Option<&'m [Message]> {
+    fn skip_answers<'m>(&self, mut rest: &'m [ChatMessage]) -> Option<&'m [ChatMessage]> {
         for given in &self.answers {
             loop {
                 let [question, answer, after @ ..] = rest else {
@@ -183,10 +192,10 @@ impl Leg {
                     return None;
                 }
                 rest = after;
-                if given.is(&answer.text) {
+                if given.matches(&answer.text) {
                     break;
                 }
-                if !given.refuses(&answer.text) {
+                if !given.was_refused(&answer.text) {
                     return None;
                 }
             }
@@ -195,12 +204,12 @@ impl Leg {
     }
 }
 
-impl Given {
+impl GivenAnswer {
     /// Returns whether this message is that answer.
-    fn is(&self, message: &str) -> bool {
+    fn matches(&self, message: &str) -> bool {
         let text = message.trim();
         match self {
-            Self::Decision { is_permitted } => permits(text) == *is_permitted,
+            Self::Decision { is_permitted } => is_permission_granted(text) == *is_permitted,
             Self::Answer {
                 output,
                 choices,
@@ -221,7 +230,7 @@ impl Given {
     }
 
     /// Was the question asked again after this message?
-    fn refuses(&self, message: &str) -> bool {
+    fn was_refused(&self, message: &str) -> bool {
         let text = message.trim().to_lowercase();
         match self {
             Self::Answer { choices, .. } if !choices.is_empty() => {
@@ -234,12 +243,12 @@ impl Given {
 }
 
 /// The answer of a person, if the execution was a question to one.
-fn answer(finished: &ExecutionFinished, plan: &Plan) -> Option<Given> {
+fn person_answer(finished: &ExecutionFinished, plan: &Plan) -> Option<GivenAnswer> {
     let ExecutionEnd::Succeeded(output) = &finished.end else {
         return None;
     };
-    match &plan.agent(plan.id(&finished.agent)?).kind {
-        AgentKind::Input(asked) if asked.responses.is_none() => Some(Given::Answer {
+    match &plan.agent(plan.find_agent_id(&finished.agent)?).kind {
+        AgentKind::Input(asked) if asked.responses.is_none() => Some(GivenAnswer::Answer {
             output: output.clone(),
             choices: asked.choices.clone(),
             default: asked.default.clone(),
@@ -250,14 +259,14 @@ fn answer(finished: &ExecutionFinished, plan: &Plan) -> Option<Given> {
 
 /// Returns how the segment has ended. A segment that was stopped, but not by a person on the page, continues when it is
 /// resumed.
-fn end(ended: &RunEnded, state: &ConversationState) -> End {
-    let by_page = Interruption::Cancelled {
-        by: Canceller::Client(BY_PAGE.into()),
+fn segment_end(ended: &RunEnded, state: &ConversationState) -> SegmentEnd {
+    let by_page = RunInterruption::Cancelled {
+        by: RunCanceller::Client(BY_PAGE.into()),
     };
     match ended.completion_reason {
-        outcome if is_reply(outcome) => End::Reply(digest(&reply_of(state))),
-        CompletionReason::Cancelled if state.interrupted() != Some(&by_page) => End::Open,
-        _ => End::Failed,
+        outcome if gives_reply(outcome) => SegmentEnd::Reply(digest_text(&reply_text(state))),
+        CompletionReason::Cancelled if state.interruption() != Some(&by_page) => SegmentEnd::Open,
+        _ => SegmentEnd::Failed,
     }
 }
 

@@ -3,25 +3,25 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_ide::analysis::View;
-use ensemble_ide::analysis::files::{is_shared_script, list_tests_of};
-use ensemble_ide::analysis::findings::{Kind, Place};
-use ensemble_ide::analysis::names::{self, Named};
-use ensemble_ide::analysis::rename::{self, Renamed};
-use ensemble_language::design::{self, Command};
-use ensemble_language::loader::load;
-use ensemble_language::source::{Source, Span};
+use ensemble_ide::analysis::EditorView;
+use ensemble_ide::analysis::findings::{EditedFileKind, FolderChecks};
+use ensemble_ide::analysis::name_occurrences::{self, NameSubject};
+use ensemble_ide::analysis::related_files::{is_shared_script, list_test_files};
+use ensemble_ide::analysis::rename::{self, RenameEdits};
+use ensemble_language::design::{self, DesignCommand};
+use ensemble_language::loader::load_ensemble;
+use ensemble_language::source::{SourceText, Span};
 use ensemble_project::project::{Project, read_source};
 use serde_json::{Value, json};
 
-use super::file::{digest, given_text};
-use super::units::Units;
-use crate::app::App;
-use crate::reply::Failure;
+use super::file::{parse_given_text, text_digest};
+use super::utf16_lines::Utf16Lines;
+use crate::app::UiApp;
+use crate::reply::RequestFailure;
 
 /// The agents of a text with their dependencies and places.
-pub(super) fn agents(source: &Source, units: &Units<'_>) -> Value {
-    let sketched = design::sketch(source).into_iter().map(|agent| {
+pub(super) fn agents_to_json(source: &SourceText, units: &Utf16Lines<'_>) -> Value {
+    let sketched = design::sketch_agents(source).into_iter().map(|agent| {
         let dependencies = agent.dependencies.iter().map(|one| {
             json!({
                 "to": one.to,
@@ -30,13 +30,13 @@ pub(super) fn agents(source: &Source, units: &Units<'_>) -> Value {
                 "on": one.on,
                 "wait_for": one.wait_for,
                 "max_executions": one.max_executions,
-                "at": units.range(one.span),
+                "at": units.range_json(one.span),
             })
         });
         json!({
             "name": agent.name,
             "kind": agent.kind,
-            "at": units.range(agent.span),
+            "at": units.range_json(agent.span),
             "dependencies": dependencies.collect::<Vec<_>>(),
         })
     });
@@ -44,17 +44,18 @@ pub(super) fn agents(source: &Source, units: &Units<'_>) -> Value {
 }
 
 /// `{title, edits, scripts, uncertain}` for `{file, text, edit}`: how the text changes, and what a rename leads to in scripts.
-pub(super) fn edit(app: &App, given: &Value) -> Result<Value, Failure> {
-    let (path, text) = given_text(app, given)?;
+pub(super) fn plan_edit(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let (path, text) = parse_given_text(app, given)?;
     let wanted = &given["edit"];
     if wanted["do"] == "rename" {
-        return rename(app, &path, &text, wanted);
+        return plan_rename(app, &path, &text, wanted);
     }
-    let command: Command = serde_json::from_value(wanted.clone())
-        .map_err(|error| Failure::wrong(format!("`edit` is no edit: {error}")))?;
-    let source = Source::new(path.display().to_string(), text.clone());
-    let fix = design::edit(&source, &command).map_err(|error| Failure::wrong(error.to_string()))?;
-    let units = Units::of(&text);
+    let command: DesignCommand = serde_json::from_value(wanted.clone())
+        .map_err(|error| RequestFailure::bad_request(format!("`edit` is no edit: {error}")))?;
+    let source = SourceText::new(path.display().to_string(), text.clone());
+    let fix =
+        design::fix_for_command(&source, &command).map_err(|error| RequestFailure::bad_request(error.to_string()))?;
+    let units = Utf16Lines::new(&text);
     let edits = fix
         .edits
         .iter()
@@ -62,30 +63,34 @@ pub(super) fn edit(app: &App, given: &Value) -> Result<Value, Failure> {
     Ok(json!({"title": fix.title, "edits": edits.collect::<Vec<_>>(), "scripts": [], "uncertain": []}))
 }
 
-fn edit_to_json(units: &Units<'_>, span: Span, text: &str) -> Value {
-    let mut json = units.range(span);
+fn edit_to_json(units: &Utf16Lines<'_>, span: Span, text: &str) -> Value {
+    let mut json = units.range_json(span);
     json["text"] = text.into();
     json
 }
 
 /// `{do: rename, agent, name}`.
-fn rename(app: &App, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Value, Failure> {
-    let (agent, name) = (super::wanted(wanted, "agent")?, super::wanted(wanted, "name")?);
+fn plan_rename(app: &UiApp, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Value, RequestFailure> {
+    let (agent, name) = (
+        super::required_text(wanted, "agent")?,
+        super::required_text(wanted, "name")?,
+    );
     let project = app.runs.runs().project();
     let absolute = project.folder.join(path);
-    let place = Place::around(&absolute, project, &*app.checks);
-    let loaded = load(&Source::new("", text.clone()));
+    let place = FolderChecks::for_file(&absolute, project, &*app.checks);
+    let loaded = load_ensemble(&SourceText::new("", text.clone()));
     // While the text has errors, that of the file tells which scripts there are.
-    let of_file = || load(&project.read(path).ok()?).ensemble;
+    let of_file = || load_ensemble(&project.read_file(path).ok()?).ensemble;
     let ensemble = loaded.ensemble.or_else(of_file).map(Arc::new);
-    let view = View::of(text, place.folder(), ensemble, Kind::Ensemble);
-    let definition = names::definition(&view, Named::Agent, agent);
-    let at = definition.ok_or_else(|| Failure::wrong(format!("there is no agent `{agent}`")))?;
-    let shared = |script: &Path| is_shared_script(script, &absolute) || !project.holds(script);
-    let tests = list_tests_of(&absolute).into_iter();
+    let view = EditorView::parse(text, place.ensemble_folder(), ensemble, EditedFileKind::Ensemble);
+    let definition = name_occurrences::find_definition(&view, NameSubject::Agent, agent);
+    let at = definition.ok_or_else(|| RequestFailure::bad_request(format!("there is no agent `{agent}`")))?;
+    let shared = |script: &Path| is_shared_script(script, &absolute) || !project.contains_file(script);
+    let tests = list_test_files(&absolute).into_iter();
     let tests = tests.filter_map(|(path, text)| Some((path.strip_prefix(&project.folder).ok()?.to_owned(), text)));
-    let renamed = rename::rename(&view, at.start, name, &shared, tests.collect()).map_err(Failure::wrong)?;
-    let units = Units::of(text);
+    let renamed =
+        rename::rename_symbol(&view, at.start, name, &shared, tests.collect()).map_err(RequestFailure::bad_request)?;
+    let units = Utf16Lines::new(text);
     let edits = renamed
         .edits
         .iter()
@@ -93,17 +98,22 @@ fn rename(app: &App, path: &Path, text: &Arc<str>, wanted: &Value) -> Result<Val
     Ok(json!({
         "title": format!("call `{agent}` `{name}`"),
         "edits": edits.collect::<Vec<_>>(),
-        "scripts": others(project, &renamed, agent, name)?,
-        "uncertain": renamed.uncertain,
+        "scripts": renamed_files_json(project, &renamed, agent, name)?,
+        "uncertain": renamed.unchanged_scripts,
     }))
 }
 
 /// The scripts and test files that name the agent, in the form that `save` takes.
-fn others(project: &Project, renamed: &Renamed, agent: &str, name: &str) -> Result<Vec<Value>, Failure> {
-    let others = renamed.others.iter().map(|(path, ..)| {
+fn renamed_files_json(
+    project: &Project,
+    renamed: &RenameEdits,
+    agent: &str,
+    name: &str,
+) -> Result<Vec<Value>, RequestFailure> {
+    let others = renamed.other_files.iter().map(|(path, ..)| {
         let text = read_source(&project.folder.join(path))?;
         let names = json!([[agent, name, renamed.is_stored]]);
-        Ok(json!({"file": path, "digest": digest(text.text()), "names": names}))
+        Ok(json!({"file": path, "digest": text_digest(text.text()), "names": names}))
     });
     others.collect()
 }

@@ -3,118 +3,120 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensemble_ide::analysis::rename::in_other;
+use ensemble_ide::analysis::rename::rename_in_other_file;
 use ensemble_language::cases::is_test_file;
-use ensemble_language::loader::load;
-use ensemble_language::source::Source;
-use ensemble_project::atomic_write::{ReplaceError, Replacement, replace_all};
+use ensemble_language::loader::load_ensemble;
+use ensemble_language::source::SourceText;
+use ensemble_project::atomic_write::{FileReplacement, ReplaceError, replace_files};
 use ensemble_project::project::{Project, read_source};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use sha2::Digest as _;
 
-use super::{ends, wanted};
-use crate::app::App;
-use crate::reply::Failure;
+use super::{line_ends, required_text};
+use crate::app::UiApp;
+use crate::reply::RequestFailure;
 
 /// The largest file that is edited: with its escapes it fits into a request.
 const LARGEST: usize = 4 << 20;
 
 /// A file that may be read and written, with its text.
-pub(super) struct Open {
+pub(super) struct EditableFile {
     /// As the list has it.
     pub(super) path: PathBuf,
     /// The bytes of the file.
-    pub(super) disk: Source,
+    pub(super) disk: SourceText,
 }
 
 /// `{file, text, digest}`.
-pub(super) fn document(app: &App, file: &str) -> Result<Value, Failure> {
-    let open = open(app, file)?;
-    let mut document = state(open.disk.text());
+pub(super) fn load_document(app: &UiApp, file: &str) -> Result<Value, RequestFailure> {
+    let open = open_file(app, file)?;
+    let mut document = text_and_digest(open.disk.text());
     document["file"] = file.into();
     Ok(document)
 }
 
 /// `{text, digest}` of what the file contains.
-pub(super) fn state(disk: &str) -> Value {
-    json!({"text": ends::shown(disk), "digest": digest(disk)})
+pub(super) fn text_and_digest(disk: &str) -> Value {
+    json!({"text": line_ends::to_page_text(disk), "digest": text_digest(disk)})
 }
 
 /// Returns a digest of texts.
-pub(super) fn digest(text: &str) -> String {
+pub(super) fn text_digest(text: &str) -> String {
     let digest = sha2::Sha256::digest(text.as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The file that the list shows under this path.
-pub(super) fn listed(app: &App, file: &str) -> Result<PathBuf, Failure> {
+pub(super) fn resolve_listed(app: &UiApp, file: &str) -> Result<PathBuf, RequestFailure> {
     let project = app.runs.runs().project();
     let is_it = |path: &PathBuf| path.display().to_string() == file;
-    let mut paths = project.named_files().into_iter().map(|(_, path)| path);
+    let mut paths = project.list_named_files().into_iter().map(|(_, path)| path);
     let path = paths.find(is_it);
-    let path = path.ok_or_else(|| Failure::missing(format!("there is no ensemble `{file}` in the list")))?;
-    match project.holds(&path) {
+    let path = path.ok_or_else(|| RequestFailure::not_found(format!("there is no ensemble `{file}` in the list")))?;
+    match project.contains_file(&path) {
         true => Ok(path),
-        false => Err(forbidden(format!(
+        false => Err(forbidden_failure(format!(
             "`{file}` is not inside the served folder, so it is not edited here"
         ))),
     }
 }
 
 /// The file that the list shows under this path, with its text.
-pub(super) fn open(app: &App, file: &str) -> Result<Open, Failure> {
-    let path = listed(app, file)?;
-    let disk = app.runs.runs().project().read(&path)?;
+pub(super) fn open_file(app: &UiApp, file: &str) -> Result<EditableFile, RequestFailure> {
+    let path = resolve_listed(app, file)?;
+    let disk = app.runs.runs().project().read_file(&path)?;
     if disk.text().len() > LARGEST {
         let told = format!(
             "`{file}` is larger than {} MiB, so it is not edited here",
             LARGEST >> 20
         );
-        return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told));
+        return Err(RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told));
     }
-    match is_edited(&path, &disk) {
-        true => Ok(Open { path, disk }),
-        false => Err(Failure::missing(format!("`{file}` is no ensemble and no test file"))),
+    match is_editable(&path, &disk) {
+        true => Ok(EditableFile { path, disk }),
+        false => Err(RequestFailure::not_found(format!(
+            "`{file}` is no ensemble and no test file"
+        ))),
     }
 }
 
 /// Returns whether a file with this path and this text is edited on the page.
-pub(super) fn is_edited(path: &Path, text: &Source) -> bool {
-    is_test_file(&path.to_string_lossy()) || load(text).is_ensemble()
+pub(super) fn is_editable(path: &Path, text: &SourceText) -> bool {
+    is_test_file(&path.to_string_lossy()) || load_ensemble(text).is_ensemble()
 }
 
 /// A text that stands in a file of the list, or will: `{file, text}`.
-pub(super) fn given_text(app: &App, given: &Value) -> Result<(PathBuf, Arc<str>), Failure> {
-    let path = listed(app, wanted(given, "file")?)?;
-    Ok((path, wanted(given, "text")?.into()))
+pub(super) fn parse_given_text(app: &UiApp, given: &Value) -> Result<(PathBuf, Arc<str>), RequestFailure> {
+    let path = resolve_listed(app, required_text(given, "file")?)?;
+    Ok((path, required_text(given, "text")?.into()))
 }
 
 /// Replaces the file by the text of the page, if it still has the digest: `{file, text, digest, scripts}`.
 ///
 /// `scripts` are those in which an agent has got another name: `{file, digest, names: [[old, new, is_stored], …]}`. Either all
 /// files are written or none, and none if one of them has changed. The answer is `{digest, scripts: {file: digest}}`.
-pub(super) fn save(app: &App, given: &Value) -> Result<Value, Failure> {
-    let (file, page) = (wanted(given, "file")?, wanted(given, "text")?);
-    let _one_at_a_time = app.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let open = open(app, file)?;
+pub(super) fn save_file(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let (file, page) = (required_text(given, "file")?, required_text(given, "text")?);
+    let _one_at_a_time = app.write_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let open = open_file(app, file)?;
     let disk = open.disk.text();
-    if digest(disk) != wanted(given, "digest")? {
-        return Err(changed(file));
+    if text_digest(disk) != required_text(given, "digest")? {
+        return Err(changed_failure(file));
     }
-    let text = ends::written(disk, page);
+    let text = line_ends::to_disk_text(disk, page);
     if page.len() > LARGEST {
         let told = format!("the text is larger than {} MiB", LARGEST >> 20);
-        return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told));
+        return Err(RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told));
     }
-    let source = Source::new(open.disk.name(), text.as_str());
-    if !is_edited(&open.path, &source) {
+    let source = SourceText::new(open.disk.name(), text.as_str());
+    if !is_editable(&open.path, &source) {
         let told = "this is no ensemble any more: it has no list `agents`, and the page would not find it again";
-        return Err(Failure::wrong(told));
+        return Err(RequestFailure::bad_request(told));
     }
     let project = app.runs.runs().project();
     let scripts = given["scripts"].as_array().into_iter().flatten();
-    let scripts = scripts.map(|script| renamed(project, script));
+    let scripts = scripts.map(|script| rename_in_file(project, script));
     let scripts = scripts.collect::<Result<Vec<_>, _>>()?;
     let mut files: Vec<(PathBuf, &str, &str)> = Vec::new();
     for (path, before, after) in &scripts {
@@ -123,70 +125,76 @@ pub(super) fn save(app: &App, given: &Value) -> Result<Value, Failure> {
     if *text != **disk {
         files.push((open.path, disk, &text));
     }
-    put(project, &files)?;
+    replace_project_files(project, &files)?;
     let digests = scripts
         .iter()
-        .map(|(path, _, after)| (path.display().to_string(), digest(after).into()));
+        .map(|(path, _, after)| (path.display().to_string(), text_digest(after).into()));
     let digests: serde_json::Map<_, _> = digests.collect();
-    Ok(json!({"digest": digest(&text), "scripts": digests}))
+    Ok(json!({"digest": text_digest(&text), "scripts": digests}))
 }
 
 /// A script or a test file in which agents have other names: its path, its text, and its new text.
-fn renamed(project: &Project, given: &Value) -> Result<(PathBuf, String, String), Failure> {
-    let file = wanted(given, "file")?;
+fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, String), RequestFailure> {
+    let file = required_text(given, "file")?;
     let path = PathBuf::from(file);
     let is_script = path.extension().is_some_and(|end| end == "rhai");
-    if !(is_script || is_test_file(file)) || !project.holds(&path) {
+    if !(is_script || is_test_file(file)) || !project.contains_file(&path) {
         let message = format!("`{file}` is no script and no test file inside the served folder");
-        return Err(forbidden(message));
+        return Err(forbidden_failure(message));
     }
     let before = read_source(&project.folder.join(&path))?.text().to_string();
-    if digest(&before) != wanted(given, "digest")? {
-        return Err(changed(file));
+    if text_digest(&before) != required_text(given, "digest")? {
+        return Err(changed_failure(file));
     }
     let mut after = before.clone();
     for name in given["names"].as_array().into_iter().flatten() {
         let (Some(old), Some(new)) = (name[0].as_str(), name[1].as_str()) else {
-            return Err(Failure::wrong("`names` is a list of `[old, new, is_stored]`"));
+            return Err(RequestFailure::bad_request(
+                "`names` is a list of `[old, new, is_stored]`",
+            ));
         };
         let is_stored = name[2].as_bool().unwrap_or_default();
-        after = in_other(&path, &after, old, new, is_stored).map_err(Failure::wrong)?;
+        after = rename_in_other_file(&path, &after, old, new, is_stored).map_err(RequestFailure::bad_request)?;
     }
     Ok((path, before, after))
 }
 
 /// Replaces all files, or none: each with its path, its text, and its new text.
-fn put(project: &Project, files: &[(PathBuf, &str, &str)]) -> Result<(), Failure> {
+fn replace_project_files(project: &Project, files: &[(PathBuf, &str, &str)]) -> Result<(), RequestFailure> {
     let paths: Vec<PathBuf> = files.iter().map(|(path, ..)| project.folder.join(path)).collect();
-    let replacements: Vec<Replacement<'_>> = files
+    let replacements: Vec<FileReplacement<'_>> = files
         .iter()
         .zip(&paths)
-        .map(|((_, before, after), path)| Replacement { path, before, after })
+        .map(|((_, before, after), path)| FileReplacement {
+            path,
+            old_text: before,
+            new_text: after,
+        })
         .collect();
-    replace_all(&replacements).map_err(|none| {
+    replace_files(&replacements).map_err(|none| {
         let shown = |at: usize| files[at].0.display().to_string();
         let file = shown(none.at);
-        let mut failure = match none.why {
-            ReplaceError::Changed => changed(&file),
-            ReplaceError::ReadOnly => forbidden(format!("`{file}` is read-only")),
-            ReplaceError::Refused(why) => Failure::gone(format!("`{file}` cannot be written: {why}")),
+        let mut failure = match none.error {
+            ReplaceError::Changed => changed_failure(&file),
+            ReplaceError::ReadOnly => forbidden_failure(format!("`{file}` is read-only")),
+            ReplaceError::Refused(why) => RequestFailure::unavailable(format!("`{file}` cannot be written: {why}")),
         };
-        if !none.left.is_empty() {
-            let left: Vec<String> = none.left.into_iter().map(shown).collect();
+        if !none.replaced_files.is_empty() {
+            let left: Vec<String> = none.replaced_files.into_iter().map(shown).collect();
             failure.message += &format!("; these files have their new texts already: {}", left.join(", "));
         }
         failure
     })
 }
 
-fn changed(file: &str) -> Failure {
-    Failure::new(
+fn changed_failure(file: &str) -> RequestFailure {
+    RequestFailure::new(
         StatusCode::CONFLICT,
         "changed",
         format!("`{file}` was changed on disk since it was read"),
     )
 }
 
-pub(super) fn forbidden(message: String) -> Failure {
-    Failure::new(StatusCode::FORBIDDEN, "forbidden", message)
+pub(super) fn forbidden_failure(message: String) -> RequestFailure {
+    RequestFailure::new(StatusCode::FORBIDDEN, "forbidden", message)
 }

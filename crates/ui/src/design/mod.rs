@@ -1,66 +1,80 @@
 //! The designer: an ensemble's text, what is found in it, its graph, and what an edit in the graph changes in the text.
 //!
 //! A text that is open belongs to the page, which sends it whole; the server keeps none. The page's text has no byte order
-//! mark and ends its lines with `\n` ([`ends`]). Work that takes time is done apart from the thread that serves.
+//! mark and ends its lines with `\n` ([`line_ends`]). Work that takes time is done apart from the thread that serves.
 //!
 //! **Invariant:** only ensembles that are listed, and test files beside them, are read and written, and only inside the served
 //! folder. A file is written only if it is as the page has read it, or is created where none was.
 
 mod edit;
-mod ends;
-mod examine;
 mod file;
-mod new;
-mod units;
+mod line_ends;
+mod new_ensemble;
+mod text_check;
+mod utf16_lines;
 mod watch;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::app::App;
-use crate::reply::{self, Failure, Reply};
+use crate::app::UiApp;
+use crate::reply::{self, Reply, RequestFailure};
 
 /// Answers a question about this file. Nothing changes.
-pub(crate) async fn read(app: &Arc<App>, path: &str, file: Option<&str>) -> Result<Option<Reply>, Failure> {
-    let missing = || Failure::wrong("`file` is missing");
+pub(crate) async fn answer_get(
+    app: &Arc<UiApp>,
+    path: &str,
+    file: Option<&str>,
+) -> Result<Option<Reply>, RequestFailure> {
+    let missing = || RequestFailure::bad_request("`file` is missing");
     let file = || file.map(str::to_owned).ok_or_else(missing);
     Ok(Some(match path {
         "/api/design/file" => {
             let file = file()?;
-            reply::json(&apart(app, move |app| file::document(app, &file)).await?)
+            reply::json_reply(&run_blocking(app, move |app| file::load_document(app, &file)).await?)
         }
-        "/api/design/events" => watch::events(app, file()?).await?,
+        "/api/design/events" => watch::watch_file(app, file()?).await?,
         _ => return Ok(None),
     }))
 }
 
 /// Does what is asked for.
-pub(crate) async fn act(app: &Arc<App>, path: &str, given: &Value) -> Result<Option<Reply>, Failure> {
+pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> Result<Option<Reply>, RequestFailure> {
     let given = given.clone();
     Ok(Some(match path {
-        "/api/design/examine" => reply::json(&apart(app, move |app| examine::examine(app, &given)).await?),
-        "/api/design/graph" => reply::picture(apart(app, move |app| examine::graph(app, &given)).await?),
-        "/api/design/edit" => reply::json(&apart(app, move |app| edit::edit(app, &given)).await?),
-        "/api/design/new" => reply::json(&apart(app, move |app| new::ensemble(app, &given)).await?),
-        "/api/design/save" => reply::json(&apart(app, move |app| file::save(app, &given)).await?),
+        "/api/design/examine" => {
+            reply::json_reply(&run_blocking(app, move |app| text_check::check_text(app, &given)).await?)
+        }
+        "/api/design/graph" => {
+            reply::picture_reply(run_blocking(app, move |app| text_check::draw_text(app, &given)).await?)
+        }
+        "/api/design/edit" => reply::json_reply(&run_blocking(app, move |app| edit::plan_edit(app, &given)).await?),
+        "/api/design/new" => {
+            reply::json_reply(&run_blocking(app, move |app| new_ensemble::create_ensemble(app, &given)).await?)
+        }
+        "/api/design/save" => reply::json_reply(&run_blocking(app, move |app| file::save_file(app, &given)).await?),
         _ => return Ok(None),
     }))
 }
 
 /// Does it on a thread of its own.
-async fn apart<T: Send + 'static>(
-    app: &Arc<App>,
-    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
+async fn run_blocking<T: Send + 'static>(
+    app: &Arc<UiApp>,
+    work: impl FnOnce(&UiApp) -> Result<T, RequestFailure> + Send + 'static,
+) -> Result<T, RequestFailure> {
     let app = Arc::clone(app);
     let done = tokio::task::spawn_blocking(move || work(&app)).await;
-    done.unwrap_or_else(|_| Err(Failure::gone("the text cannot be read: this is a fault of the program")))
+    done.unwrap_or_else(|_| {
+        Err(RequestFailure::unavailable(
+            "the text cannot be read: this is a fault of the program",
+        ))
+    })
 }
 
 /// A text that must be given.
-fn wanted<'g>(given: &'g Value, name: &str) -> Result<&'g str, Failure> {
+fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, RequestFailure> {
     given[name]
         .as_str()
-        .ok_or_else(|| Failure::wrong(format!("`{name}` is missing")))
+        .ok_or_else(|| RequestFailure::bad_request(format!("`{name}` is missing")))
 }

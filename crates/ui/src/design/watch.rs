@@ -10,11 +10,11 @@ use ensemble_project::project::Project;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::apart;
 use super::file;
-use crate::app::App;
-use crate::events::{BEAT, event};
-use crate::reply::{self, Failure, Reply};
+use super::run_blocking;
+use crate::app::UiApp;
+use crate::events::{BEAT, event_frame};
+use crate::reply::{self, Reply, RequestFailure};
 
 /// How often the file is looked at.
 const EVERY: Duration = Duration::from_millis(250);
@@ -26,10 +26,10 @@ type Seen = Option<(Option<SystemTime>, u64)>;
 
 /// `file` with `{text, digest}`, at once and after each change; `gone` while there is no such file, it cannot be read, or it is no
 /// ensemble and no test file.
-pub(super) async fn events(app: &Arc<App>, name: String) -> Result<Reply, Failure> {
+pub(super) async fn watch_file(app: &Arc<UiApp>, name: String) -> Result<Reply, RequestFailure> {
     let path = {
         let name = name.clone();
-        apart(app, move |app| file::open(app, &name)).await?.path
+        run_blocking(app, move |app| file::open_file(app, &name)).await?.path
     };
     let (sender, receiver) = mpsc::channel(4);
     let project = app.runs.runs().project().clone();
@@ -39,7 +39,7 @@ pub(super) async fn events(app: &Arc<App>, name: String) -> Result<Reply, Failur
         loop {
             let (project, path) = (project.clone(), path.clone());
             let known = last.clone().filter(|_| looks % ANYWAY != 0);
-            let Ok(now) = tokio::task::spawn_blocking(move || look(&project, &path, known)).await else {
+            let Ok(now) = tokio::task::spawn_blocking(move || read_if_changed(&project, &path, known)).await else {
                 return;
             };
             looks += 1;
@@ -70,11 +70,11 @@ pub(super) async fn events(app: &Arc<App>, name: String) -> Result<Reply, Failur
             }
         }
     });
-    Ok(reply::events(receiver))
+    Ok(reply::events_reply(receiver))
 }
 
 /// The file as it is now; `None`: it is as it was.
-fn look(
+fn read_if_changed(
     project: &Project,
     path: &PathBuf,
     known: Option<(Seen, String)>,
@@ -84,14 +84,14 @@ fn look(
     if known.is_some_and(|(before, _)| before == seen) {
         return None;
     }
-    let read = project.read(path).ok();
-    let read = read.filter(|source| project.holds(path) && file::is_edited(path, source));
+    let read = project.read_file(path).ok();
+    let read = read.filter(|source| project.contains_file(path) && file::is_editable(path, source));
     Some(match read {
         Some(source) => {
-            let state = file::state(source.text());
+            let state = file::text_and_digest(source.text());
             let digest = state["digest"].to_string();
-            (seen, digest, event("file", &state))
+            (seen, digest, event_frame("file", &state))
         }
-        None => (seen, String::new(), event("gone", &json!({}))),
+        None => (seen, String::new(), event_frame("gone", &json!({}))),
     })
 }

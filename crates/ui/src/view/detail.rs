@@ -3,15 +3,15 @@
 use ensemble_reports::report::story::execution_document;
 use serde_json::{Value, json};
 
-use super::View;
+use super::RunView;
 
-impl View {
+impl RunView {
     /// The execution in this row.
-    pub(crate) fn detail(&self, at: usize) -> Option<Value> {
+    pub(crate) fn execution_detail(&self, at: usize) -> Option<Value> {
         let (turn, execution) = self.execution_at(at)?;
         let plan = self.plan.as_ref();
-        let agent = plan.and_then(|plan| Some(plan.agent(plan.id(&execution.agent)?)));
-        let fired = self.fired.get(&(turn.turn, execution.agent.clone()));
+        let agent = plan.and_then(|plan| Some(plan.agent(plan.find_agent_id(&execution.agent)?)));
+        let fired = self.fired_dependencies.get(&(turn.turn, execution.agent.clone()));
         let edges = agent
             .into_iter()
             .flat_map(|agent| agent.dependencies.iter().enumerate());

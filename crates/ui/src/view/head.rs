@@ -1,23 +1,23 @@
 //! What the page shows of a run beside its rows.
 
 use ensemble_core::store::RunId;
-use ensemble_history::{RunState, Totals};
+use ensemble_history::{RunState, RunTotals};
 use serde_json::{Value, json};
 
-use super::{Driven, View};
+use super::{DriverLocation, RunView};
 
 /// Most warnings that are shown, the last ones.
 const WARNINGS: usize = 20;
 
-impl View {
+impl RunView {
     /// Name, state, sums, agents, and what can be done with the run.
-    pub(crate) fn head(&self, id: &RunId, driven: Driven, state: RunState) -> Value {
-        let started = self.story.started();
-        let ended = self.story.ended();
-        let totals = self.history().totals();
-        let is_inner = id.path().next().is_some();
-        let is_free = driven == Driven::Nowhere && !is_inner;
-        let questions = self.story.questions().into_iter().filter(|_| is_free);
+    pub(crate) fn head_json(&self, id: &RunId, driven: DriverLocation, state: RunState) -> Value {
+        let started = self.story.start_event();
+        let ended = self.story.end_event();
+        let totals = self.run_history().run_totals();
+        let is_inner = id.nested_names().next().is_some();
+        let is_free = driven == DriverLocation::Nowhere && !is_inner;
+        let questions = self.story.pending_requests().into_iter().filter(|_| is_free);
         let questions: Vec<Value> = questions.map(|open| json!(open)).collect();
         let warnings = &self.story.warnings;
         json!({
@@ -30,11 +30,11 @@ impl View {
             "context": started.map(|started| &started.context),
             "forked_from": started.and_then(|started| started.forked_from.as_ref()),
             "simulated": started.map(|started| &started.simulated),
-            "begun": self.history().started_at(),
-            "latest": self.history().latest_at(),
+            "begun": self.run_history().started_at(),
+            "latest": self.run_history().latest_at(),
             "active": self.story.active,
             "state": state,
-            "process": match driven { Driven::Elsewhere(process) => Some(process), _ => None },
+            "process": match driven { DriverLocation::Elsewhere(process) => Some(process), _ => None },
             "outcome": ended.map(|ended| ended.completion_reason),
             "detail": ended.and_then(|ended| ended.detail.as_ref()),
             "turns": totals.turns,
@@ -42,10 +42,10 @@ impl View {
             "failed": totals.all.failed,
             "usage": totals.all.usage,
             "warnings": &warnings[warnings.len().saturating_sub(WARNINGS)..],
-            "agents": self.agents(&totals),
+            "agents": self.agents_json(&totals),
             "questions": questions,
             "can": {
-                "cancel": driven == Driven::Here && !is_inner && ended.is_none(),
+                "cancel": driven == DriverLocation::Here && !is_inner && ended.is_none(),
                 "resume": is_free && state.is_resumable(),
                 "say": is_free && ended.is_some_and(|ended| ended.completion_reason.is_continuable()),
                 "fork": !is_inner,
@@ -54,11 +54,11 @@ impl View {
     }
 
     /// The agents in declaration order, each with what it did.
-    fn agents(&self, totals: &Totals) -> Vec<Value> {
+    fn agents_json(&self, totals: &RunTotals) -> Vec<Value> {
         let names: Vec<_> = match &self.plan {
             Some(plan) => {
-                let ids = plan.ids();
-                ids.map(|id| (plan.name(id).clone(), Some(plan.agent(id).kind_name())))
+                let ids = plan.agent_ids();
+                ids.map(|id| (plan.agent_name(id).clone(), Some(plan.agent(id).kind_name())))
                     .collect()
             }
             None => totals.agents.keys().map(|name| (name.clone(), None)).collect(),
@@ -70,11 +70,11 @@ impl View {
                 "kind": kind,
                 "executions": sum.executions,
                 "failed": sum.failed,
-                "parts": sum.parts.ended,
+                "parts": sum.parts.ended_parts,
                 "usage": sum.usage,
                 "seconds": sum.seconds,
                 "turn": sum.latest_turn,
-                "idle": self.history().idle_reason(&name),
+                "idle": self.run_history().idle_reason(&name),
             })
         });
         described.collect()

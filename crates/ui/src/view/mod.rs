@@ -16,12 +16,12 @@ use std::sync::Arc;
 use ensemble_core::conversation::{Event, Record};
 use ensemble_core::store::{ReadError, StoredRun};
 use ensemble_history::RunHistory;
-use ensemble_history::story::{Story, StoryEvent};
+use ensemble_history::story::{RunStory, StoryEvent};
 use ensemble_language::plan::Plan;
 
 /// The process that drives a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Driven {
+pub(crate) enum DriverLocation {
     /// This process.
     Here,
     /// The process with this id.
@@ -32,44 +32,44 @@ pub(crate) enum Driven {
 
 /// The fold of a run.
 #[derive(Default)]
-pub(crate) struct View {
-    story: Story,
+pub(crate) struct RunView {
+    story: RunStory,
     /// The ensemble as it was, where it can be read.
     pub(crate) plan: Option<Arc<Plan>>,
     /// The number of the next record.
     pub(crate) next: u64,
-    rows: Vec<Row>,
+    rows: Vec<RowContent>,
     /// The rows of the latest turn, its head first.
     latest: Range<usize>,
     /// The dependencies that count the start of an execution, by turn and agent.
-    fired: HashMap<(u32, Arc<str>), Vec<usize>>,
+    fired_dependencies: HashMap<(u32, Arc<str>), Vec<usize>>,
 }
 
 /// The position of the content of a row.
 #[derive(Debug, Clone, Copy)]
-enum Row {
+enum RowContent {
     /// An event of the story; for a turn its head.
     Event(usize),
     /// An execution of a turn.
     Execution(usize, usize),
 }
 
-impl View {
+impl RunView {
     /// Adds the next record, and says which rows it changed.
-    pub(crate) fn take(&mut self, record: &Record) -> Vec<usize> {
+    pub(crate) fn apply_record(&mut self, record: &Record) -> Vec<usize> {
         if record.seq < self.next {
             return Vec::new();
         }
         self.next = record.seq + 1;
         self.add_starts(&record.event);
         let before = self.story.events.len();
-        self.story.apply(record);
+        self.story.apply_record(record);
         let mut changed: Vec<usize> = Vec::new();
         for event in before..self.story.events.len() {
-            changed.extend(self.append(event));
+            changed.extend(self.append_rows(event));
         }
-        match agent_of(&record.event) {
-            Some(agent) => changed.extend(self.row_of_latest(agent)),
+        match find_event_agent(&record.event) {
+            Some(agent) => changed.extend(self.find_latest_row(agent)),
             None if matches!(record.event, Event::RunResumed(_) | Event::Interrupted(_)) => {
                 changed.extend(self.latest.clone());
             }
@@ -80,23 +80,23 @@ impl View {
     }
 
     /// The fold of the records up to the end of a turn.
-    pub(crate) async fn until(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, ReadError> {
+    pub(crate) async fn load_until_turn(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, ReadError> {
         let mut view = Self {
             plan: self.plan.clone(),
             ..Self::default()
         };
-        let mut reader = run.read().await?;
-        while let Some(record) = reader.next().await? {
+        let mut reader = run.open_reader().await?;
+        while let Some(record) = reader.next_record().await? {
             if matches!(&record.event, Event::TurnStarted(started) if started.turn > turn) {
                 break;
             }
-            view.take(&record);
+            view.apply_record(&record);
         }
         Ok(view)
     }
 
     /// Returns the fold of the records.
-    pub(crate) fn history(&self) -> &RunHistory {
+    pub(crate) fn run_history(&self) -> &RunHistory {
         &self.story.history
     }
 
@@ -106,19 +106,19 @@ impl View {
     }
 
     /// Appends the rows of an event of the story.
-    fn append(&mut self, event: usize) -> Range<usize> {
+    fn append_rows(&mut self, event: usize) -> Range<usize> {
         let begin = self.rows.len();
-        self.rows.push(Row::Event(event));
+        self.rows.push(RowContent::Event(event));
         if let StoryEvent::Turn(turn) = &self.story.events[event] {
             self.rows
-                .extend((0..turn.executions.len()).map(|at| Row::Execution(event, at)));
+                .extend((0..turn.executions.len()).map(|at| RowContent::Execution(event, at)));
             self.latest = begin..self.rows.len();
         }
         begin..self.rows.len()
     }
 
     /// The row of the agent in the latest turn.
-    fn row_of_latest(&self, agent: &str) -> Option<usize> {
+    fn find_latest_row(&self, agent: &str) -> Option<usize> {
         let is_its = |at: &usize| {
             self.execution_at(*at)
                 .is_some_and(|(_, execution)| *execution.agent == *agent)
@@ -131,13 +131,13 @@ impl View {
         let Event::TurnStarted(turn) = event else { return };
         for start in turn.starts.iter().filter(|start| !start.counts.is_empty()) {
             let key = (turn.turn, start.agent.clone());
-            self.fired.insert(key, start.counts.clone());
+            self.fired_dependencies.insert(key, start.counts.clone());
         }
     }
 }
 
 /// The agent in whose execution the event happened.
-fn agent_of(event: &Event) -> Option<&Arc<str>> {
+fn find_event_agent(event: &Event) -> Option<&Arc<str>> {
     match event {
         Event::ExecutionStarted(started) => Some(&started.agent),
         Event::ReplyReceived(reply) => Some(&reply.within.agent),

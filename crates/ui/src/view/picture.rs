@@ -1,13 +1,13 @@
 //! The graph with the data of the run.
 
-use ensemble_reports::report::graph::Picture;
+use ensemble_reports::report::graph::GraphPicture;
 
-use super::View;
+use super::RunView;
 
-impl View {
+impl RunView {
     /// Adds the run to the picture of its own ensemble.
-    pub(crate) fn draw_on(&self, picture: &mut Picture) {
+    pub(crate) fn add_to_picture(&self, picture: &mut GraphPicture) {
         let Some(plan) = &self.plan else { return };
-        picture.add_run(self.history(), plan.ensemble(), plan.ensemble());
+        picture.add_run(self.run_history(), plan.ensemble(), plan.ensemble());
     }
 }

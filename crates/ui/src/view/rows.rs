@@ -2,28 +2,28 @@
 
 use serde_json::{Value, json};
 
-use super::{Row, View};
+use super::{RowContent, RunView};
 use ensemble_history::output_text;
-use ensemble_history::story::{AttemptEnd, Execution, StoryEvent, Turn};
+use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
 /// Most characters of a text in a row.
 const SHORT: usize = 200;
 /// Most characters of a text in the conversation.
 const LONG: usize = 20_000;
 
-impl View {
+impl RunView {
     /// A row as one line.
-    pub(crate) fn row(&self, at: usize) -> Option<Value> {
-        self.written(at, SHORT)
+    pub(crate) fn short_row(&self, at: usize) -> Option<Value> {
+        self.row_json(at, SHORT)
     }
 
     /// A row with its text.
     pub(crate) fn whole_row(&self, at: usize) -> Option<Value> {
-        self.written(at, LONG)
+        self.row_json(at, LONG)
     }
 
     /// The row of an execution.
-    pub(crate) fn find(&self, turn: u32, agent: &str) -> Option<usize> {
+    pub(crate) fn find_execution_row(&self, turn: u32, agent: &str) -> Option<usize> {
         let is_it = |at: &usize| {
             let found = self.execution_at(*at);
             found.is_some_and(|(one, execution)| one.turn == turn && *execution.agent == *agent)
@@ -31,45 +31,47 @@ impl View {
         (0..self.rows.len()).find(is_it)
     }
 
-    pub(super) fn execution_at(&self, at: usize) -> Option<(&Turn, &Execution)> {
+    pub(super) fn execution_at(&self, at: usize) -> Option<(&StoryTurn, &StoryExecution)> {
         match *self.rows.get(at)? {
-            Row::Execution(event, index) => match &self.story.events[event] {
+            RowContent::Execution(event, index) => match &self.story.events[event] {
                 StoryEvent::Turn(turn) => Some((turn, &turn.executions[index])),
                 _ => None,
             },
-            Row::Event(_) => None,
+            RowContent::Event(_) => None,
         }
     }
 
-    fn written(&self, at: usize, most: usize) -> Option<Value> {
+    fn row_json(&self, at: usize, most: usize) -> Option<Value> {
         let mut row = match *self.rows.get(at)? {
-            Row::Execution(..) => {
+            RowContent::Execution(..) => {
                 let (turn, execution) = self.execution_at(at)?;
                 self.execution_row(turn, execution, most)
             }
-            Row::Event(event) => event_row(&self.story.events[event], most),
+            RowContent::Event(event) => event_row(&self.story.events[event], most),
         };
         row["at"] = at.into();
         row["seq"] = self.next.into();
         Some(row)
     }
 
-    fn execution_row(&self, turn: &Turn, execution: &Execution, most: usize) -> Value {
-        let fired = self.fired.get(&(turn.turn, execution.agent.clone()));
+    fn execution_row(&self, turn: &StoryTurn, execution: &StoryExecution, most: usize) -> Value {
+        let fired = self.fired_dependencies.get(&(turn.turn, execution.agent.clone()));
         let fired = fired.into_iter().flatten();
-        let by: Vec<&str> = fired.filter_map(|at| self.source(&execution.agent, *at)).collect();
+        let by: Vec<&str> = fired
+            .filter_map(|at| self.dependency_source(&execution.agent, *at))
+            .collect();
         let whole = execution_text(execution);
-        let (text, is_cut) = cut(&whole, most);
+        let (text, is_cut) = truncate_text(&whole, most);
         json!({
             "kind": "execution",
             "turn": turn.turn,
             "agent": execution.agent,
             "execution": execution.execution,
-            "state": state(execution),
+            "state": execution_state(execution),
             "begun": execution.attempts.first().map(|attempt| attempt.started_at),
-            "seconds": execution.finished.is_some().then_some(execution.totals.seconds),
+            "seconds": execution.finish_event.is_some().then_some(execution.totals.seconds),
             "tries": execution.totals.attempts,
-            "usage": execution.usage(),
+            "usage": execution.total_usage(),
             "by": by,
             "asked_by": execution.request.as_ref().map(|request| &request.from),
             "text": text,
@@ -78,22 +80,22 @@ impl View {
     }
 
     /// The agent on which this dependency of the agent depends.
-    fn source(&self, agent: &str, position: usize) -> Option<&str> {
+    fn dependency_source(&self, agent: &str, position: usize) -> Option<&str> {
         let plan = self.plan.as_ref()?;
-        let dependency = plan.agent(plan.id(agent)?).dependencies.get(position)?;
+        let dependency = plan.agent(plan.find_agent_id(agent)?).dependencies.get(position)?;
         Some(&dependency.agent_name)
     }
 }
 
 fn event_row(event: &StoryEvent, most: usize) -> Value {
     let text = |text: &str| {
-        let (text, is_cut) = cut(text, most);
+        let (text, is_cut) = truncate_text(text, most);
         (json!(text), is_cut)
     };
     let (kind, at, (text, is_cut)) = match event {
         StoryEvent::Turn(turn) => return turn_row(turn),
         StoryEvent::Message { text: said, at } => ("message", at, text(said)),
-        StoryEvent::Given { context, at } => ("given", at, text(&json!(context).to_string())),
+        StoryEvent::ContextGiven { context, at } => ("given", at, text(&json!(context).to_string())),
         StoryEvent::Interrupted { cause, at } => ("interrupted", at, (json!(cause)["cause"].clone(), false)),
         StoryEvent::Resumed { at } => ("resumed", at, text("")),
         StoryEvent::Ended { ended, at } => {
@@ -109,8 +111,8 @@ fn event_row(event: &StoryEvent, most: usize) -> Value {
 }
 
 /// The head of a turn, with the agents that did not run.
-fn turn_row(turn: &Turn) -> Value {
-    let waiting = turn.waiting.iter();
+fn turn_row(turn: &StoryTurn) -> Value {
+    let waiting = turn.skipped_agents.iter();
     let waiting: Vec<Value> = waiting
         .map(|waiting| json!({"agent": waiting.agent, "reason": waiting.reason.to_string()}))
         .collect();
@@ -118,17 +120,17 @@ fn turn_row(turn: &Turn) -> Value {
         "kind": "turn",
         "turn": turn.turn,
         "begun": turn.started_at,
-        "seconds": turn.seconds(),
+        "seconds": turn.duration_seconds(),
         "idle": waiting,
     })
 }
 
 /// The state of an execution, in one word.
-fn state(execution: &Execution) -> &'static str {
+fn execution_state(execution: &StoryExecution) -> &'static str {
     if execution.failure().is_some() {
         return "failed";
     }
-    if execution.finished.is_some() {
+    if execution.finish_event.is_some() {
         return "done";
     }
     if execution.question.is_some() {
@@ -136,15 +138,15 @@ fn state(execution: &Execution) -> &'static str {
     }
     match execution.attempts.last().map(|attempt| &attempt.end) {
         None => "ready",
-        Some(AttemptEnd::Stopped) => "stopped",
-        Some(AttemptEnd::Lost) => "lost",
-        Some(AttemptEnd::Failed { .. }) => "retries",
-        Some(AttemptEnd::UnderWay | AttemptEnd::Final | AttemptEnd::Asked) => "runs",
+        Some(StoryAttemptEnd::Stopped) => "stopped",
+        Some(StoryAttemptEnd::ProcessLost) => "lost",
+        Some(StoryAttemptEnd::Failed { .. }) => "retries",
+        Some(StoryAttemptEnd::InProgress | StoryAttemptEnd::Final | StoryAttemptEnd::AskedQuestion) => "runs",
     }
 }
 
 /// Returns the text of the execution: of its output, its error, or its question.
-fn execution_text(execution: &Execution) -> String {
+fn execution_text(execution: &StoryExecution) -> String {
     if let Some(failure) = execution.failure() {
         return failure.error.clone();
     }
@@ -156,7 +158,7 @@ fn execution_text(execution: &Execution) -> String {
 }
 
 /// The beginning of the text, and whether it is not all.
-fn cut(text: &str, most: usize) -> (&str, bool) {
+fn truncate_text(text: &str, most: usize) -> (&str, bool) {
     match text.char_indices().nth(most) {
         Some((end, _)) => (&text[..end], true),
         None => (text, false),

@@ -20,7 +20,7 @@ const OF_TOOLS: [&str; 2] = ["node_modules", "target"];
 
 /// The reason why a file or a folder is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum FileSkipReason {
     /// A configuration, or `--exclude`, says so.
     Excluded,
     /// An ignore file says so.
@@ -30,18 +30,18 @@ pub(crate) enum Left {
 }
 
 /// The rules that apply in all folders.
-pub(crate) struct Everywhere {
+pub(crate) struct GlobalRules {
     /// The patterns of the command line.
     pub(crate) exclude: Gitignore,
     /// What the user ignores in all repositories.
-    pub(crate) globally: Gitignore,
+    pub(crate) user_ignored: Gitignore,
     /// Whether ignore files count.
     pub(crate) with_ignore_files: bool,
 }
 
 /// The rules of a folder.
-pub(crate) struct Rules {
-    above: Option<Rc<Rules>>,
+pub(crate) struct FolderRules {
+    above: Option<Rc<FolderRules>>,
     /// The exclusions of the nearest configuration.
     exclude: Option<Arc<Gitignore>>,
     ignore: Gitignore,
@@ -50,16 +50,16 @@ pub(crate) struct Rules {
     repository: Option<Gitignore>,
 }
 
-impl Rules {
+impl FolderRules {
     /// The rules of `folder`; without `exclude`, those of the configuration above still count.
-    pub(crate) fn of(
+    pub(crate) fn for_folder(
         folder: &Path,
         above: Option<Rc<Self>>,
         exclude: Option<Arc<Gitignore>>,
-        everywhere: &Everywhere,
+        everywhere: &GlobalRules,
     ) -> Rc<Self> {
         let read = |name: &str| match everywhere.with_ignore_files {
-            true => patterns_in(&folder.join(name), folder),
+            true => load_patterns(&folder.join(name), folder),
             false => Gitignore::empty(),
         };
         let is_repository = folder.join(".git").symlink_metadata().is_ok();
@@ -74,44 +74,44 @@ impl Rules {
     }
 
     /// Returns whether a file or a folder in this folder is left out, and why. A pattern with `!` takes it in again.
-    pub(crate) fn left(&self, path: &Path, is_folder: bool, everywhere: &Everywhere) -> Option<Left> {
+    pub(crate) fn skip_reason(&self, path: &Path, is_folder: bool, everywhere: &GlobalRules) -> Option<FileSkipReason> {
         let excluded = [Some(&everywhere.exclude), self.exclude.as_deref()]
             .into_iter()
             .flatten();
         for patterns in excluded {
             match patterns.matched(path, is_folder) {
-                Match::Ignore(_) => return Some(Left::Excluded),
+                Match::Ignore(_) => return Some(FileSkipReason::Excluded),
                 Match::Whitelist(_) => return None,
                 Match::None => {}
             }
         }
         if is_folder && is_foreign(path) {
-            return Some(Left::Foreign);
+            return Some(FileSkipReason::Foreign);
         }
-        match self.ignored(path, is_folder, everywhere) {
-            Match::Ignore(()) => Some(Left::Ignored),
+        match self.match_ignore_files(path, is_folder, everywhere) {
+            Match::Ignore(()) => Some(FileSkipReason::Ignored),
             Match::Whitelist(()) | Match::None => None,
         }
     }
 
     /// Returns the match of the ignore files: the nearest first, `.ignore` before `.gitignore`, as ripgrep reads them.
-    fn ignored(&self, path: &Path, is_folder: bool, everywhere: &Everywhere) -> Match<()> {
+    fn match_ignore_files(&self, path: &Path, is_folder: bool, everywhere: &GlobalRules) -> Match<()> {
         let said = |patterns: &Gitignore| patterns.matched(path, is_folder).map(|_| ());
         let mut found = Match::None;
-        for rules in self.upward() {
+        for rules in self.self_and_above() {
             found = found.or(said(&rules.ignore));
         }
-        for rules in self.upward() {
+        for rules in self.self_and_above() {
             found = found.or(said(&rules.gitignore));
             // What is above a repository does not belong to it.
             if let Some(patterns) = &rules.repository {
-                return found.or(said(patterns)).or(said(&everywhere.globally));
+                return found.or(said(patterns)).or(said(&everywhere.user_ignored));
             }
         }
         found
     }
 
-    fn upward(&self) -> impl Iterator<Item = &Self> {
+    fn self_and_above(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |rules| rules.above.as_deref())
     }
 }
@@ -129,7 +129,7 @@ fn is_hidden(path: &Path) -> bool {
 }
 
 /// The patterns of an ignore file. Lines that are no patterns are passed over, as git does.
-fn patterns_in(file: &Path, folder: &Path) -> Gitignore {
+fn load_patterns(file: &Path, folder: &Path) -> Gitignore {
     let Ok(text) = regular_files::read_text(file, LARGEST) else {
         return Gitignore::empty();
     };
@@ -141,7 +141,7 @@ fn patterns_in(file: &Path, folder: &Path) -> Gitignore {
 }
 
 /// The patterns of a list, and what is wrong with some of them, each with its index.
-pub(crate) fn patterns_of<'p>(
+pub(crate) fn parse_patterns<'p>(
     folder: &Path,
     patterns: impl IntoIterator<Item = (usize, &'p str)>,
 ) -> (Gitignore, Vec<(usize, String)>) {
@@ -152,19 +152,19 @@ pub(crate) fn patterns_of<'p>(
         if pattern.starts_with('#') {
             faults.push((index, "it begins with `#`, as a comment does; write `\\#`".to_owned()));
         } else if let Err(error) = builder.add_line(None, pattern) {
-            faults.push((index, reason(&error)));
+            faults.push((index, pattern_error(&error)));
         }
     }
     match builder.build() {
         Ok(patterns) => (patterns, faults),
         Err(error) => {
-            faults.push((0, reason(&error)));
+            faults.push((0, pattern_error(&error)));
             (Gitignore::empty(), faults)
         }
     }
 }
 
-fn reason(error: &ignore::Error) -> String {
+fn pattern_error(error: &ignore::Error) -> String {
     match error {
         ignore::Error::Glob { err, .. } => err.clone(),
         other => other.to_string(),
@@ -172,12 +172,12 @@ fn reason(error: &ignore::Error) -> String {
 }
 
 /// The patterns that the user's git ignores everywhere.
-pub(crate) fn globally() -> Gitignore {
+pub(crate) fn load_user_patterns() -> Gitignore {
     Gitignore::global().0
 }
 
 /// The folder of a pattern for files: its parts without wildcards, and how many folders below it can match, if that is known.
-pub(crate) fn base_of(pattern: &Path) -> (PathBuf, Option<usize>) {
+pub(crate) fn pattern_base(pattern: &Path) -> (PathBuf, Option<usize>) {
     let has_wildcard = |part: &std::path::Component<'_>| {
         let text = part.as_os_str().to_string_lossy();
         text.contains(['*', '?', '['])
@@ -192,14 +192,14 @@ pub(crate) fn base_of(pattern: &Path) -> (PathBuf, Option<usize>) {
 mod tests {
     use super::*;
 
-    fn rules(folder: &Path, above: Option<Rc<Rules>>) -> Rc<Rules> {
-        Rules::of(folder, above, None, &everywhere(&[]))
+    fn rules(folder: &Path, above: Option<Rc<FolderRules>>) -> Rc<FolderRules> {
+        FolderRules::for_folder(folder, above, None, &everywhere(&[]))
     }
 
-    fn everywhere(exclude: &[&str]) -> Everywhere {
-        Everywhere {
-            exclude: patterns_of(Path::new("/"), exclude.iter().copied().enumerate()).0,
-            globally: Gitignore::empty(),
+    fn everywhere(exclude: &[&str]) -> GlobalRules {
+        GlobalRules {
+            exclude: parse_patterns(Path::new("/"), exclude.iter().copied().enumerate()).0,
+            user_ignored: Gitignore::empty(),
             with_ignore_files: true,
         }
     }
@@ -230,19 +230,23 @@ mod tests {
             (&below, "inner/here", false, false),
         ];
         for (rules, path, is_folder, is_left) in rows {
-            let left = rules.left(&root.join(path), is_folder, &everywhere);
-            assert_eq!(left, is_left.then_some(Left::Ignored), "{path}");
+            let left = rules.skip_reason(&root.join(path), is_folder, &everywhere);
+            assert_eq!(left, is_left.then_some(FileSkipReason::Ignored), "{path}");
         }
         std::fs::create_dir_all(root.join("inner/.git/info")).expect("a folder");
         write("inner/.git/info/exclude", "secret.yml\n");
         let below = rules_of_repository(&inner, above);
-        let left = |path: &str| below.left(&root.join(path), false, &everywhere);
+        let left = |path: &str| below.skip_reason(&root.join(path), false, &everywhere);
         assert_eq!(left("inner/a.yaml"), None, "a repository begins here");
-        assert_eq!(left("inner/secret.yml"), Some(Left::Ignored));
-        assert_eq!(left("inner/kept.yaml"), Some(Left::Ignored), "`.ignore` of all folders");
+        assert_eq!(left("inner/secret.yml"), Some(FileSkipReason::Ignored));
+        assert_eq!(
+            left("inner/kept.yaml"),
+            Some(FileSkipReason::Ignored),
+            "`.ignore` of all folders"
+        );
     }
 
-    fn rules_of_repository(folder: &Path, above: Rc<Rules>) -> Rc<Rules> {
+    fn rules_of_repository(folder: &Path, above: Rc<FolderRules>) -> Rc<FolderRules> {
         rules(folder, Some(above))
     }
 
@@ -261,17 +265,18 @@ mod tests {
             ("python", true),
             ("targets", false),
         ] {
-            let left = |exclude: &[&str], is_folder| rules.left(&root.join(name), is_folder, &everywhere(exclude));
-            assert_eq!(left(&[], true), is_left.then_some(Left::Foreign), "{name}");
+            let left =
+                |exclude: &[&str], is_folder| rules.skip_reason(&root.join(name), is_folder, &everywhere(exclude));
+            assert_eq!(left(&[], true), is_left.then_some(FileSkipReason::Foreign), "{name}");
             assert_eq!(left(&[], false), None, "{name}");
             assert_eq!(left(&[&format!("!{name}/")], true), None, "{name}");
-            assert_eq!(left(&[name], true), Some(Left::Excluded), "{name}");
+            assert_eq!(left(&[name], true), Some(FileSkipReason::Excluded), "{name}");
         }
     }
 
     #[test]
     fn wrong_patterns_are_named() {
-        let (patterns, faults) = patterns_of(
+        let (patterns, faults) = parse_patterns(
             Path::new("/p"),
             [(0, "[a"), (1, "b"), (2, "# c"), (3, "{d"), (4, "\\#e")],
         );
@@ -292,7 +297,7 @@ mod tests {
             ("/e/**/*.yaml", "/e", None),
         ] {
             assert_eq!(
-                base_of(
+                pattern_base(
                     &Path::new(pattern)
                         .components()
                         .filter(|part| *part != std::path::Component::CurDir)

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::exclusions::{Everywhere, Left, Rules};
-use crate::command::check::settings::Settings;
+use super::exclusions::{FileSkipReason, FolderRules, GlobalRules};
+use crate::command::check::settings::ValidateConfigCache;
 use ensemble_project::Project;
 
 /// Where YAML is found below a folder that is hidden otherwise.
@@ -15,7 +15,7 @@ const OF_PROJECT: &str = ".ensemble";
 
 /// The files that a search looks for.
 #[derive(Clone)]
-pub(crate) enum Wanted {
+pub(crate) enum WantedFiles {
     /// Those with the ending of YAML.
     Yaml,
     /// Those that match a pattern, and YAML in folders that do. A pattern without `**` matches in this many levels of folders.
@@ -24,26 +24,26 @@ pub(crate) enum Wanted {
 
 /// A file or a folder with its names.
 #[derive(Clone)]
-struct Place {
+struct WalkPath {
     /// As it is shown.
-    shown: PathBuf,
+    shown_path: PathBuf,
     /// As it is reached, by which rules apply.
-    named: PathBuf,
+    rule_path: PathBuf,
     /// Without links.
-    real: PathBuf,
+    real_path: PathBuf,
 }
 
 /// A file that was found, or a folder that cannot be read.
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     /// Which of the given paths led to it.
     pub(crate) group: usize,
     /// As it is shown.
-    pub(crate) shown: PathBuf,
-    pub(crate) kind: Kind,
+    pub(crate) shown_path: PathBuf,
+    pub(crate) kind: FoundKind,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FoundKind {
     /// The file was given itself.
     Given,
     /// It was found.
@@ -53,42 +53,42 @@ pub(crate) enum Kind {
 }
 
 /// A link that is followed later.
-struct Link {
+struct DeferredLink {
     group: usize,
-    place: Place,
-    rules: Rc<Rules>,
+    place: WalkPath,
+    rules: Rc<FolderRules>,
     is_folder: bool,
-    wanted: Wanted,
+    wanted: WantedFiles,
     depth: usize,
 }
 
 /// The results of the search for one given path.
 #[derive(Default, Clone)]
-pub(crate) struct Met {
+pub(crate) struct PathTotals {
     /// The files that are wanted, also those that were known already.
     pub(crate) files: usize,
     /// The files and folders that were left out because of patterns.
     pub(crate) excluded: usize,
     /// The files and folders that rules leave out, as they are shown, each with the kind of rule.
-    pub(crate) left_out: Vec<(PathBuf, &'static str)>,
+    pub(crate) skipped: Vec<(PathBuf, &'static str)>,
     /// Likewise because of ignore files.
     pub(crate) ignored: usize,
 }
 
 /// A search.
-pub(crate) struct Walk<'w> {
+pub(crate) struct FileSearch<'w> {
     project: &'w Project,
-    settings: &'w Settings<'w>,
-    everywhere: Everywhere,
+    settings: &'w ValidateConfigCache<'w>,
+    everywhere: GlobalRules,
     folders: HashSet<PathBuf>,
     files: HashMap<PathBuf, usize>,
-    links: VecDeque<Link>,
-    found: Vec<Found>,
-    met: Vec<Met>,
+    links: VecDeque<DeferredLink>,
+    found: Vec<FoundFile>,
+    path_totals: Vec<PathTotals>,
 }
 
-impl<'w> Walk<'w> {
-    pub(crate) fn new(project: &'w Project, settings: &'w Settings<'w>, everywhere: Everywhere) -> Self {
+impl<'w> FileSearch<'w> {
+    pub(crate) fn new(project: &'w Project, settings: &'w ValidateConfigCache<'w>, everywhere: GlobalRules) -> Self {
         Self {
             project,
             settings,
@@ -97,41 +97,41 @@ impl<'w> Walk<'w> {
             files: HashMap::new(),
             links: VecDeque::new(),
             found: Vec::new(),
-            met: Vec::new(),
+            path_totals: Vec::new(),
         }
     }
 
     /// Begins the search of another given path.
-    pub(crate) fn begin(&mut self) {
-        self.met.push(Met::default());
+    pub(crate) fn start_group(&mut self) {
+        self.path_totals.push(PathTotals::default());
     }
 
-    fn group(&self) -> usize {
-        self.met.len().saturating_sub(1)
+    fn current_group(&self) -> usize {
+        self.path_totals.len().saturating_sub(1)
     }
 
     /// A file that was given.
-    pub(crate) fn file(&mut self, shown: &Path) {
+    pub(crate) fn add_file(&mut self, shown: &Path) {
         let path = self.project.folder.join(shown);
         let real = path.canonicalize().unwrap_or(path);
-        self.add(self.group(), shown.to_owned(), real, Kind::Given);
+        self.add_found(self.current_group(), shown.to_owned(), real, FoundKind::Given);
     }
 
     /// The files in a folder.
-    pub(crate) fn folder(&mut self, shown: &Path, wanted: Wanted) {
+    pub(crate) fn search_folder(&mut self, shown: &Path, wanted: WantedFiles) {
         let path = self.project.folder.join(shown);
         let real = path.canonicalize().unwrap_or(path);
         let above = real.parent().and_then(|_| self.rules_above(&real));
-        let place = Place {
-            shown: shown.to_owned(),
-            named: real.clone(),
-            real,
+        let place = WalkPath {
+            shown_path: shown.to_owned(),
+            rule_path: real.clone(),
+            real_path: real,
         };
-        self.search(self.group(), &place, above, &wanted, 1);
+        self.search_entries(self.current_group(), &place, above, &wanted, 1);
     }
 
     /// Returns whether a given file or folder is left out, or one that is between it and the folder of the caller.
-    pub(crate) fn is_left(&self, shown: &Path) -> bool {
+    pub(crate) fn is_skipped(&self, shown: &Path) -> bool {
         let path = self.project.folder.join(shown);
         let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
         let (Some(parent), Some(name)) = (parent, path.file_name()) else {
@@ -140,159 +140,207 @@ impl<'w> Walk<'w> {
         let path = parent.join(name);
         let folder = self.project.folder.canonicalize();
         let folder = folder.unwrap_or_else(|_| self.project.folder.clone());
-        let upward = self.project.upward(&parent);
+        let upward = self.project.project_ancestors(&parent);
         let top = upward.iter().find(|above| **above == folder).or(upward.last());
         let Some(top) = top else {
             return false;
         };
-        let mut rules = self.rules_of(top, self.rules_above(top));
+        let mut rules = self.build_rules(top, self.rules_above(top));
         let below = path.strip_prefix(top).unwrap_or(&path);
         let mut here = top.clone();
         for part in below.components() {
             here.push(part);
             let is_folder = here.is_dir();
-            if rules.left(&here, is_folder, &self.everywhere).is_some() {
+            if rules.skip_reason(&here, is_folder, &self.everywhere).is_some() {
                 return true;
             }
             if is_folder {
-                rules = self.rules_of(&here, Some(rules));
+                rules = self.build_rules(&here, Some(rules));
             }
         }
         false
     }
 
     /// Follows the links, and returns what was found in the order of the given paths, and what was met of each.
-    pub(crate) fn end(mut self) -> (Vec<Found>, Vec<Met>) {
+    pub(crate) fn finish_search(mut self) -> (Vec<FoundFile>, Vec<PathTotals>) {
         while let Some(link) = self.links.pop_front() {
             if link.is_folder {
-                self.search(link.group, &link.place, Some(link.rules), &link.wanted, link.depth);
+                self.search_entries(link.group, &link.place, Some(link.rules), &link.wanted, link.depth);
             } else {
-                self.add(link.group, link.place.shown, link.place.real, Kind::Found);
+                self.add_found(
+                    link.group,
+                    link.place.shown_path,
+                    link.place.real_path,
+                    FoundKind::Found,
+                );
             }
         }
         self.found
-            .sort_by(|one, other| (one.group, &one.shown).cmp(&(other.group, &other.shown)));
-        (self.found, self.met)
+            .sort_by(|one, other| (one.group, &one.shown_path).cmp(&(other.group, &other.shown_path)));
+        (self.found, self.path_totals)
     }
 
-    fn add(&mut self, group: usize, shown: PathBuf, real: PathBuf, kind: Kind) {
-        if let Some(met) = self.met.get_mut(group) {
+    fn add_found(&mut self, group: usize, shown: PathBuf, real: PathBuf, kind: FoundKind) {
+        if let Some(met) = self.path_totals.get_mut(group) {
             met.files += 1;
         }
         if let Some(known) = self.files.get(&real) {
             // Whoever names a file means it, also if it was found before.
-            if let Some(found) = self.found.get_mut(*known).filter(|_| kind == Kind::Given) {
+            if let Some(found) = self.found.get_mut(*known).filter(|_| kind == FoundKind::Given) {
                 found.kind = kind;
             }
             return;
         }
         self.files.insert(real, self.found.len());
-        self.found.push(Found { group, shown, kind });
+        self.found.push(FoundFile {
+            group,
+            shown_path: shown,
+            kind,
+        });
     }
 
     /// The rules of the folders above this one.
-    fn rules_above(&self, folder: &Path) -> Option<Rc<Rules>> {
-        let upward = self.project.upward(folder);
+    fn rules_above(&self, folder: &Path) -> Option<Rc<FolderRules>> {
+        let upward = self.project.project_ancestors(folder);
         let above = upward.iter().skip(1).rev();
-        above.fold(None, |above, folder| Some(self.rules_of(folder, above)))
+        above.fold(None, |above, folder| Some(self.build_rules(folder, above)))
     }
 
-    fn rules_of(&self, folder: &Path, above: Option<Rc<Rules>>) -> Rc<Rules> {
-        let exclude = self.settings.exclude_in(folder);
-        Rules::of(folder, above, exclude, &self.everywhere)
+    fn build_rules(&self, folder: &Path, above: Option<Rc<FolderRules>>) -> Rc<FolderRules> {
+        let exclude = self.settings.exclusions_in(folder);
+        FolderRules::for_folder(folder, above, exclude, &self.everywhere)
     }
 
     /// `depth`: which part of a pattern without `**` the names in this folder stand for.
-    fn search(&mut self, group: usize, place: &Place, above: Option<Rc<Rules>>, wanted: &Wanted, depth: usize) {
-        if !self.folders.insert(place.real.clone()) {
+    fn search_entries(
+        &mut self,
+        group: usize,
+        place: &WalkPath,
+        above: Option<Rc<FolderRules>>,
+        wanted: &WantedFiles,
+        depth: usize,
+    ) {
+        if !self.folders.insert(place.real_path.clone()) {
             // What is in it was found already.
-            if let Some(met) = self.met.get_mut(group) {
+            if let Some(met) = self.path_totals.get_mut(group) {
                 met.files += 1;
             }
             return;
         }
-        let entries = match std::fs::read_dir(&place.real) {
+        let entries = match std::fs::read_dir(&place.real_path) {
             Ok(entries) => entries,
             Err(error) => {
-                let kind = Kind::Unreadable(error.to_string());
-                let shown = place.shown.clone();
-                self.found.push(Found { group, shown, kind });
+                let kind = FoundKind::Unreadable(error.to_string());
+                let shown = place.shown_path.clone();
+                self.found.push(FoundFile {
+                    group,
+                    shown_path: shown,
+                    kind,
+                });
                 return;
             }
         };
-        let rules = self.rules_of(&place.named, above);
+        let rules = self.build_rules(&place.rule_path, above);
         let mut entries: Vec<_> = entries.filter_map(Result::ok).collect();
         entries.sort_by_key(std::fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();
-            let inner = Place {
-                shown: place.shown.join(&name),
-                named: place.named.join(&name),
-                real: place.real.join(&name),
+            let inner = WalkPath {
+                shown_path: place.shown_path.join(&name),
+                rule_path: place.rule_path.join(&name),
+                real_path: place.real_path.join(&name),
             };
             // The folder entry contains the type of the file; only a link must be followed.
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_symlink() {
-                self.link(group, inner, &rules, wanted, depth);
+                self.defer_link(group, inner, &rules, wanted, depth);
             } else if kind.is_dir() {
-                self.inner_folder(group, &inner, &rules, wanted, depth);
+                self.search_inner_folder(group, &inner, &rules, wanted, depth);
             } else if kind.is_file()
                 && is_wanted(&inner, wanted, &self.project.folder)
-                && self.is_kept(group, &inner, false, &rules)
+                && self.include_or_count(group, &inner, false, &rules)
             {
-                self.add(group, inner.shown, inner.real, Kind::Found);
+                self.add_found(group, inner.shown_path, inner.real_path, FoundKind::Found);
             }
         }
     }
 
-    fn inner_folder(&mut self, group: usize, place: &Place, rules: &Rc<Rules>, wanted: &Wanted, depth: usize) {
-        if place.named.file_name().is_some_and(|name| name == OF_PROJECT) {
-            self.ensembles_of_project(group, place, rules, wanted);
+    fn search_inner_folder(
+        &mut self,
+        group: usize,
+        place: &WalkPath,
+        rules: &Rc<FolderRules>,
+        wanted: &WantedFiles,
+        depth: usize,
+    ) {
+        if place.rule_path.file_name().is_some_and(|name| name == OF_PROJECT) {
+            self.search_project_ensembles(group, place, rules, wanted);
             return;
         }
-        let Some((wanted, depth)) = below(place, wanted, depth, &self.project.folder) else {
+        let Some((wanted, depth)) = wanted_below(place, wanted, depth, &self.project.folder) else {
             return;
         };
-        if self.is_kept(group, place, true, rules) {
-            self.search(group, place, Some(rules.clone()), &wanted, depth);
+        if self.include_or_count(group, place, true, rules) {
+            self.search_entries(group, place, Some(rules.clone()), &wanted, depth);
         }
     }
 
     /// In `.ensemble`, ensembles are in one folder only; everything else is records of runs.
-    fn ensembles_of_project(&mut self, group: usize, place: &Place, rules: &Rc<Rules>, wanted: &Wanted) {
-        let inner = Place {
-            shown: place.shown.join("ensembles"),
-            named: place.named.join("ensembles"),
-            real: place.real.join("ensembles"),
+    fn search_project_ensembles(
+        &mut self,
+        group: usize,
+        place: &WalkPath,
+        rules: &Rc<FolderRules>,
+        wanted: &WantedFiles,
+    ) {
+        let inner = WalkPath {
+            shown_path: place.shown_path.join("ensembles"),
+            rule_path: place.rule_path.join("ensembles"),
+            real_path: place.real_path.join("ensembles"),
         };
-        let is_there = std::fs::symlink_metadata(&inner.real).is_ok_and(|data| data.is_dir());
+        let is_there = std::fs::symlink_metadata(&inner.real_path).is_ok_and(|data| data.is_dir());
         let is_ignored = |path: &Path| {
             rules
-                .left(path, true, &self.everywhere)
-                .is_some_and(|left| left != Left::Foreign)
+                .skip_reason(path, true, &self.everywhere)
+                .is_some_and(|left| left != FileSkipReason::Foreign)
         };
-        if is_there && matches!(wanted, Wanted::Yaml) && !is_ignored(&place.named) && !is_ignored(&inner.named) {
-            self.search(group, &inner, Some(rules.clone()), wanted, 1);
+        if is_there
+            && matches!(wanted, WantedFiles::Yaml)
+            && !is_ignored(&place.rule_path)
+            && !is_ignored(&inner.rule_path)
+        {
+            self.search_entries(group, &inner, Some(rules.clone()), wanted, 1);
         }
     }
 
-    fn link(&mut self, group: usize, place: Place, rules: &Rc<Rules>, wanted: &Wanted, depth: usize) {
-        let Ok(real) = place.real.canonicalize() else { return };
-        let place = Place { real, ..place };
-        let is_folder = place.real.is_dir();
+    fn defer_link(
+        &mut self,
+        group: usize,
+        place: WalkPath,
+        rules: &Rc<FolderRules>,
+        wanted: &WantedFiles,
+        depth: usize,
+    ) {
+        let Ok(real) = place.real_path.canonicalize() else {
+            return;
+        };
+        let place = WalkPath {
+            real_path: real,
+            ..place
+        };
+        let is_folder = place.real_path.is_dir();
         let wanted = match is_folder {
-            true => below(&place, wanted, depth, &self.project.folder),
-            false => {
-                (place.real.is_file() && is_wanted(&place, wanted, &self.project.folder)).then(|| (wanted.clone(), 1))
-            }
+            true => wanted_below(&place, wanted, depth, &self.project.folder),
+            false => (place.real_path.is_file() && is_wanted(&place, wanted, &self.project.folder))
+                .then(|| (wanted.clone(), 1)),
         };
         let Some((wanted, depth)) = wanted else { return };
-        if place.named.file_name().is_some_and(|name| name == OF_PROJECT)
-            || !self.is_kept(group, &place, is_folder, rules)
+        if place.rule_path.file_name().is_some_and(|name| name == OF_PROJECT)
+            || !self.include_or_count(group, &place, is_folder, rules)
         {
             return;
         }
-        self.links.push_back(Link {
+        self.links.push_back(DeferredLink {
             group,
             place,
             rules: rules.clone(),
@@ -303,22 +351,22 @@ impl<'w> Walk<'w> {
     }
 
     /// Returns whether it is not left out; what is left out is counted.
-    fn is_kept(&mut self, group: usize, place: &Place, is_folder: bool, rules: &Rules) -> bool {
-        let left = rules.left(&place.named, is_folder, &self.everywhere);
-        if let Some(met) = self.met.get_mut(group) {
+    fn include_or_count(&mut self, group: usize, place: &WalkPath, is_folder: bool, rules: &FolderRules) -> bool {
+        let left = rules.skip_reason(&place.rule_path, is_folder, &self.everywhere);
+        if let Some(met) = self.path_totals.get_mut(group) {
             let by = match left {
-                Some(Left::Excluded) => {
+                Some(FileSkipReason::Excluded) => {
                     met.excluded += 1;
                     Some("excluded")
                 }
-                Some(Left::Ignored) => {
+                Some(FileSkipReason::Ignored) => {
                     met.ignored += 1;
                     Some("ignored by a `.gitignore` or `.ignore`")
                 }
-                Some(Left::Foreign) => Some("a folder of other programs"),
+                Some(FileSkipReason::Foreign) => Some("a folder of other programs"),
                 None => None,
             };
-            met.left_out.extend(by.map(|by| (place.shown.clone(), by)));
+            met.skipped.extend(by.map(|by| (place.shown_path.clone(), by)));
         }
         left.is_none()
     }
@@ -330,23 +378,23 @@ const OPTIONS: glob::MatchOptions = glob::MatchOptions {
     require_literal_leading_dot: true,
 };
 
-fn matches(place: &Place, pattern: &glob::Pattern, folder: &Path) -> bool {
-    pattern.matches_path_with(&folder.join(&place.shown), OPTIONS)
+fn matches_pattern(place: &WalkPath, pattern: &glob::Pattern, folder: &Path) -> bool {
+    pattern.matches_path_with(&folder.join(&place.shown_path), OPTIONS)
 }
 
-fn is_wanted(place: &Place, wanted: &Wanted, folder: &Path) -> bool {
+fn is_wanted(place: &WalkPath, wanted: &WantedFiles, folder: &Path) -> bool {
     match wanted {
-        Wanted::Yaml => is_yaml(&place.shown),
-        Wanted::Matching(pattern, _) => matches(place, pattern, folder),
+        WantedFiles::Yaml => is_yaml(&place.shown_path),
+        WantedFiles::Matching(pattern, _) => matches_pattern(place, pattern, folder),
     }
 }
 
 /// Returns the kind of files to search for in a folder, and which part of the pattern their names match.
-fn below(place: &Place, wanted: &Wanted, depth: usize, folder: &Path) -> Option<(Wanted, usize)> {
+fn wanted_below(place: &WalkPath, wanted: &WantedFiles, depth: usize, folder: &Path) -> Option<(WantedFiles, usize)> {
     match wanted {
-        Wanted::Yaml => Some((Wanted::Yaml, 1)),
-        Wanted::Matching(pattern, _) if matches(place, pattern, folder) => Some((Wanted::Yaml, 1)),
-        Wanted::Matching(_, deepest) => {
+        WantedFiles::Yaml => Some((WantedFiles::Yaml, 1)),
+        WantedFiles::Matching(pattern, _) if matches_pattern(place, pattern, folder) => Some((WantedFiles::Yaml, 1)),
+        WantedFiles::Matching(_, deepest) => {
             let is_deep_enough = deepest.is_none_or(|deepest| depth < deepest);
             is_deep_enough.then(|| (wanted.clone(), depth + 1))
         }

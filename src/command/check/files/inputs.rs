@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use ignore::gitignore::Gitignore;
 
-use super::exclusions::{Everywhere, base_of, globally, patterns_of};
-use super::folders::{Found, Kind, Met, Walk, Wanted};
+use super::exclusions::{GlobalRules, load_user_patterns, parse_patterns, pattern_base};
+use super::folders::{FileSearch, FoundFile, FoundKind, PathTotals, WantedFiles};
 use crate::command::check::ValidateArgs;
-use crate::command::check::settings::Settings;
+use crate::command::check::settings::ValidateConfigCache;
 use crate::command::shared::error::CliError;
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_language::source::Source;
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_language::source::SourceText;
 use ensemble_project::ProjectError;
 use ensemble_project::project::{read_source, read_stream};
 
 /// An input: a file that is read later, or a text that was already read.
-pub(crate) enum Input {
+pub(crate) enum ValidateInput {
     /// A file, with its path as given.
     File(PathBuf),
     /// A file that was found in a folder or by a pattern. It need not be an ensemble.
@@ -25,12 +25,12 @@ pub(crate) enum Input {
     /// A folder that cannot be read, and why.
     Unreadable(PathBuf, String),
     /// Standard input.
-    Stdin(Source),
+    Stdin(SourceText),
 }
 
-impl Input {
+impl ValidateInput {
     /// The path of the input.
-    pub(crate) fn path(&self) -> &Path {
+    pub(crate) fn input_path(&self) -> &Path {
         match self {
             Self::File(path) | Self::Found(path) | Self::Unreadable(path, _) => path,
             Self::Stdin(_) => Path::new("<stdin>"),
@@ -38,7 +38,7 @@ impl Input {
     }
 
     /// The text of the input.
-    pub(crate) fn read(&self) -> Result<Source, CliError> {
+    pub(crate) fn read_source(&self) -> Result<SourceText, CliError> {
         match self {
             Self::File(path) | Self::Found(path) => Ok(read_source(path)?),
             Self::Unreadable(path, reason) => Err(CliError::from(ProjectError::Unreadable {
@@ -51,21 +51,21 @@ impl Input {
 }
 
 /// The inputs of a call.
-pub(crate) struct Inputs {
+pub(crate) struct ValidateInputs {
     /// All inputs in order.
-    pub(crate) list: Vec<Input>,
+    pub(crate) list: Vec<ValidateInput>,
     /// How many files and folders configurations exclude.
-    pub(crate) excluded: usize,
+    pub(crate) excluded_count: usize,
     /// The files and folders that were left out, each with the reason.
-    pub(crate) left_out: Vec<(PathBuf, &'static str)>,
+    pub(crate) skipped: Vec<(PathBuf, &'static str)>,
 }
 
 /// All inputs in order, with the files of folders. Without a path: `ensembles`, or else the current folder.
-pub(crate) fn inputs(
+pub(crate) fn collect_inputs(
     args: &ValidateArgs,
-    settings: &Settings<'_>,
-    surroundings: &Surroundings,
-) -> Result<Inputs, CliError> {
+    settings: &ValidateConfigCache<'_>,
+    surroundings: &CliEnvironment,
+) -> Result<ValidateInputs, CliError> {
     let project = &surroundings.project;
     let default = if project.folder.join("ensembles").is_dir() {
         "ensembles"
@@ -78,78 +78,82 @@ pub(crate) fn inputs(
     } else {
         &args.paths
     };
-    let mut walk = Walk::new(project, settings, everywhere(args, surroundings)?);
-    let mut given: Vec<Given<'_>> = Vec::new();
+    let mut walk = FileSearch::new(project, settings, build_global_rules(args, surroundings)?);
+    let mut given: Vec<PathArgument<'_>> = Vec::new();
     let mut stdin = None;
     for path in paths {
-        walk.begin();
+        walk.start_group();
         given.push(match path.as_str() {
-            "-" if stdin.is_some() => Given::Nothing,
+            "-" if stdin.is_some() => PathArgument::Nothing,
             "-" => {
                 let text: Arc<str> = read_stdin()?.into();
-                stdin = Some((given.len(), Source::new("<stdin>", text)));
-                Given::Nothing
+                stdin = Some((given.len(), SourceText::new("<stdin>", text)));
+                PathArgument::Nothing
             }
-            path => search(path, args.force_exclude, &mut walk, surroundings)?,
+            path => add_path_argument(path, args.force_exclude, &mut walk, surroundings)?,
         });
     }
-    let (found, met) = walk.end();
+    let (found, met) = walk.finish_search();
     for (at, (given, met)) in given.iter().zip(&met).enumerate() {
         let is_blank = met.files == 0 && !found.iter().any(|found| found.group == at);
-        if let Some(message) = given.without_files().filter(|_| is_blank) {
-            return Err(CliError::usage_with_help(message, given.advice(met)));
+        if let Some(message) = given.no_files_message().filter(|_| is_blank) {
+            return Err(CliError::usage_error_with_help(message, given.no_files_help(met)));
         }
     }
-    Ok(Inputs {
-        list: in_order(found, stdin),
-        excluded: met.iter().map(|met| met.excluded).sum(),
-        left_out: met.into_iter().flat_map(|met| met.left_out).collect(),
+    Ok(ValidateInputs {
+        list: order_inputs(found, stdin),
+        excluded_count: met.iter().map(|met| met.excluded).sum(),
+        skipped: met.into_iter().flat_map(|met| met.skipped).collect(),
     })
 }
 
-fn in_order(found: Vec<Found>, stdin: Option<(usize, Source)>) -> Vec<Input> {
-    let input = |found: Found| match found.kind {
-        Kind::Given => Input::File(found.shown),
-        Kind::Found => Input::Found(found.shown),
-        Kind::Unreadable(reason) => Input::Unreadable(found.shown, reason),
+fn order_inputs(found: Vec<FoundFile>, stdin: Option<(usize, SourceText)>) -> Vec<ValidateInput> {
+    let input = |found: FoundFile| match found.kind {
+        FoundKind::Given => ValidateInput::File(found.shown_path),
+        FoundKind::Found => ValidateInput::Found(found.shown_path),
+        FoundKind::Unreadable(reason) => ValidateInput::Unreadable(found.shown_path, reason),
     };
     let Some((group, source)) = stdin else {
         return found.into_iter().map(input).collect();
     };
     let at = found.partition_point(|found| found.group < group);
-    let mut list: Vec<Input> = found.into_iter().map(input).collect();
-    list.insert(at, Input::Stdin(source));
+    let mut list: Vec<ValidateInput> = found.into_iter().map(input).collect();
+    list.insert(at, ValidateInput::Stdin(source));
     list
 }
 
-fn everywhere(args: &ValidateArgs, surroundings: &Surroundings) -> Result<Everywhere, CliError> {
+fn build_global_rules(args: &ValidateArgs, surroundings: &CliEnvironment) -> Result<GlobalRules, CliError> {
     let folder = &surroundings.project.folder;
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let patterns = args.exclude.iter().map(String::as_str).enumerate();
-    let (exclude, faults) = patterns_of(&folder, patterns);
+    let (exclude, faults) = parse_patterns(&folder, patterns);
     if let Some((index, reason)) = faults.first() {
         let pattern = &args.exclude[*index];
-        return Err(CliError::usage(format!(
+        return Err(CliError::usage_error(format!(
             "--exclude {pattern} is not a pattern: {reason}"
         )));
     }
-    Ok(Everywhere {
+    Ok(GlobalRules {
         exclude,
-        globally: if args.no_ignore { Gitignore::empty() } else { globally() },
+        user_ignored: if args.no_ignore {
+            Gitignore::empty()
+        } else {
+            load_user_patterns()
+        },
         with_ignore_files: !args.no_ignore,
     })
 }
 
 /// The arguments that name files.
-enum Given<'g> {
+enum PathArgument<'g> {
     Folder(&'g str),
     Pattern(&'g str),
     /// A file, standard input, or something that is left out.
     Nothing,
 }
 
-impl Given<'_> {
-    fn without_files(&self) -> Option<String> {
+impl PathArgument<'_> {
+    fn no_files_message(&self) -> Option<String> {
         match self {
             Self::Folder(folder) => Some(format!("{folder} holds no .yaml or .yml file")),
             Self::Pattern(pattern) => Some(format!("no file matches {pattern}")),
@@ -157,7 +161,7 @@ impl Given<'_> {
         }
     }
 
-    fn advice(&self, met: &Met) -> String {
+    fn no_files_help(&self, met: &PathTotals) -> String {
         let left = [
             (
                 met.excluded,
@@ -191,50 +195,50 @@ fn files_or_folders(number: usize) -> String {
     }
 }
 
-fn search<'g>(
+fn add_path_argument<'g>(
     given: &'g str,
     forces: bool,
-    walk: &mut Walk<'_>,
-    surroundings: &Surroundings,
-) -> Result<Given<'g>, CliError> {
+    walk: &mut FileSearch<'_>,
+    surroundings: &CliEnvironment,
+) -> Result<PathArgument<'g>, CliError> {
     let path = PathBuf::from(given);
     let absolute = surroundings.project.folder.join(&path);
     if absolute.is_dir() {
-        if forces && walk.is_left(&path) {
-            return Ok(Given::Nothing);
+        if forces && walk.is_skipped(&path) {
+            return Ok(PathArgument::Nothing);
         }
-        walk.folder(&path, Wanted::Yaml);
-        return Ok(Given::Folder(given));
+        walk.search_folder(&path, WantedFiles::Yaml);
+        return Ok(PathArgument::Folder(given));
     }
     if !absolute.is_file() && given.contains(['*', '?', '[']) {
-        matching(given, walk, surroundings)?;
-        return Ok(Given::Pattern(given));
+        add_matching_files(given, walk, surroundings)?;
+        return Ok(PathArgument::Pattern(given));
     }
     let file = match absolute.is_file() {
         true => path,
-        false => surroundings.project.ensemble_file(given)?,
+        false => surroundings.project.resolve_ensemble_file(given)?,
     };
-    if !(forces && walk.is_left(&file)) {
-        walk.file(&file);
+    if !(forces && walk.is_skipped(&file)) {
+        walk.add_file(&file);
     }
-    Ok(Given::Nothing)
+    Ok(PathArgument::Nothing)
 }
 
 /// Searches the files that match a pattern. A matching folder is searched.
-fn matching(pattern: &str, walk: &mut Walk<'_>, surroundings: &Surroundings) -> Result<(), CliError> {
+fn add_matching_files(pattern: &str, walk: &mut FileSearch<'_>, surroundings: &CliEnvironment) -> Result<(), CliError> {
     let plain = Path::new(pattern)
         .components()
         .filter(|part| *part != Component::CurDir);
     let plain: PathBuf = plain.collect();
-    let (base, depth) = base_of(&plain);
+    let (base, depth) = pattern_base(&plain);
     // Characters of the folder's own name that are special in a pattern are escaped.
     let folder = glob::Pattern::escape(&surroundings.project.folder.display().to_string());
     let whole = Path::new(&folder).join(&plain);
     let pattern = glob::Pattern::new(&whole.display().to_string())
-        .map_err(|error| CliError::usage(format!("{pattern} is not a pattern: {}", error.msg)))?;
+        .map_err(|error| CliError::usage_error(format!("{pattern} is not a pattern: {}", error.msg)))?;
     if surroundings.project.folder.join(&base).is_dir() {
-        let base = surroundings.project.relative(&base);
-        walk.folder(&base, Wanted::Matching(Rc::new(pattern), depth));
+        let base = surroundings.project.relative_path(&base);
+        walk.search_folder(&base, WantedFiles::Matching(Rc::new(pattern), depth));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ const AHEAD: usize = 256;
 
 /// The number of the next piece of work, and the number of results that have been passed on.
 #[derive(Default)]
-struct Progress {
+struct WorkProgress {
     next: usize,
     done: usize,
 }
@@ -19,7 +19,7 @@ struct Progress {
 /// this thread.
 ///
 /// Each thread has its own state, which `state` creates.
-pub(crate) fn in_order<S, T: Send>(
+pub(crate) fn run_in_order<S, T: Send>(
     count: usize,
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, usize) -> T + Sync,
@@ -31,7 +31,7 @@ pub(crate) fn in_order<S, T: Send>(
         (0..count).for_each(|at| take(work(&mut state, at)));
         return;
     }
-    let progress = Mutex::new(Progress::default());
+    let progress = Mutex::new(WorkProgress::default());
     let moved = Condvar::new();
     let claim = || {
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +48,7 @@ pub(crate) fn in_order<S, T: Send>(
             let sender = sender.clone();
             scope.spawn(|| {
                 let sender = sender;
-                let _stop = StopOnPanic {
+                let _stop = StopOnPanicGuard {
                     progress: &progress,
                     moved: &moved,
                     count,
@@ -76,13 +76,13 @@ pub(crate) fn in_order<S, T: Send>(
 }
 
 /// Stops the other workers when one has panicked, so that they do not wait for its result.
-struct StopOnPanic<'p> {
-    progress: &'p Mutex<Progress>,
+struct StopOnPanicGuard<'p> {
+    progress: &'p Mutex<WorkProgress>,
     moved: &'p Condvar,
     count: usize,
 }
 
-impl Drop for StopOnPanic<'_> {
+impl Drop for StopOnPanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.progress.lock().unwrap_or_else(PoisonError::into_inner).next = self.count;
@@ -93,7 +93,7 @@ impl Drop for StopOnPanic<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_order;
+    use super::run_in_order;
 
     #[test]
     fn results_come_in_order_and_once() {
@@ -105,7 +105,7 @@ mod tests {
                 (0..(at % 7) * 1000).for_each(|step| assert!(std::hint::black_box(step) < 6000));
                 at
             };
-            in_order(count, || 0, work, |at| seen.push(at));
+            run_in_order(count, || 0, work, |at| seen.push(at));
             assert_eq!(seen, (0..count).collect::<Vec<_>>());
         }
     }

@@ -1,24 +1,24 @@
 //! A case that was tried.
 
-use ensemble_cases::drive::Tried;
-use ensemble_cases::judge::Failure;
-use ensemble_cases::suite::Sound;
-use ensemble_explore::{Budget, Exploration, explore};
+use ensemble_cases::drive::CaseResult;
+use ensemble_cases::judge::UnmetExpectation;
+use ensemble_cases::suite::CheckedSuite;
+use ensemble_explore::{Exploration, ExplorationBudget, explore_plan};
 
 /// The number of states that are explored for `--coverage`.
 const MAX_STATES: u64 = 20_000;
 
 /// A case that was tried.
-pub(crate) struct CaseTried {
+pub(crate) struct CaseRun {
     /// Which case of the file it is.
     pub(crate) at: usize,
-    pub(crate) tried: Tried,
+    pub(crate) result: CaseResult,
     pub(crate) seconds: f64,
     /// The expectations that were rewritten.
-    pub(crate) updated: Vec<Failure>,
+    pub(crate) updated_expectations: Vec<UnmetExpectation>,
 }
 
 /// Explores the conversations of the ensemble.
-pub(crate) fn explored(sound: Sound<'_>) -> Exploration {
-    explore(&sound.ensemble.plan, Budget::of_states(MAX_STATES))
+pub(crate) fn explore_ensemble(sound: CheckedSuite<'_>) -> Exploration {
+    explore_plan(&sound.ensemble.plan, ExplorationBudget::with_max_states(MAX_STATES))
 }

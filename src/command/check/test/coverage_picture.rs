@@ -3,28 +3,30 @@
 use std::path::Path;
 
 use crate::command::check::graph::GraphFormat;
-use crate::command::check::picture::of_ensemble;
-use crate::command::setup::import::write;
+use crate::command::check::picture::ensemble_picture;
+use crate::command::setup::import::write_file;
 use crate::command::shared::error::CliError;
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_cases::coverage::Reached;
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_cases::coverage::ReachedParts;
 use ensemble_explore::Exploration;
-use ensemble_language::plan::{Edge, Plan};
-use ensemble_reports::report::count;
-use ensemble_reports::report::door::passed;
-use ensemble_reports::report::graph::{CountedIn, Picture, RunData, ascii, dot, mermaid, svg};
+use ensemble_language::plan::{Plan, PlanEdge};
+use ensemble_reports::report::format_count;
+use ensemble_reports::report::graph::{
+    CountUnit, GraphPicture, NodeRunData, render_ascii, render_dot, render_mermaid, render_svg,
+};
+use ensemble_reports::report::sanitized_writer::sanitize;
 
 /// The format that the name of a file means.
 ///
 /// # Errors
 /// Its ending means none.
-pub(crate) fn format_of(file: &Path) -> Result<GraphFormat, CliError> {
+pub(crate) fn format_for_file(file: &Path) -> Result<GraphFormat, CliError> {
     match file.extension().and_then(|ending| ending.to_str()) {
         Some("svg") => Ok(GraphFormat::Svg),
         Some("mmd" | "mermaid") => Ok(GraphFormat::Mermaid),
         Some("dot" | "gv") => Ok(GraphFormat::Dot),
         Some("txt") => Ok(GraphFormat::Ascii),
-        _ => Err(CliError::usage_with_help(
+        _ => Err(CliError::usage_error_with_help(
             format!("the name {} does not say which format to draw", file.display()),
             "it ends with .svg, .mmd, .dot or .txt",
         )),
@@ -32,18 +34,18 @@ pub(crate) fn format_of(file: &Path) -> Result<GraphFormat, CliError> {
 }
 
 /// The graph of the ensemble, with what these cases reach.
-pub(crate) fn painted(plan: &Plan, reached: &Reached, explored: &Exploration, cases: usize) -> Picture {
-    let mut picture = of_ensemble(plan.ensemble());
-    picture.subtitle = Some(format!("reached by {}", count(cases as u64, "case")));
-    picture.counted_in = CountedIn::Cases;
-    let edges = plan.ids().flat_map(|id| {
-        let mut edges: Vec<&Edge> = plan.incoming(id).map(|(_, edge)| edge).collect();
+pub(crate) fn draw_coverage(plan: &Plan, reached: &ReachedParts, explored: &Exploration, cases: usize) -> GraphPicture {
+    let mut picture = ensemble_picture(plan.ensemble());
+    picture.subtitle = Some(format!("reached by {}", format_count(cases as u64, "case")));
+    picture.count_unit = CountUnit::Cases;
+    let edges = plan.agent_ids().flat_map(|id| {
+        let mut edges: Vec<&PlanEdge> = plan.incoming_edges(id).map(|(_, edge)| edge).collect();
         edges.sort_by_key(|edge| edge.position);
         edges
     });
     for (arrow, edge) in picture.arrows.iter_mut().zip(edges) {
-        arrow.started = Some(reached.starts(edge));
-        let missing = match reached.unanswered(edge, explored).as_slice() {
+        arrow.start_count = Some(reached.start_count(edge));
+        let missing = match reached.missing_answers(edge, explored).as_slice() {
             [] => continue,
             [answer] => format!("never {answer}"),
             _ => "never evaluated".to_owned(),
@@ -53,12 +55,12 @@ pub(crate) fn painted(plan: &Plan, reached: &Reached, explored: &Exploration, ca
             .take()
             .map(|condition| format!("{} ({missing})", condition.trim()));
     }
-    for (id, node) in plan.ids().zip(&mut picture.nodes) {
-        node.run_data = Some(match reached.executions(id) {
-            0 => RunData::Idle {
+    for (id, node) in plan.agent_ids().zip(&mut picture.nodes) {
+        node.run_data = Some(match reached.execution_count(id) {
+            0 => NodeRunData::Idle {
                 why: Some("no case reaches it".to_owned()),
             },
-            executions => RunData::Ran {
+            executions => NodeRunData::Ran {
                 executions,
                 failed: 0,
                 parts: (0, 0),
@@ -72,13 +74,17 @@ pub(crate) fn painted(plan: &Plan, reached: &Reached, explored: &Exploration, ca
 ///
 /// # Errors
 /// The name of the file means no format, or it cannot be written.
-pub(crate) fn draw(picture: &Picture, file: &Path, surroundings: &Surroundings) -> Result<(), CliError> {
-    let format = format_of(file)?;
+pub(crate) fn write_picture(
+    picture: &GraphPicture,
+    file: &Path,
+    surroundings: &CliEnvironment,
+) -> Result<(), CliError> {
+    let format = format_for_file(file)?;
     let text = match format {
-        GraphFormat::Mermaid => mermaid(picture),
-        GraphFormat::Dot => dot(picture),
-        GraphFormat::Svg => svg(picture),
-        GraphFormat::Ascii => ascii(picture),
+        GraphFormat::Mermaid => render_mermaid(picture),
+        GraphFormat::Dot => render_dot(picture),
+        GraphFormat::Svg => render_svg(picture),
+        GraphFormat::Ascii => render_ascii(picture),
     };
-    write(file, &passed(&text, format.into()), surroundings)
+    write_file(file, &sanitize(&text, format.into()), surroundings)
 }

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_language::cases::ensemble_beside;
-use ensemble_project::config::config_files;
-use ensemble_project::prepare::folder_of;
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_language::cases::default_ensemble_name;
+use ensemble_project::config::find_config_files;
+use ensemble_project::prepare::ensemble_folder;
 
 /// The largest file in which names of other files are looked for.
 const MOST_BYTES: u64 = 1 << 20;
@@ -23,28 +23,31 @@ type Stamp = (Option<SystemTime>, u64, u64);
 
 /// The files of a test file, as they were.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedFiles {
     stamps: BTreeMap<PathBuf, Option<Stamp>>,
 }
 
-impl Watched {
+impl WatchedFiles {
     /// The files as they are now.
-    pub(crate) fn of(test_file: &Path, surroundings: &Surroundings) -> Self {
-        let files = files_of(test_file, surroundings);
+    pub(crate) fn load(test_file: &Path, surroundings: &CliEnvironment) -> Self {
+        let files = find_dependencies(test_file, surroundings);
         Self {
-            stamps: files.into_iter().map(|file| (file.clone(), stamp(&file))).collect(),
+            stamps: files
+                .into_iter()
+                .map(|file| (file.clone(), file_stamp(&file)))
+                .collect(),
         }
     }
 
     /// The first file that is not as it was.
-    pub(crate) fn changed(&self) -> Option<&Path> {
+    pub(crate) fn find_changed(&self) -> Option<&Path> {
         let mut stamps = self.stamps.iter();
-        let changed = stamps.find(|(file, was)| stamp(file) != **was);
+        let changed = stamps.find(|(file, was)| file_stamp(file) != **was);
         changed.map(|(file, _)| file.as_path())
     }
 
     /// The number of files that are there.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn existing_files(&self) -> impl Iterator<Item = &PathBuf> {
         self.stamps
             .iter()
             .filter(|(_, stamp)| stamp.is_some())
@@ -53,28 +56,28 @@ impl Watched {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the files of the user are watched here")]
-fn stamp(file: &Path) -> Option<Stamp> {
+fn file_stamp(file: &Path) -> Option<Stamp> {
     let data = std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file)?;
-    Some((data.modified().ok(), data.len(), number(&data)))
+    Some((data.modified().ok(), data.len(), inode_number(&data)))
 }
 
 #[cfg(unix)]
-fn number(data: &std::fs::Metadata) -> u64 {
+fn inode_number(data: &std::fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::ino(data)
 }
 
 #[cfg(not(unix))]
-fn number(_data: &std::fs::Metadata) -> u64 {
+fn inode_number(_data: &std::fs::Metadata) -> u64 {
     0
 }
 
-fn files_of(test_file: &Path, surroundings: &Surroundings) -> BTreeSet<PathBuf> {
+fn find_dependencies(test_file: &Path, surroundings: &CliEnvironment) -> BTreeSet<PathBuf> {
     let project = &surroundings.project;
-    let folder = folder_of(test_file, project);
+    let folder = ensemble_folder(test_file, project);
     let own = project.folder.join(test_file);
     let name = own.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let beside = ensemble_beside(name).map(|name| folder.join(name));
-    let configs = config_files(&folder, project);
+    let beside = default_ensemble_name(name).map(|name| folder.join(name));
+    let configs = find_config_files(&folder, project);
     let root = project.project_root(&folder);
     let mut files = BTreeSet::from([own.clone()]);
     let mut ahead = VecDeque::from([own]);
@@ -86,9 +89,9 @@ fn files_of(test_file: &Path, surroundings: &Surroundings) -> BTreeSet<PathBuf> 
     }
     while let Some(file) = ahead.pop_front() {
         let around = file.parent().unwrap_or(&folder).to_owned();
-        for word in words(&file) {
+        for word in file_name_words(&file) {
             for folder in [&around, &folder, &root, &project.folder] {
-                for named in named(folder, &word) {
+                for named in candidate_files(folder, &word) {
                     if files.len() < MOST_FILES && files.insert(named.clone()) {
                         ahead.push_back(named);
                     }
@@ -100,7 +103,7 @@ fn files_of(test_file: &Path, surroundings: &Surroundings) -> BTreeSet<PathBuf> 
 }
 
 /// The files that the word may name: those that are there, and one that may come.
-fn named(folder: &Path, word: &str) -> Vec<PathBuf> {
+fn candidate_files(folder: &Path, word: &str) -> Vec<PathBuf> {
     let file = folder.join(word);
     let has_ending = file.extension().is_some_and(|ending| (1..=5).contains(&ending.len()));
     if has_ending {
@@ -118,7 +121,7 @@ fn named(folder: &Path, word: &str) -> Vec<PathBuf> {
 
 /// The different words of a text file that could be names of files.
 #[expect(clippy::disallowed_methods, reason = "the files of the user are watched here")]
-fn words(file: &Path) -> BTreeSet<String> {
+fn file_name_words(file: &Path) -> BTreeSet<String> {
     let is_small = std::fs::metadata(file).is_ok_and(|data| data.is_file() && data.len() <= MOST_BYTES);
     let text = is_small
         .then(|| std::fs::read_to_string(file).ok())

@@ -3,34 +3,38 @@
 use std::path::PathBuf;
 
 use crate::command::check::ValidateArgs;
-use crate::command::check::files::inputs::{Input, inputs};
-use crate::command::check::settings::Settings;
+use crate::command::check::files::inputs::{ValidateInput, collect_inputs};
+use crate::command::check::settings::ValidateConfigCache;
 use crate::command::check::test::TestArgs;
 use crate::command::shared::error::CliError;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::cases::{ENDINGS, is_test_file};
 use ensemble_project::ProjectError;
 
 /// The test files that the arguments mean.
-pub(crate) fn test_files(args: &TestArgs, surroundings: &Surroundings) -> Result<Vec<PathBuf>, CliError> {
+pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     let search = ValidateArgs {
         paths: args.paths.clone(),
         ..ValidateArgs::default()
     };
-    let settings = Settings::of(&search, &surroundings.project)?;
-    for input in inputs(&search, &settings, surroundings)?.list {
+    let settings = ValidateConfigCache::new(&search, &surroundings.project)?;
+    for input in collect_inputs(&search, &settings, surroundings)?.list {
         match input {
-            Input::Stdin(_) => return Err(CliError::usage("a test file is not read from standard input")),
-            Input::Found(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
-            Input::Found(_) => {}
-            Input::Unreadable(path, reason) => return Err(CliError::from(ProjectError::Unreadable { path, reason })),
-            Input::File(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
-            Input::File(path) => files.push(beside(path, args.suggest, surroundings)?),
+            ValidateInput::Stdin(_) => {
+                return Err(CliError::usage_error("a test file is not read from standard input"));
+            }
+            ValidateInput::Found(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
+            ValidateInput::Found(_) => {}
+            ValidateInput::Unreadable(path, reason) => {
+                return Err(CliError::from(ProjectError::Unreadable { path, reason }));
+            }
+            ValidateInput::File(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
+            ValidateInput::File(path) => files.push(find_test_file(path, args.suggest, surroundings)?),
         }
     }
     match files.is_empty() {
-        true => Err(CliError::usage_with_help(
+        true => Err(CliError::usage_error_with_help(
             "there is no test file",
             "write one beside the ensemble: `team.test.yaml` tests `team.yaml`",
         )),
@@ -39,7 +43,7 @@ pub(crate) fn test_files(args: &TestArgs, surroundings: &Surroundings) -> Result
 }
 
 /// The test file of an ensemble, which is to be made if it may be missing.
-fn beside(path: PathBuf, may_be_missing: bool, surroundings: &Surroundings) -> Result<PathBuf, CliError> {
+fn find_test_file(path: PathBuf, may_be_missing: bool, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
     let candidates = ENDINGS.map(|ending| path.with_extension(ending.trim_start_matches('.')));
     let found = candidates
         .iter()
@@ -47,6 +51,6 @@ fn beside(path: PathBuf, may_be_missing: bool, surroundings: &Surroundings) -> R
     let found = found.or(may_be_missing.then_some(&candidates[0]));
     found.cloned().ok_or_else(|| {
         let message = format!("{} has no test file", path.display());
-        CliError::usage_with_help(message, format!("its name would be {}", candidates[0].display()))
+        CliError::usage_error_with_help(message, format!("its name would be {}", candidates[0].display()))
     })
 }

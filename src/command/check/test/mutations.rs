@@ -3,21 +3,26 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::command::check::test::case::CaseTried;
-use ensemble_cases::drive::Driver;
-use ensemble_cases::mutate::{Fate, Mutant, mutants as all_mutants};
-use ensemble_cases::suite::Sound;
-use ensemble_project::Prepared;
-use ensemble_reports::report::tested::{FileMutants, ShownMutant, Standing};
+use crate::command::check::test::case::CaseRun;
+use ensemble_cases::drive::CaseDriver;
+use ensemble_cases::mutate::{EnsembleMutant, MutantOutcome, generate_mutants as all_mutants};
+use ensemble_cases::suite::CheckedSuite;
+use ensemble_project::PreparedEnsemble;
+use ensemble_reports::report::test_report::{FileMutants, MutantStatus, ShownMutant};
 
 /// Tests the mutants until the time is over.
-pub(crate) fn mutants(sound: Sound<'_>, cases: &[CaseTried], driver: &Driver, end: Option<Instant>) -> FileMutants {
+pub(crate) fn test_mutants(
+    sound: CheckedSuite<'_>,
+    cases: &[CaseRun],
+    driver: &CaseDriver,
+    end: Option<Instant>,
+) -> FileMutants {
     let mut shown = FileMutants {
         ensemble: sound.ensemble.source.name().to_owned(),
         ..FileMutants::default()
     };
     let offline = cases.iter().filter(|case| !sound.file.cases[case.at].live);
-    if offline.clone().any(|case| !case.tried.failures.is_empty()) {
+    if offline.clone().any(|case| !case.result.failures.is_empty()) {
         shown.not_tried_because = Some("a case fails without a change".to_owned());
         return shown;
     }
@@ -31,30 +36,34 @@ pub(crate) fn mutants(sound: Sound<'_>, cases: &[CaseTried], driver: &Driver, en
     };
     let has_time = || end.is_none_or(|end| Instant::now() < end);
     for mutant in all_mutants(sound.ensemble.plan.ensemble(), document) {
-        let fate = mutant.fate(driver, sound, &offline, &has_time);
-        shown.mutants.push(shown_mutant(&mutant, fate, sound.ensemble));
+        let fate = mutant.test_mutant(driver, sound, &offline, &has_time);
+        shown.mutants.push(to_shown_mutant(&mutant, fate, sound.ensemble));
     }
     shown
 }
 
-fn shown_mutant(mutant: &Mutant, fate: Option<Fate>, ensemble: &Arc<Prepared>) -> ShownMutant {
+fn to_shown_mutant(
+    mutant: &EnsembleMutant,
+    fate: Option<MutantOutcome>,
+    ensemble: &Arc<PreparedEnsemble>,
+) -> ShownMutant {
     let start = ensemble
         .loaded
         .document
         .as_ref()
-        .map_or(0, |document| document.resolve(&mutant.at).start);
-    let place = ensemble.source.place(start);
+        .map_or(0, |document| document.resolve_span(&mutant.at).start);
+    let place = ensemble.source.line_column(start);
     ShownMutant {
         kind: mutant.kind,
         place: (place.line, place.column),
         agent: mutant.agent.as_ref().map(ToString::to_string),
         from: mutant.from.clone(),
         to: mutant.to.clone(),
-        standing: match fate {
-            Some(Fate::Noticed(cases)) => Standing::Noticed(cases.iter().map(ToString::to_string).collect()),
-            Some(Fate::Survived) => Standing::Survived,
-            Some(Fate::Equivalent) => Standing::Equivalent,
-            None => Standing::NotTried,
+        status: match fate {
+            Some(MutantOutcome::Killed(cases)) => MutantStatus::Killed(cases.iter().map(ToString::to_string).collect()),
+            Some(MutantOutcome::Survived) => MutantStatus::Survived,
+            Some(MutantOutcome::Equivalent) => MutantStatus::Equivalent,
+            None => MutantStatus::NotTried,
         },
     }
 }

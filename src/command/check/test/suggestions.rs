@@ -1,42 +1,51 @@
 //! `ensemble test --suggest`: prints cases for what no case reaches.
 
-use super::case::{CaseTried, explored};
-use ensemble_cases::coverage::{Coverage, Gap, Reached};
-use ensemble_cases::drive::Driver;
-use ensemble_cases::suggest::{suggest, yaml};
-use ensemble_cases::suite::{Sound, Suite};
+use super::case::{CaseRun, explore_ensemble};
+use ensemble_cases::coverage::{CaseCoverage, ReachedParts, UnreachedPart};
+use ensemble_cases::drive::CaseDriver;
+use ensemble_cases::suggest::{case_to_yaml, suggest_cases};
+use ensemble_cases::suite::{CheckedSuite, TestSuite};
 use ensemble_language::cases::case_route;
-use ensemble_reports::report::tested::Suggestions;
+use ensemble_reports::report::test_report::FileSuggestions;
 
 /// What stands in the place of a test file that is not there yet.
 pub(crate) const NO_CASE: &str = "cases: [{name: none, expect: {outcome: completed}}]";
 
 /// The cases for the gaps that these leave.
-pub(crate) fn suggestions(suite: &Suite, sound: Sound<'_>, cases: &[CaseTried], driver: &Driver) -> Suggestions {
+pub(crate) fn suggest_for_gaps(
+    suite: &TestSuite,
+    sound: CheckedSuite<'_>,
+    cases: &[CaseRun],
+    driver: &CaseDriver,
+) -> FileSuggestions {
     let plan = &sound.ensemble.plan;
-    let mut reached = Reached::default();
-    for conversation in cases.iter().flat_map(|case| case.tried.conversations()) {
+    let mut reached = ReachedParts::default();
+    for conversation in cases.iter().flat_map(|case| case.result.all_conversations()) {
         reached.add(plan, &conversation.records);
     }
-    let found = Coverage::of(plan, &reached, &explored(sound));
-    let gaps: Vec<Gap> = found.gaps().cloned().collect();
-    let suggested = suggest(sound, &gaps, driver);
+    let found = CaseCoverage::compare(plan, &reached, &explore_ensemble(sound));
+    let gaps: Vec<UnreachedPart> = found.all_gaps().cloned().collect();
+    let suggested = suggest_cases(sound, &gaps, driver);
     let is_new = **suite.source().text() == *NO_CASE;
-    let indent = if is_new { 2 } else { indent(suite) };
-    let texts: Vec<String> = suggested.cases.iter().map(|one| yaml(&one.case, indent)).collect();
+    let indent = if is_new { 2 } else { case_indent(suite) };
+    let texts: Vec<String> = suggested
+        .cases
+        .iter()
+        .map(|one| case_to_yaml(&one.case, indent))
+        .collect();
     let head = if is_new && !texts.is_empty() { "cases:\n" } else { "" };
-    Suggestions {
+    FileSuggestions {
         file: suite.source().name().to_owned(),
         yaml: format!("{head}{}", texts.join("\n")),
         cases: texts.len(),
-        open: suggested.open.iter().map(|gap| gap.what.clone()).collect(),
+        unresolved_gaps: suggested.unresolved_gaps.iter().map(|gap| gap.what.clone()).collect(),
     }
 }
 
 /// Returns the indentation of the cases of the file.
-fn indent(suite: &Suite) -> usize {
+fn case_indent(suite: &TestSuite) -> usize {
     let text = suite.source().text();
-    let first = suite.span(&case_route(0).value()).start;
+    let first = suite.find_span(&case_route(0).into_value_location()).start;
     let line = text[..first].rfind('\n').map_or(0, |at| at + 1);
     let before = &text[line..first];
     match before.trim_start_matches(' ').starts_with('-') {

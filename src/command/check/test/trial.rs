@@ -4,56 +4,60 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::case::{CaseTried, explored};
+use super::case::{CaseRun, explore_ensemble};
 use super::mutations;
 use super::suggestions;
 use super::updates;
 use crate::command::check::test::TestArgs;
 use crate::command::check::test::coverage_picture;
 use crate::command::shared::error::CliError;
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_cases::coverage::{Coverage, Gap, Reached};
-use ensemble_cases::drive::Driver;
-use ensemble_cases::judge::Failure;
-use ensemble_cases::suite::{Sound, Suite};
-use ensemble_core::operator::{Operator, Unattended};
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_cases::coverage::{CaseCoverage, ReachedParts, UnreachedPart};
+use ensemble_cases::drive::CaseDriver;
+use ensemble_cases::judge::UnmetExpectation;
+use ensemble_cases::suite::{CheckedSuite, TestSuite};
+use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_explore::Exploration;
 use ensemble_language::cases::case_route;
 use ensemble_language::diagnostic::Diagnostic;
-use ensemble_language::source::{Place, Source};
-use ensemble_project::Prepared;
-use ensemble_reports::report::graph::Picture;
-use ensemble_reports::report::tested::{CoverageGap, FileCoverage, TestedCase, TestedFile, Unmet};
+use ensemble_language::source::{LineColumn, SourceText};
+use ensemble_project::PreparedEnsemble;
+use ensemble_reports::report::graph::GraphPicture;
+use ensemble_reports::report::test_report::{CoverageGap, FileCoverage, TestFailure, TestedCase, TestedFile};
 
 /// A file that was tried, and what was found wrong with it.
-pub(crate) struct TriedFile {
+pub(crate) struct TestFileResult {
     pub(crate) file: TestedFile,
-    pub(crate) picture: Option<Picture>,
+    pub(crate) picture: Option<GraphPicture>,
     pub(crate) findings: Vec<Diagnostic>,
 }
 
 /// The options that apply to each test file.
 #[derive(Clone, Copy)]
-pub(crate) struct Trying<'t> {
+pub(crate) struct TestOptions<'t> {
     pub(crate) args: &'t TestArgs,
-    pub(crate) surroundings: &'t Surroundings,
+    pub(crate) surroundings: &'t CliEnvironment,
     /// When no further change of an ensemble is tried.
     pub(crate) end: Option<Instant>,
 }
 
 /// Tries the cases of a file.
-pub(crate) fn try_file(path: &Path, driver: &mut Option<Driver>, trying: Trying<'_>) -> Result<TriedFile, CliError> {
-    let Trying { args, surroundings, .. } = trying;
-    let nobody: Arc<dyn Operator> = Arc::new(Unattended);
+pub(crate) fn test_file(
+    path: &Path,
+    driver: &mut Option<CaseDriver>,
+    trying: TestOptions<'_>,
+) -> Result<TestFileResult, CliError> {
+    let TestOptions { args, surroundings, .. } = trying;
+    let nobody: Arc<dyn Operator> = Arc::new(UnattendedOperator);
     let driver = match driver {
         Some(driver) => driver,
         None => {
-            let made = Driver::new(&surroundings.project, surroundings.runs_with(&nobody));
+            let made = CaseDriver::new(&surroundings.project, surroundings.runs_with(&nobody));
             driver.insert(made.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?)
         }
     };
-    let source = source(path, trying)?;
-    let mut suite = Suite::read(&source, path, &surroundings.runs());
+    let source = load_source(path, trying)?;
+    let mut suite = TestSuite::load(&source, path, &surroundings.project_runs());
     let mut file = TestedFile {
         name: source.name().to_owned(),
         ..TestedFile::default()
@@ -62,32 +66,32 @@ pub(crate) fn try_file(path: &Path, driver: &mut Option<Driver>, trying: Trying<
     let mut cases = if is_new {
         Vec::new()
     } else {
-        tried_cases(&suite, driver, args)
+        run_cases(&suite, driver, args)
     };
     if args.update {
-        suite = updates::update(suite, path, &mut cases, surroundings)?;
+        suite = updates::update_test_file(suite, path, &mut cases, surroundings)?;
     }
     let mut picture = None;
-    if let Some(sound) = suite.sound() {
-        let explored = args.coverage.then(|| explored(sound));
+    if let Some(sound) = suite.checked() {
+        let explored = args.coverage.then(|| explore_ensemble(sound));
         if let Some(explored) = &explored {
-            let mut reached = Reached::default();
-            for conversation in cases.iter().flat_map(|case| case.tried.conversations()) {
+            let mut reached = ReachedParts::default();
+            for conversation in cases.iter().flat_map(|case| case.result.all_conversations()) {
                 reached.add(&sound.ensemble.plan, &conversation.records);
             }
-            file.coverage = Some(coverage(sound, &reached, explored));
-            let paint = || coverage_picture::painted(&sound.ensemble.plan, &reached, explored, cases.len());
+            file.coverage = Some(file_coverage(sound, &reached, explored));
+            let paint = || coverage_picture::draw_coverage(&sound.ensemble.plan, &reached, explored, cases.len());
             picture = args.graph.is_some().then(paint);
         }
         if args.mutate {
-            file.mutants = Some(mutations::mutants(sound, &cases, driver, trying.end));
+            file.mutants = Some(mutations::test_mutants(sound, &cases, driver, trying.end));
         }
         if args.suggest {
-            file.suggestions = Some(suggestions::suggestions(&suite, sound, &cases, driver));
+            file.suggestions = Some(suggestions::suggest_for_gaps(&suite, sound, &cases, driver));
         }
-        file.cases = cases.iter().map(|case| shown_case(&suite, sound, case)).collect();
+        file.cases = cases.iter().map(|case| to_tested_case(&suite, sound, case)).collect();
     }
-    Ok(TriedFile {
+    Ok(TestFileResult {
         file,
         picture,
         findings: suite.findings,
@@ -95,54 +99,61 @@ pub(crate) fn try_file(path: &Path, driver: &mut Option<Driver>, trying: Trying<
 }
 
 /// The test file. With `--suggest`, it need not be there.
-fn source(path: &Path, trying: Trying<'_>) -> Result<Source, CliError> {
+fn load_source(path: &Path, trying: TestOptions<'_>) -> Result<SourceText, CliError> {
     let project = &trying.surroundings.project;
     match trying.args.suggest && !project.folder.join(path).exists() {
-        true => Ok(Source::new(path.display().to_string(), suggestions::NO_CASE)),
-        false => Ok(project.read(path)?),
+        true => Ok(SourceText::new(path.display().to_string(), suggestions::NO_CASE)),
+        false => Ok(project.read_file(path)?),
     }
 }
 
-fn tried_cases(suite: &Suite, driver: &Driver, args: &TestArgs) -> Vec<CaseTried> {
-    let Some(sound) = suite.sound() else { return Vec::new() };
+fn run_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -> Vec<CaseRun> {
+    let Some(sound) = suite.checked() else {
+        return Vec::new();
+    };
     let is_asked = |name: &str| args.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
     let asked = sound.file.cases.iter().enumerate();
     let asked = asked.filter(|(_, case)| is_asked(&case.name));
     asked
         .map(|(at, _)| {
             let began = Instant::now();
-            let tried = driver.run(sound, at);
-            CaseTried {
+            let tried = driver.run_case(sound, at);
+            CaseRun {
                 at,
-                tried,
+                result: tried,
                 seconds: began.elapsed().as_secs_f64(),
-                updated: Vec::new(),
+                updated_expectations: Vec::new(),
             }
         })
         .collect()
 }
 
-fn shown_case(suite: &Suite, sound: Sound<'_>, case: &CaseTried) -> TestedCase {
-    let name = place(suite, suite.span(&case_route(case.at).key("name").value()).start);
+fn to_tested_case(suite: &TestSuite, sound: CheckedSuite<'_>, case: &CaseRun) -> TestedCase {
+    let name = find_position(
+        suite,
+        suite
+            .find_span(&case_route(case.at).with_key("name").into_value_location())
+            .start,
+    );
     TestedCase {
         name: sound.file.cases[case.at].name.to_string(),
         line: name.line,
         seconds: case.seconds,
-        failures: unmet(suite, &case.tried.failures),
-        passed: case.tried.passed,
-        updated: unmet(suite, &case.updated),
+        failures: to_failures(suite, &case.result.failures),
+        pass_count: case.result.pass_count,
+        updated_expectations: to_failures(suite, &case.updated_expectations),
     }
 }
 
-fn place(suite: &Suite, offset: usize) -> Place {
-    suite.source().place(offset)
+fn find_position(suite: &TestSuite, offset: usize) -> LineColumn {
+    suite.source().line_column(offset)
 }
 
 /// The failures in the order of the file.
-fn unmet(suite: &Suite, failures: &[Failure]) -> Vec<Unmet> {
-    let one = |failure: &Failure| {
-        let Place { line, column } = place(suite, suite.span(&failure.at).start);
-        Unmet {
+fn to_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<TestFailure> {
+    let one = |failure: &UnmetExpectation| {
+        let LineColumn { line, column } = find_position(suite, suite.find_span(&failure.at).start);
+        TestFailure {
             line,
             column,
             what: failure.what.clone(),
@@ -151,13 +162,13 @@ fn unmet(suite: &Suite, failures: &[Failure]) -> Vec<Unmet> {
             help: failure.help.clone(),
         }
     };
-    let mut unmet: Vec<Unmet> = failures.iter().map(one).collect();
+    let mut unmet: Vec<TestFailure> = failures.iter().map(one).collect();
     unmet.sort_by_key(|unmet| (unmet.line, unmet.column));
     unmet
 }
 
-fn coverage(sound: Sound<'_>, reached: &Reached, explored: &Exploration) -> FileCoverage {
-    let found = Coverage::of(&sound.ensemble.plan, reached, explored);
+fn file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exploration) -> FileCoverage {
+    let found = CaseCoverage::compare(&sound.ensemble.plan, reached, explored);
     let parts = [
         ("agents", &found.agents),
         ("dependencies", &found.dependencies),
@@ -170,15 +181,18 @@ fn coverage(sound: Sound<'_>, reached: &Reached, explored: &Exploration) -> File
             .iter()
             .map(|(what, part)| (*what, part.reached, part.all))
             .collect(),
-        gaps: found.gaps().map(|gap| shown_gap(sound.ensemble, gap)).collect(),
+        gaps: found
+            .all_gaps()
+            .map(|gap| to_coverage_gap(sound.ensemble, gap))
+            .collect(),
         is_complete: found.is_complete,
     }
 }
 
-fn shown_gap(ensemble: &Prepared, gap: &Gap) -> CoverageGap {
+fn to_coverage_gap(ensemble: &PreparedEnsemble, gap: &UnreachedPart) -> CoverageGap {
     let document = ensemble.loaded.document.as_ref();
     let place = gap.at.as_ref().zip(document).map(|(at, document)| {
-        let place = ensemble.source.place(document.resolve(at).start);
+        let place = ensemble.source.line_column(document.resolve_span(at).start);
         (place.line, place.column)
     });
     CoverageGap {

@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use crate::command::check::fixes::replace;
+use crate::command::check::fixes::replace_file;
 use crate::command::check::test::TestArgs;
-use crate::command::check::test::case::CaseTried;
+use crate::command::check::test::case::CaseRun;
 use crate::command::shared::error::CliError;
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_cases::judge::{Failure, judge};
-use ensemble_cases::suite::{Sound, Suite};
-use ensemble_cases::update::updated;
-use ensemble_language::cases::{Expect, TestFile, case_route};
-use ensemble_language::source::Source;
-use ensemble_language::yaml::edit::{Fix, apply_fixes};
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_cases::judge::{UnmetExpectation, check_expectations};
+use ensemble_cases::suite::{CheckedSuite, TestSuite};
+use ensemble_cases::update::update_expectations;
+use ensemble_language::cases::{CaseExpectations, TestFile, case_route};
+use ensemble_language::source::SourceText;
+use ensemble_language::yaml::edit::{TextFix, apply_fixes};
 use ensemble_runs::Host;
 
 /// The variable that CI servers set.
@@ -22,12 +22,12 @@ const CI: &str = "CI";
 ///
 /// # Errors
 /// This is CI, and writing is not forced.
-pub(crate) fn allowed(args: &TestArgs) -> Result<(), CliError> {
-    let is_ci = Host::system()
-        .variable(CI)
+pub(crate) fn check_update_allowed(args: &TestArgs) -> Result<(), CliError> {
+    let is_ci = Host::from_system()
+        .read_variable(CI)
         .is_some_and(|value| !matches!(value.as_str(), "" | "0" | "false"));
     match args.update && is_ci && !args.force_update {
-        true => Err(CliError::usage_with_help(
+        true => Err(CliError::usage_error_with_help(
             "`--update` changes no test file in CI (the variable CI is set)",
             "update the files where you look at the changes, or add `--force-update`",
         )),
@@ -39,23 +39,23 @@ pub(crate) fn allowed(args: &TestArgs) -> Result<(), CliError> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub(crate) fn update(
-    suite: Suite,
+pub(crate) fn update_test_file(
+    suite: TestSuite,
     path: &Path,
-    cases: &mut [CaseTried],
-    surroundings: &Surroundings,
-) -> Result<Suite, CliError> {
-    let Some(sound) = suite.sound() else { return Ok(suite) };
-    let fixes: Vec<Fix> = cases.iter().flat_map(|case| fixes(&suite, sound, case)).collect();
+    cases: &mut [CaseRun],
+    surroundings: &CliEnvironment,
+) -> Result<TestSuite, CliError> {
+    let Some(sound) = suite.checked() else { return Ok(suite) };
+    let fixes: Vec<TextFix> = cases.iter().flat_map(|case| case_fixes(&suite, sound, case)).collect();
     if fixes.is_empty() {
         return Ok(suite);
     }
     let before = suite.source();
     let (text, _) = apply_fixes(before.text(), &fixes);
-    let after = Source::new(before.name(), text);
-    let rewritten = Suite::read(&after, path, &surroundings.runs());
+    let after = SourceText::new(before.name(), text);
+    let rewritten = TestSuite::load(&after, path, &surroundings.project_runs());
     let Some(new) = rewritten
-        .sound()
+        .checked()
         .filter(|new| is_same_but_expectations(sound.file, new.file))
     else {
         return Err(CliError::Internal(format!(
@@ -63,46 +63,50 @@ pub(crate) fn update(
             before.name()
         )));
     };
-    replace(&surroundings.project.folder.join(path), before.text(), after.text())?;
+    replace_file(&surroundings.project.folder.join(path), before.text(), after.text())?;
     for case in cases {
-        let Some(conversation) = &case.tried.conversation else {
+        let Some(conversation) = &case.result.conversation else {
             continue;
         };
         let (old, expect) = (&sound.file.cases[case.at].expect, &new.file.cases[case.at].expect);
         if old == expect {
             continue;
         }
-        let left = judge(case.at, expect, conversation);
-        let is_left = |failure: &Failure| left.iter().any(|one| one.what == failure.what);
-        let failures = std::mem::take(&mut case.tried.failures);
-        case.updated = failures.into_iter().filter(|failure| !is_left(failure)).collect();
-        case.tried.failures = left;
+        let left = check_expectations(case.at, expect, conversation);
+        let is_left = |failure: &UnmetExpectation| left.iter().any(|one| one.what == failure.what);
+        let failures = std::mem::take(&mut case.result.failures);
+        case.updated_expectations = failures.into_iter().filter(|failure| !is_left(failure)).collect();
+        case.result.failures = left;
     }
     Ok(rewritten)
 }
 
 /// The edits of a case: all of them, or those of the expectations that can be written alone.
-fn fixes(suite: &Suite, sound: Sound<'_>, case: &CaseTried) -> Vec<Fix> {
-    let route = case_route(case.at).key("expect");
+fn case_fixes(suite: &TestSuite, sound: CheckedSuite<'_>, case: &CaseRun) -> Vec<TextFix> {
+    let route = case_route(case.at).with_key("expect");
     let conversation = case
-        .tried
+        .result
         .conversation
         .as_ref()
-        .filter(|_| !case.tried.failures.is_empty());
-    let Some((written, conversation)) = suite.loaded().value(&route).zip(conversation) else {
+        .filter(|_| !case.result.failures.is_empty());
+    let Some((written, conversation)) = suite.loaded_cases().value_at(&route).zip(conversation) else {
         return Vec::new();
     };
-    let Some(new) = updated(&sound.file.cases[case.at], &written, conversation) else {
+    let Some(new) = update_expectations(&sound.file.cases[case.at], &written, conversation) else {
         return Vec::new();
     };
-    if let Some(fix) = suite.loaded().rewritten(&route, &new) {
+    if let Some(fix) = suite.loaded_cases().build_rewrite_fix(&route, &new) {
         return vec![fix];
     }
     let keys = written.as_object().into_iter().flat_map(|keys| keys.keys());
     let alone = keys.filter_map(|key| {
         let value = new.get(key)?;
         let is_other = written.get(key) != Some(value);
-        is_other.then(|| suite.loaded().rewritten(&route.key(key.as_str()), value))?
+        is_other.then(|| {
+            suite
+                .loaded_cases()
+                .build_rewrite_fix(&route.with_key(key.as_str()), value)
+        })?
     });
     alone.collect()
 }
@@ -110,7 +114,9 @@ fn fixes(suite: &Suite, sound: Sound<'_>, case: &CaseTried) -> Vec<Fix> {
 fn is_same_but_expectations(one: &TestFile, other: &TestFile) -> bool {
     let without = |file: &TestFile| {
         let mut file = file.clone();
-        file.cases.iter_mut().for_each(|case| case.expect = Expect::default());
+        file.cases
+            .iter_mut()
+            .for_each(|case| case.expect = CaseExpectations::default());
         file
     };
     without(one) == without(other)

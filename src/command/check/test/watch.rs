@@ -10,14 +10,14 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use crate::command::check::test::TestArgs;
-use crate::command::check::test::dependencies::Watched;
-use crate::command::check::test::files::test_files;
-use crate::command::check::test::report::once;
+use crate::command::check::test::dependencies::WatchedFiles;
+use crate::command::check::test::files::collect_test_files;
+use crate::command::check::test::report::test_once;
 use crate::command::shared::error::CliError;
-use crate::command::shared::surroundings::Surroundings;
-use crate::terminal::signals::{self, Signals};
-use ensemble_core::conversation::Canceller;
-use ensemble_reports::report::count;
+use crate::command::shared::surroundings::CliEnvironment;
+use crate::terminal::signals::{self, SignalReceiver};
+use ensemble_core::conversation::RunCanceller;
+use ensemble_reports::report::format_count;
 
 /// The pause between two looks at the files.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -29,86 +29,96 @@ const STEPS: u32 = 20;
 const LOOKS: u32 = 5;
 
 /// Tries all files, and then those on which a change has an effect. Ctrl-C ends it.
-pub(crate) fn watch(args: &TestArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn watch_tests(args: &TestArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
-    let mut signals = runtime.block_on(async { signals::listen() });
-    let mut watching = Watching {
+    let mut signals = runtime.block_on(async { signals::listen_for_signals() });
+    let mut watching = TestWatcher {
         args,
         surroundings,
         watched: BTreeMap::new(),
     };
-    let all = test_files(args, surroundings)?;
-    watching.try_again(&all);
+    let all = collect_test_files(args, surroundings)?;
+    watching.test_again(&all);
     let by = loop {
-        watching.say();
-        match watching.wait(&runtime, &mut signals) {
+        watching.print_watched();
+        match watching.wait_for_change(&runtime, &mut signals) {
             Ok(changed) => {
-                watching.settle(&changed);
-                watching.try_again(&changed);
+                watching.wait_until_written(&changed);
+                watching.test_again(&changed);
             }
             Err(by) => break by,
         }
     };
     surroundings.print_err("watching has ended\n");
-    Ok(if by == Canceller::Signal { 143 } else { 130 })
+    Ok(if by == RunCanceller::Signal { 143 } else { 130 })
 }
 
-struct Watching<'w> {
+struct TestWatcher<'w> {
     args: &'w TestArgs,
-    surroundings: &'w Surroundings,
-    watched: BTreeMap<PathBuf, Watched>,
+    surroundings: &'w CliEnvironment,
+    watched: BTreeMap<PathBuf, WatchedFiles>,
 }
 
-impl Watching<'_> {
+impl TestWatcher<'_> {
     /// Tries these test files. An error is printed; the next change may mend it.
-    fn try_again(&mut self, test_files: &[PathBuf]) {
+    fn test_again(&mut self, test_files: &[PathBuf]) {
         // What changes during the test is a change after it.
         for file in test_files {
-            self.watched.insert(file.clone(), Watched::of(file, self.surroundings));
+            self.watched
+                .insert(file.clone(), WatchedFiles::load(file, self.surroundings));
         }
         if test_files.is_empty() {
             return;
         }
-        if let Err(error) = once(self.args, test_files, self.surroundings) {
+        if let Err(error) = test_once(self.args, test_files, self.surroundings) {
             self.surroundings
-                .print_err(&error.render(self.surroundings.colors_on_stderr()));
+                .print_err(&error.render_for_terminal(self.surroundings.colors_on_stderr()));
         }
     }
 
     /// Waits until nobody writes these files any more: many programs write a file in several steps.
-    fn settle(&mut self, test_files: &[PathBuf]) {
+    fn wait_until_written(&mut self, test_files: &[PathBuf]) {
         for _ in 0..STEPS {
             for file in test_files {
-                self.watched.insert(file.clone(), Watched::of(file, self.surroundings));
+                self.watched
+                    .insert(file.clone(), WatchedFiles::load(file, self.surroundings));
             }
             std::thread::sleep(STEP);
-            let is_still = |file: &PathBuf| self.watched.get(file).is_none_or(|watched| watched.changed().is_none());
+            let is_still = |file: &PathBuf| {
+                self.watched
+                    .get(file)
+                    .is_none_or(|watched| watched.find_changed().is_none())
+            };
             if test_files.iter().all(is_still) {
                 return;
             }
         }
     }
 
-    fn say(&self) {
-        let files: BTreeSet<&PathBuf> = self.watched.values().flat_map(Watched::files).collect();
-        let files = count(files.len() as u64, "file");
+    fn print_watched(&self) {
+        let files: BTreeSet<&PathBuf> = self.watched.values().flat_map(WatchedFiles::existing_files).collect();
+        let files = format_count(files.len() as u64, "file");
         self.surroundings
             .print_err(&format!("watching {files}; Ctrl-C ends it\n"));
     }
 
     /// Waits for a change. The value is the test files that it concerns, or who ended the waiting.
-    fn wait(&mut self, runtime: &Runtime, signals: &mut Signals) -> Result<Vec<PathBuf>, Canceller> {
+    fn wait_for_change(
+        &mut self,
+        runtime: &Runtime,
+        signals: &mut SignalReceiver,
+    ) -> Result<Vec<PathBuf>, RunCanceller> {
         let mut looks = 0;
         loop {
-            let pause = async { tokio::time::timeout(PAUSE, signals.next()).await };
+            let pause = async { tokio::time::timeout(PAUSE, signals.wait_for_signal()).await };
             if let Ok(by) = runtime.block_on(pause) {
                 return Err(by);
             }
             looks += 1;
-            let mut changed = self.changed();
+            let mut changed = self.changed_test_files();
             if looks % LOOKS == 0 {
-                changed.extend(self.other_files());
+                changed.extend(self.find_new_files());
             }
             if !changed.is_empty() {
                 return Ok(changed);
@@ -117,14 +127,14 @@ impl Watching<'_> {
     }
 
     /// The test files on which a change has an effect; each change is said once.
-    fn changed(&self) -> Vec<PathBuf> {
+    fn changed_test_files(&self) -> Vec<PathBuf> {
         let mut said: BTreeSet<&Path> = BTreeSet::new();
         let mut changed = Vec::new();
         for (test_file, watched) in &self.watched {
-            let Some(file) = watched.changed() else { continue };
+            let Some(file) = watched.find_changed() else { continue };
             changed.push(test_file.clone());
             if said.insert(file) {
-                let shown = self.surroundings.project.relative(file);
+                let shown = self.surroundings.project.relative_path(file);
                 self.surroundings
                     .print_err(&format!("\nchanged: {}\n", shown.display()));
             }
@@ -133,8 +143,8 @@ impl Watching<'_> {
     }
 
     /// New test files. Those that are not there any more are forgotten.
-    fn other_files(&mut self) -> Vec<PathBuf> {
-        let Ok(all) = test_files(self.args, self.surroundings) else {
+    fn find_new_files(&mut self) -> Vec<PathBuf> {
+        let Ok(all) = collect_test_files(self.args, self.surroundings) else {
             return Vec::new();
         };
         self.watched.retain(|file, _| all.contains(file));

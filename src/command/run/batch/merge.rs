@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use crate::command::run::batch::progress::rows;
-use crate::command::run::batch::rows::wrong_rows;
+use crate::command::run::batch::progress::format_rows;
+use crate::command::run::batch::rows::wrong_rows_error;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use clap::Args;
-use ensemble_reports::report::door::Spelling;
-use ensemble_runs::batch::{self, Merged};
+use ensemble_reports::report::sanitized_writer::EscapeStyle;
+use ensemble_runs::batch::{self, MergedTable};
 use std::path::PathBuf;
 
 /// `ensemble batch merge`.
@@ -27,35 +27,40 @@ pub(crate) struct BatchMergeArgs {
 const MOST_NAMED: usize = 10;
 
 /// `ensemble batch merge`.
-pub(crate) fn merge(args: &BatchMergeArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn merge_results(args: &BatchMergeArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let read = |path: &std::path::PathBuf| {
         let text = std::fs::read_to_string(surroundings.project.folder.join(path));
-        let text = text.map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))?;
+        let text = text.map_err(|error| CliError::usage_error(format!("cannot read {}: {error}", path.display())))?;
         Ok((path.display().to_string(), text))
     };
     let parts: Result<Vec<(String, String)>, CliError> = args.parts.iter().map(read).collect();
-    let merged = batch::merge(&parts?).map_err(wrong_rows)?;
+    let merged = batch::merge_results(&parts?).map_err(wrong_rows_error)?;
     match &args.to {
-        Some(path) => write(path, &merged.text, surroundings)?,
-        None => surroundings.print_as(Spelling::Json, &merged.text),
+        Some(path) => write_table(path, &merged.text, surroundings)?,
+        None => surroundings.print_as(EscapeStyle::Json, &merged.text),
     }
-    surroundings.print_err(&summary(&merged));
-    Ok(match merged.missing.is_empty() {
+    surroundings.print_err(&render_summary(&merged));
+    Ok(match merged.missing_rows.is_empty() {
         true => exit::SUCCESS,
         false => exit::FAILURE,
     })
 }
 
-fn summary(merged: &Merged) -> String {
+fn render_summary(merged: &MergedTable) -> String {
     let all = merged.outcomes.values().sum();
-    let mut text = rows(all);
+    let mut text = format_rows(all);
     for (outcome, count) in &merged.outcomes {
         text.push_str(&format!(", {count} {}", outcome.as_deref().unwrap_or("not ended")));
     }
     text.push('\n');
-    if !merged.missing.is_empty() {
-        let named: Vec<String> = merged.missing.iter().take(MOST_NAMED).map(u64::to_string).collect();
-        let more = match merged.missing.len().saturating_sub(MOST_NAMED) {
+    if !merged.missing_rows.is_empty() {
+        let named: Vec<String> = merged
+            .missing_rows
+            .iter()
+            .take(MOST_NAMED)
+            .map(u64::to_string)
+            .collect();
+        let more = match merged.missing_rows.len().saturating_sub(MOST_NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -65,13 +70,13 @@ fn summary(merged: &Merged) -> String {
 }
 
 /// Writes a table of results; its name decides the format. If the file is new, only the user may read it.
-pub(crate) fn write(path: &Path, json_lines: &str, surroundings: &Surroundings) -> Result<(), CliError> {
-    let failed = |error: std::io::Error| CliError::usage(format!("cannot write {}: {error}", path.display()));
+pub(crate) fn write_table(path: &Path, json_lines: &str, surroundings: &CliEnvironment) -> Result<(), CliError> {
+    let failed = |error: std::io::Error| CliError::usage_error(format!("cannot write {}: {error}", path.display()));
     let is_csv = path.extension().is_some_and(|kind| kind.eq_ignore_ascii_case("csv"));
     let table;
     let text = match is_csv {
         true => {
-            table = batch::as_csv(json_lines).map_err(failed)?;
+            table = batch::to_csv(json_lines).map_err(failed)?;
             &table
         }
         false => json_lines,

@@ -10,24 +10,24 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::run_options;
-use crate::command::run::arguments::{AnsweringArgs, Sync, TelemetryArgs};
+use crate::command::run::arguments::{AnsweringArgs, DurabilityChoice, TelemetryArgs};
 use crate::command::run::batch::merge::BatchMergeArgs;
 use crate::command::setup::completions;
 use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::output_form::OutputForm;
 use crate::command::shared::runtime::block_on;
-use crate::command::shared::surroundings::Surroundings;
+use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::signals;
 use clap::{ArgAction, Args, Subcommand};
-use ensemble_core::conversation::{Canceller, CompletionReason};
-use ensemble_core::operator::{Operator, Unattended};
-use ensemble_remote::Remote;
-use ensemble_runs::batch::Shard;
-use ensemble_runs::batch::{self, Batch, BatchError, Columns, Decides, Driving, Row, Stop};
+use ensemble_core::conversation::{CompletionReason, RunCanceller};
+use ensemble_core::operator::{Operator, UnattendedOperator};
+use ensemble_remote::EngineClient;
+use ensemble_runs::batch::BatchShard;
+use ensemble_runs::batch::{self, Batch, BatchEnd, BatchError, BatchIdentity, BatchOptions, BatchRow, ColumnMapping};
 use ensemble_runs::{EnsembleRef, RunError, RunOptions, Runs};
-use progress::{Progress, money, rows};
-use rows::wrong_rows;
+use progress::{BatchProgress, format_money, format_rows};
+use rows::wrong_rows_error;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ pub(crate) struct BatchArgs {
     #[command(subcommand)]
     pub command: Option<BatchCommand>,
     /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
-    #[arg(value_name = "FILE|NAME", required = true, add = completions::ensembles())]
+    #[arg(value_name = "FILE|NAME", required = true, add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
     /// The rows: a file in JSON Lines (.jsonl), CSV (.csv) or TSV (.tsv), a folder with a text in each file, or - for JSON
     /// Lines on standard input
@@ -61,13 +61,13 @@ pub(crate) struct BatchArgs {
     #[arg(short, long, default_value_t = NonZeroUsize::new(8).expect("8 is not 0"), value_name = "N")]
     pub jobs: NonZeroUsize,
     /// Also run the rows with this outcome again: `failed` for all that did not end well, or the name of an outcome
-    #[arg(long, value_name = "OUTCOME", value_parser = retried, value_delimiter = ',', action = ArgAction::Append)]
-    pub retry: Vec<Retried>,
+    #[arg(long, value_name = "OUTCOME", value_parser = parse_retried, value_delimiter = ',', action = ArgAction::Append)]
+    pub retry: Vec<RetriedOutcomes>,
     /// Work on a part of the rows only: of 8 parts the third one
     #[arg(long, value_name = "3/8")]
-    pub shard: Option<Shard>,
+    pub shard: Option<BatchShard>,
     /// Begin no further run when the rows have cost as much, in the unit of the prices
-    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
     pub max_cost: Option<f64>,
     /// Also write the results to this file, as CSV if its name ends with .csv, otherwise as JSON Lines
     #[arg(long, value_name = "FILE")]
@@ -92,8 +92,8 @@ pub(crate) struct BatchArgs {
     #[arg(long)]
     pub fail_on_limit: bool,
     /// How much of the journals a power failure can lose (a killed process loses nothing)
-    #[arg(long, value_enum, default_value_t = Sync::Commit, value_name = "HOW")]
-    pub durability: Sync,
+    #[arg(long, value_enum, default_value_t = DurabilityChoice::Commit, value_name = "HOW")]
+    pub durability: DurabilityChoice,
     /// Telemetry.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -108,16 +108,18 @@ pub(crate) enum BatchCommand {
 
 /// Outcomes of rows that run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Retried(pub Vec<CompletionReason>);
+pub(crate) struct RetriedOutcomes(pub Vec<CompletionReason>);
 
-fn retried(text: &str) -> Result<Retried, String> {
+fn parse_retried(text: &str) -> Result<RetriedOutcomes, String> {
     let all = CompletionReason::ALL;
     if text == "failed" {
         let ended_well = |reason: &CompletionReason| *reason == CompletionReason::Completed || reason.is_limit();
-        return Ok(Retried(all.into_iter().filter(|reason| !ended_well(reason)).collect()));
+        return Ok(RetriedOutcomes(
+            all.into_iter().filter(|reason| !ended_well(reason)).collect(),
+        ));
     }
     match all.into_iter().find(|reason| reason.as_str() == text) {
-        Some(reason) => Ok(Retried(vec![reason])),
+        Some(reason) => Ok(RetriedOutcomes(vec![reason])),
         None => {
             let names: Vec<&str> = all.iter().map(|reason| reason.as_str()).collect();
             Err(format!("expected `failed` or one of {}", names.join(", ")))
@@ -125,7 +127,7 @@ fn retried(text: &str) -> Result<Retried, String> {
     }
 }
 
-fn amount(text: &str) -> Result<f64, String> {
+fn parse_amount(text: &str) -> Result<f64, String> {
     let amount = text
         .parse()
         .ok()
@@ -141,87 +143,93 @@ impl From<BatchError> for CliError {
         match error {
             BatchError::Run(error) => error.into(),
             BatchError::Busy { .. } => {
-                Self::usage_with_help(error.to_string(), "wait for its end, or name another batch with --name")
+                Self::usage_error_with_help(error.to_string(), "wait for its end, or name another batch with --name")
             }
         }
     }
 }
 
 /// `ensemble batch`.
-pub(crate) fn batch(args: &BatchArgs, surroundings: &Surroundings) -> Result<u8, CliError> {
+pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if let Some(BatchCommand::Merge(args)) = &args.command {
-        return merge::merge(args, surroundings);
+        return merge::merge_results(args, surroundings);
     }
     let (Some(ensemble), Some(data)) = (&args.ensemble, &args.data) else {
-        return Err(CliError::usage("expected an ensemble and --data"));
+        return Err(CliError::usage_error("expected an ensemble and --data"));
     };
-    let operator: Arc<dyn Operator> = Arc::new(Unattended);
+    let operator: Arc<dyn Operator> = Arc::new(UnattendedOperator);
     let unshared = surroundings.runs_with(&operator);
-    let runs = Runs::open(unshared.project().clone(), unshared.host().clone().sharing_models());
-    let prepared = Arc::new(runs.prepare(&EnsembleRef::file(&**ensemble))?);
-    let cells = rows::read(data, surroundings)?;
-    let columns = columns(args, &cells)?;
-    let rows = batch::given(cells, &columns, &common(args)?, prepared.plan.ensemble()).map_err(wrong_rows)?;
-    let name = name(args, &prepared.plan.ensemble().name, data)?;
-    let decides = Decides {
+    let runs = Runs::open(unshared.project().clone(), unshared.host().clone().with_shared_models());
+    let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(&**ensemble))?);
+    let cells = rows::load_rows(data, surroundings)?;
+    let columns = resolve_columns(args, &cells)?;
+    let rows =
+        batch::resolve_rows(cells, &columns, &shared_row(args)?, prepared.plan.ensemble()).map_err(wrong_rows_error)?;
+    let name = batch_name(args, &prepared.plan.ensemble().name, data)?;
+    let decides = BatchIdentity {
         models: &args.answering.model,
-        answers: answers(args, surroundings)?,
+        answers: canonical_answers(args, surroundings)?,
     };
     let mut batch = Batch::open(&runs, prepared, &name, rows, args.shard, &decides)?;
     let retry: Vec<CompletionReason> = args.retry.iter().flat_map(|retry| retry.0.iter().copied()).collect();
-    let to_do = batch.to_do(&retry);
+    let to_do = batch.count_rows_to_run(&retry);
     if args.dry_run {
-        return Ok(dry_run(&batch, &name, to_do, args, surroundings));
+        return Ok(print_dry_run(&batch, &name, to_do, args, surroundings));
     }
-    let driving = Driving {
+    let driving = BatchOptions {
         jobs: args.jobs,
         retry,
         max_cost: args.max_cost,
         engine: match &args.on {
-            Some(url) => Some(Arc::new(Remote::at(url)?)),
+            Some(url) => Some(Arc::new(EngineClient::from_url(url)?)),
             None => None,
         },
     };
-    let stop = block_on(drive(&mut batch, &driving, to_do, args, surroundings));
+    let stop = block_on(drive_rows(&mut batch, &driving, to_do, args, surroundings));
     // What has ended is in the results, also if another row could not begin.
     let results = batch.write_results()?;
     let stop = stop?;
     if let Some(path) = &args.results {
-        let text = batch::as_json_lines(batch.lines());
-        merge::write(path, &text, surroundings)?;
+        let text = batch::to_json_lines(batch.table_lines());
+        merge::write_table(path, &text, surroundings)?;
     }
     let shown = surroundings
         .project
-        .relative(args.results.as_deref().unwrap_or(&results));
-    report(&batch, &name, to_do, &stop, &shown, args, surroundings);
-    Ok(exit_code(&batch, &stop, args))
+        .relative_path(args.results.as_deref().unwrap_or(&results));
+    print_report(&batch, &name, to_do, &stop, &shown, args, surroundings);
+    Ok(batch_exit_code(&batch, &stop, args))
 }
 
 /// Runs the ensemble for all rows that have not ended.
-async fn drive(
+async fn drive_rows(
     batch: &mut Batch,
-    driving: &Driving,
+    driving: &BatchOptions,
     to_do: usize,
     args: &BatchArgs,
-    surroundings: &Surroundings,
-) -> Result<Stop, CliError> {
-    let mut signals = signals::listen();
-    let mut progress = Progress::new(to_do, args.quiet, surroundings);
-    let options = || options(args, surroundings);
+    surroundings: &CliEnvironment,
+) -> Result<BatchEnd, CliError> {
+    let mut signals = signals::listen_for_signals();
+    let mut progress = BatchProgress::new(to_do, args.quiet, surroundings);
+    let options = || build_options(args, surroundings);
     let stopped = batch
-        .drive(driving, options, |ended| progress.ended(ended), signals.next())
+        .run_rows(
+            driving,
+            options,
+            |ended| progress.add_ended(ended),
+            signals.wait_for_signal(),
+        )
         .await;
-    progress.finish();
+    progress.finish_bar();
     Ok(stopped?)
 }
 
-fn options(args: &BatchArgs, surroundings: &Surroundings) -> Result<RunOptions, RunError> {
-    match run_options::answering(&args.answering, surroundings) {
+fn build_options(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<RunOptions, RunError> {
+    match run_options::answering_options(&args.answering, surroundings) {
         Ok(mut options) => {
             options.tracer = surroundings
                 .telemetry
-                .begin(&args.telemetry, |text| surroundings.print_err(text));
-            Ok(options.durability(args.durability.durability()))
+                .start_if_wanted(&args.telemetry, |text| surroundings.print_err(text));
+            Ok(options.with_durability(args.durability.to_durability()))
         }
         Err(CliError::Run(error)) => Err(error),
         Err(error) => Err(RunError::Stopped(error.to_string())),
@@ -229,41 +237,41 @@ fn options(args: &BatchArgs, surroundings: &Surroundings) -> Result<RunOptions, 
 }
 
 /// Resolves the meaning of the columns of the rows.
-fn columns(args: &BatchArgs, cells: &[batch::Cells]) -> Result<Columns, CliError> {
-    let mut columns = Columns {
-        ignored: args.ignore.clone(),
-        ..Columns::default()
+fn resolve_columns(args: &BatchArgs, cells: &[batch::TableRow]) -> Result<ColumnMapping, CliError> {
+    let mut columns = ColumnMapping {
+        ignored_columns: args.ignore.clone(),
+        ..ColumnMapping::default()
     };
     for map in &args.map {
         let Some((input, column)) = map.split_once('=').filter(|(input, _)| !input.is_empty()) else {
-            return Err(CliError::usage(format!("--map takes INPUT=COLUMN, not `{map}`")));
+            return Err(CliError::usage_error(format!("--map takes INPUT=COLUMN, not `{map}`")));
         };
-        columns.renamed.insert(column.to_owned(), input.to_owned());
+        columns.input_names.insert(column.to_owned(), input.to_owned());
     }
     let all: std::collections::BTreeSet<&str> = cells
         .iter()
         .flat_map(|row| row.cells.iter().map(|(name, _)| name.as_str()))
         .collect();
-    let checked = columns.check(all.iter().copied());
+    let checked = columns.check_columns(all.iter().copied());
     checked.map_err(|wrong| {
         let all: Vec<&str> = all.into_iter().collect();
-        CliError::usage_with_help(wrong.join("\n       "), format!("the columns are {}", all.join(", ")))
+        CliError::usage_error_with_help(wrong.join("\n       "), format!("the columns are {}", all.join(", ")))
     })?;
     Ok(columns)
 }
 
 /// Returns the inputs and the context that all rows share.
-fn common(args: &BatchArgs) -> Result<Row, CliError> {
-    let options = run_options::with_set(RunOptions::default(), &args.set)?;
-    Ok(Row {
+fn shared_row(args: &BatchArgs) -> Result<BatchRow, CliError> {
+    let options = run_options::add_set_values(RunOptions::default(), &args.set)?;
+    Ok(BatchRow {
         values: options.context,
         texts: options.texts,
-        ..Row::default()
+        ..BatchRow::default()
     })
 }
 
 /// The answers, in a form that is the same when they are.
-fn answers(args: &BatchArgs, surroundings: &Surroundings) -> Result<String, CliError> {
+fn canonical_answers(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<String, CliError> {
     let mut file = None;
     if let Some(path) = &args.answering.answers {
         let source = ensemble_project::project::read_source(&surroundings.project.folder.join(path))?;
@@ -273,12 +281,12 @@ fn answers(args: &BatchArgs, surroundings: &Surroundings) -> Result<String, CliE
 }
 
 /// The name of the batch: the one that is given, or one of the ensemble and of the data.
-fn name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, CliError> {
+fn batch_name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, CliError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
     if let Some(name) = &args.name {
         return match !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_plain) {
             true => Ok(name.clone()),
-            false => Err(CliError::usage(format!(
+            false => Err(CliError::usage_error(format!(
                 "`{name}` is no name of a batch: expected up to {LONGEST_NAME} letters from a to z, digits, `-` and `_`"
             ))),
         };
@@ -292,11 +300,11 @@ fn name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, CliErro
     Ok(plain.take(LONGEST_NAME).collect())
 }
 
-fn dry_run(batch: &Batch, name: &str, to_do: usize, args: &BatchArgs, surroundings: &Surroundings) -> u8 {
+fn print_dry_run(batch: &Batch, name: &str, to_do: usize, args: &BatchArgs, surroundings: &CliEnvironment) -> u8 {
     let text = match args.output {
         OutputForm::Human => format!(
             "{name}: {}, {} to run, {} have ended\n",
-            rows(batch.len()),
+            format_rows(batch.len()),
             to_do,
             batch.len() - to_do
         ),
@@ -306,16 +314,16 @@ fn dry_run(batch: &Batch, name: &str, to_do: usize, args: &BatchArgs, surroundin
     exit::SUCCESS
 }
 
-fn report(
+fn print_report(
     batch: &Batch,
     name: &str,
     to_do: usize,
-    stop: &Stop,
+    stop: &BatchEnd,
     results: &Path,
     args: &BatchArgs,
-    surroundings: &Surroundings,
+    surroundings: &CliEnvironment,
 ) {
-    let outcomes = batch.outcomes();
+    let outcomes = batch.count_outcomes();
     let ended: usize = outcomes
         .iter()
         .filter(|(reason, _)| *reason != CompletionReason::Cancelled)
@@ -332,18 +340,18 @@ fn report(
             "rows": batch.len(),
             "left": left,
             "outcomes": by_outcome,
-            "cost": batch.cost(),
+            "cost": batch.total_cost(),
             "stopped": match stop {
-                Stop::Done => None,
-                Stop::Cost => Some("max_cost"),
-                Stop::By(_) => Some("cancelled"),
+                BatchEnd::Done => None,
+                BatchEnd::CostLimit => Some("max_cost"),
+                BatchEnd::StoppedBy(_) => Some("cancelled"),
             },
             "results": results.display().to_string(),
         });
         surroundings.print_as(args.output, &format!("{document:#}\n"));
         return;
     }
-    let mut text = format!("{name}: {}", rows(batch.len()));
+    let mut text = format!("{name}: {}", format_rows(batch.len()));
     for (reason, count) in outcomes
         .iter()
         .rev()
@@ -357,41 +365,47 @@ fn report(
     text.push('\n');
     let before = batch.len() - to_do;
     if before > 0 {
-        text.push_str(&format!("  {} had ended before\n", rows(before)));
+        text.push_str(&format!("  {} had ended before\n", format_rows(before)));
     }
-    if let Some(cost) = batch.cost() {
-        text.push_str(&format!("  cost {}\n", money(cost)));
+    if let Some(cost) = batch.total_cost() {
+        text.push_str(&format!("  cost {}\n", format_money(cost)));
     }
     text.push_str(&format!("  results: {}\n", results.display()));
     match stop {
-        Stop::Done => {}
-        Stop::Cost => text.push_str("  stopped by --max-cost; the same command with a higher amount goes on\n"),
-        Stop::By(_) => text.push_str("  stopped; the same command goes on\n"),
+        BatchEnd::Done => {}
+        BatchEnd::CostLimit => {
+            text.push_str("  stopped by --max-cost; the same command with a higher amount goes on\n")
+        }
+        BatchEnd::StoppedBy(_) => text.push_str("  stopped; the same command goes on\n"),
     }
     let failed = batch
-        .lines()
+        .table_lines()
         .filter_map(|line| line.entry)
-        .find(|entry| !entry.is_well() && !entry.is_cut());
+        .find(|entry| !entry.is_success() && !entry.is_resumable());
     if let Some(entry) = failed {
-        let folder = surroundings.project.relative(&batch.folder_of(entry));
+        let folder = surroundings.project.relative_path(&batch.run_folder(entry));
         text.push_str(&format!(
             "  a run that did not end well: ensemble runs show {}\n  to run such rows again, add: --retry failed\n",
             folder.display()
         ));
     }
-    surroundings.print(&text);
+    surroundings.print_out(&text);
 }
 
 /// The exit code: of whoever stopped the work, or of the worst row.
-fn exit_code(batch: &Batch, stop: &Stop, args: &BatchArgs) -> u8 {
-    if let Stop::By(by) = stop {
-        return if *by == Canceller::Signal { 143 } else { 130 };
+fn batch_exit_code(batch: &Batch, stop: &BatchEnd, args: &BatchArgs) -> u8 {
+    if let BatchEnd::StoppedBy(by) = stop {
+        return if *by == RunCanceller::Signal { 143 } else { 130 };
     }
-    let of_row = |reason| exit::of_run(reason, None, args.fail_on_limit);
-    let codes: Vec<u8> = batch.outcomes().into_iter().map(|(reason, _)| of_row(reason)).collect();
+    let of_row = |reason| exit::exit_code_for(reason, None, args.fail_on_limit);
+    let codes: Vec<u8> = batch
+        .count_outcomes()
+        .into_iter()
+        .map(|(reason, _)| of_row(reason))
+        .collect();
     let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
     match stop {
-        Stop::Cost => worst.unwrap_or(4),
+        BatchEnd::CostLimit => worst.unwrap_or(4),
         _ => worst.unwrap_or(exit::SUCCESS),
     }
 }

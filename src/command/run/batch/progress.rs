@@ -4,25 +4,25 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_reports::report::count;
-use ensemble_runs::batch::Ended;
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_reports::report::format_count;
+use ensemble_runs::batch::RowResult;
 
 /// The number of failed rows that are named.
 const MOST_NAMED: usize = 10;
 
 /// Tells of rows that have ended: a bar on a terminal, and a line for each of the first failures.
-pub(crate) struct Progress<'a> {
+pub(crate) struct BatchProgress<'a> {
     bar: Option<ProgressBar>,
-    surroundings: &'a Surroundings,
+    surroundings: &'a CliEnvironment,
     is_quiet: bool,
     failed: usize,
     unpaid: Option<f64>,
     ended: usize,
 }
 
-impl<'a> Progress<'a> {
-    pub(crate) fn new(rows: usize, is_quiet: bool, surroundings: &'a Surroundings) -> Self {
+impl<'a> BatchProgress<'a> {
+    pub(crate) fn new(rows: usize, is_quiet: bool, surroundings: &'a CliEnvironment) -> Self {
         let bar = (surroundings.streams.err_is_terminal && !is_quiet).then(|| {
             let bar = ProgressBar::with_draw_target(Some(rows as u64), ProgressDrawTarget::stderr());
             bar.enable_steady_tick(Duration::from_millis(200));
@@ -43,11 +43,11 @@ impl<'a> Progress<'a> {
     }
 
     /// A row has ended.
-    pub(crate) fn ended(&mut self, ended: &Ended<'_>) {
+    pub(crate) fn add_ended(&mut self, ended: &RowResult<'_>) {
         self.ended += 1;
-        if !ended.entry.is_well() && !ended.entry.is_cut() {
+        if !ended.entry.is_success() && !ended.entry.is_resumable() {
             self.failed += 1;
-            self.tell_failure(ended);
+            self.print_failure(ended);
         }
         let before = *self
             .unpaid
@@ -59,14 +59,18 @@ impl<'a> Progress<'a> {
         }
         if let Some(cost) = ended.cost {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            let to_come = (cost - before) / self.ended as f64 * ended.left as f64;
-            message.push_str(&format!(" · cost {}, about {} to come", money(cost), money(to_come)));
+            let to_come = (cost - before) / self.ended as f64 * ended.remaining_rows as f64;
+            message.push_str(&format!(
+                " · cost {}, about {} to come",
+                format_money(cost),
+                format_money(to_come)
+            ));
         }
         bar.set_message(message);
         bar.inc(1);
     }
 
-    fn tell_failure(&self, ended: &Ended<'_>) {
+    fn print_failure(&self, ended: &RowResult<'_>) {
         if self.is_quiet || self.failed > MOST_NAMED {
             return;
         }
@@ -86,7 +90,7 @@ impl<'a> Progress<'a> {
     }
 
     /// No further row ends.
-    pub(crate) fn finish(&self) {
+    pub(crate) fn finish_bar(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
@@ -94,13 +98,13 @@ impl<'a> Progress<'a> {
 }
 
 /// An amount of money, in the unit of the prices.
-pub(crate) fn money(amount: f64) -> String {
+pub(crate) fn format_money(amount: f64) -> String {
     let text = format!("{amount:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     text.to_owned()
 }
 
 /// `1 row`, `2 rows`.
-pub(crate) fn rows(number: usize) -> String {
-    count(number as u64, "row")
+pub(crate) fn format_rows(number: usize) -> String {
+    format_count(number as u64, "row")
 }

@@ -4,41 +4,41 @@ use std::path::Path;
 
 use crate::command::check::files::inputs::read_stdin;
 use crate::command::shared::error::CliError;
-use crate::command::shared::surroundings::Surroundings;
-use ensemble_runs::batch::{Cells, WrongRow, of_csv, of_file, of_json_lines};
+use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_runs::batch::{RowError, TableRow, parse_csv, parse_json_lines, row_from_file};
 
 /// The number of wrong rows that an error names.
 const MOST_NAMED: usize = 20;
 
 /// The rows of the data.
-pub(crate) fn read(data: &Path, surroundings: &Surroundings) -> Result<Vec<Cells>, CliError> {
+pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Vec<TableRow>, CliError> {
     if data == Path::new("-") {
-        return of_json_lines("standard input", &read_stdin()?).map_err(wrong_rows);
+        return parse_json_lines("standard input", &read_stdin()?).map_err(wrong_rows_error);
     }
     let path = surroundings.project.folder.join(data);
     let name = data.display().to_string();
     if path.is_dir() {
-        return of_folder(&path, data);
+        return load_folder(&path, data);
     }
     let kind = data.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
     let kind = kind.to_lowercase();
     if !["jsonl", "ndjson", "csv", "tsv"].contains(&kind.as_str()) {
         let message = format!("{name} is neither JSON Lines nor CSV");
         let help = "expected a file whose name ends with .jsonl, .csv or .tsv, a folder, or - for JSON Lines on standard input";
-        return Err(CliError::usage_with_help(message, help));
+        return Err(CliError::usage_error_with_help(message, help));
     }
-    let text = text_of(&path, &name)?;
+    let text = read_text(&path, &name)?;
     let rows = match kind.as_str() {
-        "csv" => of_csv(&name, &text, b','),
-        "tsv" => of_csv(&name, &text, b'\t'),
-        _ => of_json_lines(&name, &text),
+        "csv" => parse_csv(&name, &text, b','),
+        "tsv" => parse_csv(&name, &text, b'\t'),
+        _ => parse_json_lines(&name, &text),
     };
-    rows.map_err(wrong_rows)
+    rows.map_err(wrong_rows_error)
 }
 
 /// A row for each file of the folder, in the order of their names. Hidden files and folders are left out.
-fn of_folder(path: &Path, data: &Path) -> Result<Vec<Cells>, CliError> {
-    let unreadable = |error: std::io::Error| CliError::usage(format!("cannot read {}: {error}", data.display()));
+fn load_folder(path: &Path, data: &Path) -> Result<Vec<TableRow>, CliError> {
+    let unreadable = |error: std::io::Error| CliError::usage_error(format!("cannot read {}: {error}", data.display()));
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
@@ -50,14 +50,14 @@ fn of_folder(path: &Path, data: &Path) -> Result<Vec<Cells>, CliError> {
     names.sort();
     let rows = names.into_iter().map(|(name, path)| {
         let place = data.join(&name).display().to_string();
-        Ok(of_file(&place, &name, text_of(&path, &place)?))
+        Ok(row_from_file(&place, &name, read_text(&path, &place)?))
     });
     rows.collect()
 }
 
-fn text_of(path: &Path, name: &str) -> Result<String, CliError> {
+fn read_text(path: &Path, name: &str) -> Result<String, CliError> {
     std::fs::read_to_string(path).map_err(|error| {
-        CliError::usage(match error.kind() {
+        CliError::usage_error(match error.kind() {
             std::io::ErrorKind::InvalidData => format!("cannot read {name}: it is no UTF-8 text"),
             _ => format!("cannot read {name}: {error}"),
         })
@@ -65,10 +65,10 @@ fn text_of(path: &Path, name: &str) -> Result<String, CliError> {
 }
 
 /// The error that names what is wrong with rows.
-pub(crate) fn wrong_rows(wrong: Vec<WrongRow>) -> CliError {
-    let mut lines: Vec<String> = wrong.iter().take(MOST_NAMED).map(WrongRow::to_string).collect();
+pub(crate) fn wrong_rows_error(wrong: Vec<RowError>) -> CliError {
+    let mut lines: Vec<String> = wrong.iter().take(MOST_NAMED).map(RowError::to_string).collect();
     if wrong.len() > MOST_NAMED {
         lines.push(format!("and {} more", wrong.len() - MOST_NAMED));
     }
-    CliError::usage(lines.join("\n       "))
+    CliError::usage_error(lines.join("\n       "))
 }

@@ -1,21 +1,21 @@
 //! The templates of `ensemble init`. All of them use simulated models, so that they run without a key and a network.
 
-use crate::command::setup::init::Template;
+use crate::command::setup::init::StarterTemplate;
 
 /// The line that leads an editor to the schema in the same folder.
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=ensemble.schema.json\n";
 
-impl Template {
+impl StarterTemplate {
     /// The files below the folder of the project with their texts: the ensemble, and then its scripts.
-    pub(crate) fn files(self, name: &str) -> Vec<(String, String)> {
-        let scripts = self.scripts().iter();
+    pub(crate) fn project_files(self, name: &str) -> Vec<(String, String)> {
+        let scripts = self.script_files().iter();
         let scripts = scripts.map(|(script, text)| (format!("ensembles/{name}/{script}"), (*text).to_owned()));
-        let ensemble = (format!("ensembles/{name}.yaml"), self.ensemble(name));
+        let ensemble = (format!("ensembles/{name}.yaml"), self.ensemble_text(name));
         std::iter::once(ensemble).chain(scripts).collect()
     }
 
     /// The text of the ensemble.
-    fn ensemble(self, name: &str) -> String {
+    fn ensemble_text(self, name: &str) -> String {
         let text = match self {
             Self::ReviewLoop => include_str!("../starter/review-loop/ensemble.yaml").replace("NAME", name),
             Self::Chat => include_str!("../starter/chat/ensemble.yaml").replace("NAME", name),
@@ -34,7 +34,7 @@ impl Template {
     }
 
     /// The scripts, and the files that they read, by their names.
-    fn scripts(self) -> &'static [(&'static str, &'static str)] {
+    fn script_files(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::ReviewLoop => &[("reviewer.rhai", include_str!("../starter/review-loop/reviewer.rhai"))],
             Self::Chat => &[("companion.rhai", include_str!("../starter/chat/companion.rhai"))],
@@ -58,7 +58,7 @@ impl Template {
     }
 
     /// The command with which a person tries the ensemble.
-    pub(crate) fn command(self) -> &'static str {
+    pub(crate) fn first_command(self) -> &'static str {
         match self {
             Self::ReviewLoop | Self::Approval | Self::MapFiles => "run",
             Self::Chat | Self::Assistant => "chat",

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::diff::unified;
-use super::protocol::ToolNews;
+use super::diff::render_unified_diff;
+use super::protocol::AcpCallNews;
 use ensemble_core::thread::{ToolCall, ToolEnd};
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::AcpToolKind;
@@ -16,33 +16,33 @@ const LONGEST_RESULT: usize = 64 << 10;
 
 /// All calls of a prompt.
 #[derive(Default)]
-pub(super) struct Calls {
-    known: Vec<Known>,
-    own: u32,
+pub(super) struct AcpToolCalls {
+    calls: Vec<AcpCallState>,
+    assigned_ids: u32,
 }
 
-struct Known {
-    news: ToolNews,
+struct AcpCallState {
+    news: AcpCallNews,
     is_decided: bool,
-    begun: Option<Instant>,
-    refused: Option<String>,
+    started_at: Option<Instant>,
+    refusal: Option<String>,
     is_over: bool,
 }
 
-impl Calls {
+impl AcpToolCalls {
     /// Adds what is new. Says whether the call is new, and gives its id and its kind.
-    pub(super) fn add(&mut self, news: ToolNews) -> (bool, String, AcpToolKind) {
+    pub(super) fn add_news(&mut self, news: AcpCallNews) -> (bool, String, AcpToolKind) {
         let id = news.id.clone();
-        let is_new = self.find(&id).is_none();
+        let is_new = self.find_call(&id).is_none();
         if is_new {
-            self.known.push(Known {
+            self.calls.push(AcpCallState {
                 news,
                 is_decided: false,
-                begun: None,
-                refused: None,
+                started_at: None,
+                refusal: None,
                 is_over: false,
             });
-        } else if let Some(known) = self.find_mut(&id) {
+        } else if let Some(known) = self.find_call_mut(&id) {
             let old = &mut known.news;
             old.title = news.title.or(old.title.take());
             old.kind = news.kind.or(old.kind);
@@ -60,36 +60,38 @@ impl Calls {
                 old.paths = news.paths;
             }
         }
-        let kind = self.kind(&id);
+        let kind = self.call_kind(&id);
         (is_new, id, kind)
     }
 
     /// The id of a call that the program does not number.
-    pub(super) fn next_id(&mut self) -> String {
-        self.own += 1;
-        format!("file-{}", self.own)
+    pub(super) fn assign_id(&mut self) -> String {
+        self.assigned_ids += 1;
+        format!("file-{}", self.assigned_ids)
     }
 
-    pub(super) fn kind(&self, id: &str) -> AcpToolKind {
-        let known = self.find(id).and_then(|known| known.news.kind);
+    pub(super) fn call_kind(&self, id: &str) -> AcpToolKind {
+        let known = self.find_call(id).and_then(|known| known.news.kind);
         known.unwrap_or(AcpToolKind::Other)
     }
 
-    pub(super) fn title(&self, id: &str) -> String {
-        let known = self.find(id).and_then(|known| known.news.title.clone());
+    pub(super) fn call_title(&self, id: &str) -> String {
+        let known = self.find_call(id).and_then(|known| known.news.title.clone());
         known.unwrap_or_else(|| id.to_owned())
     }
 
     /// The files of the call.
-    pub(super) fn paths(&self, id: &str) -> Vec<PathBuf> {
-        let Some(known) = self.find(id) else { return Vec::new() };
+    pub(super) fn call_paths(&self, id: &str) -> Vec<PathBuf> {
+        let Some(known) = self.find_call(id) else {
+            return Vec::new();
+        };
         let diffs = known.news.diffs.iter().map(|diff| diff.path.clone());
         diffs.chain(known.news.paths.iter().cloned()).collect()
     }
 
     /// The call as it is recorded, without an end.
-    pub(super) fn call(&self, id: &str) -> ToolCall {
-        let Some(known) = self.find(id) else {
+    pub(super) fn call_record(&self, id: &str) -> ToolCall {
+        let Some(known) = self.find_call(id) else {
             return ToolCall::new(id, "other", json!({}));
         };
         let news = &known.news;
@@ -97,113 +99,115 @@ impl Calls {
         if let Some(title) = &news.title {
             arguments.insert("title".to_owned(), json!(title));
         }
-        if let Some(input) = news.input.as_ref().filter(|input| !is_nothing(input)) {
+        if let Some(input) = news.input.as_ref().filter(|input| !is_empty_value(input)) {
             arguments.insert("input".to_owned(), input.clone());
         }
         if !news.paths.is_empty() {
             arguments.insert("files".to_owned(), json!(news.paths));
         }
         if !news.diffs.is_empty() {
-            arguments.insert("diff".to_owned(), diffs(news));
+            arguments.insert("diff".to_owned(), diffs_json(news));
         }
-        ToolCall::new(id, self.kind(id).word(), Value::Object(arguments))
+        ToolCall::new(id, self.call_kind(id).as_str(), Value::Object(arguments))
     }
 
     /// The call begins; false: it had begun before.
-    pub(super) fn begin(&mut self, id: &str) -> bool {
-        let Some(known) = self.find_mut(id).filter(|known| known.begun.is_none()) else {
+    pub(super) fn mark_started(&mut self, id: &str) -> bool {
+        let Some(known) = self.find_call_mut(id).filter(|known| known.started_at.is_none()) else {
             return false;
         };
-        known.begun = Some(Instant::now());
+        known.started_at = Some(Instant::now());
         true
     }
 
     /// Adds the answer of an operator about the call.
-    pub(super) fn decide(&mut self, id: &str) {
-        if let Some(known) = self.find_mut(id) {
+    pub(super) fn mark_decided(&mut self, id: &str) {
+        if let Some(known) = self.find_call_mut(id) {
             known.is_decided = true;
         }
     }
 
     pub(super) fn is_decided(&self, id: &str) -> bool {
-        self.find(id).is_some_and(|known| known.is_decided)
+        self.find_call(id).is_some_and(|known| known.is_decided)
     }
 
     /// The call was refused, or did not work.
-    pub(super) fn refuse(&mut self, id: &str, why: String) {
-        if let Some(known) = self.find_mut(id) {
-            known.refused = Some(why);
+    pub(super) fn mark_refused(&mut self, id: &str, why: String) {
+        if let Some(known) = self.find_call_mut(id) {
+            known.refusal = Some(why);
         }
     }
 
     /// Ends the call, once.
-    pub(super) fn end(&mut self, id: &str, is_failed: bool) -> Option<ToolCall> {
-        let call = self.call(id);
-        let known = self.find_mut(id).filter(|known| !known.is_over)?;
+    pub(super) fn finish_call(&mut self, id: &str, is_failed: bool) -> Option<ToolCall> {
+        let call = self.call_record(id);
+        let known = self.find_call_mut(id).filter(|known| !known.is_over)?;
         known.is_over = true;
-        let duration = known.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
-        let end = match (&known.refused, is_failed) {
+        let duration = known.started_at.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
+        let end = match (&known.refusal, is_failed) {
             (Some(refused), _) => ToolEnd::Error(refused.clone()),
             (None, true) => ToolEnd::Error(match known.news.texts.join("\n") {
                 text if text.trim().is_empty() => "it failed".to_owned(),
-                text => capped(text),
+                text => truncate_result(text),
             }),
-            (None, false) => ToolEnd::Result(result(&known.news)),
+            (None, false) => ToolEnd::Result(result_json(&known.news)),
         };
-        Some(call.ended(end, duration))
+        Some(call.with_end(end, duration))
     }
 
     /// The calls that have not ended.
-    pub(super) fn open(&self) -> Vec<String> {
-        let open = self.known.iter().filter(|known| !known.is_over);
+    pub(super) fn list_open_ids(&self) -> Vec<String> {
+        let open = self.calls.iter().filter(|known| !known.is_over);
         open.map(|known| known.news.id.clone()).collect()
     }
 
-    pub(super) fn is_any(&self) -> bool {
-        !self.known.is_empty()
+    pub(super) fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
     }
 
-    fn find(&self, id: &str) -> Option<&Known> {
-        self.known.iter().find(|known| known.news.id == id)
+    fn find_call(&self, id: &str) -> Option<&AcpCallState> {
+        self.calls.iter().find(|known| known.news.id == id)
     }
 
-    fn find_mut(&mut self, id: &str) -> Option<&mut Known> {
-        self.known.iter_mut().find(|known| known.news.id == id)
+    fn find_call_mut(&mut self, id: &str) -> Option<&mut AcpCallState> {
+        self.calls.iter_mut().find(|known| known.news.id == id)
     }
 }
 
 /// Returns the result of the call: its text, and its changes.
-fn result(news: &ToolNews) -> Value {
+fn result_json(news: &AcpCallNews) -> Value {
     let mut result = JsonMap::new();
     let text = news.texts.join("\n");
     if !text.trim().is_empty() {
-        result.insert("text".to_owned(), json!(capped(text)));
-    } else if let Some(output) = news.output.as_ref().filter(|output| !is_nothing(output)) {
+        result.insert("text".to_owned(), json!(truncate_result(text)));
+    } else if let Some(output) = news.output.as_ref().filter(|output| !is_empty_value(output)) {
         let text = output.to_string();
         let output = if text.len() > LONGEST_RESULT {
-            json!(capped(text))
+            json!(truncate_result(text))
         } else {
             output.clone()
         };
         result.insert("output".to_owned(), output);
     }
     if !news.diffs.is_empty() {
-        result.insert("diff".to_owned(), diffs(news));
+        result.insert("diff".to_owned(), diffs_json(news));
     }
     Value::Object(result)
 }
 
-fn diffs(news: &ToolNews) -> Value {
+fn diffs_json(news: &AcpCallNews) -> Value {
     let all = news.diffs.iter();
-    let all: Vec<String> = all.map(|diff| unified(&diff.path, &diff.old, &diff.new)).collect();
+    let all: Vec<String> = all
+        .map(|diff| render_unified_diff(&diff.path, &diff.old, &diff.new))
+        .collect();
     json!(all.concat())
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(|map| map.is_empty())
 }
 
-fn capped(mut text: String) -> String {
+fn truncate_result(mut text: String) -> String {
     if text.len() > LONGEST_RESULT {
         text.truncate(text.floor_char_boundary(LONGEST_RESULT));
         text.push_str("\n[the rest is left out]");

@@ -9,12 +9,12 @@ const LONGEST: usize = 64 << 10;
 const LARGEST: usize = 1 << 20;
 
 /// The unified diff; a long one is cut off.
-pub(super) fn unified(path: &Path, old: &str, new: &str) -> String {
+pub(super) fn render_unified_diff(path: &Path, old: &str, new: &str) -> String {
     let shown = path.display().to_string();
     if old.len().max(new.len()) > LARGEST {
         return format!("{shown}: {} bytes before, {} bytes now", old.len(), new.len());
     }
-    let mut text = ensemble_diff::unified(&shown, old, new);
+    let mut text = ensemble_diff::render_unified_diff(&shown, old, new);
     if text.len() > LONGEST {
         text.truncate(text.floor_char_boundary(LONGEST));
         text.push_str("\n[the rest of the diff is left out]\n");
@@ -28,15 +28,15 @@ mod tests {
 
     #[test]
     fn a_diff_is_bounded() {
-        let short = unified(Path::new("a.txt"), "one\ntwo\n", "one\n2\n");
+        let short = render_unified_diff(Path::new("a.txt"), "one\ntwo\n", "one\n2\n");
         assert_eq!(short, "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
-        let long = unified(Path::new("a"), "", &"é\n".repeat(100_000));
+        let long = render_unified_diff(Path::new("a"), "", &"é\n".repeat(100_000));
         assert!(
             long.len() < LONGEST + 100 && long.ends_with("left out]\n"),
             "{}",
             long.len()
         );
-        let huge = unified(Path::new("a"), "", &"x".repeat(2 << 20));
+        let huge = render_unified_diff(Path::new("a"), "", &"x".repeat(2 << 20));
         assert_eq!(huge, "a: 0 bytes before, 2097152 bytes now");
     }
 }

@@ -17,7 +17,7 @@ const OWN_FOLDER: &str = ".ensemble";
 ///
 /// # Errors
 /// It is outside.
-pub(super) fn below(path: &Path, root: &Path) -> Result<PathBuf, String> {
+pub(super) fn resolve_relative_path(path: &Path, root: &Path) -> Result<PathBuf, String> {
     let outside = || format!("`{}` is outside of the project root", path.display());
     let canonical = root.canonicalize().map_err(|_| outside())?;
     let rest = match path.is_absolute() {
@@ -40,9 +40,9 @@ pub(super) fn below(path: &Path, root: &Path) -> Result<PathBuf, String> {
 }
 
 /// The text of the file, or some of its lines.
-pub(super) fn read(root: &Path, path: &Path, line: Option<u32>, limit: Option<u32>) -> Result<String, String> {
-    let failed = |error: io::Error| format!("cannot read `{}`: {}", path.display(), told(&error));
-    let text = text(root, path).map_err(failed)?;
+pub(super) fn read_lines(root: &Path, path: &Path, line: Option<u32>, limit: Option<u32>) -> Result<String, String> {
+    let failed = |error: io::Error| format!("cannot read `{}`: {}", path.display(), describe_io_error(&error));
+    let text = read_text(root, path).map_err(failed)?;
     if line.is_none() && limit.is_none() {
         return Ok(text);
     }
@@ -52,34 +52,34 @@ pub(super) fn read(root: &Path, path: &Path, line: Option<u32>, limit: Option<u3
 }
 
 /// Writes the file, with the folders on its way, and gives its text before.
-pub(super) fn write(root: &Path, path: &Path, content: &str) -> Result<String, String> {
-    let failed = |error: io::Error| format!("cannot write `{}`: {}", path.display(), told(&error));
+pub(super) fn write_file(root: &Path, path: &Path, content: &str) -> Result<String, String> {
+    let failed = |error: io::Error| format!("cannot write `{}`: {}", path.display(), describe_io_error(&error));
     if path.starts_with(OWN_FOLDER) {
         return Err(format!(
             "cannot write `{}`: `{OWN_FOLDER}` is not for agents",
             path.display()
         ));
     }
-    let before = match text(root, path) {
+    let before = match read_text(root, path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         // Another content is replaced, a link or a folder is not.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => String::new(),
         Err(error) => return Err(failed(error)),
     };
-    let (folder, name) = folder_of(root, path, true).map_err(failed)?;
+    let (folder, name) = open_parent_folder(root, path, true).map_err(failed)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = openat(&folder, name, flags, Mode::from_raw_mode(0o666)).map_err(|error| failed(error.into()))?;
-    let mut file = regular(opened).map_err(failed)?;
+    let mut file = require_regular_file(opened).map_err(failed)?;
     file.set_len(0).map_err(failed)?;
     file.write_all(content.as_bytes()).map_err(failed)?;
     Ok(before)
 }
 
-fn text(root: &Path, path: &Path) -> io::Result<String> {
-    let (folder, name) = folder_of(root, path, false)?;
+fn read_text(root: &Path, path: &Path) -> io::Result<String> {
+    let (folder, name) = open_parent_folder(root, path, false)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = regular(openat(&folder, name, flags, Mode::empty())?)?;
+    let file = require_regular_file(openat(&folder, name, flags, Mode::empty())?)?;
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {
@@ -89,7 +89,7 @@ fn text(root: &Path, path: &Path) -> io::Result<String> {
 }
 
 /// The open folder of the file, and the name of the file.
-fn folder_of<'p>(root: &Path, path: &'p Path, creates: bool) -> io::Result<(OwnedFd, &'p Path)> {
+fn open_parent_folder<'p>(root: &Path, path: &'p Path, creates: bool) -> io::Result<(OwnedFd, &'p Path)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut folder = openat(CWD, root, flags, Mode::empty())?;
     let parts: Vec<&Path> = path.iter().map(Path::new).collect();
@@ -108,7 +108,7 @@ fn folder_of<'p>(root: &Path, path: &'p Path, creates: bool) -> io::Result<(Owne
     Ok((folder, name))
 }
 
-fn regular(opened: OwnedFd) -> io::Result<File> {
+fn require_regular_file(opened: OwnedFd) -> io::Result<File> {
     let file = File::from(opened);
     match file.metadata()?.is_file() {
         true => Ok(file),
@@ -116,7 +116,7 @@ fn regular(opened: OwnedFd) -> io::Result<File> {
     }
 }
 
-fn told(error: &io::Error) -> String {
+fn describe_io_error(error: &io::Error) -> String {
     match rustix::io::Errno::from_io_error(error) {
         Some(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => "a link or a file is in the way".to_owned(),
         Some(rustix::io::Errno::NOENT) => "there is no such file".to_owned(),
@@ -149,24 +149,34 @@ mod tests {
             ("/etc/passwd", false),
             ("./sub/x", true),
         ] {
-            assert_eq!(below(Path::new(path), &root).is_ok(), is_below, "{path}");
+            assert_eq!(
+                resolve_relative_path(Path::new(path), &root).is_ok(),
+                is_below,
+                "{path}"
+            );
         }
-        assert_eq!(below(&root.join("sub/x"), &root), Ok(PathBuf::from("sub/x")));
-        assert_eq!(read(&root, Path::new("file"), Some(2), Some(1)).as_deref(), Ok("two\n"));
+        assert_eq!(
+            resolve_relative_path(&root.join("sub/x"), &root),
+            Ok(PathBuf::from("sub/x"))
+        );
+        assert_eq!(
+            read_lines(&root, Path::new("file"), Some(2), Some(1)).as_deref(),
+            Ok("two\n")
+        );
         for path in ["link", "up/secret", "sub", "missing", "file/x"] {
-            assert!(read(&root, Path::new(path), None, None).is_err(), "{path}");
+            assert!(read_lines(&root, Path::new(path), None, None).is_err(), "{path}");
         }
         for path in ["link", "up/secret", "up/new", "sub", "file/x", ".ensemble/config.yaml"] {
-            assert!(write(&root, Path::new(path), "x").is_err(), "{path}");
+            assert!(write_file(&root, Path::new(path), "x").is_err(), "{path}");
         }
         assert_eq!(fs::read_to_string(whole.path().join("secret")).expect("text"), "secret");
         assert!(!whole.path().join("new").exists());
         assert_eq!(
-            write(&root, Path::new("file"), "short\n").as_deref(),
+            write_file(&root, Path::new("file"), "short\n").as_deref(),
             Ok("one\ntwo\nthree\n")
         );
         assert_eq!(fs::read_to_string(root.join("file")).expect("text"), "short\n");
-        assert_eq!(write(&root, Path::new("new/deep/file"), "x").as_deref(), Ok(""));
+        assert_eq!(write_file(&root, Path::new("new/deep/file"), "x").as_deref(), Ok(""));
         assert_eq!(fs::read_to_string(root.join("new/deep/file")).expect("text"), "x");
     }
 }

@@ -11,10 +11,10 @@ mod calls;
 mod diff;
 mod files;
 mod program;
+mod prompt_round;
 mod prompt_text;
 mod protocol;
-mod simulated;
-mod turn;
+mod simulated_agent;
 mod wire;
 
 use std::path::PathBuf;
@@ -22,37 +22,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinHandle;
 
-use self::program::Live;
-pub use self::simulated::{CONFIG as SIMULATED_CONFIG, run_simulated};
+use self::program::LiveProgram;
+pub use self::simulated_agent::{CONFIG as SIMULATED_CONFIG, serve_simulated_agent};
 use super::build_error::BuildError;
 use super::chat::external::complete_round;
-use super::chat::{Cause, Now, RoundRequest, Tools};
+use super::chat::{DialogueErrorKind, ModelTools, Now, RoundRequest};
 use super::chat::{RoundEnd, Thread};
-use super::kinds::llm::{Converse, LlmRunner};
+use super::kinds::llm::{LlmRunner, RoundSpeaker};
 use super::tools::ToolPermissions;
-use super::{BoxFuture, Execution};
+use super::{BoxFuture, ExecutionInput};
 use ensemble_core::thread::LiveOutput;
-use ensemble_language::ensemble::{Acp, Agent, Llm};
-use ensemble_process::{Environment, Invocation, Watchdog};
+use ensemble_language::ensemble::{AcpAgent, Agent, LlmSpec};
+use ensemble_process::{ChildEnvironment, ProcessWatchdog, ProgramInvocation};
 
 /// The command of an external agent, and its permissions.
-pub struct External {
+pub struct ExternalAgent {
     /// What the ensemble says.
-    pub acp: Arc<Acp>,
+    pub acp: Arc<AcpAgent>,
     /// The program with its arguments.
-    pub invocation: Invocation,
+    pub invocation: ProgramInvocation,
     /// The working folder.
     pub folder: PathBuf,
     /// The folder inside which files may be read and written.
     pub root: PathBuf,
     /// The environment of the program.
-    pub environment: Environment,
+    pub environment: ChildEnvironment,
     /// The servers of tools that the program is given when its session begins.
     pub servers: Vec<ProgramServer>,
     /// Decides about tools that need permission.
     pub permissions: Arc<ToolPermissions>,
     /// The programs of the run.
-    pub programs: Arc<Programs>,
+    pub programs: Arc<AcpPrograms>,
     /// The clock for the times of the record.
     pub now: Arc<Now>,
 }
@@ -70,7 +70,7 @@ pub enum ProgramServerKind {
     /// A child process of the program.
     Command {
         /// The program of the server with its arguments.
-        invocation: Invocation,
+        invocation: ProgramInvocation,
         /// Variables of its environment, beside those that the program gives it.
         env: Vec<(String, String)>,
     },
@@ -87,26 +87,26 @@ pub enum ProgramServerKind {
 ///
 /// # Errors
 /// A template or the schema of the agent does not compile.
-pub fn runner(
+pub fn build_runner(
     agent: &Agent,
-    llm: &Llm,
-    external: External,
+    llm: &LlmSpec,
+    external: ExternalAgent,
     live_output: Arc<dyn LiveOutput>,
 ) -> Result<LlmRunner, BuildError> {
-    LlmRunner::of(agent, llm, Box::new(external), live_output, |runner| runner)
+    LlmRunner::with_speaker(agent, llm, Box::new(external), live_output, |runner| runner)
 }
 
 /// The programs of a run that are running between executions, and those that are about to end.
 #[derive(Default)]
-pub struct Programs {
-    watchdog: Option<Arc<Watchdog>>,
-    kept: Mutex<Vec<Live>>,
+pub struct AcpPrograms {
+    watchdog: Option<Arc<ProcessWatchdog>>,
+    idle_programs: Mutex<Vec<LiveProgram>>,
     ending: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl Programs {
+impl AcpPrograms {
     /// No programs. The watchdog kills those that are started if this process is killed.
-    pub fn new(watchdog: Option<Arc<Watchdog>>) -> Self {
+    pub fn new(watchdog: Option<Arc<ProcessWatchdog>>) -> Self {
         Self {
             watchdog,
             ..Self::default()
@@ -114,32 +114,32 @@ impl Programs {
     }
 
     /// The program that holds this session.
-    fn take(&self, session: &str) -> Option<Live> {
-        let mut kept = lock(&self.kept);
+    fn take_program(&self, session: &str) -> Option<LiveProgram> {
+        let mut kept = lock_mutex(&self.idle_programs);
         let at = kept.iter().position(|live| live.session == session)?;
         Some(kept.swap_remove(at))
     }
 
-    fn keep(&self, live: Live) {
-        lock(&self.kept).push(live);
+    fn keep_program(&self, live: LiveProgram) {
+        lock_mutex(&self.idle_programs).push(live);
     }
 
     /// Ends a program in the background, after the cancellation of its prompt if one is under way.
-    fn end(&self, live: Live) {
+    fn shut_down_in_background(&self, live: LiveProgram) {
         // Without a runtime the group is killed when this is dropped.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let mut ending = lock(&self.ending);
+            let mut ending = lock_mutex(&self.ending);
             ending.retain(|task| !task.is_finished());
-            ending.push(runtime.spawn(live.end()));
+            ending.push(runtime.spawn(live.shut_down()));
         }
     }
 
     /// Ends all programs. None is running when this returns.
-    pub fn close<'f>(&'f self) -> BoxFuture<'f, ()> {
+    pub fn close_all<'f>(&'f self) -> BoxFuture<'f, ()> {
         Box::pin(async move {
-            let kept = std::mem::take(&mut *lock(&self.kept));
-            let ending = std::mem::take(&mut *lock(&self.ending));
-            futures_util::future::join_all(kept.into_iter().map(Live::end)).await;
+            let kept = std::mem::take(&mut *lock_mutex(&self.idle_programs));
+            let ending = std::mem::take(&mut *lock_mutex(&self.ending));
+            futures_util::future::join_all(kept.into_iter().map(LiveProgram::shut_down)).await;
             for task in ending {
                 let _ended = task.await;
             }
@@ -147,18 +147,18 @@ impl Programs {
     }
 }
 
-impl Converse for External {
-    fn converse<'a>(
+impl RoundSpeaker for ExternalAgent {
+    fn perform_round<'a>(
         &'a self,
         opening: RoundRequest,
-        _tools: &'a dyn Tools,
+        _tools: &'a dyn ModelTools,
         live_output: &'a dyn LiveOutput,
-        execution: &'a Execution,
+        execution: &'a ExecutionInput,
     ) -> BoxFuture<'a, RoundEnd> {
         Box::pin(async move {
             let ledger = &execution.ledger;
             ledger.begin_round(Thread::default(), 0);
-            let end = turn::performed(self, &opening, live_output, execution).await;
+            let end = prompt_round::perform_round(self, &opening, live_output, execution).await;
             complete_round(ledger, &end, (self.now)());
             end
         })
@@ -168,18 +168,18 @@ impl Converse for External {
         self.acp.is_simulated()
     }
 
-    fn ended(&self, session: Option<&str>, is_kept: bool) {
-        if !is_kept && let Some(live) = session.and_then(|session| self.programs.take(session)) {
-            self.programs.end(live);
+    fn notify_execution_ended(&self, session: Option<&str>, is_kept: bool) {
+        if !is_kept && let Some(live) = session.and_then(|session| self.programs.take_program(session)) {
+            self.programs.shut_down_in_background(live);
         }
     }
 }
 
 /// A failure before the program was asked.
-fn unavailable(error: impl Into<String>) -> Cause {
-    Cause::Tools(error.into())
+fn unavailable_error(error: impl Into<String>) -> DialogueErrorKind {
+    DialogueErrorKind::Tools(error.into())
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,12 +6,12 @@ use serde_json::Value;
 use tokio::process::ChildStdout;
 
 use super::protocol;
-use super::protocol::Abilities;
-use super::wire::{Frame, Reader, Writer};
-use super::{External, ProgramServer, ProgramServerKind, unavailable};
-use crate::agent::Execution;
-use crate::agent::chat::Cause;
-use ensemble_process::service::{self, Service, ServiceSettings};
+use super::protocol::AcpAbilities;
+use super::wire::{AcpMessage, AcpReader, AcpWriter};
+use super::{ExternalAgent, ProgramServer, ProgramServerKind, unavailable_error};
+use crate::agent::ExecutionInput;
+use crate::agent::chat::DialogueErrorKind;
+use ensemble_process::service::{self, ServiceOptions, ServiceProcess};
 
 /// The time limit for each step of a start: a program that says nothing is given up.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -26,34 +26,34 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) const NO_METHOD: i64 = -32601;
 
 /// A program with an open session.
-pub(super) struct Live {
+pub(super) struct LiveProgram {
     pub(super) session: String,
-    pub(super) writer: Writer,
-    pub(super) reader: Reader<ChildStdout>,
+    pub(super) writer: AcpWriter,
+    pub(super) reader: AcpReader<ChildStdout>,
     /// The number of the prompt that has not been answered.
     pub(super) open: Option<u64>,
     next: u64,
-    service: Service,
-    pub(super) abilities: Abilities,
+    service: ServiceProcess,
+    pub(super) abilities: AcpAbilities,
 }
 
 /// The way in which the session was created: new, loaded or resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Session {
+pub(super) enum SessionOrigin {
     /// It remembers what was said.
-    Known,
+    Continued,
     /// It is empty.
     New,
 }
 
-impl Live {
+impl LiveProgram {
     /// Starts the program, and opens the wanted session or a new one.
-    pub(super) async fn start(
-        external: &External,
+    pub(super) async fn start_program(
+        external: &ExternalAgent,
         wanted: Option<&str>,
-        execution: &Execution,
-    ) -> Result<(Self, Session), Cause> {
-        let settings = ServiceSettings {
+        execution: &ExecutionInput,
+    ) -> Result<(Self, SessionOrigin), DialogueErrorKind> {
+        let settings = ServiceOptions {
             folder: &external.folder,
             environment: &external.environment,
             sandbox: None,
@@ -61,31 +61,31 @@ impl Live {
             watchdog: external.programs.watchdog.clone(),
             ledger: &execution.ledger,
         };
-        let started = service::start(&external.invocation, settings).await;
-        let (service, stdin, stdout) = started.map_err(unavailable)?;
+        let started = service::start_service(&external.invocation, settings).await;
+        let (service, stdin, stdout) = started.map_err(unavailable_error)?;
         let mut live = Self {
             session: String::new(),
-            writer: Writer::new(stdin),
-            reader: Reader::new(stdout),
+            writer: AcpWriter::new(stdin),
+            reader: AcpReader::new(stdout),
             open: None,
             next: 1,
             service,
-            abilities: Abilities::default(),
+            abilities: AcpAbilities::default(),
         };
         match live.open_session(external, wanted).await {
             Ok(session) => Ok((live, session)),
             Err(error) => {
-                let error = live.explained(error).await;
-                live.pass_on(execution);
-                external.programs.end(live);
-                Err(unavailable(error))
+                let error = live.add_stderr_tail(error).await;
+                live.pass_stderr_on(execution);
+                external.programs.shut_down_in_background(live);
+                Err(unavailable_error(error))
             }
         }
     }
 
-    async fn open_session(&mut self, external: &External, wanted: Option<&str>) -> Result<Session, String> {
-        let answer = self.call("initialize", &protocol::initialize()).await?;
-        self.abilities = protocol::abilities(answer)?;
+    async fn open_session(&mut self, external: &ExternalAgent, wanted: Option<&str>) -> Result<SessionOrigin, String> {
+        let answer = self.send_and_wait("initialize", &protocol::initialize_params()).await?;
+        self.abilities = protocol::parse_abilities(answer)?;
         let (folder, servers) = (&external.folder, external.servers.as_slice());
         let over_http = |server: &&ProgramServer| matches!(server.kind, ProgramServerKind::Http { .. });
         if let Some(server) = servers.iter().find(over_http).filter(|_| !self.abilities.http) {
@@ -97,40 +97,40 @@ impl Live {
         if let Some(wanted) = wanted {
             let loaded = match (self.abilities.resumes, self.abilities.loads) {
                 (true, _) => {
-                    let request = protocol::resume_session(wanted, folder, servers);
-                    self.call("session/resume", &request).await.is_ok()
+                    let request = protocol::resume_session_params(wanted, folder, servers);
+                    self.send_and_wait("session/resume", &request).await.is_ok()
                 }
                 (_, true) => {
-                    let request = protocol::load_session(wanted, folder, servers);
-                    self.call("session/load", &request).await.is_ok()
+                    let request = protocol::load_session_params(wanted, folder, servers);
+                    self.send_and_wait("session/load", &request).await.is_ok()
                 }
                 (false, false) => false,
             };
             if loaded {
                 self.session = wanted.to_owned();
-                return Ok(Session::Known);
+                return Ok(SessionOrigin::Continued);
             }
         }
         let answer = self
-            .call("session/new", &protocol::new_session(folder, servers))
+            .send_and_wait("session/new", &protocol::new_session_params(folder, servers))
             .await?;
-        self.session = protocol::session_of(answer)?;
-        Ok(Session::New)
+        self.session = protocol::parse_session_id(answer)?;
+        Ok(SessionOrigin::New)
     }
 
     /// Makes a request outside of a prompt, and waits for its answer. What a loaded session repeats is not looked at.
-    async fn call(&mut self, method: &str, params: &Value) -> Result<Value, String> {
-        let number = self.request(method, params)?;
+    async fn send_and_wait(&mut self, method: &str, params: &Value) -> Result<Value, String> {
+        let number = self.send_request(method, params)?;
         let answer = tokio::time::timeout(START_TIMEOUT, async {
             loop {
                 match self.reader.next().await? {
-                    Some(Frame::Answer(one, answer)) if one == number => {
-                        return answer.map_err(|error| format!("it refused `{method}`: {}", refusal(&error)));
+                    Some(AcpMessage::Answer(one, answer)) if one == number => {
+                        return answer.map_err(|error| format!("it refused `{method}`: {}", refusal_message(&error)));
                     }
-                    Some(Frame::Request(id, ..)) => {
-                        self.writer.refuse(&id, NO_METHOD, "there is no prompt under way")?;
+                    Some(AcpMessage::Request(id, ..)) => {
+                        self.writer.send_error(&id, NO_METHOD, "there is no prompt under way")?;
                     }
-                    Some(Frame::Answer(..) | Frame::Notification(..)) => {}
+                    Some(AcpMessage::Answer(..) | AcpMessage::Notification(..)) => {}
                     None => return Err(format!("it ended before it answered `{method}`")),
                 }
             }
@@ -142,15 +142,15 @@ impl Live {
     }
 
     /// Sends a request and gives its number.
-    pub(super) fn request(&mut self, method: &str, params: &Value) -> Result<u64, String> {
+    pub(super) fn send_request(&mut self, method: &str, params: &Value) -> Result<u64, String> {
         let number = self.next;
         self.next += 1;
-        self.writer.request(number, method, params)?;
+        self.writer.send_request(number, method, params)?;
         Ok(number)
     }
 
     /// The error with the end of stderr.
-    pub(super) async fn explained(&self, error: String) -> String {
+    pub(super) async fn add_stderr_tail(&self, error: String) -> String {
         self.service.wait_for_stderr().await;
         let error = format!("the external agent: {error}");
         match self.service.stderr().last_lines() {
@@ -160,47 +160,49 @@ impl Live {
     }
 
     /// Adds the new stderr of the program to the ledger of the execution.
-    pub(super) fn pass_on(&self, execution: &Execution) {
-        execution.ledger.add_stderr(&self.service.stderr().take());
+    pub(super) fn pass_stderr_on(&self, execution: &ExecutionInput) {
+        execution.ledger.add_stderr(&self.service.stderr().take_output());
     }
 
     /// Ends the program: its prompt is cancelled, its stdin is closed, and its group is killed.
-    pub(super) async fn end(mut self) {
+    pub(super) async fn shut_down(mut self) {
         if let Some(open) = self.open
             && self
                 .writer
-                .notify("session/cancel", &protocol::cancel(&self.session))
+                .send_notification("session/cancel", &protocol::cancel_params(&self.session))
                 .is_ok()
         {
-            let _too_late = tokio::time::timeout(CANCEL_TIMEOUT, self.answered(open)).await;
+            let _too_late = tokio::time::timeout(CANCEL_TIMEOUT, self.wait_for_answer(open)).await;
         }
         let Self { writer, service, .. } = self;
         drop(writer);
-        service.end_within(END_TIMEOUT).await;
+        service.wait_then_kill_after(END_TIMEOUT).await;
     }
 
     /// Reads until the request is answered; what the program asks for is refused.
-    pub(super) async fn answered(&mut self, number: u64) {
+    pub(super) async fn wait_for_answer(&mut self, number: u64) {
         while let Ok(Some(frame)) = self.reader.next().await {
             match frame {
-                Frame::Answer(one, _) if one == number => return,
-                Frame::Request(id, method, _) => {
+                AcpMessage::Answer(one, _) if one == number => return,
+                AcpMessage::Request(id, method, _) => {
                     let answer = match method.as_str() {
-                        "session/request_permission" => self.writer.answer(&id, &protocol::Answers::cancelled()),
-                        _ => self.writer.refuse(&id, NO_METHOD, "the prompt was cancelled"),
+                        "session/request_permission" => self
+                            .writer
+                            .send_answer(&id, &protocol::PermissionOptions::cancelled_json()),
+                        _ => self.writer.send_error(&id, NO_METHOD, "the prompt was cancelled"),
                     };
                     if answer.is_err() {
                         return;
                     }
                 }
-                Frame::Answer(..) | Frame::Notification(..) => {}
+                AcpMessage::Answer(..) | AcpMessage::Notification(..) => {}
             }
         }
     }
 }
 
 /// The words of an error of JSON-RPC.
-pub(super) fn refusal(error: &Value) -> String {
+pub(super) fn refusal_message(error: &Value) -> String {
     let message = error["message"].as_str().unwrap_or("without a reason");
     let details = match &error["data"] {
         Value::Null => String::new(),

@@ -9,10 +9,10 @@ pub(crate) const GO_ON: &str = "Your work on this task was interrupted before it
      from there. It is not known whether the last step has taken effect.";
 
 /// The text of a prompt for a new session, with the instructions, and what was said before.
-pub(crate) fn to_new_session(system: Option<&str>, before: &Thread, text: &str) -> String {
+pub(crate) fn first_prompt_text(system: Option<&str>, before: &Thread, text: &str) -> String {
     let mut parts = Vec::new();
     parts.extend(system.map(str::to_owned));
-    let said = transcript(before);
+    let said = render_transcript(before);
     if !said.is_empty() {
         parts.push(format!(
             "What was said and done before:\n\n{said}\n\nWhat is to be done now:"
@@ -23,7 +23,7 @@ pub(crate) fn to_new_session(system: Option<&str>, before: &Thread, text: &str) 
 }
 
 /// The request for an output of a certain form. The protocol has no place for a schema.
-pub(crate) fn with_schema(text: String, schema: Option<&Value>) -> String {
+pub(crate) fn append_schema_request(text: String, schema: Option<&Value>) -> String {
     match schema {
         Some(schema) => {
             format!(
@@ -34,7 +34,7 @@ pub(crate) fn with_schema(text: String, schema: Option<&Value>) -> String {
     }
 }
 
-fn transcript(thread: &Thread) -> String {
+fn render_transcript(thread: &Thread) -> String {
     let mut parts = Vec::new();
     for message in thread.to_messages() {
         let who = match message.role {

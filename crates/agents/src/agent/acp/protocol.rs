@@ -11,11 +11,11 @@ use ensemble_language::ensemble::AcpToolKind;
 
 /// An update that a program sends while it works.
 #[derive(Debug, PartialEq)]
-pub(super) enum Update {
+pub(super) enum AcpUpdate {
     Text(String),
     Thought(String),
     Plan(Value),
-    Tool(ToolNews),
+    Tool(AcpCallNews),
     /// The cost of the session so far, as the program tells it.
     Cost(Value),
     /// Nothing that is recorded.
@@ -24,7 +24,7 @@ pub(super) enum Update {
 
 /// The changes of a tool call.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct ToolNews {
+pub(super) struct AcpCallNews {
     pub(super) id: String,
     pub(super) title: Option<String>,
     pub(super) kind: Option<AcpToolKind>,
@@ -33,12 +33,12 @@ pub(super) struct ToolNews {
     pub(super) texts: Vec<String>,
     pub(super) diffs: Vec<FileDiff>,
     pub(super) paths: Vec<PathBuf>,
-    pub(super) phase: Option<Phase>,
+    pub(super) phase: Option<AcpCallPhase>,
 }
 
 /// The progress of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum AcpCallPhase {
     Pending,
     Running,
     Completed,
@@ -55,9 +55,9 @@ pub(super) struct FileDiff {
 
 /// A request of a program.
 #[derive(Debug, PartialEq)]
-pub(super) enum Request {
+pub(super) enum AcpRequest {
     /// May this tool be used? With the ids of the answers.
-    Permission(Box<ToolNews>, Answers),
+    Permission(Box<AcpCallNews>, PermissionOptions),
     Read {
         path: PathBuf,
         line: Option<u32>,
@@ -71,14 +71,14 @@ pub(super) enum Request {
 
 /// The ids of the answers to a request for permission.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Answers {
+pub(super) struct PermissionOptions {
     allow: Option<String>,
     reject: Option<String>,
 }
 
-impl Answers {
+impl PermissionOptions {
     /// The answer that allows or rejects, as far as the program offers one.
-    pub(super) fn outcome(&self, is_allowed: bool) -> Value {
+    pub(super) fn outcome_json(&self, is_allowed: bool) -> Value {
         let chosen = if is_allowed { &self.allow } else { &self.reject };
         let outcome = match chosen {
             Some(id) => acp::RequestPermissionOutcome::Selected(acp::SelectedPermissionOutcome::new(id.clone())),
@@ -88,7 +88,7 @@ impl Answers {
     }
 
     /// The answer after a cancellation.
-    pub(super) fn cancelled() -> Value {
+    pub(super) fn cancelled_json() -> Value {
         json!(acp::RequestPermissionResponse::new(
             acp::RequestPermissionOutcome::Cancelled
         ))
@@ -97,7 +97,7 @@ impl Answers {
 
 /// The capabilities of a program.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Abilities {
+pub(super) struct AcpAbilities {
     pub(super) loads: bool,
     pub(super) resumes: bool,
     /// Reaches servers of tools over HTTP.
@@ -113,7 +113,7 @@ pub(super) struct PromptEnd {
     pub(super) tokens: Option<(u64, u64, u64)>,
 }
 
-pub(super) fn initialize() -> Value {
+pub(super) fn initialize_params() -> Value {
     let files = acp::FileSystemCapabilities::new()
         .read_text_file(true)
         .write_text_file(true);
@@ -127,12 +127,12 @@ pub(super) fn initialize() -> Value {
 }
 
 /// Parses the answer of a program to `initialize`.
-pub(super) fn abilities(answer: Value) -> Result<Abilities, String> {
+pub(super) fn parse_abilities(answer: Value) -> Result<AcpAbilities, String> {
     let answer: acp::InitializeResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
     if answer.protocol_version != agent_client_protocol_schema::ProtocolVersion::V1 {
         return Err("it speaks no version of the protocol that is known here".to_owned());
     }
-    Ok(Abilities {
+    Ok(AcpAbilities {
         loads: answer.agent_capabilities.load_session,
         resumes: answer.agent_capabilities.session_capabilities.resume.is_some(),
         http: answer.agent_capabilities.mcp_capabilities.http,
@@ -140,23 +140,23 @@ pub(super) fn abilities(answer: Value) -> Result<Abilities, String> {
     })
 }
 
-pub(super) fn new_session(folder: &Path, servers: &[ProgramServer]) -> Value {
-    json!(acp::NewSessionRequest::new(folder).mcp_servers(self::servers(servers)))
+pub(super) fn new_session_params(folder: &Path, servers: &[ProgramServer]) -> Value {
+    json!(acp::NewSessionRequest::new(folder).mcp_servers(self::to_acp_servers(servers)))
 }
 
-pub(super) fn load_session(session: &str, folder: &Path, servers: &[ProgramServer]) -> Value {
-    json!(acp::LoadSessionRequest::new(session.to_owned(), folder).mcp_servers(self::servers(servers)))
+pub(super) fn load_session_params(session: &str, folder: &Path, servers: &[ProgramServer]) -> Value {
+    json!(acp::LoadSessionRequest::new(session.to_owned(), folder).mcp_servers(self::to_acp_servers(servers)))
 }
 
-pub(super) fn resume_session(session: &str, folder: &Path, servers: &[ProgramServer]) -> Value {
-    json!(acp::ResumeSessionRequest::new(session.to_owned(), folder).mcp_servers(self::servers(servers)))
+pub(super) fn resume_session_params(session: &str, folder: &Path, servers: &[ProgramServer]) -> Value {
+    json!(acp::ResumeSessionRequest::new(session.to_owned(), folder).mcp_servers(self::to_acp_servers(servers)))
 }
 
-fn servers(servers: &[ProgramServer]) -> Vec<acp::McpServer> {
-    servers.iter().map(server).collect()
+fn to_acp_servers(servers: &[ProgramServer]) -> Vec<acp::McpServer> {
+    servers.iter().map(to_acp_server).collect()
 }
 
-fn server(server: &ProgramServer) -> acp::McpServer {
+fn to_acp_server(server: &ProgramServer) -> acp::McpServer {
     let name = server.name.to_string();
     match &server.kind {
         ProgramServerKind::Command { invocation, env } => {
@@ -175,24 +175,24 @@ fn server(server: &ProgramServer) -> acp::McpServer {
 }
 
 /// The id of the session in the answer to `session/new`.
-pub(super) fn session_of(answer: Value) -> Result<String, String> {
+pub(super) fn parse_session_id(answer: Value) -> Result<String, String> {
     let answer: acp::NewSessionResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
     Ok(answer.session_id.0.to_string())
 }
 
 /// The prompt. The number of the request tells the built-in agent which of its replies is due.
-pub(super) fn prompt(session: &str, text: &str, request: u64) -> Value {
+pub(super) fn prompt_params(session: &str, text: &str, request: u64) -> Value {
     let block = acp::ContentBlock::Text(acp::TextContent::new(text));
     let meta = Map::from_iter([("ensemble".to_owned(), json!({ "request": request }))]);
     json!(acp::PromptRequest::new(session.to_owned(), vec![block]).meta(meta))
 }
 
-pub(super) fn cancel(session: &str) -> Value {
+pub(super) fn cancel_params(session: &str) -> Value {
     json!(acp::CancelNotification::new(session.to_owned()))
 }
 
 /// The end of a prompt in the answer to it.
-pub(super) fn prompt_end(answer: Value) -> Result<PromptEnd, String> {
+pub(super) fn parse_prompt_end(answer: Value) -> Result<PromptEnd, String> {
     let count = |key: &str| answer["usage"][key].as_u64();
     let tokens = match (count("inputTokens"), count("outputTokens")) {
         (Some(input), Some(output)) => Some((
@@ -215,46 +215,51 @@ pub(super) fn prompt_end(answer: Value) -> Result<PromptEnd, String> {
 }
 
 /// The content of a file, as the answer to a request.
-pub(super) fn read_answer(content: String) -> Value {
+pub(super) fn read_answer_json(content: String) -> Value {
     json!(acp::ReadTextFileResponse::new(content))
 }
 
 /// Parses a notification of this session. Returns `None` if the notification belongs to another session or is not
 /// known.
-pub(super) fn update(params: Value, session: &str) -> Option<Update> {
+pub(super) fn parse_update(params: Value, session: &str) -> Option<AcpUpdate> {
     let told: acp::SessionNotification = serde_json::from_value(params).ok()?;
     if &*told.session_id.0 != session {
         return None;
     }
     Some(match told.update {
-        acp::SessionUpdate::AgentMessageChunk(chunk) => Update::Text(text(&chunk.content)),
-        acp::SessionUpdate::AgentThoughtChunk(chunk) => Update::Thought(text(&chunk.content)),
-        acp::SessionUpdate::Plan(plan) => Update::Plan(json!(plan.entries)),
-        acp::SessionUpdate::ToolCall(call) => Update::Tool(ToolNews {
+        acp::SessionUpdate::AgentMessageChunk(chunk) => AcpUpdate::Text(block_text(&chunk.content)),
+        acp::SessionUpdate::AgentThoughtChunk(chunk) => AcpUpdate::Thought(block_text(&chunk.content)),
+        acp::SessionUpdate::Plan(plan) => AcpUpdate::Plan(json!(plan.entries)),
+        acp::SessionUpdate::ToolCall(call) => AcpUpdate::Tool(AcpCallNews {
             title: Some(call.title),
-            kind: Some(kind(call.kind)),
-            phase: Some(phase(call.status)),
+            kind: Some(convert_tool_kind(call.kind)),
+            phase: Some(convert_call_status(call.status)),
             input: call.raw_input,
             output: call.raw_output,
-            ..content(&call.tool_call_id, call.content, call.locations)
+            ..convert_call_content(&call.tool_call_id, call.content, call.locations)
         }),
-        acp::SessionUpdate::ToolCallUpdate(call) => Update::Tool(news(call)),
-        acp::SessionUpdate::UsageUpdate(usage) => usage.cost.map_or(Update::Other, |cost| Update::Cost(json!(cost))),
-        _ => Update::Other,
+        acp::SessionUpdate::ToolCallUpdate(call) => AcpUpdate::Tool(convert_call_update(call)),
+        acp::SessionUpdate::UsageUpdate(usage) => {
+            usage.cost.map_or(AcpUpdate::Other, |cost| AcpUpdate::Cost(json!(cost)))
+        }
+        _ => AcpUpdate::Other,
     })
 }
 
 /// Parses a request of a program. Returns `None` if the program does not offer the method.
-pub(super) fn request(method: &str, params: Value) -> Result<Option<Request>, String> {
+pub(super) fn parse_request(method: &str, params: Value) -> Result<Option<AcpRequest>, String> {
     let wrong = |_| "the parameters are not what the protocol says".to_owned();
     Ok(Some(match method {
         "session/request_permission" => {
             let asked: acp::RequestPermissionRequest = serde_json::from_value(params).map_err(wrong)?;
-            Request::Permission(Box::new(news(asked.tool_call)), answers(&asked.options))
+            AcpRequest::Permission(
+                Box::new(convert_call_update(asked.tool_call)),
+                find_permission_options(&asked.options),
+            )
         }
         "fs/read_text_file" => {
             let asked: acp::ReadTextFileRequest = serde_json::from_value(params).map_err(wrong)?;
-            Request::Read {
+            AcpRequest::Read {
                 path: asked.path,
                 line: asked.line,
                 limit: asked.limit,
@@ -262,7 +267,7 @@ pub(super) fn request(method: &str, params: Value) -> Result<Option<Request>, St
         }
         "fs/write_text_file" => {
             let asked: acp::WriteTextFileRequest = serde_json::from_value(params).map_err(wrong)?;
-            Request::Write {
+            AcpRequest::Write {
                 path: asked.path,
                 content: asked.content,
             }
@@ -273,7 +278,7 @@ pub(super) fn request(method: &str, params: Value) -> Result<Option<Request>, St
 
 /// Returns the answers that are offered. Permissions are for one call: the run remembers decisions, the program does
 /// not.
-fn answers(options: &[acp::PermissionOption]) -> Answers {
+fn find_permission_options(options: &[acp::PermissionOption]) -> PermissionOptions {
     let first = |kinds: [acp::PermissionOptionKind; 2]| {
         let mut found = kinds
             .iter()
@@ -281,21 +286,21 @@ fn answers(options: &[acp::PermissionOption]) -> Answers {
         found.next().map(|option| option.option_id.0.to_string())
     };
     use acp::PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
-    Answers {
+    PermissionOptions {
         allow: first([AllowOnce, AllowAlways]),
         reject: first([RejectOnce, RejectAlways]),
     }
 }
 
-fn news(call: acp::ToolCallUpdate) -> ToolNews {
+fn convert_call_update(call: acp::ToolCallUpdate) -> AcpCallNews {
     let fields = call.fields;
-    ToolNews {
+    AcpCallNews {
         title: fields.title,
-        kind: fields.kind.map(kind),
-        phase: fields.status.map(phase),
+        kind: fields.kind.map(convert_tool_kind),
+        phase: fields.status.map(convert_call_status),
         input: fields.raw_input,
         output: fields.raw_output,
-        ..content(
+        ..convert_call_content(
             &call.tool_call_id,
             fields.content.unwrap_or_default(),
             fields.locations.unwrap_or_default(),
@@ -303,19 +308,19 @@ fn news(call: acp::ToolCallUpdate) -> ToolNews {
     }
 }
 
-fn content(
+fn convert_call_content(
     id: &acp::ToolCallId,
     content: Vec<acp::ToolCallContent>,
     locations: Vec<acp::ToolCallLocation>,
-) -> ToolNews {
-    let mut news = ToolNews {
+) -> AcpCallNews {
+    let mut news = AcpCallNews {
         id: id.0.to_string(),
         paths: locations.into_iter().map(|location| location.path).collect(),
-        ..ToolNews::default()
+        ..AcpCallNews::default()
     };
     for part in content {
         match part {
-            acp::ToolCallContent::Content(part) => news.texts.push(text(&part.content)),
+            acp::ToolCallContent::Content(part) => news.texts.push(block_text(&part.content)),
             acp::ToolCallContent::Diff(diff) => news.diffs.push(FileDiff {
                 path: diff.path,
                 old: diff.old_text.unwrap_or_default(),
@@ -327,7 +332,7 @@ fn content(
     news
 }
 
-fn text(block: &acp::ContentBlock) -> String {
+fn block_text(block: &acp::ContentBlock) -> String {
     match block {
         acp::ContentBlock::Text(text) => text.text.clone(),
         acp::ContentBlock::ResourceLink(link) => link.uri.clone(),
@@ -340,7 +345,7 @@ fn text(block: &acp::ContentBlock) -> String {
     }
 }
 
-fn kind(kind: acp::ToolKind) -> AcpToolKind {
+fn convert_tool_kind(kind: acp::ToolKind) -> AcpToolKind {
     match kind {
         acp::ToolKind::Read => AcpToolKind::Read,
         acp::ToolKind::Edit => AcpToolKind::Edit,
@@ -355,12 +360,12 @@ fn kind(kind: acp::ToolKind) -> AcpToolKind {
     }
 }
 
-fn phase(status: acp::ToolCallStatus) -> Phase {
+fn convert_call_status(status: acp::ToolCallStatus) -> AcpCallPhase {
     match status {
-        acp::ToolCallStatus::InProgress => Phase::Running,
-        acp::ToolCallStatus::Completed => Phase::Completed,
-        acp::ToolCallStatus::Failed => Phase::Failed,
-        _ => Phase::Pending,
+        acp::ToolCallStatus::InProgress => AcpCallPhase::Running,
+        acp::ToolCallStatus::Completed => AcpCallPhase::Completed,
+        acp::ToolCallStatus::Failed => AcpCallPhase::Failed,
+        _ => AcpCallPhase::Pending,
     }
 }
 

@@ -19,7 +19,7 @@ const MOST_STRAY: u32 = 1000;
 
 /// A message of the program.
 #[derive(Debug, PartialEq)]
-pub(super) enum Frame {
+pub(super) enum AcpMessage {
     /// The answer to our request of this number.
     Answer(u64, Result<Value, Value>),
     /// A request, with its id.
@@ -29,13 +29,13 @@ pub(super) enum Frame {
 }
 
 /// The messages of a program. Reading can be given up and begun again at any time.
-pub(super) struct Reader<R> {
+pub(super) struct AcpReader<R> {
     stream: BufReader<R>,
     lines: LineBuffer,
     stray: u32,
 }
 
-impl<R: AsyncRead + Unpin> Reader<R> {
+impl<R: AsyncRead + Unpin> AcpReader<R> {
     pub(super) fn new(stream: R) -> Self {
         Self {
             stream: BufReader::new(stream),
@@ -48,12 +48,12 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     ///
     /// # Errors
     /// A line is too long, or there are only lines that are no messages.
-    pub(super) async fn next(&mut self) -> Result<Option<Frame>, String> {
+    pub(super) async fn next(&mut self) -> Result<Option<AcpMessage>, String> {
         loop {
-            let Some(line) = self.line().await? else {
+            let Some(line) = self.read_line().await? else {
                 return Ok(None);
             };
-            if let Some(frame) = frame(&line) {
+            if let Some(frame) = parse_message(&line) {
                 self.stray = 0;
                 return Ok(Some(frame));
             }
@@ -66,7 +66,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    async fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
+    async fn read_line(&mut self) -> Result<Option<Vec<u8>>, String> {
         match self.lines.next_line(&mut self.stream).await {
             Ok(Some(Ok(line))) => Ok(Some(line)),
             Ok(Some(Err(error))) => Err(format!("it sent {error}")),
@@ -76,7 +76,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 }
 
 /// The message in the line, if it is one.
-fn frame(line: &[u8]) -> Option<Frame> {
+fn parse_message(line: &[u8]) -> Option<AcpMessage> {
     let Ok(Value::Object(mut message)) = serde_json::from_slice(line) else {
         return None;
     };
@@ -87,13 +87,13 @@ fn frame(line: &[u8]) -> Option<Frame> {
     };
     let params = message.remove("params").unwrap_or_default();
     match (method, id) {
-        (Some(method), Some(id)) => Some(Frame::Request(id, method, params)),
-        (Some(method), None) => Some(Frame::Notification(method, params)),
+        (Some(method), Some(id)) => Some(AcpMessage::Request(id, method, params)),
+        (Some(method), None) => Some(AcpMessage::Notification(method, params)),
         (None, Some(id)) => {
             let number = id.as_u64()?;
             match (message.remove("result"), message.remove("error")) {
-                (_, Some(error)) if !error.is_null() => Some(Frame::Answer(number, Err(error))),
-                (Some(result), _) => Some(Frame::Answer(number, Ok(result))),
+                (_, Some(error)) if !error.is_null() => Some(AcpMessage::Answer(number, Err(error))),
+                (Some(result), _) => Some(AcpMessage::Answer(number, Ok(result))),
                 _ => None,
             }
         }
@@ -103,12 +103,12 @@ fn frame(line: &[u8]) -> Option<Frame> {
 
 /// The way to the program. When it is dropped, the stdin of the program is closed after what was sent.
 #[derive(Clone)]
-pub(super) struct Writer {
+pub(super) struct AcpWriter {
     lines: mpsc::UnboundedSender<Vec<u8>>,
     unread: Arc<AtomicUsize>,
 }
 
-impl Writer {
+impl AcpWriter {
     pub(super) fn new(mut stream: impl AsyncWrite + Unpin + Send + 'static) -> Self {
         let (lines, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
         let unread = Arc::new(AtomicUsize::new(0));
@@ -125,23 +125,23 @@ impl Writer {
         Self { lines, unread }
     }
 
-    pub(super) fn request(&self, number: u64, method: &str, params: &Value) -> Result<(), String> {
-        self.send(&json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
+    pub(super) fn send_request(&self, number: u64, method: &str, params: &Value) -> Result<(), String> {
+        self.send_message(&json!({"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
     }
 
-    pub(super) fn notify(&self, method: &str, params: &Value) -> Result<(), String> {
-        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+    pub(super) fn send_notification(&self, method: &str, params: &Value) -> Result<(), String> {
+        self.send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
     }
 
-    pub(super) fn answer(&self, id: &Value, result: &Value) -> Result<(), String> {
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+    pub(super) fn send_answer(&self, id: &Value, result: &Value) -> Result<(), String> {
+        self.send_message(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
     }
 
-    pub(super) fn refuse(&self, id: &Value, code: i64, message: &str) -> Result<(), String> {
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+    pub(super) fn send_error(&self, id: &Value, code: i64, message: &str) -> Result<(), String> {
+        self.send_message(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
     }
 
-    fn send(&self, message: &Value) -> Result<(), String> {
+    fn send_message(&self, message: &Value) -> Result<(), String> {
         let mut line = message.to_string().into_bytes();
         line.push(b'\n');
         let unread = self.unread.fetch_add(line.len(), Ordering::Relaxed) + line.len();
@@ -158,8 +158,8 @@ impl Writer {
 mod tests {
     use super::*;
 
-    async fn frames(text: &[u8]) -> Vec<Result<Frame, String>> {
-        let mut reader = Reader::new(text);
+    async fn frames(text: &[u8]) -> Vec<Result<AcpMessage, String>> {
+        let mut reader = AcpReader::new(text);
         let mut all = Vec::new();
         loop {
             match reader.next().await {
@@ -181,10 +181,10 @@ mod tests {
             "{\"id\":8,\"error\":{\"code\":1}}\n{\"method\":\"a\",\"id\":\"q\"}\n{\"method\":\"b\"}\n{\"cut",
         );
         let expected = [
-            Frame::Answer(7, Ok(json!({}))),
-            Frame::Answer(8, Err(json!({"code": 1}))),
-            Frame::Request(json!("q"), "a".to_owned(), Value::Null),
-            Frame::Notification("b".to_owned(), Value::Null),
+            AcpMessage::Answer(7, Ok(json!({}))),
+            AcpMessage::Answer(8, Err(json!({"code": 1}))),
+            AcpMessage::Request(json!("q"), "a".to_owned(), Value::Null),
+            AcpMessage::Notification("b".to_owned(), Value::Null),
         ];
         assert_eq!(frames(text.as_bytes()).await, expected.map(Ok));
     }

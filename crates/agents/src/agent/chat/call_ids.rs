@@ -8,7 +8,7 @@ use ensemble_core::thread::{Thread, ToolCall};
 const LONGEST: usize = 34;
 
 /// Changes the ids that earlier calls of the threads or of the same reply already have.
-pub(crate) fn make_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
+pub(crate) fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]) {
     if calls.is_empty() {
         return;
     }
@@ -40,7 +40,7 @@ mod tests {
             |ids: &[&str]| -> Vec<ToolCall> { ids.iter().map(|id| ToolCall::new(*id, "t", json!({}))).collect() };
         let thread = |ids: &[&str]| Thread::new("Hi", None, DateTime::UNIX_EPOCH).add_assistant_message("", calls(ids));
         let mut new = calls(&["a", "a", "b", "c", "c", &"x".repeat(40)]);
-        make_unique(&mut new, [&thread(&["a", "a_2"]), &thread(&["c_2", &"x".repeat(40)])]);
+        make_call_ids_unique(&mut new, [&thread(&["a", "a_2"]), &thread(&["c_2", &"x".repeat(40)])]);
         let ids: Vec<&str> = new.iter().map(|call| &*call.id).collect();
         let long = format!("{}_2", "x".repeat(LONGEST));
         assert_eq!(ids, ["a_3", "a_4", "b", "c", "c_3", &long]);

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{Dialogue, Window};
+use super::{Dialogue, MessageSelector};
 use crate::agent::build_error::BuildError;
-use crate::agent::window::{AgentWindow, WindowResources, room};
+use crate::agent::window::{AgentWindow, WindowResources, input_token_limit};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice};
 use ensemble_models::Model;
 
 impl Dialogue {
     /// Sets a context window, which selects the messages of a long thread that are sent. The thread itself stays
-    /// complete. `Strategy::Summarize` asks the model of this dialogue or the named model (`PROVIDER/MODEL`). Scripts
-    /// are not supported here; [`with_window`](Self::with_window) takes another implementation of [`Window`].
+    /// complete. `WindowStrategy::Summarize` asks the model of this dialogue or the named model (`PROVIDER/MODEL`). Scripts
+    /// are not supported here; [`with_window`](Self::with_window) takes another implementation of [`MessageSelector`].
     ///
     /// ```
     /// use ensemble_agents::agent::dialogue::{ContextWindow, Dialogue, Strategy, Thread};
@@ -34,16 +34,20 @@ impl Dialogue {
     ///
     /// # Errors
     /// The strategy needs a script or a model that cannot be used.
-    pub fn context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
+    pub fn with_context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
         let own = ModelChoice::Profile("".into());
         let model = self.model.profiles().next().map(|link| Arc::clone(&link.profile.model));
         let outside = WindowResources {
             model: &own,
             model_name: model.as_deref().unwrap_or_default(),
-            max_tokens: self.model.profiles().next().and_then(|link| room(&link.profile)),
+            max_tokens: self
+                .model
+                .profiles()
+                .next()
+                .and_then(|link| input_token_limit(&link.profile)),
             load: &|_| Err("a dialogue without an ensemble has no scripts; implement `Window`".to_owned()),
             connect: &|choice| match choice {
-                ModelChoice::Profile(name) if *choice != own => Model::named(name, self.model.network()),
+                ModelChoice::Profile(name) if *choice != own => Model::from_name(name, self.model.network()),
                 _ => Ok(self.model.clone()),
             },
         };
@@ -53,7 +57,7 @@ impl Dialogue {
 
     /// Sets another implementation of a context window.
     #[must_use]
-    pub fn with_window(self, window: Option<Arc<dyn Window>>) -> Self {
+    pub fn with_window(self, window: Option<Arc<dyn MessageSelector>>) -> Self {
         Self { window, ..self }
     }
 }

@@ -2,7 +2,7 @@
 
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{StopReason, Thread, UNKNOWN_FATE};
-use ensemble_language::data::{FailureKind, Usage};
+use ensemble_language::data::{FailureKind, ModelUsage};
 use ensemble_models::{ModelError, ModelErrorKind};
 
 /// The error of a call that was not made.
@@ -31,19 +31,19 @@ pub(crate) const NOT_MADE: &str = "the call was not made";
 #[error("{cause}")]
 pub struct DialogueError {
     /// The cause.
-    pub cause: Cause,
+    pub cause: DialogueErrorKind,
     /// The thread including the failed exchange. [`Dialogue::say`](super::Dialogue::say) continues it: calls that have
     /// not ended get an error that says so.
     pub thread: Thread,
     /// The usage of the exchange.
-    pub usage: Box<Usage>,
+    pub usage: Box<ModelUsage>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 /// The cause of a [`DialogueError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Cause {
+pub enum DialogueErrorKind {
     /// The exchange was stopped before its end.
     #[error("the exchange has not ended")]
     NotEnded,
@@ -79,7 +79,7 @@ pub enum Cause {
     Mismatch(String),
 }
 
-impl Cause {
+impl DialogueErrorKind {
     /// The stop reason for this cause, if there is one.
     pub fn stop_reason(&self) -> Option<StopReason> {
         match self {
@@ -113,7 +113,7 @@ impl Cause {
     }
 
     /// The error for calls without a result.
-    pub(crate) fn fate_of_calls(&self) -> &'static str {
+    pub(crate) fn open_call_error(&self) -> &'static str {
         match self {
             Self::Refused(_) => NOT_MADE,
             _ => UNKNOWN_FATE,
@@ -121,10 +121,10 @@ impl Cause {
     }
 }
 
-impl From<ModelError> for Cause {
+impl From<ModelError> for DialogueErrorKind {
     fn from(error: ModelError) -> Self {
         match error.kind {
-            ModelErrorKind::Refused => Self::Refused(error.message),
+            ModelErrorKind::ModelRefused => Self::Refused(error.message),
             ModelErrorKind::ContextTooLong => Self::ContextTooLong(error.message),
             _ => Self::Model(error.message),
         }

@@ -3,26 +3,26 @@
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use super::Cause;
+use super::DialogueErrorKind;
 use super::round::{RoundEnd, RoundRequest, complete_iteration};
 use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{
-    Iteration, Message, Reasoning, Role, StopReason, TASK, Thread, ToolCall, ToolEnd, UNKNOWN_FATE,
+    Message, Reasoning, Role, StopReason, TASK, Thread, ThreadIteration, ToolCall, ToolEnd, UNKNOWN_FATE,
 };
-use ensemble_language::data::Usage;
+use ensemble_language::data::ModelUsage;
 
 /// Completes the current iteration of a round that has ended so.
 pub(in crate::agent) fn complete_round(ledger: &AttemptLedger, end: &RoundEnd, at: DateTime<Utc>) {
     let reason = end
         .as_ref()
-        .map_or_else(Cause::stop_reason, |(_, reason)| Some(*reason));
+        .map_or_else(DialogueErrorKind::stop_reason, |(_, reason)| Some(*reason));
     complete_iteration(ledger, at, reason);
 }
 
 /// Begins a round with the iteration in which the execution was cut short. The fate of its open calls is not known.
 pub(in crate::agent) async fn continue_iteration(
     ledger: &AttemptLedger,
-    iteration: &Iteration,
+    iteration: &ThreadIteration,
     records: &ExecutionRecords,
 ) {
     let mut iteration = iteration.clone();
@@ -32,9 +32,9 @@ pub(in crate::agent) async fn continue_iteration(
         call.end = Some(ToolEnd::Error(UNKNOWN_FATE.to_owned()));
         ended.push(call.clone());
     }
-    ledger.begin_round(Thread::of(vec![iteration]), 1);
+    ledger.begin_round(Thread::from_iterations(vec![iteration]), 1);
     for call in ended {
-        records.call_ended(&call, Usage::default()).await;
+        records.record_call_end(&call, ModelUsage::default()).await;
     }
 }
 
@@ -48,14 +48,14 @@ pub(in crate::agent) fn open_iteration(
 ) {
     let said = vec![Message::new(Role::User, text)];
     ledger.change_exchange(|exchange| {
-        let exchange = exchange.opened(said, at);
+        let exchange = exchange.open_iteration(said, at);
         let exchange = match &opening.remembered_text {
-            Some(text) => exchange.noted(TASK, text.as_str()),
+            Some(text) => exchange.add_metadata(TASK, text.as_str()),
             None => exchange,
         };
-        notes
-            .iter()
-            .fold(exchange, |exchange, (key, value)| exchange.noted(key, value.clone()))
+        notes.iter().fold(exchange, |exchange, (key, value)| {
+            exchange.add_metadata(key, value.clone())
+        })
     });
 }
 
@@ -90,20 +90,20 @@ pub(in crate::agent) fn add_message(ledger: &AttemptLedger, message: ProgramMess
     });
     ledger.change_exchange(|exchange| {
         let exchange = if is_recorded {
-            opened_anew(exchange, at)
+            reopen_iteration(exchange, at)
         } else {
             exchange
         };
         exchange
             .add_assistant_message(text, calls)
-            .reasoned(reasoning)
-            .noted("model", from)
+            .add_reasoning(reasoning)
+            .add_metadata("model", from)
     });
 }
 
 /// Adds data to the current iteration.
 pub(in crate::agent) fn note_data(ledger: &AttemptLedger, key: &str, value: Value) {
-    ledger.change_exchange(|exchange| exchange.noted(key, value));
+    ledger.change_exchange(|exchange| exchange.add_metadata(key, value));
 }
 
 /// Adds the end of a call to the iteration that contains the call.
@@ -114,19 +114,19 @@ pub(in crate::agent) fn end_call(ledger: &AttemptLedger, ended: &ToolCall) {
         if let Some(call) = calls.find(|call| call.end.is_none() && call.id == ended.id) {
             *call = ended.clone();
         }
-        Thread::of(iterations)
+        Thread::from_iterations(iterations)
     });
 }
 
 /// A new iteration of the same session.
-fn opened_anew(exchange: Thread, at: DateTime<Utc>) -> Thread {
+fn reopen_iteration(exchange: Thread, at: DateTime<Utc>) -> Thread {
     let session = exchange
         .iterations()
         .last()
         .and_then(|last| last.metadata.get("session").cloned());
-    let exchange = exchange.opened(Vec::new(), at);
+    let exchange = exchange.open_iteration(Vec::new(), at);
     match session {
-        Some(session) => exchange.noted("session", session),
-        None => exchange.noted("stop_reason", json!(StopReason::EndTurn)),
+        Some(session) => exchange.add_metadata("session", session),
+        None => exchange.add_metadata("stop_reason", json!(StopReason::EndTurn)),
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Admission, NoTools, Tools};
+use super::{CallAdmission, ModelTools, NoTools};
 use crate::agent::BoxFuture;
-use crate::agent::output::schema::Schema;
+use crate::agent::output::schema::CompiledSchema;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::thread::{ToolCall, ToolEnd};
-use ensemble_language::data::Usage;
+use ensemble_language::data::ModelUsage;
 use ensemble_models::ToolSpec;
 
 /// The error of a function, which goes to the model. `?` converts every error, and `.into()` converts a text.
@@ -24,50 +24,53 @@ type Perform = dyn Fn(Value) -> BoxFuture<'static, Result<Value, ToolError>> + S
 
 /// The tools of a dialogue: functions and other tools.
 #[derive(Clone)]
-pub(crate) struct Functions {
-    own: Vec<Function>,
+pub(crate) struct DialogueTools {
+    functions: Vec<ToolFunction>,
     specs: Arc<[ToolSpec]>,
-    beside: Arc<dyn Tools>,
+    other_tools: Arc<dyn ModelTools>,
     /// The error of an invalid function. The first request reports it, so that adding a function returns no `Result`.
     wrong: Option<String>,
 }
 
 #[derive(Clone)]
-struct Function {
+struct ToolFunction {
     name: String,
     perform: Arc<Perform>,
 }
 
-impl Default for Functions {
+impl Default for DialogueTools {
     fn default() -> Self {
         Self {
-            own: Vec::new(),
+            functions: Vec::new(),
             specs: Arc::default(),
-            beside: Arc::new(NoTools),
+            other_tools: Arc::new(NoTools),
             wrong: None,
         }
     }
 }
 
-impl Functions {
+impl DialogueTools {
     /// Sets the other tools.
-    pub(crate) fn beside(self, beside: Arc<dyn Tools>) -> Self {
-        Self { beside, ..self }
+    pub(crate) fn with_other_tools(self, beside: Arc<dyn ModelTools>) -> Self {
+        Self {
+            other_tools: beside,
+            ..self
+        }
     }
 
     /// Adds a function.
-    pub(crate) fn with<F, Fut, R>(mut self, spec: ToolSpec, function: F) -> Self
+    pub(crate) fn with_function<F, Fut, R>(mut self, spec: ToolSpec, function: F) -> Self
     where
         F: Fn(Value) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
         R: Serialize,
     {
-        self.wrong = self.wrong.or_else(|| objection(&spec, &self.specs));
+        self.wrong = self.wrong.or_else(|| find_function_error(&spec, &self.specs));
         let perform = move |arguments| -> BoxFuture<'static, Result<Value, ToolError>> {
             let result = function(arguments);
             Box::pin(async move { Ok(serde_json::to_value(result.await?)?) })
         };
-        self.own.push(Function {
+        self.functions.push(ToolFunction {
             name: spec.name.clone(),
             perform: Arc::new(perform),
         });
@@ -76,63 +79,63 @@ impl Functions {
     }
 }
 
-impl Tools for Functions {
-    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+impl ModelTools for DialogueTools {
+    fn list_specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
         Box::pin(async move {
             if let Some(wrong) = &self.wrong {
                 return Err(wrong.clone());
             }
-            let others = self.beside.specs().await?;
+            let others = self.other_tools.list_specs().await?;
             if others.is_empty() {
                 return Ok(Arc::clone(&self.specs));
             }
-            if let Some(twice) = others.iter().find(|other| named(&self.specs, &other.name)) {
-                return Err(two_of(&twice.name));
+            if let Some(twice) = others.iter().find(|other| contains_tool(&self.specs, &other.name)) {
+                return Err(duplicate_tool_error(&twice.name));
             }
             Ok(self.specs.iter().chain(&*others).cloned().collect())
         })
     }
 
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
-        let Some(function) = self.own.iter().find(|function| function.name == call.name) else {
-            return self.beside.call(call);
+    fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        let Some(function) = self.functions.iter().find(|function| function.name == call.name) else {
+            return self.other_tools.call_tool(call);
         };
         Box::pin(async move {
             let end = match (function.perform)(call.arguments.clone()).await {
                 Ok(result) => ToolEnd::Result(result),
-                Err(error) => ToolEnd::Error(in_words(&*error)),
+                Err(error) => ToolEnd::Error(error_with_causes(&*error)),
             };
-            call.ended(end, 0.0)
+            call.with_end(end, 0.0)
         })
     }
 
-    fn admit<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Admission> {
-        match named(&self.specs, &call.name) {
-            true => Box::pin(async { Admission::default() }),
-            false => self.beside.admit(call),
+    fn wait_for_admission<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, CallAdmission> {
+        match contains_tool(&self.specs, &call.name) {
+            true => Box::pin(async { CallAdmission::default() }),
+            false => self.other_tools.wait_for_admission(call),
         }
     }
 
-    fn waits_for(&self) -> Vec<PendingRequest> {
-        self.beside.waits_for()
+    fn pending_requests(&self) -> Vec<PendingRequest> {
+        self.other_tools.pending_requests()
     }
 
-    fn take_usage(&self) -> Usage {
-        self.beside.take_usage()
+    fn take_usage(&self) -> ModelUsage {
+        self.other_tools.take_usage()
     }
 }
 
 /// Shows the names of the functions.
-impl fmt::Debug for Functions {
+impl fmt::Debug for DialogueTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set()
-            .entries(self.own.iter().map(|function| &function.name))
+            .entries(self.functions.iter().map(|function| &function.name))
             .finish()
     }
 }
 
 /// Returns why the function cannot be a tool.
-fn objection(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
+fn find_function_error(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
     let name = &spec.name;
     let is_sound = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_sound) {
@@ -140,28 +143,28 @@ fn objection(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
             "`{name}` is no name of a tool: expected at most {LONGEST_NAME} of the letters a to z, digits, `_` and `-`"
         ));
     }
-    if named(others, name) {
-        return Some(two_of(name));
+    if contains_tool(others, name) {
+        return Some(duplicate_tool_error(name));
     }
     if spec.parameters["type"] != "object" {
         return Some(format!(
             "the schema of tool `{name}` has to say `\"type\": \"object\"`: a model gives the arguments of a tool by name"
         ));
     }
-    let error = Schema::compile(&spec.parameters).err()?;
+    let error = CompiledSchema::compile(&spec.parameters).err()?;
     Some(format!("the schema of tool `{name}` cannot be used: {error}"))
 }
 
-fn named(specs: &[ToolSpec], name: &str) -> bool {
+fn contains_tool(specs: &[ToolSpec], name: &str) -> bool {
     specs.iter().any(|spec| spec.name == name)
 }
 
-fn two_of(name: &str) -> String {
+fn duplicate_tool_error(name: &str) -> String {
     format!("two tools have the name `{name}`")
 }
 
 /// The error with its causes.
-fn in_words(error: &dyn std::error::Error) -> String {
+fn error_with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     let words = std::iter::once(error.to_string()).chain(causes.map(ToString::to_string));
     words.collect::<Vec<_>>().join(": ")

@@ -45,9 +45,9 @@
 //!
 //! - [`Dialogue::say`] gives a [`DialogueStream`]; `say_as::<T>()` (feature `typed`) gives a value of a type;
 //!   [`Dialogue::step`] makes one request or performs the calls of one reply, and shows the calls before they are made.
-//! - `tool` (feature `typed`) makes a tool of a function whose arguments are a type; [`Dialogue::tool_with_schema`] takes
-//!   their JSON Schema; [`Dialogue::with_tools`] takes everything else that implements [`Tools`].
-//! - [`Dialogue::context_window`] keeps long threads within a number of tokens or messages.
+//! - `tool` (feature `typed`) makes a tool of a function whose arguments are a type; [`Dialogue::with_tool_and_schema`] takes
+//!   their JSON Schema; [`Dialogue::with_tools`] takes everything else that implements [`ModelTools`].
+//! - [`Dialogue::with_context_window`] keeps long threads within a number of tokens or messages.
 //! - A [`DialogueError`] carries the thread as it stands, and [`DialogueStream::cancel`] gives it; both can be continued.
 //!   A thread belongs to the stream while that runs, so nobody can continue it in the meantime.
 //!
@@ -63,31 +63,31 @@ mod function;
 #[cfg(feature = "process")]
 mod process;
 mod round;
+mod shortened_request;
 mod step;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod too_long;
 mod tools;
 #[cfg(feature = "typed")]
-mod typed;
+mod typed_reply;
 mod window;
 
-pub use error::{Cause, DialogueError};
+pub use error::{DialogueError, DialogueErrorKind};
 pub use function::ToolError;
-pub(in crate::agent) use round::count;
+pub(in crate::agent) use round::add_reply_usage;
 pub(in crate::agent) use round::record_iteration;
-pub use round::{Ended, RoundEnd, RoundRequest};
-pub use step::{Calls, Step};
-pub use stream::{DialogueStream, Piece};
-pub use tools::{Admission, NoTools, Tools};
+pub use round::{RoundEnd, RoundRequest, RoundResult};
+pub use step::{PendingToolCalls, StepResult};
+pub use stream::{DialogueStream, StreamItem};
+pub use tools::{CallAdmission, ModelTools, NoTools};
 #[cfg(feature = "typed")]
-pub use typed::{Answer, MAX_CORRECTIONS};
-pub use window::{Window, WindowError, WindowInput, WindowOutput};
+pub use typed_reply::{MAX_CORRECTIONS, TypedReply};
+pub use window::{MessageSelector, WindowError, WindowInput, WindowOutput};
 
 pub use ensemble_core::thread::{Message, Role, StopReason, Thread, ThreadError, ToolCall, ToolEnd};
-pub use ensemble_language::data::Usage;
-pub use ensemble_language::ensemble::{ContextWindow, Profile, Reply, Strategy};
+pub use ensemble_language::data::ModelUsage;
+pub use ensemble_language::ensemble::{ContextWindow, ModelProfile, PreparedReply, WindowStrategy};
 pub use ensemble_models::ToolSpec;
 
 use std::fmt;
@@ -98,12 +98,12 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
 
-use self::function::Functions;
+use self::function::DialogueTools;
 use super::BoxFuture;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::ExecutionRef;
-use ensemble_language::data::Remaining;
-use ensemble_language::ensemble::{SIMULATED, Simulated};
+use ensemble_language::data::RemainingBudget;
+use ensemble_language::ensemble::{SIMULATED, SimulatedReplySource};
 use ensemble_models::Model;
 
 /// The default for the maximum number of requests in one round.
@@ -116,8 +116,8 @@ pub type Now = dyn Fn() -> DateTime<Utc> + Send + Sync;
 #[derive(Clone)]
 pub struct Dialogue {
     model: Model,
-    tools: Functions,
-    window: Option<Arc<dyn Window>>,
+    tools: DialogueTools,
+    window: Option<Arc<dyn MessageSelector>>,
     system: Option<String>,
     max_iterations: u32,
     #[cfg(feature = "typed")]
@@ -144,7 +144,7 @@ impl Dialogue {
     pub fn new(model: Model) -> Self {
         Self {
             model,
-            tools: Functions::default(),
+            tools: DialogueTools::default(),
             window: None,
             system: None,
             max_iterations: MAX_ITERATIONS,
@@ -168,21 +168,21 @@ impl Dialogue {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn simulated(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
-        let replies: Vec<Reply> = replies.into_iter().map(Into::into).collect();
-        let model = Model::of(Profile {
+    pub fn with_simulated_replies(replies: impl IntoIterator<Item = impl Into<PreparedReply>>) -> Self {
+        let replies: Vec<PreparedReply> = replies.into_iter().map(Into::into).collect();
+        let model = Model::from_profile(ModelProfile {
             provider: SIMULATED.into(),
-            simulated: (!replies.is_empty()).then_some(Simulated::Replies(replies)),
-            ..Profile::default()
+            simulated: (!replies.is_empty()).then_some(SimulatedReplySource::Replies(replies)),
+            ..ModelProfile::default()
         });
         Self::new(model.expect("prepared replies need nothing from outside"))
     }
 
     /// Sets the tools that the model may call, in addition to functions.
     #[must_use]
-    pub fn with_tools(self, tools: Arc<dyn Tools>) -> Self {
+    pub fn with_tools(self, tools: Arc<dyn ModelTools>) -> Self {
         Self {
-            tools: self.tools.beside(tools),
+            tools: self.tools.with_other_tools(tools),
             ..self
         }
     }
@@ -191,7 +191,7 @@ impl Dialogue {
     /// object. The arguments are checked against it before the function is called. An error goes back to the model,
     /// which may try again; several calls of one reply are performed side by side.
     ///
-    /// If the name or the schema is not valid, the first request fails with [`Cause::Tools`].
+    /// If the name or the schema is not valid, the first request fails with [`DialogueErrorKind::Tools`].
     ///
     /// ```
     /// use ensemble_agents::agent::dialogue::{Dialogue, Reply, Thread};
@@ -211,7 +211,7 @@ impl Dialogue {
     /// # }
     /// ```
     #[must_use]
-    pub fn tool_with_schema<F, Fut, R>(
+    pub fn with_tool_and_schema<F, Fut, R>(
         self,
         name: impl Into<String>,
         description: impl Into<String>,
@@ -229,7 +229,7 @@ impl Dialogue {
             parameters,
         };
         Self {
-            tools: self.tools.with(spec, function),
+            tools: self.tools.with_function(spec, function),
             ..self
         }
     }
@@ -272,12 +272,12 @@ impl Dialogue {
     ///
     /// # Errors
     /// [`DialogueError`]: the round failed.
-    pub async fn until_done(
+    pub async fn say_with_max_requests(
         &self,
         thread: Thread,
         text: impl Into<String>,
         max_requests: u32,
-    ) -> Result<Ended, DialogueError> {
+    ) -> Result<RoundResult, DialogueError> {
         DialogueStream::new(self, thread, text.into(), max_requests).await
     }
 
@@ -285,11 +285,11 @@ impl Dialogue {
     ///
     /// # Errors
     /// The error of the first round that failed; later messages are not sent.
-    pub async fn in_sequence<T: Into<String>>(
+    pub async fn say_all<T: Into<String>>(
         &self,
         thread: Thread,
         texts: impl IntoIterator<Item = T>,
-    ) -> Result<Vec<Ended>, DialogueError> {
+    ) -> Result<Vec<RoundResult>, DialogueError> {
         let mut thread = thread;
         let mut all = Vec::new();
         for text in texts {
@@ -301,9 +301,9 @@ impl Dialogue {
     }
 
     /// The parameters of a round of this dialogue without an ensemble.
-    fn opening(&self, thread: Thread, text: String, max_requests: u32) -> RoundRequest {
+    fn round_request(&self, thread: Thread, text: String, max_requests: u32) -> RoundRequest {
         RoundRequest {
-            requests_made: round::requests(&thread),
+            requests_made: round::count_requests(&thread),
             earlier: thread.message_count(),
             attachments: Vec::new(),
             thread: Arc::new(thread),
@@ -316,7 +316,7 @@ impl Dialogue {
                 attempt: 1,
             },
             max_requests,
-            remaining: Remaining::default(),
+            remaining: RemainingBudget::default(),
             output_schema: None,
             remembered_text: None,
             records: ExecutionRecords::default(),
@@ -325,7 +325,7 @@ impl Dialogue {
     }
 
     /// The system message for each profile in the chain of the model: that of the profile, then that of the dialogue.
-    fn systems(&self) -> Vec<Option<String>> {
+    fn system_messages(&self) -> Vec<Option<String>> {
         let system = |of_profile: Option<&String>| {
             let parts: Vec<&str> = of_profile.into_iter().chain(&self.system).map(String::as_str).collect();
             (!parts.is_empty()).then(|| parts.join("\n\n"))

@@ -1,9 +1,9 @@
 //! Models that use the environment variables, the clock and the random numbers of this process.
 
 use super::Dialogue;
-use ensemble_language::ensemble::Profile;
+use ensemble_language::ensemble::ModelProfile;
 use ensemble_language::profiles::ProfileError;
-use ensemble_models::{Model, Network};
+use ensemble_models::{Model, ModelNetwork};
 
 impl Dialogue {
     /// With the model of that name, `PROVIDER/MODEL` or `simulated`. Its key is read from the environment of this
@@ -22,7 +22,7 @@ impl Dialogue {
     /// # Errors
     /// The name is none, the provider does not exist, or its key is not in the environment.
     pub fn with_model(name: &str) -> Result<Self, ProfileError> {
-        Model::named(name, &Network::of_process()).map(Self::new)
+        Model::from_name(name, &ModelNetwork::from_process()).map(Self::new)
     }
 
     /// With the model that a profile describes: a provider, a model, and how it is asked. A `fallback` of the profile
@@ -30,8 +30,8 @@ impl Dialogue {
     ///
     /// # Errors
     /// The provider does not exist, or its key is not in the environment.
-    pub fn with_profile(profile: Profile) -> Result<Self, ProfileError> {
-        let model = Model::with_network(profile, &Network::of_process())?;
+    pub fn with_profile(profile: ModelProfile) -> Result<Self, ProfileError> {
+        let model = Model::from_profile_with_network(profile, &ModelNetwork::from_process())?;
         model.check_keys()?;
         Ok(Self::new(model))
     }

@@ -3,25 +3,25 @@
 use std::ops::{Deref, DerefMut};
 
 use super::error::NOT_MADE;
-use super::round::{complete_iteration, continued, with_ends};
-use super::tools::Calling;
-use super::{Cause, Dialogue, DialogueError, Ended, Tools};
+use super::round::{add_call_ends, append_exchange, complete_iteration};
+use super::tools::ReplyCalls;
+use super::{Dialogue, DialogueError, DialogueErrorKind, ModelTools, RoundResult};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
-    Iteration, Message, NoLiveOutput, Role, StopReason, Thread, ToolCall, ToolEnd, UNKNOWN_FATE,
+    Message, NoLiveOutput, Role, StopReason, Thread, ThreadIteration, ToolCall, ToolEnd, UNKNOWN_FATE,
 };
-use ensemble_language::data::Usage;
+use ensemble_language::data::ModelUsage;
 
 /// The result of [`Dialogue::step`], which says what the next step does.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum StepResult {
     /// The model has called tools. The next step runs the calls; the caller can inspect and change them before.
-    CallTools(Calls),
+    CallTools(PendingToolCalls),
     /// The tool calls have ended. The next step sends the results to the model; the caller can inspect and change them
     /// before.
-    AskModel(Calls),
+    AskModel(PendingToolCalls),
     /// The model has sent its final reply.
-    Done(Ended),
+    Done(RoundResult),
 }
 
 /// The calls of one reply, with the thread that they belong to. It reads like a list of [`ToolCall`], and becomes the
@@ -30,17 +30,17 @@ pub enum Step {
 /// A call with an `end` is not performed; its end goes to the model. A call that is removed from the list is not
 /// performed either, and the model receives an error that says so.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Calls {
+pub struct PendingToolCalls {
     /// The calls, in the model's order.
     pub calls: Vec<ToolCall>,
     /// The usage of the step.
-    pub usage: Usage,
+    pub usage: ModelUsage,
     /// Warnings for the user.
     pub warnings: Vec<String>,
     thread: Thread,
 }
 
-impl Deref for Calls {
+impl Deref for PendingToolCalls {
     type Target = Vec<ToolCall>;
 
     fn deref(&self) -> &Self::Target {
@@ -48,24 +48,24 @@ impl Deref for Calls {
     }
 }
 
-impl DerefMut for Calls {
+impl DerefMut for PendingToolCalls {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.calls
     }
 }
 
-impl From<Calls> for Thread {
-    fn from(calls: Calls) -> Self {
+impl From<PendingToolCalls> for Thread {
+    fn from(calls: PendingToolCalls) -> Self {
         let mut iterations = calls.thread.into_iterations();
         if let Some(last) = iterations.last_mut() {
-            put_back(last, calls.calls);
+            replace_calls(last, calls.calls);
         }
-        Self::of(iterations)
+        Self::from_iterations(iterations)
     }
 }
 
 /// Replaces calls by id. A call that is missing in `calls` gets an error, unless it has already ended.
-fn put_back(iteration: &mut Iteration, mut calls: Vec<ToolCall>) {
+fn replace_calls(iteration: &mut ThreadIteration, mut calls: Vec<ToolCall>) {
     for call in &mut iteration.tool_calls {
         match calls.iter().position(|changed| changed.id == call.id) {
             Some(at) => *call = calls.remove(at),
@@ -77,7 +77,7 @@ fn put_back(iteration: &mut Iteration, mut calls: Vec<ToolCall>) {
 }
 
 /// The next action for a thread.
-enum Due {
+enum NextAction {
     Request,
     Calls(Vec<ToolCall>),
     /// The thread has its final reply.
@@ -86,9 +86,9 @@ enum Due {
 
 impl Dialogue {
     /// Adds the user message `text` to the thread, for [`Dialogue::step`].
-    pub fn asked(&self, thread: Thread, text: impl Into<String>) -> Thread {
+    pub fn with_user_message(&self, thread: Thread, text: impl Into<String>) -> Thread {
         let said = vec![Message::new(Role::User, text)];
-        thread.closed(UNKNOWN_FATE).opened(said, (self.now)())
+        thread.close_open_calls(UNKNOWN_FATE).open_iteration(said, (self.now)())
     }
 
     /// Performs one step: one request, or concurrently all open calls of the last reply. The result says what the next
@@ -129,35 +129,35 @@ impl Dialogue {
     ///
     /// # Errors
     /// The model or its tools failed, or the thread is empty. The step can be repeated with the thread of the error.
-    pub async fn step(&self, thread: impl Into<Thread>) -> Result<Step, DialogueError> {
+    pub async fn step(&self, thread: impl Into<Thread>) -> Result<StepResult, DialogueError> {
         let thread = thread.into();
-        match due(&thread) {
-            Some(Due::Request) => self.request_step(thread).await,
-            Some(Due::Calls(calls)) => self.calls_step(thread, calls).await,
-            Some(Due::Nothing(text)) => Ok(Step::Done(Ended {
+        match find_next_action(&thread) {
+            Some(NextAction::Request) => self.run_request_step(thread).await,
+            Some(NextAction::Calls(calls)) => self.run_calls_step(thread, calls).await,
+            Some(NextAction::Nothing(text)) => Ok(StepResult::Done(RoundResult {
                 text,
                 stop_reason: StopReason::EndTurn,
                 thread,
-                usage: Usage::default(),
+                usage: ModelUsage::default(),
                 warnings: Vec::new(),
             })),
-            None => Err(failed(Cause::NothingSaid, thread)),
+            None => Err(error_without_usage(DialogueErrorKind::NothingSaid, thread)),
         }
     }
 
-    async fn request_step(&self, thread: Thread) -> Result<Step, DialogueError> {
+    async fn run_request_step(&self, thread: Thread) -> Result<StepResult, DialogueError> {
         let mut iterations = thread.into_iterations();
         // A request that failed has an iteration of its own.
         let open = iterations.pop_if(|last| last.tool_calls.is_empty() && last.completed_at.is_none());
         let exchange = match open {
-            Some(open) => Thread::of(vec![open]),
-            None => Thread::default().opened(Vec::new(), (self.now)()),
+            Some(open) => Thread::from_iterations(vec![open]),
+            None => Thread::default().open_iteration(Vec::new(), (self.now)()),
         };
-        let earlier = Thread::of(iterations).completed((self.now)());
+        let earlier = Thread::from_iterations(iterations).complete_iteration((self.now)());
         let ledger = AttemptLedger::default();
         ledger.begin_round(exchange, 0);
-        let opening = self.opening(earlier.clone(), String::new(), 1);
-        let replied = self.replied(&opening, &self.tools, &NoLiveOutput, &ledger).await;
+        let opening = self.round_request(earlier.clone(), String::new(), 1);
+        let replied = self.request_reply(&opening, &self.tools, &NoLiveOutput, &ledger).await;
         if !matches!(&replied, Ok((_, reply)) if !reply.tool_calls.is_empty()) {
             let reason = match &replied {
                 Ok((_, reply)) => Some(reply.stop_reason),
@@ -166,23 +166,23 @@ impl Dialogue {
             complete_iteration(&ledger, (self.now)(), reason);
         }
         let (usage, warnings) = (ledger.usage(), ledger.take_warnings());
-        let thread = continued(earlier, ledger.close_round().into_iterations(), usage);
+        let thread = append_exchange(earlier, ledger.close_round().into_iterations(), usage);
         match replied {
-            Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(Step::Done(Ended {
+            Ok((_, reply)) if reply.tool_calls.is_empty() => Ok(StepResult::Done(RoundResult {
                 text: reply.text,
                 stop_reason: reply.stop_reason,
                 thread,
                 usage,
                 warnings,
             })),
-            Ok((_, reply)) => Ok(Step::CallTools(Calls {
+            Ok((_, reply)) => Ok(StepResult::CallTools(PendingToolCalls {
                 calls: reply.tool_calls,
                 usage,
                 warnings,
                 thread,
             })),
             Err(cause) => Err(DialogueError {
-                thread: thread.closed(cause.fate_of_calls()),
+                thread: thread.close_open_calls(cause.open_call_error()),
                 cause,
                 usage: Box::new(usage),
                 warnings,
@@ -190,14 +190,14 @@ impl Dialogue {
         }
     }
 
-    async fn calls_step(&self, thread: Thread, calls: Vec<ToolCall>) -> Result<Step, DialogueError> {
-        let specs = match self.tools.specs().await {
+    async fn run_calls_step(&self, thread: Thread, calls: Vec<ToolCall>) -> Result<StepResult, DialogueError> {
+        let specs = match self.tools.list_specs().await {
             Ok(specs) => specs,
-            Err(error) => return Err(failed(Cause::Tools(error), thread)),
+            Err(error) => return Err(error_without_usage(DialogueErrorKind::Tools(error), thread)),
         };
-        let opening = self.opening(Thread::default(), String::new(), 1);
+        let opening = self.round_request(Thread::default(), String::new(), 1);
         let ledger = AttemptLedger::default();
-        let calling = Calling {
+        let calling = ReplyCalls {
             tools: &self.tools,
             specs: &specs,
             source: &opening.source,
@@ -205,10 +205,10 @@ impl Dialogue {
             records: &opening.records,
             ledger: &ledger,
         };
-        let ended = calling.perform(calls).await;
-        let thread = with_ends(thread, ended).completed((self.now)());
+        let ended = calling.perform_calls(calls).await;
+        let thread = add_call_ends(thread, ended).complete_iteration((self.now)());
         let last = thread.iterations().last();
-        Ok(Step::AskModel(Calls {
+        Ok(StepResult::AskModel(PendingToolCalls {
             calls: last.map(|last| last.tool_calls.clone()).unwrap_or_default(),
             usage: ledger.usage(),
             warnings: Vec::new(),
@@ -217,19 +217,19 @@ impl Dialogue {
     }
 }
 
-fn due(thread: &Thread) -> Option<Due> {
+fn find_next_action(thread: &Thread) -> Option<NextAction> {
     let last = thread.iterations().last()?;
-    let open: Vec<ToolCall> = thread.extract_tool_calls().into_iter().cloned().collect();
+    let open: Vec<ToolCall> = thread.list_open_calls().into_iter().cloned().collect();
     if !open.is_empty() {
-        return Some(Due::Calls(open));
+        return Some(NextAction::Calls(open));
     }
     match last.messages.last() {
-        Some(last) if thread.is_ended() => Some(Due::Nothing(last.content.clone())),
-        _ => Some(Due::Request),
+        Some(last) if thread.is_ended() => Some(NextAction::Nothing(last.content.clone())),
+        _ => Some(NextAction::Request),
     }
 }
 
-fn failed(cause: Cause, thread: Thread) -> DialogueError {
+fn error_without_usage(cause: DialogueErrorKind, thread: Thread) -> DialogueError {
     DialogueError {
         cause,
         thread,

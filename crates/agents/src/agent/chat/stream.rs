@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use futures_util::{Stream, StreamExt};
 
-use super::round::{RoundEnd, add_cut_off, complete_iteration, continued};
-use super::{BoxFuture, Cause, Dialogue, DialogueError, Ended};
+use super::round::{RoundEnd, add_partial_results, append_exchange, complete_iteration};
+use super::{BoxFuture, Dialogue, DialogueError, DialogueErrorKind, RoundResult};
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{
     ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason, Thread, ToolCall, UNKNOWN_FATE,
@@ -16,7 +16,7 @@ use ensemble_core::thread::{
 
 /// An item of a [`DialogueStream`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece {
+pub enum StreamItem {
     /// The next piece of the text of the model.
     Text(String),
     /// A tool call that has ended, with its result or error.
@@ -58,7 +58,7 @@ pub struct DialogueStream<'a> {
     round: Option<BoxFuture<'a, RoundEnd>>,
     ledger: AttemptLedger,
     earlier: Thread,
-    heard: Arc<StreamOutput>,
+    stream_output: Arc<StreamOutput>,
     end: Option<RoundEnd>,
 }
 
@@ -69,11 +69,11 @@ struct StreamOutput(Mutex<StreamState>);
 #[derive(Default)]
 struct StreamState {
     /// The items that have not been read.
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<StreamItem>,
     /// The text of the current reply so far.
     reply: String,
     /// The calls that have ended, each id once.
-    ended: Vec<ToolCall>,
+    ended_calls: Vec<ToolCall>,
 }
 
 impl StreamOutput {
@@ -83,25 +83,25 @@ impl StreamOutput {
 }
 
 impl LiveOutput for StreamOutput {
-    fn receive(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
+    fn receive_update(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
         let mut heard = self.lock();
         match update {
             LiveUpdate::Text(text) => {
                 heard.reply.push_str(text);
-                heard.pieces.push_back(Piece::Text(text.to_owned()));
+                heard.pieces.push_back(StreamItem::Text(text.to_owned()));
             }
             LiveUpdate::ToolEnded(call) => {
-                heard.ended.push(call.clone());
-                heard.pieces.push_back(Piece::Tool(call.clone()));
+                heard.ended_calls.push(call.clone());
+                heard.pieces.push_back(StreamItem::Tool(call.clone()));
             }
             LiveUpdate::Restarted => {
                 heard.reply.clear();
-                heard.pieces.push_back(Piece::Restarted);
+                heard.pieces.push_back(StreamItem::Restarted);
             }
             LiveUpdate::ToolStarted(call) => {
                 // The reply is in the thread now. A provider may give the ids of one reply to the calls of the next.
                 heard.reply.clear();
-                heard.ended.retain(|ended| ended.id != call.id);
+                heard.ended_calls.retain(|ended| ended.id != call.id);
             }
             LiveUpdate::Reasoning(_) | LiveUpdate::Retrying { .. } => {}
         }
@@ -110,15 +110,15 @@ impl LiveOutput for StreamOutput {
 
 impl<'a> DialogueStream<'a> {
     pub(crate) fn new(dialogue: &'a Dialogue, thread: Thread, text: String, max_requests: u32) -> Self {
-        let earlier = thread.closed(UNKNOWN_FATE);
-        let heard = Arc::new(StreamOutput::default());
-        let opening = dialogue.opening(earlier.clone(), text, max_requests);
-        let live_output = Arc::clone(&heard);
+        let earlier = thread.close_open_calls(UNKNOWN_FATE);
+        let stream_output = Arc::new(StreamOutput::default());
+        let opening = dialogue.round_request(earlier.clone(), text, max_requests);
+        let live_output = Arc::clone(&stream_output);
         let ledger = AttemptLedger::default();
         let ledger_of_round = ledger.clone();
         let round = Box::pin(async move {
             dialogue
-                .hold(opening, &dialogue.tools, &*live_output, &ledger_of_round)
+                .run_round(opening, &dialogue.tools, &*live_output, &ledger_of_round)
                 .await
         });
         Self {
@@ -126,13 +126,13 @@ impl<'a> DialogueStream<'a> {
             round: Some(round),
             ledger,
             earlier,
-            heard,
+            stream_output,
             end: None,
         }
     }
 
     /// The next item; `None` after the last.
-    pub async fn next(&mut self) -> Option<Piece> {
+    pub async fn next(&mut self) -> Option<StreamItem> {
         StreamExt::next(self).await
     }
 
@@ -141,12 +141,12 @@ impl<'a> DialogueStream<'a> {
     ///
     /// # Errors
     /// [`DialogueError`]: the round failed. The thread in the error can be continued.
-    pub async fn finish(mut self) -> Result<Ended, DialogueError> {
+    pub async fn finish(mut self) -> Result<RoundResult, DialogueError> {
         while self.next().await.is_some() {}
         let (usage, warnings) = (self.ledger.usage(), self.ledger.take_warnings());
-        let thread = continued(self.earlier, self.ledger.close_round().into_iterations(), usage);
-        match self.end.unwrap_or(Err(Cause::NotEnded)) {
-            Ok((text, stop_reason)) => Ok(Ended {
+        let thread = append_exchange(self.earlier, self.ledger.close_round().into_iterations(), usage);
+        match self.end.unwrap_or(Err(DialogueErrorKind::NotEnded)) {
+            Ok((text, stop_reason)) => Ok(RoundResult {
                 text,
                 stop_reason,
                 thread,
@@ -154,7 +154,7 @@ impl<'a> DialogueStream<'a> {
                 warnings,
             }),
             Err(cause) => Err(DialogueError {
-                thread: thread.closed(cause.fate_of_calls()),
+                thread: thread.close_open_calls(cause.open_call_error()),
                 cause,
                 usage: Box::new(usage),
                 warnings,
@@ -182,12 +182,12 @@ impl<'a> DialogueStream<'a> {
     /// ```
     pub fn cancel(mut self) -> Thread {
         if self.round.take().is_some() {
-            let heard = std::mem::take(&mut *self.heard.lock());
-            add_cut_off(&self.ledger, heard.reply, heard.ended);
+            let heard = std::mem::take(&mut *self.stream_output.lock());
+            add_partial_results(&self.ledger, heard.reply, heard.ended_calls);
             complete_iteration(&self.ledger, (self.dialogue.now)(), Some(StopReason::Cancelled));
         }
         let exchange = self.ledger.close_round();
-        continued(self.earlier, exchange.into_iterations(), self.ledger.usage()).closed(UNKNOWN_FATE)
+        append_exchange(self.earlier, exchange.into_iterations(), self.ledger.usage()).close_open_calls(UNKNOWN_FATE)
     }
 
     /// Returns why the model stopped. Returns `None` while the round is running, and if it failed.
@@ -201,7 +201,7 @@ impl<'a> DialogueStream<'a> {
 
 /// Waits for the end, like [`DialogueStream::finish`].
 impl<'a> IntoFuture for DialogueStream<'a> {
-    type Output = Result<Ended, DialogueError>;
+    type Output = Result<RoundResult, DialogueError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -210,21 +210,21 @@ impl<'a> IntoFuture for DialogueStream<'a> {
 }
 
 impl Stream for DialogueStream<'_> {
-    type Item = Piece;
+    type Item = StreamItem;
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Piece>> {
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<StreamItem>> {
         let this = self.get_mut();
         if let Some(round) = &mut this.round
             && let Poll::Ready(end) = round.as_mut().poll(context)
         {
             if let Ok((text, _)) = &end {
                 let last = Message::new(Role::Assistant, text.clone());
-                this.heard.lock().pieces.push_back(Piece::Final(last));
+                this.stream_output.lock().pieces.push_back(StreamItem::Final(last));
             }
             this.end = Some(end);
             this.round = None;
         }
-        match (this.heard.lock().pieces.pop_front(), &this.round) {
+        match (this.stream_output.lock().pieces.pop_front(), &this.round) {
             (Some(piece), _) => Poll::Ready(Some(piece)),
             (None, Some(_)) => Poll::Pending,
             (None, None) => Poll::Ready(None),

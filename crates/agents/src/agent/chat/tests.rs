@@ -8,9 +8,9 @@ use crate::agent::AttemptLedger;
 use crate::agent::fixtures::Prepared;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{Role, ToolCall, ToolEnd};
-use ensemble_language::data::{Cost, Remaining};
-use ensemble_language::ensemble::{Price, Profile};
-use ensemble_language::profiles::Link;
+use ensemble_language::data::{Cost, RemainingBudget};
+use ensemble_language::ensemble::{ModelProfile, TokenPrice};
+use ensemble_language::profiles::ChainedProfile;
 use ensemble_models::{ModelError, ModelReply, ToolSpec};
 
 /// `double` doubles, `slow` never ends; keeps how many of its calls were under way at once.
@@ -19,8 +19,8 @@ struct Sums {
     running: Mutex<(u32, u32)>,
 }
 
-impl Tools for Sums {
-    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+impl ModelTools for Sums {
+    fn list_specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
         let spec = |name: &str| ToolSpec {
             name: name.into(),
             description: String::new(),
@@ -33,7 +33,7 @@ impl Tools for Sums {
         Box::pin(async move { Ok([spec("double"), spec("slow")].into()) })
     }
 
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+    fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
         Box::pin(async move {
             if call.name == "slow" {
                 std::future::pending::<()>().await;
@@ -46,13 +46,13 @@ impl Tools for Sums {
             tokio::task::yield_now().await;
             self.running.lock().unwrap().0 -= 1;
             let n = call.arguments["n"].as_i64().unwrap_or_default();
-            call.ended(ToolEnd::Result(json!(n * 2)), 0.0)
+            call.with_end(ToolEnd::Result(json!(n * 2)), 0.0)
         })
     }
 }
 
 fn says(text: &str) -> Result<ModelReply, ModelError> {
-    Ok(ModelReply::text(text))
+    Ok(ModelReply::from_text(text))
 }
 
 fn calls(text: &str, calls: &[(&str, &str, Value)]) -> Result<ModelReply, ModelError> {
@@ -61,7 +61,7 @@ fn calls(text: &str, calls: &[(&str, &str, Value)]) -> Result<ModelReply, ModelE
         tool_calls: calls
             .map(|(id, name, arguments)| ToolCall::new(*id, *name, arguments.clone()))
             .collect(),
-        ..ModelReply::text(text)
+        ..ModelReply::from_text(text)
     })
 }
 
@@ -69,20 +69,20 @@ fn dialogue(replies: Vec<Result<ModelReply, ModelError>>) -> (Dialogue, Prepared
     priced(replies, None)
 }
 
-fn priced(replies: Vec<Result<ModelReply, ModelError>>, cost: Option<Price>) -> (Dialogue, Prepared, Arc<Sums>) {
+fn priced(replies: Vec<Result<ModelReply, ModelError>>, cost: Option<TokenPrice>) -> (Dialogue, Prepared, Arc<Sums>) {
     let fake = Prepared::saying(replies);
-    let link = Link {
+    let link = ChainedProfile {
         name: "any".into(),
-        profile: Arc::new(Profile {
+        profile: Arc::new(ModelProfile {
             cost,
-            ..Profile::default()
+            ..ModelProfile::default()
         }),
     };
     let model = Model::with_providers(vec![(link, Arc::new(fake.clone()))]);
     let sums = Arc::new(Sums::default());
     let dialogue = Dialogue::new(model)
         .with_system("You count.")
-        .with_tools(Arc::clone(&sums) as Arc<dyn Tools>)
+        .with_tools(Arc::clone(&sums) as Arc<dyn ModelTools>)
         .with_clock(Arc::new(|| chrono::DateTime::UNIX_EPOCH));
     (dialogue, fake, sums)
 }
@@ -100,14 +100,14 @@ async fn text_tools_and_the_last_word_come_as_they_are_said() {
         pieces.push(piece);
     }
     assert_eq!(stream.stop_reason(), Some(StopReason::EndTurn));
-    let text = |text: &str| Piece::Text(text.into());
-    let [first, second, Piece::Tool(tool), third, fourth, last] = &pieces[..] else {
+    let text = |text: &str| StreamItem::Text(text.into());
+    let [first, second, StreamItem::Tool(tool), third, fourth, last] = &pieces[..] else {
         panic!("{pieces:?}");
     };
     assert_eq!([first, second], [&text("Let m"), &text("e see.")]);
-    assert_eq!((tool.told().as_str(), tool.name.as_str()), ("42", "double"));
+    assert_eq!((tool.result_text().as_str(), tool.name.as_str()), ("42", "double"));
     assert_eq!([third, fourth], [&text("It i"), &text("s 42.")]);
-    assert_eq!(last, &Piece::Final(Message::new(Role::Assistant, "It is 42.")));
+    assert_eq!(last, &StreamItem::Final(Message::new(Role::Assistant, "It is 42.")));
 
     let ended = stream.finish().await.expect("has ended");
     assert_eq!((ended.text.as_str(), ended.thread.iterations().len()), ("It is 42.", 2));
@@ -118,7 +118,7 @@ async fn text_tools_and_the_last_word_come_as_they_are_said() {
         3,
         "instructions, question, and the reply with its call"
     );
-    assert_eq!(asked[1].messages[2].tool_calls[0].told(), "42");
+    assert_eq!(asked[1].messages[2].tool_calls[0].result_text(), "42");
     assert_eq!((asked[0].request_number, asked[1].request_number), (1, 2));
 }
 
@@ -138,11 +138,14 @@ async fn several_tools_run_side_by_side_and_errors_go_back_to_the_model() {
         says("Done."),
     ];
     let (dialogue, fake, sums) = dialogue(replies);
-    let ended = dialogue.until_done(Thread::default(), "go", 5).await.expect("ends");
+    let ended = dialogue
+        .say_with_max_requests(Thread::default(), "go", 5)
+        .await
+        .expect("ends");
     let told: Vec<String> = ended.thread.iterations()[0]
         .tool_calls
         .iter()
-        .map(ToolCall::told)
+        .map(ToolCall::result_text)
         .collect();
     assert_eq!((told[0].as_str(), told[4].as_str()), ("2", "8"));
     assert!(told[1].contains("/n: \\\"one\\\" is not of type"), "{}", told[1]);
@@ -168,11 +171,11 @@ async fn a_model_that_never_stops_calling_is_stopped() {
     while stream.next().await.is_some() {}
     assert_eq!(stream.stop_reason(), Some(StopReason::MaxTurnRequests));
     let error = stream.finish().await.expect_err("it has no end");
-    assert_eq!(error.cause, Cause::MaxTurnRequests(2));
+    assert_eq!(error.cause, DialogueErrorKind::MaxTurnRequests(2));
     assert_eq!(fake.asked.lock().unwrap().len(), 2);
 }
 
-fn opening(remaining: Remaining) -> RoundRequest {
+fn opening(remaining: RemainingBudget) -> RoundRequest {
     RoundRequest {
         thread: Arc::default(),
         earlier: 0,
@@ -197,13 +200,13 @@ fn opening(remaining: Remaining) -> RoundRequest {
 
 #[tokio::test]
 async fn what_the_run_may_use_ends_the_calls() {
-    let tokens = |tokens| Remaining {
+    let tokens = |tokens| RemainingBudget {
         tokens: Some(tokens),
         cost: None,
     };
-    let cost = |amount| Remaining {
+    let cost = |amount| RemainingBudget {
         tokens: None,
-        cost: Some(Cost::of(amount)),
+        cost: Some(Cost::from_amount(amount)),
     };
     // The first request is estimated at 4 tokens of input and 5 of output, and costs 0.014.
     let rows = [
@@ -213,7 +216,7 @@ async fn what_the_run_may_use_ends_the_calls() {
         (cost(0.0141), 2, None),
     ];
     for (remaining, requests, used_up) in rows {
-        let price = Price {
+        let price = TokenPrice {
             cached_per_million: None,
             input_per_million: 1000.0,
             output_per_million: 2000.0,
@@ -222,11 +225,11 @@ async fn what_the_run_may_use_ends_the_calls() {
         let (dialogue, fake, _) = priced(replies, Some(price));
         let ledger = AttemptLedger::default();
         let silence = ensemble_core::thread::NoLiveOutput;
-        let held = dialogue.hold(opening(remaining), &dialogue.tools, &silence, &ledger);
+        let held = dialogue.run_round(opening(remaining), &dialogue.tools, &silence, &ledger);
         let ended = held.await.map(|(text, _)| text);
         assert_eq!(
             ended,
-            used_up.map_or(Ok("x".to_owned()), |limit| Err(Cause::UsedUp(limit))),
+            used_up.map_or(Ok("x".to_owned()), |limit| Err(DialogueErrorKind::UsedUp(limit))),
             "{remaining:?} {:?}",
             ledger.usage()
         );
@@ -243,11 +246,11 @@ async fn a_request_that_nobody_waits_for_counts() {
     let (dialogue, ..) = dialogue(vec![says("It is 42.")]);
     let ledger = AttemptLedger::default();
     let silence = ensemble_core::thread::NoLiveOutput;
-    let held = dialogue.hold(opening(Remaining::default()), &dialogue.tools, &silence, &ledger);
+    let held = dialogue.run_round(opening(RemainingBudget::default()), &dialogue.tools, &silence, &ledger);
     assert!(held.now_or_never().is_none(), "it is in the middle of its reply");
-    let made = Usage {
+    let made = ModelUsage {
         requests: 1,
-        ..Usage::default()
+        ..ModelUsage::default()
     };
     let mut left = ledger.take_entries();
     assert_eq!(left.usage, Some(made));
@@ -257,24 +260,24 @@ async fn a_request_that_nobody_waits_for_counts() {
 }
 
 /// Returns the usage of a round.
-async fn usage_of_round(dialogue: &Dialogue, tools: &dyn Tools, opening: RoundRequest) -> Usage {
+async fn usage_of_round(dialogue: &Dialogue, tools: &dyn ModelTools, opening: RoundRequest) -> ModelUsage {
     let ledger = AttemptLedger::default();
     let silence = ensemble_core::thread::NoLiveOutput;
-    let end = dialogue.hold(opening, tools, &silence, &ledger).await;
+    let end = dialogue.run_round(opening, tools, &silence, &ledger).await;
     assert!(end.is_ok(), "{end:?}");
     ledger.usage()
 }
 
 #[test]
 fn an_estimate_counts_what_tools_were_asked_and_what_they_gave() {
-    let call = |result: &str| ToolCall::new("1", "look", json!({"n": 1})).ended(ToolEnd::Result(json!(result)), 0.1);
+    let call = |result: &str| ToolCall::new("1", "look", json!({"n": 1})).with_end(ToolEnd::Result(json!(result)), 0.1);
     let read = |result: &str| {
         let message = Message {
             tool_calls: vec![call(result)],
             ..Message::new(Role::Assistant, "four")
         };
-        let mut spent = Usage::default();
-        count(&ModelReply::text("four"), None, None, &[message], &mut spent);
+        let mut spent = ModelUsage::default();
+        add_reply_usage(&ModelReply::from_text("four"), None, None, &[message], &mut spent);
         assert!(spent.estimated);
         spent.input_tokens
     };
@@ -285,20 +288,20 @@ fn an_estimate_counts_what_tools_were_asked_and_what_they_gave() {
 /// Tools whose calls cost two requests of somebody else's.
 struct Dear(Arc<Sums>);
 
-impl Tools for Dear {
-    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
-        self.0.specs()
+impl ModelTools for Dear {
+    fn list_specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+        self.0.list_specs()
     }
 
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
-        self.0.call(call)
+    fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        self.0.call_tool(call)
     }
 
-    fn take_usage(&self) -> Usage {
-        Usage {
+    fn take_usage(&self) -> ModelUsage {
+        ModelUsage {
             requests: 2,
             by_tools: 2,
-            ..Usage::default()
+            ..ModelUsage::default()
         }
     }
 }
@@ -307,8 +310,8 @@ impl Tools for Dear {
 #[derive(Default)]
 struct Narrow(Mutex<Vec<u64>>);
 
-impl Window for Narrow {
-    fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
+impl MessageSelector for Narrow {
+    fn select_messages<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>> {
         self.0.lock().unwrap().push(sending.requests_made);
         Box::pin(async move {
             Ok(WindowOutput {
@@ -325,7 +328,7 @@ async fn a_window_knows_the_agents_own_requests_and_may_leave_out_the_instructio
     let (dialogue, fake, sums) = dialogue(vec![calls("", &[("1", "double", json!({"n": 1}))]), says("x")]);
     let narrow = Arc::new(Narrow::default());
     let dialogue = dialogue.with_window(Some(narrow.clone()));
-    let used = usage_of_round(&dialogue, &Dear(sums), opening(Remaining::default())).await;
+    let used = usage_of_round(&dialogue, &Dear(sums), opening(RemainingBudget::default())).await;
     assert_eq!((used.requests, used.by_tools), (4, 2));
     assert_eq!(*narrow.0.lock().unwrap(), [0, 1]);
     let asked = fake.asked.lock().unwrap();
@@ -338,10 +341,7 @@ async fn a_window_knows_the_agents_own_requests_and_may_leave_out_the_instructio
 #[tokio::test]
 async fn one_thing_after_the_other_is_one_thread() {
     let (dialogue, fake, _) = dialogue(vec![says("one"), says("two"), says("three")]);
-    let all = dialogue
-        .in_sequence(Thread::default(), ["a", "b", "c"])
-        .await
-        .expect("end");
+    let all = dialogue.say_all(Thread::default(), ["a", "b", "c"]).await.expect("end");
     let texts: Vec<&str> = all.iter().map(|ended| ended.text.as_str()).collect();
     assert_eq!(texts, ["one", "two", "three"]);
     let asked = fake.asked.lock().unwrap();
@@ -361,7 +361,7 @@ mod asking_for_types {
     async fn the_model_is_told_the_schema_and_that_a_reply_was_cut_off() {
         let cut = ModelReply {
             stop_reason: StopReason::MaxTokens,
-            ..ModelReply::text(r#"{"value": [1, "#)
+            ..ModelReply::from_text(r#"{"value": [1, "#)
         };
         let (dialogue, fake, _) = dialogue(vec![Ok(cut), says(r#"{"value": [1]}"#)]);
         let answer = dialogue

@@ -8,48 +8,48 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use crate::agent::BoxFuture;
-use crate::agent::output::schema::Schema;
+use crate::agent::output::schema::CompiledSchema;
 use ensemble_core::request::PendingRequest;
 use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
-use ensemble_language::data::Usage;
+use ensemble_language::data::ModelUsage;
 use ensemble_models::ToolSpec;
 
 /// The right of a call to run. It is given back when it is dropped.
 #[derive(Default)]
-pub struct Admission(Option<Box<dyn Send>>);
+pub struct CallAdmission(Option<Box<dyn Send>>);
 
-impl Admission {
+impl CallAdmission {
     /// A right that lasts as long as `guard` is kept.
-    pub fn held_by(guard: impl Send + 'static) -> Self {
+    pub fn from_guard(guard: impl Send + 'static) -> Self {
         Self(Some(Box::new(guard)))
     }
 }
 
-impl fmt::Debug for Admission {
+impl fmt::Debug for CallAdmission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Admission").field(&self.0.is_some()).finish()
     }
 }
 
 /// Tools that a model may call.
-pub trait Tools: Send + Sync {
+pub trait ModelTools: Send + Sync {
     /// The specifications of the tools for the model. This is called before each request and may connect to servers.
     ///
     /// # Errors
     /// The tools are not available; the text is the reason.
-    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>>;
+    fn list_specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>>;
 
     /// Waits until the call may begin. The calls of a reply ask in their order, and each runs while it holds the answer.
     /// By default, all calls begin at once.
-    fn admit<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Admission> {
+    fn wait_for_admission<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, CallAdmission> {
         let _ = call;
-        Box::pin(async { Admission::default() })
+        Box::pin(async { CallAdmission::default() })
     }
 
     /// Performs one call. The tool exists, and the arguments match its schema. Errors go to the model, so they are an
     /// end of the call. Dropping the future stops the tool.
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
+    fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall>;
 
     /// Returns whether the call may be made once more, although it was under way when an earlier attempt was cut short.
     fn may_repeat(&self, _: &ToolCall) -> bool {
@@ -57,13 +57,13 @@ pub trait Tools: Send + Sync {
     }
 
     /// The requests of calls that came back without an end, because they wait for answers of a person.
-    fn waits_for(&self) -> Vec<PendingRequest> {
+    fn pending_requests(&self) -> Vec<PendingRequest> {
         Vec::new()
     }
 
     /// The usage of models in tools since the last call of this function.
-    fn take_usage(&self) -> Usage {
-        Usage::default()
+    fn take_usage(&self) -> ModelUsage {
+        ModelUsage::default()
     }
 }
 
@@ -71,19 +71,19 @@ pub trait Tools: Send + Sync {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoTools;
 
-impl Tools for NoTools {
-    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+impl ModelTools for NoTools {
+    fn list_specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
         Box::pin(async { Ok(Arc::default()) })
     }
 
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+    fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
         Box::pin(async { call })
     }
 }
 
 /// The calls of one reply, in a round.
-pub(crate) struct Calling<'a> {
-    pub(crate) tools: &'a dyn Tools,
+pub(crate) struct ReplyCalls<'a> {
+    pub(crate) tools: &'a dyn ModelTools,
     pub(crate) specs: &'a [ToolSpec],
     /// The execution that makes the calls.
     pub(crate) source: &'a ExecutionRef,
@@ -93,27 +93,28 @@ pub(crate) struct Calling<'a> {
     pub(crate) ledger: &'a AttemptLedger,
 }
 
-impl Calling<'_> {
+impl ReplyCalls<'_> {
     /// Performs the calls side by side, as far as the tools admit it, and returns them with their ends, in the same
     /// order. Each end is recorded.
-    pub(crate) async fn perform(&self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
-        join_all(calls.into_iter().map(|call| self.one(call))).await
+    pub(crate) async fn perform_calls(&self, calls: Vec<ToolCall>) -> Vec<ToolCall> {
+        join_all(calls.into_iter().map(|call| self.perform_call(call))).await
     }
 
-    async fn one(&self, call: ToolCall) -> ToolCall {
-        let error = objection(self.specs, &call).await;
-        let error = error.or_else(|| self.unknown_fate(&call));
+    async fn perform_call(&self, call: ToolCall) -> ToolCall {
+        let error = find_call_error(self.specs, &call).await;
+        let error = error.or_else(|| self.unknown_result_error(&call));
         let _admission = match error {
-            Some(_) => Admission::default(),
-            None => self.tools.admit(&call).await,
+            Some(_) => CallAdmission::default(),
+            None => self.tools.wait_for_admission(&call).await,
         };
-        self.live_output.receive(self.source, LiveUpdate::ToolStarted(&call));
+        self.live_output
+            .receive_update(self.source, LiveUpdate::ToolStarted(&call));
         let begun = tokio::time::Instant::now();
         let mut ended = match error {
             // The model's token limit has cut it off.
             _ if call.end.is_some() => call,
-            Some(error) => call.ended(ToolEnd::Error(error), 0.0),
-            None => self.tools.call(call).await,
+            Some(error) => call.with_end(ToolEnd::Error(error), 0.0),
+            None => self.tools.call_tool(call).await,
         };
         if ended.end.is_none() {
             // It waits, so it is made when the execution goes on.
@@ -122,15 +123,16 @@ impl Calling<'_> {
         ended.duration = begun.elapsed().as_secs_f64();
         let usage = self.tools.take_usage();
         self.ledger.add_recorded_usage(usage);
-        self.records.call_ended(&ended, usage).await;
-        self.live_output.receive(self.source, LiveUpdate::ToolEnded(&ended));
+        self.records.record_call_end(&ended, usage).await;
+        self.live_output
+            .receive_update(self.source, LiveUpdate::ToolEnded(&ended));
         ended
     }
 
     /// The error of a call that was under way when an earlier attempt was cut short, and that must not be made twice.
-    fn unknown_fate(&self, call: &ToolCall) -> Option<String> {
-        let before = self.records.before()?;
-        if !before.started.contains(call.id.as_str()) || self.tools.may_repeat(call) {
+    fn unknown_result_error(&self, call: &ToolCall) -> Option<String> {
+        let before = self.records.earlier_exchange()?;
+        if !before.started_calls.contains(call.id.as_str()) || self.tools.may_repeat(call) {
             return None;
         }
         self.ledger.warn_once(format!(
@@ -143,7 +145,7 @@ impl Calling<'_> {
 }
 
 /// Returns why the call cannot be made, as an error for the model.
-async fn objection(specs: &[ToolSpec], call: &ToolCall) -> Option<String> {
+async fn find_call_error(specs: &[ToolSpec], call: &ToolCall) -> Option<String> {
     let Some(spec) = specs.iter().find(|spec| spec.name == call.name) else {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         return Some(format!(
@@ -155,8 +157,8 @@ async fn objection(specs: &[ToolSpec], call: &ToolCall) -> Option<String> {
     let Value::Object(arguments) = &call.arguments else {
         return Some(format!("the arguments of `{}` must be a JSON object", call.name));
     };
-    let errors = match Schema::compile(&spec.parameters) {
-        Ok(schema) => schema.errors_apart(Cow::Borrowed(arguments)).await,
+    let errors = match CompiledSchema::compile(&spec.parameters) {
+        Ok(schema) => schema.list_errors_async(Cow::Borrowed(arguments)).await,
         Err(error) => vec![format!("the tool's own schema cannot be used: {error}")],
     };
     (!errors.is_empty()).then(|| format!("the arguments of `{}` are wrong: {}", call.name, errors.join("; ")))

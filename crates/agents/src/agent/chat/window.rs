@@ -7,9 +7,9 @@ use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{ExecutionRef, Message};
 
 /// Selects the messages of a request so that they fit the context window of the model.
-pub trait Window: Send + Sync {
+pub trait MessageSelector: Send + Sync {
     /// Selects the messages that are sent.
-    fn fit<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>>;
+    fn select_messages<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>>;
 
     /// The number of latest turns that are always sent, except for their tool calls.
     fn min_recent_turns(&self) -> usize {
@@ -31,7 +31,7 @@ pub struct WindowInput<'a> {
     /// The number of earlier requests of the agent.
     pub requests_made: u64,
     /// The dropped messages of the last request that dropped any, in the form that the thread stores.
-    pub before: Option<Value>,
+    pub earlier_dropped: Option<Value>,
     /// Counts the requests for summaries.
     pub ledger: &'a AttemptLedger,
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::list::{compiled, wrong};
+use super::list::{compile_expression, list_failure};
 use crate::agent::build_error::BuildError;
-use ensemble_core::runner::Part;
-use ensemble_language::condition::{Condition, Expression, Facts, PartFacts, PartNames};
-use ensemble_language::data::Failure;
-use ensemble_language::ensemble::{Combine, ForEach};
+use ensemble_core::runner::ExecutionPart;
+use ensemble_language::condition::{Condition, ConditionFacts, Expression, PartFacts, PartVariables};
+use ensemble_language::data::ExecutionFailure;
+use ensemble_language::ensemble::{ForEach, PartCombination};
 
 /// The compiled `combine` of a `for_each`.
-pub(super) enum Combiner {
+pub(super) enum PartCombiner {
     List,
     Best(Expression),
     First(Condition),
@@ -22,30 +22,30 @@ pub(super) enum Combiner {
 
 /// A part as the combination sees it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Judged {
+pub(super) enum PartJudgement {
     /// It has not ended.
     Open,
     /// It failed, or was stopped.
-    Out,
+    Excluded,
     /// It succeeded; with the value of the expression.
     Value(Value),
 }
 
-impl Combiner {
-    pub(super) fn compile(spec: &ForEach) -> Result<Self, BuildError> {
-        let names = PartNames::of_output(&spec.item_name);
+impl PartCombiner {
+    pub(super) fn compile_spec(spec: &ForEach) -> Result<Self, BuildError> {
+        let names = PartVariables::for_output(&spec.item_name);
         Ok(match &spec.combine {
-            Combine::List => Self::List,
-            Combine::Best(text) => Self::Best(compiled("combine.best", text, names)?),
-            Combine::First(text) => {
+            PartCombination::List => Self::List,
+            PartCombination::Best(text) => Self::Best(compile_expression("combine.best", text, names)?),
+            PartCombination::First(text) => {
                 let condition = Condition::compile_for_part(text, &spec.item_name);
                 Self::First(condition.map_err(|error| BuildError::Expression {
                     key: "combine.first".to_owned(),
                     message: error.message,
                 })?)
             }
-            Combine::Majority { answer, quorum } => Self::Majority {
-                answer: compiled("combine.majority", answer, names)?,
+            PartCombination::Majority { answer, quorum } => Self::Majority {
+                answer: compile_expression("combine.majority", answer, names)?,
                 quorum: quorum.map(|quorum| quorum.get() as usize),
             },
         })
@@ -55,8 +55,13 @@ impl Combiner {
     ///
     /// # Errors
     /// It has none, or one that cannot be combined: a failure of the part.
-    pub(super) fn judge(&self, facts: &Facts, part: &Part, output: &Arc<Value>) -> Result<Judged, Failure> {
-        let facts = || Facts {
+    pub(super) fn judge_output(
+        &self,
+        facts: &ConditionFacts,
+        part: &ExecutionPart,
+        output: &Arc<Value>,
+    ) -> Result<PartJudgement, ExecutionFailure> {
+        let facts = || ConditionFacts {
             output: Some(output.clone()),
             part: Some(PartFacts {
                 item: part.item.clone(),
@@ -70,7 +75,7 @@ impl Combiner {
                 Ok(value @ (Value::Number(_) | Value::String(_))) => Ok(value),
                 Ok(other) => {
                     let message = format!("`combine.best` gives {other}, and neither a number nor a text");
-                    return Err(wrong(message));
+                    return Err(list_failure(message));
                 }
                 Err(error) => Err(("best", error)),
             },
@@ -81,39 +86,39 @@ impl Combiner {
             Self::Majority { answer, .. } => answer.evaluate(&facts()).map_err(|error| ("majority", error)),
         };
         match value {
-            Ok(value) => Ok(Judged::Value(value)),
-            Err((key, error)) => Err(wrong(format!("`combine.{key}`: {}", error.message))),
+            Ok(value) => Ok(PartJudgement::Value(value)),
+            Err((key, error)) => Err(list_failure(format!("`combine.{key}`: {}", error.message))),
         }
     }
 
     /// Returns how many parts at the beginning of the list can still change the result; those behind them cannot.
-    pub(super) fn matter(&self, table: &[Judged]) -> usize {
+    pub(super) fn count_relevant_parts(&self, table: &[PartJudgement]) -> usize {
         match self {
             Self::List | Self::Best(_) => table.len(),
-            Self::First(_) => first(table).unwrap_or(table.len()),
-            Self::Majority { quorum, .. } if is_decided(table, *quorum) => 0,
+            Self::First(_) => find_first_true(table).unwrap_or(table.len()),
+            Self::Majority { quorum, .. } if is_vote_decided(table, *quorum) => 0,
             Self::Majority { .. } => table.len(),
         }
     }
 
     /// Adds the keys of the combination to the output; `outputs` has that of each part.
-    pub(super) fn add_to(&self, output: &mut Map<String, Value>, table: &[Judged], outputs: &[Value]) {
+    pub(super) fn add_result_keys(&self, output: &mut Map<String, Value>, table: &[PartJudgement], outputs: &[Value]) {
         match self {
             Self::List => {}
             Self::Best(_) => {
-                let best = best(table).map_or(Value::Null, |at| outputs[at].clone());
+                let best = find_best(table).map_or(Value::Null, |at| outputs[at].clone());
                 output.insert("best".to_owned(), best);
             }
             Self::First(_) => {
                 output.insert(
                     "first".to_owned(),
-                    first(table).map_or(Value::Null, |at| outputs[at].clone()),
+                    find_first_true(table).map_or(Value::Null, |at| outputs[at].clone()),
                 );
             }
             Self::Majority { quorum, .. } => {
-                let votes = votes(table);
+                let votes = count_votes(table);
                 let leader = votes.first();
-                let agreed = leader.is_some_and(|(_, count)| *count >= needed(table, *quorum));
+                let agreed = leader.is_some_and(|(_, count)| *count >= needed_votes(table, *quorum));
                 output.insert(
                     "answer".to_owned(),
                     leader.map_or(Value::Null, |(answer, _)| (*answer).clone()),
@@ -129,25 +134,25 @@ impl Combiner {
 }
 
 /// The first place where the answer is yes.
-fn first(table: &[Judged]) -> Option<usize> {
+fn find_first_true(table: &[PartJudgement]) -> Option<usize> {
     table
         .iter()
-        .position(|judged| *judged == Judged::Value(Value::Bool(true)))
+        .position(|judged| *judged == PartJudgement::Value(Value::Bool(true)))
 }
 
 /// The place of the highest value; of equal ones the first. A number is lower than a text.
-fn best(table: &[Judged]) -> Option<usize> {
+fn find_best(table: &[PartJudgement]) -> Option<usize> {
     let mut best: Option<(usize, &Value)> = None;
     for (at, judged) in table.iter().enumerate() {
-        let Judged::Value(value) = judged else { continue };
-        if best.is_none_or(|(_, highest)| order(value, highest) == Ordering::Greater) {
+        let PartJudgement::Value(value) = judged else { continue };
+        if best.is_none_or(|(_, highest)| compare_values(value, highest) == Ordering::Greater) {
             best = Some((at, value));
         }
     }
     best.map(|(at, _)| at)
 }
 
-fn order(one: &Value, other: &Value) -> Ordering {
+fn compare_values(one: &Value, other: &Value) -> Ordering {
     match (one, other) {
         (Value::String(one), Value::String(other)) => one.cmp(other),
         (Value::String(_), _) => Ordering::Greater,
@@ -160,10 +165,10 @@ fn order(one: &Value, other: &Value) -> Ordering {
 }
 
 /// The answers with their counts: the highest count first, and of equal counts the one that is first in the list.
-fn votes(table: &[Judged]) -> Vec<(&Value, usize)> {
+fn count_votes(table: &[PartJudgement]) -> Vec<(&Value, usize)> {
     let mut votes: Vec<(&Value, usize)> = Vec::new();
     for judged in table {
-        let Judged::Value(answer) = judged else { continue };
+        let PartJudgement::Value(answer) = judged else { continue };
         match votes.iter_mut().find(|(known, _)| *known == answer) {
             Some((_, count)) => *count += 1,
             None => votes.push((answer, 1)),
@@ -174,17 +179,17 @@ fn votes(table: &[Judged]) -> Vec<(&Value, usize)> {
 }
 
 /// Returns how many parts must have the answer.
-fn needed(table: &[Judged], quorum: Option<usize>) -> usize {
+fn needed_votes(table: &[PartJudgement], quorum: Option<usize>) -> usize {
     quorum.unwrap_or(table.len() / 2 + 1)
 }
 
 /// Returns whether the open parts can change neither the answer nor `agreed`.
-fn is_decided(table: &[Judged], quorum: Option<usize>) -> bool {
-    let open = table.iter().filter(|judged| **judged == Judged::Open).count();
-    let votes = votes(table);
+fn is_vote_decided(table: &[PartJudgement], quorum: Option<usize>) -> bool {
+    let open = table.iter().filter(|judged| **judged == PartJudgement::Open).count();
+    let votes = count_votes(table);
     let leading = votes.first().map_or(0, |(_, count)| *count);
     let second = votes.get(1).map_or(0, |(_, count)| *count);
-    let needed = needed(table, quorum);
+    let needed = needed_votes(table, quorum);
     let agreement = leading >= needed || leading + open < needed;
     agreement && second + open < leading
 }
@@ -195,32 +200,34 @@ mod tests {
 
     use super::*;
 
-    fn table(values: &[i64]) -> Vec<Judged> {
+    fn table(values: &[i64]) -> Vec<PartJudgement> {
         let judged = values.iter().map(|value| match value {
-            -1 => Judged::Open,
-            -2 => Judged::Out,
-            value => Judged::Value((*value).into()),
+            -1 => PartJudgement::Open,
+            -2 => PartJudgement::Excluded,
+            value => PartJudgement::Value((*value).into()),
         });
         judged.collect()
     }
 
-    fn majority(quorum: Option<usize>) -> Combiner {
-        Combiner::Majority {
-            answer: compiled("combine.majority", "output", PartNames::of_output("item")).expect("an expression"),
+    fn majority(quorum: Option<usize>) -> PartCombiner {
+        PartCombiner::Majority {
+            answer: compile_expression("combine.majority", "output", PartVariables::for_output("item"))
+                .expect("an expression"),
             quorum,
         }
     }
 
-    fn combined(combiner: &Combiner, table: &[Judged]) -> Map<String, Value> {
+    fn combined(combiner: &PartCombiner, table: &[PartJudgement]) -> Map<String, Value> {
         let outputs: Vec<Value> = (0..table.len()).map(|at| json!({"at": at})).collect();
         let mut output = Map::new();
-        combiner.add_to(&mut output, table, &outputs);
+        combiner.add_result_keys(&mut output, table, &outputs);
         output
     }
 
     #[test]
     fn the_highest_value_and_of_equal_ones_the_first() {
-        let table = |values: &[Value]| -> Vec<Judged> { values.iter().cloned().map(Judged::Value).collect() };
+        let table =
+            |values: &[Value]| -> Vec<PartJudgement> { values.iter().cloned().map(PartJudgement::Value).collect() };
         let cases: [(&[Value], Option<usize>); 6] = [
             (&[], None),
             (&[json!(1), json!(3), json!(3.0)], Some(1)),
@@ -230,7 +237,7 @@ mod tests {
             (&[json!(i64::MAX), json!(i64::MAX - 1)], Some(0)),
         ];
         for (values, expected) in cases {
-            assert_eq!(best(&table(values)), expected, "{values:?}");
+            assert_eq!(find_best(&table(values)), expected, "{values:?}");
         }
     }
 
@@ -258,12 +265,16 @@ mod tests {
 
     #[test]
     fn the_first_is_the_first_in_the_list_however_late_it_came() {
-        let first = Combiner::First(Condition::compile_for_part("output.ok", "item").expect("a condition"));
-        let value = |is_it: bool| Judged::Value(is_it.into());
-        let table = [value(false), Judged::Open, value(true), Judged::Open];
-        assert_eq!(first.matter(&table), 2, "the one in the middle may still come first");
-        assert_eq!(first.matter(&table[..2]), 2);
-        let ended = [value(false), value(true), value(true), Judged::Out];
+        let first = PartCombiner::First(Condition::compile_for_part("output.ok", "item").expect("a condition"));
+        let value = |is_it: bool| PartJudgement::Value(is_it.into());
+        let table = [value(false), PartJudgement::Open, value(true), PartJudgement::Open];
+        assert_eq!(
+            first.count_relevant_parts(&table),
+            2,
+            "the one in the middle may still come first"
+        );
+        assert_eq!(first.count_relevant_parts(&table[..2]), 2);
+        let ended = [value(false), value(true), value(true), PartJudgement::Excluded];
         assert_eq!(combined(&first, &ended)["first"], json!({"at": 1}));
     }
 
@@ -276,7 +287,7 @@ mod tests {
             quorum in prop::option::of(1_usize..8),
         ) {
             let before = table(&known);
-            prop_assume!(is_decided(&before, quorum));
+            prop_assume!(is_vote_decided(&before, quorum));
             let ended = known.iter().zip(&ends).map(|(known, end)| match (known, end) {
                 (-1, -1) => -2,
                 (-1, end) => *end,

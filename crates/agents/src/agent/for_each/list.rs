@@ -6,33 +6,35 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::agent::build_error::BuildError;
-use ensemble_core::runner::Part;
-use ensemble_language::condition::{Expression, Facts, PartFacts, PartNames};
-use ensemble_language::data::{Failure, FailureKind};
-use ensemble_language::ensemble::{ForEach, Items};
+use ensemble_core::runner::ExecutionPart;
+use ensemble_language::condition::{ConditionFacts, Expression, PartFacts, PartVariables};
+use ensemble_language::data::{ExecutionFailure, FailureKind};
+use ensemble_language::ensemble::{ForEach, ForEachItems};
 
 /// The compiled list of a `for_each`.
-pub(super) struct List {
-    items: Source,
+pub(super) struct ForEachList {
+    items: ItemSource,
     key: Option<Expression>,
     item_name: Arc<str>,
     max_items: usize,
 }
 
-enum Source {
+enum ItemSource {
     Expression(Expression),
-    Known(Vec<Arc<Value>>),
+    Values(Vec<Arc<Value>>),
 }
 
-impl List {
-    pub(super) fn compile(spec: &ForEach) -> Result<Self, BuildError> {
+impl ForEachList {
+    pub(super) fn compile_spec(spec: &ForEach) -> Result<Self, BuildError> {
         let items = match &spec.items {
-            Items::Expression(text) => Source::Expression(compiled("in", text, PartNames::NO_OUTPUT)?),
-            Items::List(items) => Source::Known(items.iter().cloned().map(Arc::new).collect()),
-            Items::Times(times) => Source::Known((0..*times).map(|at| Arc::new(at.into())).collect()),
+            ForEachItems::Expression(text) => {
+                ItemSource::Expression(compile_expression("in", text, PartVariables::NO_OUTPUT)?)
+            }
+            ForEachItems::List(items) => ItemSource::Values(items.iter().cloned().map(Arc::new).collect()),
+            ForEachItems::Times(times) => ItemSource::Values((0..*times).map(|at| Arc::new(at.into())).collect()),
         };
-        let names = PartNames::of_key(&spec.item_name);
-        let key = spec.key.as_deref().map(|text| compiled("key", text, names));
+        let names = PartVariables::for_key(&spec.item_name);
+        let key = spec.key.as_deref().map(|text| compile_expression("key", text, names));
         Ok(Self {
             items,
             key: key.transpose()?,
@@ -45,24 +47,24 @@ impl List {
     ///
     /// # Errors
     /// The expressions give no list, too many items, or a key twice: a failure of kind `schema`.
-    pub(super) fn parts(&self, facts: &Facts) -> Result<Vec<Arc<Part>>, Failure> {
-        let items = self.items(facts)?;
+    pub(super) fn build_parts(&self, facts: &ConditionFacts) -> Result<Vec<Arc<ExecutionPart>>, ExecutionFailure> {
+        let items = self.evaluate_items(facts)?;
         let count = items.len();
         if count > self.max_items {
             let message = format!(
                 "`for_each.in` gives {count} items, and `max_items` is {}",
                 self.max_items
             );
-            return Err(wrong(message));
+            return Err(list_failure(message));
         }
         let mut seen = HashSet::new();
         let mut parts = Vec::with_capacity(count);
         for (index, item) in items.into_iter().enumerate() {
-            let key = self.key(facts, index, &item, count)?;
+            let key = self.evaluate_key(facts, index, &item, count)?;
             if !seen.insert(key.clone()) {
-                return Err(wrong(format!("`for_each.key` gives `{key}` twice")));
+                return Err(list_failure(format!("`for_each.key` gives `{key}` twice")));
             }
-            parts.push(Arc::new(Part {
+            parts.push(Arc::new(ExecutionPart {
                 item_name: self.item_name.clone(),
                 index: u32::try_from(index).unwrap_or(u32::MAX),
                 variable: Arc::new(json!({"index": index, "key": &*key, "count": count})),
@@ -73,13 +75,13 @@ impl List {
         Ok(parts)
     }
 
-    fn items(&self, facts: &Facts) -> Result<Vec<Arc<Value>>, Failure> {
+    fn evaluate_items(&self, facts: &ConditionFacts) -> Result<Vec<Arc<Value>>, ExecutionFailure> {
         let expression = match &self.items {
-            Source::Known(items) => return Ok(items.clone()),
-            Source::Expression(expression) => expression,
+            ItemSource::Values(items) => return Ok(items.clone()),
+            ItemSource::Expression(expression) => expression,
         };
         let value = expression.evaluate(facts);
-        match value.map_err(|error| wrong(format!("`for_each.in`: {}", error.message)))? {
+        match value.map_err(|error| list_failure(format!("`for_each.in`: {}", error.message)))? {
             Value::Array(items) => Ok(items.into_iter().map(Arc::new).collect()),
             Value::Object(map) => {
                 let entries = map.into_iter();
@@ -87,15 +89,24 @@ impl List {
                     .map(|(key, value)| Arc::new(json!({"key": key, "value": value})))
                     .collect())
             }
-            other => Err(wrong(format!("`for_each.in` gives {}, and no list", kind_of(&other)))),
+            other => Err(list_failure(format!(
+                "`for_each.in` gives {}, and no list",
+                value_kind(&other)
+            ))),
         }
     }
 
-    fn key(&self, facts: &Facts, index: usize, item: &Arc<Value>, count: usize) -> Result<Arc<str>, Failure> {
+    fn evaluate_key(
+        &self,
+        facts: &ConditionFacts,
+        index: usize,
+        item: &Arc<Value>,
+        count: usize,
+    ) -> Result<Arc<str>, ExecutionFailure> {
         let Some(expression) = &self.key else {
             return Ok(index.to_string().into());
         };
-        let facts = Facts {
+        let facts = ConditionFacts {
             part: Some(PartFacts {
                 item: item.clone(),
                 part: Arc::new(json!({"index": index, "count": count})),
@@ -103,25 +114,26 @@ impl List {
             ..facts.clone()
         };
         let value = expression.evaluate(&facts);
-        let value = value.map_err(|error| wrong(format!("`for_each.key` of item {index}: {}", error.message)))?;
+        let value =
+            value.map_err(|error| list_failure(format!("`for_each.key` of item {index}: {}", error.message)))?;
         match value {
             Value::String(text) if !text.is_empty() => Ok(text.into()),
             Value::Number(_) | Value::Bool(_) => Ok(value.to_string().into()),
-            other => Err(wrong(format!(
+            other => Err(list_failure(format!(
                 "`for_each.key` of item {index} gives {}, and no text",
-                kind_of(&other)
+                value_kind(&other)
             ))),
         }
     }
 }
 
 /// A failure because of the list.
-pub(super) fn wrong(message: String) -> Failure {
-    Failure::new(FailureKind::Schema, message)
+pub(super) fn list_failure(message: String) -> ExecutionFailure {
+    ExecutionFailure::new(FailureKind::Schema, message)
 }
 
 /// An expression of `for_each`.
-pub(super) fn compiled(key: &str, text: &str, names: PartNames<'_>) -> Result<Expression, BuildError> {
+pub(super) fn compile_expression(key: &str, text: &str, names: PartVariables<'_>) -> Result<Expression, BuildError> {
     let compiled = Expression::compile_with(text, names);
     compiled.map_err(|error| BuildError::Expression {
         key: key.to_owned(),
@@ -129,7 +141,7 @@ pub(super) fn compiled(key: &str, text: &str, names: PartNames<'_>) -> Result<Ex
     })
 }
 
-fn kind_of(value: &Value) -> &'static str {
+fn value_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
         Value::Bool(_) => "a boolean",

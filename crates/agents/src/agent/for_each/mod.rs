@@ -19,27 +19,27 @@ use futures_util::future::{AbortHandle, Abortable, Aborted};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Map, Value, json};
 
-use self::combine::{Combiner, Judged};
-use self::list::List;
-use self::part::{LatestAttempt, PartObserved, PartRun};
+use self::combine::{PartCombiner, PartJudgement};
+use self::list::ForEachList;
+use self::part::{LatestAttempt, PartOutcome, PartRun};
 use super::build_error::BuildError;
-use super::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
+use super::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::conversation::{ExecutionEnd, PartEnded};
 use ensemble_core::request::PendingRequest;
-use ensemble_core::runner::{Part, Parts, turn_is_up};
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
-use ensemble_language::ensemble::{Agent, AgentKind, AtLeast, ForEach, PartFailure, Retry};
+use ensemble_core::runner::{ExecutionPart, PartsInput, turn_timeout_failure};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
+use ensemble_language::ensemble::{Agent, AgentKind, AtLeast, ForEach, PartFailure, RetryPolicy};
 
 /// Performs the executions of an agent with `for_each`.
 pub struct ForEachRunner {
     runner: Arc<dyn Runner>,
-    list: List,
-    combiner: Combiner,
+    list: ForEachList,
+    combiner: PartCombiner,
     max_parallel: usize,
     on_error: PartFailure,
     at_least: AtLeast,
     timeout: Option<Duration>,
-    retry: Retry,
+    retry: RetryPolicy,
     /// A model has already been told that its output does not match the schema.
     repairs: bool,
     triggers: bool,
@@ -53,8 +53,8 @@ impl ForEachRunner {
     pub fn new(agent: &Agent, spec: &ForEach, runner: Arc<dyn Runner>) -> Result<Self, BuildError> {
         Ok(Self {
             runner,
-            list: List::compile(spec)?,
-            combiner: Combiner::compile(spec)?,
+            list: ForEachList::compile_spec(spec)?,
+            combiner: PartCombiner::compile_spec(spec)?,
             max_parallel: spec.max_parallel.get() as usize,
             on_error: spec.on_error,
             at_least: spec.at_least,
@@ -67,17 +67,19 @@ impl ForEachRunner {
 }
 
 impl Runner for ForEachRunner {
-    fn execute(&self, mut execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, mut execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let Some(parts) = execution.parts.take() else {
                 let error = "an agent with `for_each` runs only in a conversation";
-                return AttemptOutcome::failure(FailureKind::Unavailable, error);
+                return AttemptOutcome::from_failure(FailureKind::Unavailable, error);
             };
-            let list = match self.list.parts(&parts.facts) {
+            let list = match self.list.build_parts(&parts.facts) {
                 Ok(list) => list,
-                Err(failure) => return finished(Err(failure)),
+                Err(failure) => return finished_outcome(Err(failure)),
             };
-            Performing::new(self, &execution, &parts, list).perform().await
+            PartsExecution::new(self, &execution, &parts, list)
+                .perform_parts()
+                .await
         })
     }
 }
@@ -87,31 +89,31 @@ impl Runner for ForEachRunner {
 enum PartResult {
     Open,
     Output(Arc<Value>),
-    Failed(Failure),
+    Failed(ExecutionFailure),
     /// It was stopped, or not started, because its result cannot matter any more.
     Stopped,
 }
 
 /// A part that is performed now.
-struct Running {
+struct RunningPart {
     at: usize,
     latest: LatestAttempt,
     stop: AbortHandle,
 }
 
 /// The parts that are performed now, each with its place in the list.
-type PartFutures<'a> = FuturesUnordered<Abortable<BoxFuture<'a, (usize, PartObserved)>>>;
+type PartFutures<'a> = FuturesUnordered<Abortable<BoxFuture<'a, (usize, PartOutcome)>>>;
 
 /// An execution with parts while it is performed.
-struct Performing<'a> {
+struct PartsExecution<'a> {
     runner: &'a ForEachRunner,
-    execution: &'a Execution,
-    from_run: &'a Parts,
-    list: Vec<Arc<Part>>,
+    execution: &'a ExecutionInput,
+    from_run: &'a PartsInput,
+    list: Vec<Arc<ExecutionPart>>,
     results: Vec<PartResult>,
     /// The results as the combination sees them.
-    table: Vec<Judged>,
-    running: Vec<Running>,
+    table: Vec<PartJudgement>,
+    running: Vec<RunningPart>,
     /// How many parts have succeeded.
     succeeded: usize,
     /// How many parts have failed.
@@ -121,38 +123,43 @@ struct Performing<'a> {
     /// The next part to look at.
     next: usize,
     /// What the parts have used in this attempt.
-    spent: Usage,
+    spent: ModelUsage,
 }
 
-impl<'a> Performing<'a> {
-    fn new(runner: &'a ForEachRunner, execution: &'a Execution, from_run: &'a Parts, list: Vec<Arc<Part>>) -> Self {
+impl<'a> PartsExecution<'a> {
+    fn new(
+        runner: &'a ForEachRunner,
+        execution: &'a ExecutionInput,
+        from_run: &'a PartsInput,
+        list: Vec<Arc<ExecutionPart>>,
+    ) -> Self {
         Self {
             runner,
             execution,
             from_run,
             results: vec![PartResult::Open; list.len()],
-            table: vec![Judged::Open; list.len()],
+            table: vec![PartJudgement::Open; list.len()],
             open: list.len(),
             list,
             succeeded: 0,
             failed: 0,
             running: Vec::new(),
             next: 0,
-            spent: Usage::default(),
+            spent: ModelUsage::default(),
         }
     }
 
-    async fn perform(mut self) -> AttemptOutcome {
-        self.take_over();
+    async fn perform_parts(mut self) -> AttemptOutcome {
+        self.reuse_ended_parts();
         let mut time_is_up = self.from_run.time_is_up.clone();
         let mut futures = PartFutures::new();
         let mut waiting: BTreeMap<usize, Vec<PendingRequest>> = BTreeMap::new();
         loop {
-            self.stop_what_cannot_matter();
-            if self.is_over() {
+            self.stop_irrelevant_parts();
+            if self.is_finished() {
                 break;
             }
-            self.start(&mut futures);
+            self.start_parts(&mut futures);
             tokio::select! {
                 biased;
                 ended = futures.next() => match ended {
@@ -161,41 +168,46 @@ impl<'a> Performing<'a> {
                     Some(Ok((at, observed))) => {
                         self.running.retain(|part| part.at != at);
                         match observed {
-                            PartObserved::Ended(result, usage) => {
+                            PartOutcome::Ended(result, usage) => {
                                 self.spent = self.spent + usage;
-                                self.note(at, result);
+                                self.set_part_result(at, result);
                             }
-                            PartObserved::Waits(requests) => {
+                            PartOutcome::Waits(requests) => {
                                 waiting.insert(at, requests);
                             }
-                            PartObserved::Interrupted(cause) => return AttemptOutcome::Interrupted(cause),
+                            PartOutcome::Interrupted(cause) => return AttemptOutcome::Interrupted(cause),
                         }
                     }
                 },
                 Ok(_) = time_is_up.wait_for(|is_up| *is_up) => {
                     drop(futures);
-                    self.cut_all();
+                    self.fail_open_parts();
                     break;
                 }
             }
         }
-        if waiting.is_empty() || self.is_over() {
-            return finished(self.end());
+        if waiting.is_empty() || self.is_finished() {
+            return finished_outcome(self.build_result());
         }
         AttemptOutcome::NeedsInput(waiting.into_values().flatten().collect())
     }
 
     /// Starts as many parts as may run side by side.
-    fn start(&mut self, futures: &mut PartFutures<'a>) {
+    fn start_parts(&mut self, futures: &mut PartFutures<'a>) {
         while self.running.len() < self.runner.max_parallel && self.next < self.list.len() {
             let at = self.next;
             self.next += 1;
             if self.results[at] != PartResult::Open {
                 continue;
             }
-            if let Some(limit) = self.execution.remaining.without(self.spent).used_up() {
+            if let Some(limit) = self
+                .execution
+                .remaining
+                .subtract_usage(self.spent)
+                .find_exhausted_limit()
+            {
                 let error = format!("`{limit}` is used up, so the part was not started");
-                self.cut(at, Failure::new(FailureKind::Model, error), None);
+                self.fail_part(at, ExecutionFailure::new(FailureKind::Model, error), None);
                 continue;
             }
             let run = PartRun {
@@ -204,46 +216,46 @@ impl<'a> Performing<'a> {
                 from_run: self.from_run,
                 part: self.list[at].clone(),
                 latest: LatestAttempt::default(),
-                remaining: self.execution.remaining.without(self.spent),
+                remaining: self.execution.remaining.subtract_usage(self.spent),
             };
             let (stop, registration) = AbortHandle::new_pair();
-            self.running.push(Running {
+            self.running.push(RunningPart {
                 at,
                 latest: run.latest.clone(),
                 stop,
             });
-            let performed: BoxFuture<'a, _> = Box::pin(async move { (at, run.perform().await) });
+            let performed: BoxFuture<'a, _> = Box::pin(async move { (at, run.perform_attempts().await) });
             futures.push(Abortable::new(performed, registration));
         }
     }
 
     /// Takes over the parts that have ended before, here or in the run from which this one was forked.
-    fn take_over(&mut self) {
+    fn reuse_ended_parts(&mut self) {
         for at in 0..self.list.len() {
             let part = &self.list[at];
-            let digest = part::item_digest(part);
+            let digest = part::digest_item(part);
             let is_same = |ended: &&Arc<PartEnded>| ended.key == part.key && ended.item_digest == digest;
-            let before = self.from_run.before.ended.iter().rfind(is_same);
-            let known = self.from_run.known.get(&part.key).filter(is_same);
+            let before = self.from_run.earlier_parts.ended_parts.iter().rfind(is_same);
+            let known = self.from_run.reusable_parts.get(&part.key).filter(is_same);
             let end = match (before, known) {
                 (Some(before), _) => before.end.clone(),
                 (None, Some(known)) => {
-                    let copied = part::copied(self.execution, part, known);
-                    self.execution.records.part_ended(copied);
+                    let copied = part::copied_part_event(self.execution, part, known);
+                    self.execution.records.record_part_end(copied);
                     known.end.clone()
                 }
                 (None, None) => continue,
             };
-            self.note(at, end.into_shared_result());
+            self.set_part_result(at, end.into_shared_result());
         }
     }
 
-    fn note(&mut self, at: usize, result: Result<Arc<Value>, Failure>) {
+    fn set_part_result(&mut self, at: usize, result: Result<Arc<Value>, ExecutionFailure>) {
         let judged = result.and_then(|output| {
             let judged = self
                 .runner
                 .combiner
-                .judge(&self.from_run.facts, &self.list[at], &output)?;
+                .judge_output(&self.from_run.facts, &self.list[at], &output)?;
             Ok((output, judged))
         });
         self.open -= 1;
@@ -254,17 +266,17 @@ impl<'a> Performing<'a> {
             }
             Err(failure) => {
                 self.failed += 1;
-                (PartResult::Failed(failure), Judged::Out)
+                (PartResult::Failed(failure), PartJudgement::Excluded)
             }
         };
     }
 
     /// A part that did not end by itself has failed. `running`: what there is of it, if it had started.
-    fn cut(&mut self, at: usize, failure: Failure, running: Option<&Running>) {
+    fn fail_part(&mut self, at: usize, failure: ExecutionFailure, running: Option<&RunningPart>) {
         let stopped = self.execution.ledger.take_stopped_part(&self.list[at].key);
         let left = stopped.unwrap_or_default();
         self.spent = self.spent + left.usage.unwrap_or_default();
-        let begun = running.and_then(|part| part.latest.number_and_seconds());
+        let begun = running.and_then(|part| part.latest.attempt_and_seconds());
         let (attempt, execution_time) = begun.unwrap_or((self.execution.attempt, 0.0));
         let ended = PartEnded {
             attempt,
@@ -272,45 +284,45 @@ impl<'a> Performing<'a> {
             usage: left.usage,
             stderr: left.stderr,
             warnings: left.warnings,
-            ..part::ended(self.execution, &self.list[at], ExecutionEnd::Failed(failure.clone()))
+            ..part::part_ended_event(self.execution, &self.list[at], ExecutionEnd::Failed(failure.clone()))
         };
-        self.execution.records.part_ended(ended);
-        self.note(at, Err(failure));
+        self.execution.records.record_part_end(ended);
+        self.set_part_result(at, Err(failure));
     }
 
     /// The time of the turn is up.
-    fn cut_all(&mut self) {
+    fn fail_open_parts(&mut self) {
         let running = std::mem::take(&mut self.running);
         for at in 0..self.list.len() {
             if self.results[at] == PartResult::Open {
                 let part = running.iter().find(|part| part.at == at);
-                self.cut(at, turn_is_up(), part);
+                self.fail_part(at, turn_timeout_failure(), part);
             }
         }
     }
 
     /// Returns how many parts must succeed.
-    fn needed(&self) -> usize {
+    fn needed_successes(&self) -> usize {
         match self.runner.on_error {
             PartFailure::Fail => self.list.len(),
-            PartFailure::Collect => self.runner.at_least.of(self.list.len()),
+            PartFailure::Collect => self.runner.at_least.required_parts(self.list.len()),
         }
     }
 
     /// Returns whether too few parts can still succeed.
     fn has_failed(&self) -> bool {
-        self.list.len() - self.failed < self.needed()
+        self.list.len() - self.failed < self.needed_successes()
     }
 
     /// Returns whether no part needs to run any more.
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.has_failed() || self.open == 0
     }
 
     /// Stops the parts, and does not start those, whose result cannot change that of the execution.
-    fn stop_what_cannot_matter(&mut self) {
-        let matter = self.runner.combiner.matter(&self.table);
-        let waits_for_more = self.runner.on_error == PartFailure::Collect && self.succeeded < self.needed();
+    fn stop_irrelevant_parts(&mut self) {
+        let matter = self.runner.combiner.count_relevant_parts(&self.table);
+        let waits_for_more = self.runner.on_error == PartFailure::Collect && self.succeeded < self.needed_successes();
         if matter == self.list.len() || waits_for_more {
             return;
         }
@@ -324,7 +336,7 @@ impl<'a> Performing<'a> {
         for part in running {
             if self.results[part.at] == PartResult::Stopped {
                 part.stop.abort();
-                self.table[part.at] = Judged::Out;
+                self.table[part.at] = PartJudgement::Excluded;
             } else {
                 self.running.push(part);
             }
@@ -332,7 +344,7 @@ impl<'a> Performing<'a> {
     }
 
     /// The output of the execution, or its failure.
-    fn end(self) -> Result<JsonMap, Failure> {
+    fn build_result(self) -> Result<JsonMap, ExecutionFailure> {
         let mut failed = self
             .list
             .iter()
@@ -343,8 +355,8 @@ impl<'a> Performing<'a> {
             });
         if self.has_failed() {
             return Err(match failed.next() {
-                Some((key, failure)) => self.failure(key, failure),
-                None => list::wrong("too few parts succeeded".to_owned()),
+                Some((key, failure)) => self.part_failure(key, failure),
+                None => list::list_failure("too few parts succeeded".to_owned()),
             });
         }
         let failed: Vec<Value> = failed
@@ -356,7 +368,9 @@ impl<'a> Performing<'a> {
         });
         let outputs: Vec<Value> = outputs.collect();
         let mut combined = Map::new();
-        self.runner.combiner.add_to(&mut combined, &self.table, &outputs);
+        self.runner
+            .combiner
+            .add_result_keys(&mut combined, &self.table, &outputs);
         let keys = self.list.iter().map(|part| Value::from(&*part.key));
         let mut output = Map::new();
         output.insert("items".to_owned(), outputs.into());
@@ -367,21 +381,21 @@ impl<'a> Performing<'a> {
         Ok(output)
     }
 
-    fn failure(&self, key: &str, failure: &Failure) -> Failure {
+    fn part_failure(&self, key: &str, failure: &ExecutionFailure) -> ExecutionFailure {
         let succeeded = self.succeeded;
         let error = match self.runner.on_error {
             PartFailure::Fail => format!("part `{key}`: {}", failure.error),
             PartFailure::Collect => format!(
                 "{succeeded} of {} parts succeeded, and at least {} must; part `{key}`: {}",
                 self.list.len(),
-                self.needed(),
+                self.needed_successes(),
                 failure.error
             ),
         };
-        Failure::new(failure.kind, error)
+        ExecutionFailure::new(failure.kind, error)
     }
 }
 
-fn finished(result: Result<JsonMap, Failure>) -> AttemptOutcome {
+fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
     AttemptOutcome::Finished(AttemptResult::from_result(result))
 }

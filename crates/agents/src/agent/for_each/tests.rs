@@ -6,11 +6,11 @@ use tokio::sync::{mpsc, watch};
 
 use super::*;
 use crate::agent::fixtures::{agent, execution};
-use ensemble_core::conversation::{ConversationState, EndedParts, Event, ThreadsByKey, Within};
-use ensemble_core::runner::{ExecutionRecords, ToLog};
-use ensemble_language::loader::load;
+use ensemble_core::conversation::{AttemptScope, ConversationState, EndedParts, Event, ThreadsByKey};
+use ensemble_core::runner::{ExecutionRecords, PendingEvent};
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 
 /// What an inner runner does with an item.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,7 +58,7 @@ impl Obeys {
 }
 
 impl Runner for Obeys {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let at = execution.part.as_ref().map_or(0, |part| part.index as usize);
             self.started.lock().unwrap_or_else(PoisonError::into_inner).push(at);
@@ -69,12 +69,12 @@ impl Runner for Obeys {
                 tokio::task::yield_now().await;
             }
             match self.items[at] {
-                Does::Says(n) => AttemptOutcome::success([("n".to_owned(), n.into())].into_iter().collect()),
+                Does::Says(n) => AttemptOutcome::from_output([("n".to_owned(), n.into())].into_iter().collect()),
                 Does::Recovers(_) if execution.last_failure.is_none() => {
-                    AttemptOutcome::failure(FailureKind::Exit, "at first")
+                    AttemptOutcome::from_failure(FailureKind::Exit, "at first")
                 }
-                Does::Recovers(n) => AttemptOutcome::success([("n".to_owned(), n.into())].into_iter().collect()),
-                Does::Fails => AttemptOutcome::failure(FailureKind::Exit, format!("no {at}")),
+                Does::Recovers(n) => AttemptOutcome::from_output([("n".to_owned(), n.into())].into_iter().collect()),
+                Does::Fails => AttemptOutcome::from_failure(FailureKind::Exit, format!("no {at}")),
                 Does::Hangs => std::future::pending().await,
             }
         })
@@ -83,13 +83,13 @@ impl Runner for Obeys {
 
 /// The parts of an execution: what was logged of them, and what tells that the time is up.
 struct Around {
-    logged: mpsc::UnboundedReceiver<Box<ToLog>>,
+    logged: mpsc::UnboundedReceiver<Box<PendingEvent>>,
     time: watch::Sender<bool>,
-    execution: Execution,
+    execution: ExecutionInput,
 }
 
 /// The next part that was logged.
-fn part(logged: &mut mpsc::UnboundedReceiver<Box<ToLog>>) -> Option<PartEnded> {
+fn part(logged: &mut mpsc::UnboundedReceiver<Box<PendingEvent>>) -> Option<PartEnded> {
     match logged.try_recv().ok()?.event {
         Event::PartEnded(part) => Some(*part),
         other => panic!("{other:?}"),
@@ -99,22 +99,22 @@ fn part(logged: &mut mpsc::UnboundedReceiver<Box<ToLog>>) -> Option<PartEnded> {
 fn around(before: EndedParts) -> Around {
     let (log, logged) = mpsc::unbounded_channel();
     let time = watch::Sender::new(false);
-    let loaded = load(&Source::new("a.yaml", "name: e\nagents: [{name: a, script: a}]\n"));
+    let loaded = load_ensemble(&SourceText::new("a.yaml", "name: e\nagents: [{name: a, script: a}]\n"));
     let plan = Plan::build(Arc::new(loaded.ensemble.expect("an ensemble"))).expect("a plan");
     let facts = ConversationState::new(Arc::new(plan)).facts_without_output();
-    let parts = Parts {
+    let parts = PartsInput {
         facts,
-        before,
-        known: Arc::default(),
+        earlier_parts: before,
+        reusable_parts: Arc::default(),
         threads: Arc::new(ThreadsByKey::new()),
         time_is_up: time.subscribe(),
     };
     Around {
         logged,
         time,
-        execution: Execution {
+        execution: ExecutionInput {
             parts: Some(Box::new(parts)),
-            records: ExecutionRecords::new(log, Within::default(), None),
+            records: ExecutionRecords::new(log, AttemptScope::default(), None),
             ..execution("a", 1)
         },
     }
@@ -125,23 +125,23 @@ fn for_each(rest: &str, obeys: Arc<Obeys>) -> ForEachRunner {
         "name: e\nagents: [{{name: a, script: a, for_each: {{times: {}, {rest}}}}}]\n",
         obeys.items.len()
     );
-    let loaded = load(&Source::new("a.yaml", text.as_str()));
+    let loaded = load_ensemble(&SourceText::new("a.yaml", text.as_str()));
     let ensemble = loaded
         .ensemble
         .unwrap_or_else(|| panic!("{text}: {:?}", loaded.findings));
     let spec = ensemble.agents[0].for_each.clone().expect("a list");
     let mut spec_of_agent = agent("a", ensemble.agents[0].kind.clone(), &[]);
     if obeys.items.iter().any(|does| matches!(does, Does::Recovers(_))) {
-        spec_of_agent.retry = Retry {
+        spec_of_agent.retry = RetryPolicy {
             max_attempts: 2.try_into().expect("not 0"),
             delay: Duration::ZERO,
-            ..Retry::default()
+            ..RetryPolicy::default()
         };
     }
     ForEachRunner::new(&spec_of_agent, &spec, obeys).expect("a sound list")
 }
 
-fn result(observed: AttemptOutcome) -> Result<Value, Failure> {
+fn result(observed: AttemptOutcome) -> Result<Value, ExecutionFailure> {
     match observed {
         AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
@@ -157,7 +157,9 @@ fn on_one_thread<T>(future: impl Future<Output = T>) -> T {
 fn no_more_parts_run_side_by_side_than_is_said() {
     let obeys = Obeys::new(&[Does::Says(1); 9], &[3; 9]);
     let runner = for_each("max_parallel: 4", obeys.clone());
-    let ended = result(on_one_thread(runner.execute(around(EndedParts::default()).execution)));
+    let ended = result(on_one_thread(
+        runner.execute_attempt(around(EndedParts::default()).execution),
+    ));
     assert_eq!(ended.expect("a success")["count"], 9);
     assert_eq!(obeys.most.load(Ordering::SeqCst), 4);
     assert_eq!(obeys.started(), (0..9).collect::<Vec<_>>());
@@ -167,7 +169,9 @@ fn no_more_parts_run_side_by_side_than_is_said() {
 fn parts_that_cannot_matter_any_more_are_stopped_while_they_run() {
     let obeys = Obeys::new(&[Does::Says(1), Does::Hangs, Does::Says(1), Does::Hangs], &[]);
     let runner = for_each("combine: {first: output.n == 1}", obeys.clone());
-    let output = result(on_one_thread(runner.execute(around(EndedParts::default()).execution)));
+    let output = result(on_one_thread(
+        runner.execute_attempt(around(EndedParts::default()).execution),
+    ));
     let output = output.expect("a success");
     assert_eq!(output["first"], json!({"n": 1}));
     assert_eq!(output["items"][1], Value::Null);
@@ -179,7 +183,9 @@ fn parts_that_cannot_matter_any_more_are_stopped_while_they_run() {
 fn the_first_failed_part_stops_the_others() {
     let obeys = Obeys::new(&[Does::Hangs, Does::Fails, Does::Hangs, Does::Says(1)], &[]);
     let runner = for_each("max_parallel: 3", obeys.clone());
-    let failure = result(on_one_thread(runner.execute(around(EndedParts::default()).execution)));
+    let failure = result(on_one_thread(
+        runner.execute_attempt(around(EndedParts::default()).execution),
+    ));
     let failure = failure.expect_err("a failure");
     assert_eq!((failure.kind, &*failure.error), (FailureKind::Exit, "part `1`: no 1"));
     assert!(!obeys.started().contains(&3), "the last part was not started");
@@ -196,7 +202,7 @@ fn when_the_time_is_up_open_parts_have_failed_and_are_logged() {
             tokio::task::yield_now().await;
             around.time.send_replace(true);
         };
-        tokio::join!(runner.execute(around.execution), ends).0
+        tokio::join!(runner.execute_attempt(around.execution), ends).0
     });
     let output = result(output).expect("one part has succeeded");
     let kinds: Vec<&Value> = output["failed"]
@@ -233,7 +239,7 @@ proptest! {
         let rest = |parallel: usize| format!("max_parallel: {parallel}, on_error: collect, at_least: 0, combine: {{{combine}}}");
         let run = |late: &[usize], parallel: usize| {
             let runner = for_each(&rest(parallel), Obeys::new(&items, late));
-            result(on_one_thread(runner.execute(around(EndedParts::default()).execution))).expect("a success")
+            result(on_one_thread(runner.execute_attempt(around(EndedParts::default()).execution))).expect("a success")
         };
         let key = if best { "best" } else { "first" };
         let (quiet, busy) = (run(&[], 1), run(&late, parallel));
@@ -253,16 +259,16 @@ proptest! {
         let rest = format!("max_parallel: {parallel}, on_error: collect, at_least: 0");
         let mut whole = around(EndedParts::default());
         let runner = for_each(&rest, Obeys::new(&items, &[]));
-        let expected = result(on_one_thread(runner.execute(whole.execution)));
+        let expected = result(on_one_thread(runner.execute_attempt(whole.execution)));
         let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut whole.logged)).collect();
         let finals = logged.iter().filter(|part| part.is_final()).count();
         prop_assert_eq!(finals, items.len());
         for kept in 0..=logged.len() {
             let mut before = EndedParts::default();
-            logged[..kept].iter().for_each(|part| before.add(part, Vec::new()));
+            logged[..kept].iter().for_each(|part| before.add_attempt_end(part, Vec::new()));
             let obeys = Obeys::new(&items, &[]);
             let runner = for_each(&rest, obeys.clone());
-            let ended = result(on_one_thread(runner.execute(around(before).execution)));
+            let ended = result(on_one_thread(runner.execute_attempt(around(before).execution)));
             prop_assert_eq!(&ended, &expected);
             let starts_of = |part: &PartEnded| obeys.started().iter().filter(|at| **at == part.part as usize).count();
             let is_again = |part: &PartEnded| match part.is_final() {
@@ -280,13 +286,13 @@ proptest! {
 struct FailsOnce(Mutex<Vec<(u32, u32, bool)>>);
 
 impl Runner for FailsOnce {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_told = execution.last_failure.is_some();
         given.push((execution.attempt, execution.lost_attempts, is_told));
         let observed = match given.len() {
-            1 => AttemptOutcome::failure(FailureKind::Exit, "no"),
-            _ => AttemptOutcome::success(JsonMap::new()),
+            1 => AttemptOutcome::from_failure(FailureKind::Exit, "no"),
+            _ => AttemptOutcome::from_output(JsonMap::new()),
         };
         Box::pin(std::future::ready(observed))
     }
@@ -296,19 +302,21 @@ impl Runner for FailsOnce {
 #[test]
 fn attempts_of_a_part_count_on_from_those_of_the_execution() {
     let text = "name: e\nagents: [{name: a, script: a, for_each: {times: 1}}]\n";
-    let ensemble = load(&Source::new("a.yaml", text)).ensemble.expect("an ensemble");
+    let ensemble = load_ensemble(&SourceText::new("a.yaml", text))
+        .ensemble
+        .expect("an ensemble");
     let spec = ensemble.agents[0].for_each.clone().expect("a list");
     let mut retried = agent("a", ensemble.agents[0].kind.clone(), &[]);
-    retried.retry = Retry {
+    retried.retry = RetryPolicy {
         max_attempts: 2.try_into().expect("not 0"),
         delay: Duration::ZERO,
-        ..Retry::default()
+        ..RetryPolicy::default()
     };
     let fails = Arc::new(FailsOnce::default());
     let runner = ForEachRunner::new(&retried, &spec, fails.clone()).expect("a sound list");
     let mut around = around(EndedParts::default());
     (around.execution.attempt, around.execution.lost_attempts) = (2, 1);
-    let ended = on_one_thread(runner.execute(around.execution));
+    let ended = on_one_thread(runner.execute_attempt(around.execution));
     assert_eq!(result(ended).expect("a success")["count"], 1);
     let given = fails.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert_eq!(given, [(2, 1, false), (3, 0, true)]);
@@ -323,10 +331,10 @@ fn attempts_of_a_part_count_on_from_those_of_the_execution() {
 struct FailsThenHangs(AtomicUsize);
 
 impl Runner for FailsThenHangs {
-    fn execute(&self, _execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, _execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             match self.0.fetch_add(1, Ordering::SeqCst) {
-                0 => AttemptOutcome::failure(FailureKind::Exit, "no"),
+                0 => AttemptOutcome::from_failure(FailureKind::Exit, "no"),
                 _ => std::future::pending().await,
             }
         })
@@ -337,13 +345,15 @@ impl Runner for FailsThenHangs {
 fn a_part_that_is_stopped_has_the_number_and_the_time_of_its_attempt() {
     const TAKES: Duration = Duration::from_millis(20);
     let text = "name: e\nagents: [{name: a, script: a, for_each: {times: 1}}]\n";
-    let ensemble = load(&Source::new("a.yaml", text)).ensemble.expect("an ensemble");
+    let ensemble = load_ensemble(&SourceText::new("a.yaml", text))
+        .ensemble
+        .expect("an ensemble");
     let spec = ensemble.agents[0].for_each.clone().expect("a list");
     let mut retried = agent("a", ensemble.agents[0].kind.clone(), &[]);
-    retried.retry = Retry {
+    retried.retry = RetryPolicy {
         max_attempts: 2.try_into().expect("not 0"),
         delay: Duration::ZERO,
-        ..Retry::default()
+        ..RetryPolicy::default()
     };
     let hangs = Arc::new(FailsThenHangs::default());
     let runner = ForEachRunner::new(&retried, &spec, hangs.clone()).expect("a sound list");
@@ -356,7 +366,7 @@ fn a_part_that_is_stopped_has_the_number_and_the_time_of_its_attempt() {
             tokio::time::sleep(TAKES).await;
             around.time.send_replace(true);
         };
-        tokio::join!(runner.execute(around.execution), ends).0
+        tokio::join!(runner.execute_attempt(around.execution), ends).0
     });
     let logged: Vec<PartEnded> = std::iter::from_fn(|| part(&mut around.logged)).collect();
     let attempts: Vec<u32> = logged.iter().map(|part| part.attempt).collect();

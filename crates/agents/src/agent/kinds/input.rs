@@ -10,7 +10,7 @@ mod responder;
 mod stubbed;
 
 pub use crate::agent::kinds::input::check::check_answer;
-pub use answers::{AnswerQueue, Answers};
+pub use answers::{AnswerQueue, RunAnswers};
 pub use stubbed::StubbedQuestion;
 
 use std::sync::Arc;
@@ -18,21 +18,23 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::answers::Injected;
-use self::responder::Responder;
+use self::answers::QueuedAnswer;
+use self::responder::QuestionResponder;
 use crate::agent::build_error::BuildError;
-use crate::agent::kinds::scope::{listens_to, scope, warn_of_missed};
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
-use ensemble_core::operator::{Answer, Operator, QuestionRequest};
-use ensemble_core::request::{AnswerRecord, AnswerSource, Answerer, PendingRequest, RequestAnswer, find_choice};
+use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::operator::{Operator, OperatorAnswer, QuestionRequest};
+use ensemble_core::request::{AnswerAuthor, AnswerRecord, AnswerSource, PendingRequest, RequestAnswer, find_choice};
 use ensemble_core::store::RunId;
-use ensemble_core::thread::Iteration;
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Question, output_from_text, output_from_value};
+use ensemble_core::thread::ThreadIteration;
+use ensemble_language::data::{
+    ExecutionFailure, FailureKind, JsonMap, OperatorQuestion, text_to_output, value_to_output,
+};
 use ensemble_language::ensemble::{Agent, InputSpec};
 use ensemble_language::profiles::ProfileError;
-use ensemble_language::template::{Scope, Template};
+use ensemble_language::template::{Template, TemplateScope};
 use ensemble_models::{LoadScript, Model};
-use ensemble_scripts::apart;
+use ensemble_scripts::template_worker;
 
 /// The maximum number of repeated questions after an answer that is not one of the choices.
 const ASKED_AT_MOST: usize = 10;
@@ -43,7 +45,7 @@ pub struct InputRunner {
     choices: Vec<String>,
     default: Option<String>,
     timeout: Option<Duration>,
-    responder: Option<Responder>,
+    responder: Option<QuestionResponder>,
     output_schema: Option<Box<Value>>,
     answers: Arc<AnswerQueue>,
     operator: Arc<dyn Operator>,
@@ -63,9 +65,9 @@ pub struct InputOptions<'a> {
 }
 
 /// The result of asking the operator.
-enum End {
+enum QuestionEnd {
     Output(JsonMap),
-    Failed(Failure),
+    Failed(ExecutionFailure),
     Waiting,
 }
 
@@ -83,37 +85,39 @@ impl InputRunner {
             default: spec.default.clone(),
             timeout: spec.timeout,
             responder: responder
-                .map(|responses| Responder::new(responses, &options))
+                .map(|responses| QuestionResponder::new(responses, &options))
                 .transpose()?,
             output_schema: agent.output_schema.clone().map(Box::new),
             answers: options.answers,
             operator: options.operator,
-            listens_to: listens_to(agent),
+            listens_to: list_dependencies(agent),
         })
     }
 
     /// Returns whether the model that answers is simulated.
     pub fn is_simulated(&self) -> bool {
-        self.responder.as_ref().is_some_and(Responder::is_simulated)
+        self.responder.as_ref().is_some_and(QuestionResponder::is_simulated)
     }
 
-    async fn attempt(&self, execution: Execution) -> AttemptOutcome {
-        let scope = scope(&execution, &self.listens_to);
-        let prompt = match apart::rendered(&self.prompt, &scope).await {
+    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
+        let scope = build_scope(&execution, &self.listens_to);
+        let prompt = match template_worker::render_template(&self.prompt, &scope).await {
             Ok(prompt) => prompt,
-            Err(error) => return AttemptOutcome::failure(FailureKind::Unavailable, format!("input.prompt: {error}")),
+            Err(error) => {
+                return AttemptOutcome::from_failure(FailureKind::Unavailable, format!("input.prompt: {error}"));
+            }
         };
-        warn_of_missed(&scope, "input.prompt", &execution);
-        let question = Question {
+        warn_about_missed_keys(&scope, "input.prompt", &execution);
+        let question = OperatorQuestion {
             output_schema: self.output_schema.clone(),
-            ..Question::new(prompt, self.choices.clone())
+            ..OperatorQuestion::new(prompt, self.choices.clone())
         };
         let request = PendingRequest::for_question(&execution, question);
         let mut exchange = Vec::new();
-        let result = match self.ask(&request, &execution, &scope, &mut exchange).await {
-            End::Output(output) => Ok(output),
-            End::Failed(failure) => Err(failure),
-            End::Waiting => return AttemptOutcome::NeedsInput(vec![request]),
+        let result = match self.ask_question(&request, &execution, &scope, &mut exchange).await {
+            QuestionEnd::Output(output) => Ok(output),
+            QuestionEnd::Failed(failure) => Err(failure),
+            QuestionEnd::Waiting => return AttemptOutcome::NeedsInput(vec![request]),
         };
         if result.is_err() {
             exchange.clear();
@@ -128,47 +132,55 @@ impl InputRunner {
         })
     }
 
-    async fn ask(
+    async fn ask_question(
         &self,
         request: &PendingRequest,
-        execution: &Execution,
-        scope: &Scope,
-        exchange: &mut Vec<Iteration>,
-    ) -> End {
+        execution: &ExecutionInput,
+        scope: &TemplateScope,
+        exchange: &mut Vec<ThreadIteration>,
+    ) -> QuestionEnd {
         let question = &request.question;
-        let injected = self.answers.take(&request.address, execution.execution);
-        let is_exhausted = injected == Injected::Exhausted;
-        if let Injected::Answer(answer, by) = injected {
-            return self.take(answer, &by, request, execution);
+        let injected = self.answers.take_queued_answer(&request.address, execution.execution);
+        let is_exhausted = injected == QueuedAnswer::Exhausted;
+        if let QueuedAnswer::Answer(answer, by) = injected {
+            return self.accept_answer(answer, &by, request, execution);
         }
         if let Some(responder) = &self.responder {
-            match responder.respond(question, execution, scope, exchange).await {
-                Ok(Some(answer)) => return self.take(answer, &responder.source().into(), request, execution),
+            match responder
+                .respond_to_question(question, execution, scope, exchange)
+                .await
+            {
+                Ok(Some(answer)) => {
+                    return self.accept_answer(answer, &responder.answer_source().into(), request, execution);
+                }
                 Ok(None) => {}
-                Err(failure) => return End::Failed(failure),
+                Err(failure) => return QuestionEnd::Failed(failure),
             }
         }
         let answered = match is_exhausted {
-            true => Answer::Nobody,
+            true => OperatorAnswer::Nobody,
             false => self.ask_operator(request, execution).await,
         };
-        let default = |default: &String| self.take(json!(default), &AnswerSource::Default.into(), request, execution);
+        let default =
+            |default: &String| self.accept_answer(json!(default), &AnswerSource::Default.into(), request, execution);
         match (answered, &self.default) {
-            (Answer::Text { text, .. }, Some(value)) if text.trim().is_empty() => default(value),
-            (Answer::Text { text, by }, _) => {
+            (OperatorAnswer::Text { text, .. }, Some(value)) if text.trim().is_empty() => default(value),
+            (OperatorAnswer::Text { text, by }, _) => {
                 // Only the operator may answer with the number of a choice.
                 let text = find_choice(&text, &self.choices, true).unwrap_or(text);
-                self.take(json!(text), &by, request, execution)
+                self.accept_answer(json!(text), &by, request, execution)
             }
             (_, Some(value)) => default(value),
-            (Answer::TimedOut, None) => End::Failed(Failure::new(FailureKind::Timeout, self.too_late())),
-            (Answer::Nobody, None) => End::Waiting,
+            (OperatorAnswer::TimedOut, None) => {
+                QuestionEnd::Failed(ExecutionFailure::new(FailureKind::Timeout, self.timeout_message()))
+            }
+            (OperatorAnswer::Nobody, None) => QuestionEnd::Waiting,
         }
     }
 
     /// Asks the operator until the answer is valid; the time limit applies to all questions together.
-    async fn ask_operator(&self, request: &PendingRequest, execution: &Execution) -> Answer {
-        let _standing = execution.stopwatch.stand_outside();
+    async fn ask_operator(&self, request: &PendingRequest, execution: &ExecutionInput) -> OperatorAnswer {
+        let _standing = execution.stopwatch.pause_parents();
         let started = tokio::time::Instant::now();
         let mut asked = QuestionRequest {
             run: RunId::new(execution.run_id.clone()),
@@ -177,11 +189,13 @@ impl InputRunner {
             timeout: self.timeout,
             refused: None,
         };
-        let mut answer = Answer::Nobody;
+        let mut answer = OperatorAnswer::Nobody;
         for _ in 0..ASKED_AT_MOST {
             asked.timeout = self.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
-            answer = self.operator.ask(asked.clone()).await;
-            let Answer::Text { text, .. } = &answer else { break };
+            answer = self.operator.ask_question(asked.clone()).await;
+            let OperatorAnswer::Text { text, .. } = &answer else {
+                break;
+            };
             let is_default = text.trim().is_empty() && self.default.is_some();
             match check_answer(request, &RequestAnswer::Text(text.clone()), true) {
                 Err(refused) if !is_default => asked.refused = Some(refused.to_string()),
@@ -192,15 +206,21 @@ impl InputRunner {
     }
 
     /// The output for an answer, if the answer is valid. The answer is recorded.
-    fn take(&self, answer: Value, by: &Answerer, request: &PendingRequest, execution: &Execution) -> End {
+    fn accept_answer(
+        &self,
+        answer: Value,
+        by: &AnswerAuthor,
+        request: &PendingRequest,
+        execution: &ExecutionInput,
+    ) -> QuestionEnd {
         let answer = match answer {
             Value::Number(_) | Value::Bool(_) => Value::String(answer.to_string()),
             other => other,
         };
         let chosen = match &answer {
-            Value::String(text) => find_choice(text, &self.choices, false).map(|text| output_from_text(&text)),
+            Value::String(text) => find_choice(text, &self.choices, false).map(|text| text_to_output(&text)),
             _ if !self.choices.is_empty() => None,
-            other => Some(output_from_value(other.clone())),
+            other => Some(value_to_output(other.clone())),
         };
         let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
         match chosen {
@@ -212,13 +232,16 @@ impl InputRunner {
                     answer: text,
                     by: by.clone(),
                 });
-                End::Output(output)
+                QuestionEnd::Output(output)
             }
-            None => End::Failed(Failure::new(FailureKind::Schema, self.beside(&text))),
+            None => QuestionEnd::Failed(ExecutionFailure::new(
+                FailureKind::Schema,
+                self.wrong_choice_message(&text),
+            )),
         }
     }
 
-    fn beside(&self, answer: &str) -> String {
+    fn wrong_choice_message(&self, answer: &str) -> String {
         format!(
             "`{}` is none of the choices: {}",
             answer.trim(),
@@ -226,15 +249,15 @@ impl InputRunner {
         )
     }
 
-    fn too_late(&self) -> String {
+    fn timeout_message(&self) -> String {
         let limit = self.timeout.unwrap_or_default().as_secs_f64();
         format!("there was no answer within {limit} s")
     }
 }
 
 impl Runner for InputRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
-        Box::pin(self.attempt(execution))
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(self.run_attempt(execution))
     }
 }
 

@@ -15,37 +15,37 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::progress::{Due, Said};
-use crate::agent::attachments::Attachments;
+use self::progress::{ExecutionMessages, NextStep};
+use crate::agent::attachments::AttachmentTemplates;
 use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::chat::RoundEnd;
-use crate::agent::chat::{Cause, Dialogue, NoTools, RoundRequest, Tools, Window};
-use crate::agent::kinds::scope::{listens_to, scope, warn_of_missed};
-use crate::agent::output::repair::{correction, mismatch};
-use crate::agent::output::schema::Schema;
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner, attachments};
-use ensemble_core::reply::{checked, output_of, output_of_asked, quotes_requests};
+use crate::agent::chat::{Dialogue, DialogueErrorKind, MessageSelector, ModelTools, NoTools, RoundRequest};
+use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
+use crate::agent::output::repair::{correction_request, mismatch_text};
+use crate::agent::output::schema::CompiledSchema;
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner, attachments};
+use ensemble_core::reply::{output_for_schema, parse_json_reply, parse_plain_reply, quotes_requests};
 use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
-use ensemble_language::data::{Failure, FailureKind, JsonMap};
-use ensemble_language::ensemble::{Agent, Llm, Memory};
-use ensemble_language::profiles::Link;
-use ensemble_language::template::{Scope, Template, TemplateError};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
+use ensemble_language::ensemble::{Agent, LlmSpec, MemoryMode};
+use ensemble_language::profiles::ChainedProfile;
+use ensemble_language::template::{Template, TemplateError, TemplateScope};
 use ensemble_models::Model;
-use ensemble_process::program::Places;
-use ensemble_scripts::apart;
+use ensemble_process::program::ScriptFolders;
+use ensemble_scripts::template_worker;
 
 /// Performs the executions of an LLM agent.
 pub struct LlmRunner {
-    speaker: Box<dyn Converse>,
+    speaker: Box<dyn RoundSpeaker>,
     tool_source: Option<Arc<dyn ToolSource>>,
     live_output: Arc<dyn LiveOutput>,
     prompt: Option<Template>,
     system_prompt: Option<Template>,
-    attachments: Attachments,
+    attachments: AttachmentTemplates,
     /// The `system_prompt` of each profile in the chain of the model.
     profile_prompts: Vec<Option<Template>>,
-    memory: Memory,
-    schema: Option<(Schema, Arc<Value>)>,
+    memory: MemoryMode,
+    schema: Option<(CompiledSchema, Arc<Value>)>,
     /// The maximum number of replies in one attempt, including those that do not match the schema.
     max_tries: u32,
     max_iterations: u32,
@@ -59,34 +59,34 @@ const QUOTED_REQUESTS: &str = "the reply has `agent_requests` inside other text,
      JSON object and nothing else";
 
 /// Who is asked: a model, or an external program.
-pub(in crate::agent) trait Converse: Send + Sync {
+pub(in crate::agent) trait RoundSpeaker: Send + Sync {
     /// Performs one round.
-    fn converse<'a>(
+    fn perform_round<'a>(
         &'a self,
         opening: RoundRequest,
-        tools: &'a dyn Tools,
+        tools: &'a dyn ModelTools,
         live_output: &'a dyn LiveOutput,
-        execution: &'a Execution,
+        execution: &'a ExecutionInput,
     ) -> BoxFuture<'a, RoundEnd>;
 
     /// Does it answer without a model?
     fn is_simulated(&self) -> bool;
 
     /// The execution has ended. `session`: the last that was noted. `is_kept`: a later execution may go on with it.
-    fn ended(&self, session: Option<&str>, is_kept: bool) {
+    fn notify_execution_ended(&self, session: Option<&str>, is_kept: bool) {
         let _ = (session, is_kept);
     }
 }
 
-impl Converse for Dialogue {
-    fn converse<'a>(
+impl RoundSpeaker for Dialogue {
+    fn perform_round<'a>(
         &'a self,
         opening: RoundRequest,
-        tools: &'a dyn Tools,
+        tools: &'a dyn ModelTools,
         live_output: &'a dyn LiveOutput,
-        execution: &'a Execution,
+        execution: &'a ExecutionInput,
     ) -> BoxFuture<'a, RoundEnd> {
-        Box::pin(self.hold(opening, tools, live_output, &execution.ledger))
+        Box::pin(self.run_round(opening, tools, live_output, &execution.ledger))
     }
 
     fn is_simulated(&self) -> bool {
@@ -97,7 +97,7 @@ impl Converse for Dialogue {
 /// Gives the tools of an agent for one execution.
 pub trait ToolSource: Send + Sync {
     /// The tools for this execution.
-    fn for_execution<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a>;
+    fn for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a>;
 }
 
 /// The parts from which an LLM runner is built.
@@ -107,16 +107,16 @@ pub struct LlmOptions {
     /// The tools that the model may call.
     pub tool_source: Option<Arc<dyn ToolSource>>,
     /// Keeps the thread within the context window of the model.
-    pub window: Option<Arc<dyn Window>>,
+    pub window: Option<Arc<dyn MessageSelector>>,
     /// Receives the live output of the model and its tools.
     pub live_output: Arc<dyn LiveOutput>,
     /// The folders in which attachments are.
-    pub places: Option<Places>,
+    pub places: Option<ScriptFolders>,
 }
 
 impl LlmOptions {
     /// A model without tools, context window and live output.
-    pub fn of(model: Model) -> Self {
+    pub fn for_model(model: Model) -> Self {
         Self {
             model,
             tool_source: None,
@@ -128,7 +128,7 @@ impl LlmOptions {
 }
 
 /// The rendered messages of an attempt.
-struct Task {
+struct RenderedTask {
     systems: Vec<Option<String>>,
     user: String,
     attachments: Vec<Attachment>,
@@ -136,7 +136,7 @@ struct Task {
 
 impl LlmRunner {
     /// Compiles the templates and the schema of the agent and the templates of the model profiles.
-    pub fn new(agent: &Agent, llm: &Llm, options: LlmOptions) -> Result<Self, BuildError> {
+    pub fn new(agent: &Agent, llm: &LlmSpec, options: LlmOptions) -> Result<Self, BuildError> {
         let LlmOptions {
             model,
             tool_source,
@@ -144,14 +144,14 @@ impl LlmRunner {
             live_output,
             places,
         } = options;
-        let profile_prompt = |link: &Link| {
+        let profile_prompt = |link: &ChainedProfile| {
             let which = format!("system_prompt of model profile `{}`", link.name);
             compile_template(&which, link.profile.system_prompt.as_deref())
         };
         let profile_prompts = model.profiles().map(profile_prompt).collect::<Result<_, _>>()?;
-        let attachments = Attachments::compile(&llm.attachments, places)?;
+        let attachments = AttachmentTemplates::compile_paths(&llm.attachments, places)?;
         let speaker = Box::new(Dialogue::new(model).with_window(window));
-        Self::of(agent, llm, speaker, live_output, |runner| Self {
+        Self::with_speaker(agent, llm, speaker, live_output, |runner| Self {
             profile_prompts,
             attachments,
             tool_source,
@@ -160,18 +160,18 @@ impl LlmRunner {
     }
 
     /// An agent whose task goes to this speaker.
-    pub(in crate::agent) fn of(
+    pub(in crate::agent) fn with_speaker(
         agent: &Agent,
-        llm: &Llm,
-        speaker: Box<dyn Converse>,
+        llm: &LlmSpec,
+        speaker: Box<dyn RoundSpeaker>,
         live_output: Arc<dyn LiveOutput>,
         completed: impl FnOnce(Self) -> Self,
     ) -> Result<Self, BuildError> {
-        let schema = |value: &Value| Schema::compile(value).map(|schema| (schema, Arc::new(value.clone())));
+        let schema = |value: &Value| CompiledSchema::compile(value).map(|schema| (schema, Arc::new(value.clone())));
         Ok(completed(Self {
             prompt: compile_template("prompt", llm.prompt.as_deref())?,
             system_prompt: compile_template("system_prompt", llm.system_prompt.as_deref())?,
-            attachments: Attachments::compile(&[], None)?,
+            attachments: AttachmentTemplates::compile_paths(&[], None)?,
             // An external program has one message with instructions.
             profile_prompts: vec![None],
             memory: llm.memory,
@@ -184,7 +184,7 @@ impl LlmRunner {
             max_tries: agent.retry.max_attempts.get(),
             max_iterations: llm.max_iterations.get(),
             triggers: agent.conversation.triggers_conversation,
-            listens_to: listens_to(agent),
+            listens_to: list_dependencies(agent),
             tool_source: None,
             live_output,
             speaker,
@@ -196,69 +196,73 @@ impl LlmRunner {
         self.speaker.is_simulated()
     }
 
-    async fn attempt(&self, execution: Execution) -> AttemptOutcome {
-        let mut said = Said::before(&execution.records);
-        let result = match self.task_with_attachments(&execution, &said).await {
-            Ok(task) => self.converse(&execution, &task, &mut said).await,
+    async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
+        let mut said = ExecutionMessages::from_records(&execution.records);
+        let result = match self.render_task_with_attachments(&execution, &said).await {
+            Ok(task) => self.request_valid_output(&execution, &task, &mut said).await,
             Err(failure) => Err(failure),
         };
         execution.ledger.close_round();
-        let is_kept = self.memory == Memory::Conversation && execution.part.is_none() && result.is_ok();
-        self.speaker.ended(said.session(), is_kept);
+        let is_kept = self.memory == MemoryMode::Conversation && execution.part.is_none() && result.is_ok();
+        self.speaker.notify_execution_ended(said.latest_session(), is_kept);
         if !said.waits_for.is_empty() {
             return AttemptOutcome::NeedsInput(said.waits_for);
         }
-        if execution.records.is_inside_a_call() {
+        if execution.records.is_in_tool_call() {
             // The call that contains the agent has only its output.
-            said.record(&execution).await;
+            said.record_iterations(&execution).await;
         }
         AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
             answer: None,
             result,
             usage: Some(execution.ledger.usage()),
-            exchange: said.unrecorded(),
+            exchange: said.into_unrecorded(),
         })
     }
 
     /// The task; its files are read only where it has not been sent yet.
-    async fn task_with_attachments(&self, execution: &Execution, said: &Said) -> Result<Task, Failure> {
-        let task = self.task(execution).await?;
-        if self.attachments.is_empty() || said.due() != Due::Task {
+    async fn render_task_with_attachments(
+        &self,
+        execution: &ExecutionInput,
+        said: &ExecutionMessages,
+    ) -> Result<RenderedTask, ExecutionFailure> {
+        let task = self.render_task(execution).await?;
+        if self.attachments.is_empty() || said.next_step() != NextStep::Task {
             return Ok(task);
         }
-        let failed = |error| Failure::new(FailureKind::Unavailable, error);
-        let scope = scope(execution, &self.listens_to);
-        let files = self.attachments.located(&scope).await.map_err(failed)?;
-        warn_of_missed(&scope, "attachments", execution);
+        let failed = |error| ExecutionFailure::new(FailureKind::Unavailable, error);
+        let scope = build_scope(execution, &self.listens_to);
+        let files = self.attachments.resolve_files(&scope).await.map_err(failed)?;
+        warn_about_missed_keys(&scope, "attachments", execution);
         drop(scope);
-        Ok(Task {
-            attachments: attachments::of_execution(files).await.map_err(failed)?,
+        Ok(RenderedTask {
+            attachments: attachments::load_attachments(files).await.map_err(failed)?,
             ..task
         })
     }
 
-    async fn task(&self, execution: &Execution) -> Result<Task, Failure> {
-        let scope = scope(execution, &self.listens_to);
+    async fn render_task(&self, execution: &ExecutionInput) -> Result<RenderedTask, ExecutionFailure> {
+        let scope = build_scope(execution, &self.listens_to);
         let failed = |which: &'static str| {
-            move |error: TemplateError| Failure::new(FailureKind::Unavailable, format!("{which}: {error}"))
+            move |error: TemplateError| ExecutionFailure::new(FailureKind::Unavailable, format!("{which}: {error}"))
         };
-        let own = rendered(self.system_prompt.as_ref(), &scope).await;
+        let own = render_optional(self.system_prompt.as_ref(), &scope).await;
         let own = own.map_err(failed("system_prompt"))?;
-        warn_of_missed(&scope, "system_prompt", execution);
+        warn_about_missed_keys(&scope, "system_prompt", execution);
         let mut systems = Vec::with_capacity(self.profile_prompts.len());
         for of_profile in &self.profile_prompts {
-            let of_profile = rendered(of_profile.as_ref(), &scope).await;
+            let of_profile = render_optional(of_profile.as_ref(), &scope).await;
             let of_profile = of_profile.map_err(failed("system_prompt of the model profile"))?;
             let parts: Vec<String> = of_profile.into_iter().chain(own.clone()).collect();
             systems.push(Some(parts.join("\n\n")).filter(|text| !text.trim().is_empty()));
         }
-        warn_of_missed(&scope, "system_prompt of the model profile", execution);
-        let user = apart::task(self.prompt.as_ref(), &scope)
+        warn_about_missed_keys(&scope, "system_prompt of the model profile", execution);
+        let user = template_worker::render_agent_task(self.prompt.as_ref(), &scope)
             .await
             .map_err(failed("prompt"))?;
-        warn_of_missed(&scope, "prompt", execution);
-        Ok(Task {
+        warn_about_missed_keys(&scope, "prompt", execution);
+        Ok(RenderedTask {
             systems,
             user,
             attachments: Vec::new(),
@@ -267,20 +271,25 @@ impl LlmRunner {
 
     /// Requests a reply, and requests corrections until the reply matches the schema. An execution that was cut short
     /// goes on where its records end.
-    async fn converse(&self, execution: &Execution, task: &Task, said: &mut Said) -> Result<JsonMap, Failure> {
-        let tools: Box<dyn Tools + '_> = match &self.tool_source {
+    async fn request_valid_output(
+        &self,
+        execution: &ExecutionInput,
+        task: &RenderedTask,
+        said: &mut ExecutionMessages,
+    ) -> Result<JsonMap, ExecutionFailure> {
+        let tools: Box<dyn ModelTools + '_> = match &self.tool_source {
             Some(tool_source) => tool_source.for_execution(execution),
             None => Box::new(NoTools),
         };
         loop {
-            let (reply, stop_reason) = match said.due() {
-                Due::Judgement(reply, stop_reason) => (reply, stop_reason),
+            let (reply, stop_reason) = match said.next_step() {
+                NextStep::Judgement(reply, stop_reason) => (reply, stop_reason),
                 due => {
-                    let opening = self.opening(execution, task, said, due);
-                    self.round(opening, &*tools, execution, said).await?
+                    let opening = self.round_request(execution, task, said, due);
+                    self.run_round(opening, &*tools, execution, said).await?
                 }
             };
-            let (output, errors) = self.judged(&reply).await;
+            let (output, errors) = self.judge_reply(&reply).await;
             if errors.is_empty() {
                 if self.triggers && quotes_requests(&reply) {
                     execution.ledger.warn(QUOTED_REQUESTS);
@@ -288,35 +297,37 @@ impl LlmRunner {
                 return Ok(output);
             }
             let errors = match stop_reason {
-                StopReason::MaxTokens => format!("the reply was cut off at its token limit; {}", mismatch(&errors)),
-                _ => mismatch(&errors),
+                StopReason::MaxTokens => {
+                    format!("the reply was cut off at its token limit; {}", mismatch_text(&errors))
+                }
+                _ => mismatch_text(&errors),
             };
-            said.reject(&errors);
-            if said.rejected() >= self.max_tries
+            said.reject_reply(&errors);
+            if said.count_rejected() >= self.max_tries
                 || execution
                     .remaining
-                    .without(execution.ledger.usage())
-                    .used_up()
+                    .subtract_usage(execution.ledger.usage())
+                    .find_exhausted_limit()
                     .is_some()
             {
                 let kind = match stop_reason {
                     StopReason::MaxTokens => FailureKind::MaxTokens,
                     _ => FailureKind::Schema,
                 };
-                return Err(Failure::new(kind, errors));
+                return Err(ExecutionFailure::new(kind, errors));
             }
             if self.requests_left(said) == 0 {
                 let limit = self.max_iterations;
                 let error = format!("{errors} (`max_iterations` {limit} leaves no request for a correction)");
-                return Err(Failure::new(FailureKind::MaxIterations, error));
+                return Err(ExecutionFailure::new(FailureKind::MaxIterations, error));
             }
-            said.record(execution).await;
+            said.record_iterations(execution).await;
         }
     }
 
     /// The message with which a reply is sent back.
-    fn correction(&self, errors: &str) -> String {
-        let text = correction(errors);
+    fn correction_text(&self, errors: &str) -> String {
+        let text = correction_request(errors);
         match &self.schema {
             // A server may have ignored the schema that was sent with the request.
             Some((_, schema)) => format!("{text}\n\nThe schema is:\n{schema}"),
@@ -325,42 +336,48 @@ impl LlmRunner {
     }
 
     /// The output of a reply, and how it differs from the schema.
-    async fn judged(&self, reply: &str) -> (JsonMap, Vec<String>) {
+    async fn judge_reply(&self, reply: &str) -> (JsonMap, Vec<String>) {
         let Some((schema, _)) = &self.schema else {
-            return (output_of(reply), Vec::new());
+            return (parse_plain_reply(reply), Vec::new());
         };
-        let output = output_of_asked(reply);
-        let errors = schema.errors_apart(checked(&output)).await;
+        let output = parse_json_reply(reply);
+        let errors = schema.list_errors_async(output_for_schema(&output)).await;
         (output, errors)
     }
 
     /// Returns how many requests of `max_iterations` the execution has left.
-    fn requests_left(&self, said: &Said) -> u32 {
+    fn requests_left(&self, said: &ExecutionMessages) -> u32 {
         let made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
         self.max_iterations.saturating_sub(made)
     }
 
-    fn opening(&self, execution: &Execution, task: &Task, said: &mut Said, due: Due) -> RoundRequest {
+    fn round_request(
+        &self,
+        execution: &ExecutionInput,
+        task: &RenderedTask,
+        said: &mut ExecutionMessages,
+        due: NextStep,
+    ) -> RoundRequest {
         let attachments = match due {
-            Due::Task => task.attachments.clone(),
+            NextStep::Task => task.attachments.clone(),
             _ => Vec::new(),
         };
         let (text, remembered_text, goes_on) = match due {
-            Due::Task => {
-                let text = with_rejection(&task.user, execution);
+            NextStep::Task => {
+                let text = add_rejection_errors(&task.user, execution);
                 let remembered = (text != task.user).then(|| task.user.clone());
                 (text, remembered, None)
             }
-            Due::Correction(errors) => (self.correction(&errors), None, None),
-            Due::Calls => (String::new(), None, said.iterations.pop()),
-            Due::Judgement(..) => unreachable!("a reply that is judged needs no round"),
+            NextStep::Correction(errors) => (self.correction_text(&errors), None, None),
+            NextStep::Calls => (String::new(), None, said.iterations.pop()),
+            NextStep::Judgement(..) => unreachable!("a reply that is judged needs no round"),
         };
         let remembered = match self.memory {
-            Memory::Conversation => Arc::clone(&execution.thread),
-            Memory::None => Arc::default(),
+            MemoryMode::Conversation => Arc::clone(&execution.thread),
+            MemoryMode::None => Arc::default(),
         };
         // What was sent back is part of this exchange, although it is not remembered later.
-        let thread = (*remembered).clone().followed_by(said.iterations.clone());
+        let thread = (*remembered).clone().append_iterations(said.iterations.clone());
         RoundRequest {
             earlier: remembered.message_count(),
             attachments,
@@ -384,39 +401,43 @@ impl LlmRunner {
     }
 
     /// Runs one round, and adds the iterations to `said`.
-    async fn round(
+    async fn run_round(
         &self,
         opening: RoundRequest,
-        tools: &dyn Tools,
-        execution: &Execution,
-        said: &mut Said,
-    ) -> Result<(String, StopReason), Failure> {
-        let held = self.speaker.converse(opening, tools, &*self.live_output, execution);
+        tools: &dyn ModelTools,
+        execution: &ExecutionInput,
+        said: &mut ExecutionMessages,
+    ) -> Result<(String, StopReason), ExecutionFailure> {
+        let held = self
+            .speaker
+            .perform_round(opening, tools, &*self.live_output, execution);
         let end = held.await;
         let exchange = execution
             .ledger
             .with_exchange(|exchange| exchange.iterations().to_vec());
-        said.add(exchange, execution.ledger.recorded_iterations());
-        if let Err(Cause::Waits(requests)) = &end {
+        said.add_iterations(exchange, execution.ledger.recorded_iterations());
+        if let Err(DialogueErrorKind::Waits(requests)) = &end {
             said.waits_for.clone_from(requests);
         }
-        if let Some(warning) = incomplete(&end) {
+        if let Some(warning) = incomplete_reply_warning(&end) {
             execution.ledger.warn(warning);
         }
-        end.map_err(|cause| self.failed(cause))
+        end.map_err(|cause| self.redacted_failure(cause))
     }
 
-    fn failed(&self, cause: Cause) -> Failure {
+    fn redacted_failure(&self, cause: DialogueErrorKind) -> ExecutionFailure {
         match cause {
             // The round had what the rounds before it had left.
-            Cause::MaxTurnRequests(_) => failed(Cause::MaxTurnRequests(self.max_iterations)),
-            other => failed(other),
+            DialogueErrorKind::MaxTurnRequests(_) => {
+                dialogue_failure(DialogueErrorKind::MaxTurnRequests(self.max_iterations))
+            }
+            other => dialogue_failure(other),
         }
     }
 }
 
 /// The warning for a reply that is cut off or empty.
-fn incomplete(end: &Result<(String, StopReason), Cause>) -> Option<&'static str> {
+fn incomplete_reply_warning(end: &Result<(String, StopReason), DialogueErrorKind>) -> Option<&'static str> {
     match end {
         Ok((text, StopReason::MaxTokens)) if text.trim().is_empty() => {
             Some("the model's reply is empty: its token limit was reached before the first word; raise `max_tokens`")
@@ -427,35 +448,35 @@ fn incomplete(end: &Result<(String, StopReason), Cause>) -> Option<&'static str>
     }
 }
 
-fn failed(error: Cause) -> Failure {
+fn dialogue_failure(error: DialogueErrorKind) -> ExecutionFailure {
     let kind = error.failure_kind();
     let error = match error {
-        Cause::MaxTurnRequests(count) => {
+        DialogueErrorKind::MaxTurnRequests(count) => {
             format!("the model still calls tools after {count} requests (`max_iterations`), so there is no answer")
         }
         other => other.to_string(),
     };
-    Failure::new(kind, error)
+    ExecutionFailure::new(kind, error)
 }
 
-async fn rendered(template: Option<&Template>, scope: &Scope) -> Result<Option<String>, TemplateError> {
+async fn render_optional(template: Option<&Template>, scope: &TemplateScope) -> Result<Option<String>, TemplateError> {
     match template {
-        Some(template) => apart::rendered(template, scope).await.map(Some),
+        Some(template) => template_worker::render_template(template, scope).await.map(Some),
         None => Ok(None),
     }
 }
 
 impl Runner for LlmRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
-        Box::pin(self.attempt(execution))
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(self.run_attempt(execution))
     }
 }
 
 /// The task; if the output of the last attempt did not match the schema, with the errors.
-fn with_rejection(task: &str, execution: &Execution) -> String {
+fn add_rejection_errors(task: &str, execution: &ExecutionInput) -> String {
     let rejected = execution.last_failure.as_ref();
     match rejected.filter(|failure| failure.kind == FailureKind::Schema) {
-        Some(failure) => format!("{task}\n\n{}", correction(&failure.error)),
+        Some(failure) => format!("{task}\n\n{}", correction_request(&failure.error)),
         None => task.to_owned(),
     }
 }

@@ -1,6 +1,5 @@
 //! One runner for each kind of agent: scripts, models, questions to people, nested ensembles.
 
-pub(crate) mod given_values;
 pub mod input;
 pub mod llm;
 pub mod nested_ensemble;
@@ -9,3 +8,4 @@ pub mod rhai_script;
 pub(crate) mod scope;
 pub mod script;
 pub mod tool_call;
+pub(crate) mod value_templates;

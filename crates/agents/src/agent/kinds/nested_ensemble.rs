@@ -4,47 +4,47 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::agent::kinds::nested_inputs::InnerInputs;
+use crate::agent::kinds::nested_inputs::NestedInputs;
 use crate::agent::tools::TASKS;
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::conversation::{CompletionReason, ConversationState};
 use ensemble_core::request::PendingRequest;
-use ensemble_language::data::{Context, Failure, FailureKind, JsonMap, Usage, output_from_value};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage, RunContext, value_to_output};
 
 /// The keys of the inner context that hold the dependencies and the request of the agent.
 const INPUT_KEYS: [&str; 2] = ["dependencies", "request"];
 
 /// The arguments of a nested run apart from its input.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct InnerGiven {
+pub struct NestedArguments {
     /// Values by name: the inputs, or part of the context where the inner ensemble declares no inputs.
-    pub inputs: Context,
+    pub inputs: RunContext,
     /// Names of `inputs` that are dropped where the inner ensemble declares other inputs.
     pub optional: &'static [&'static str],
     /// The initial context.
-    pub context: Context,
+    pub context: RunContext,
 }
 
 /// Runs inner conversations. The run layer implements this trait.
-pub trait Conversations: Send + Sync {
+pub trait NestedConversations: Send + Sync {
     /// Runs the conversation to its end and returns its state, or the reason why it could not run.
-    fn hold<'a>(
+    fn run_nested<'a>(
         &'a self,
-        execution: &'a Execution,
-        given: InnerGiven,
-    ) -> BoxFuture<'a, Result<ConversationState, Failure>>;
+        execution: &'a ExecutionInput,
+        given: NestedArguments,
+    ) -> BoxFuture<'a, Result<ConversationState, ExecutionFailure>>;
 }
 
 /// Performs the executions of an agent, or the calls of a tool, that is an ensemble.
-pub struct SubEnsembleRunner {
-    conversations: Arc<dyn Conversations>,
+pub struct NestedEnsembleRunner {
+    conversations: Arc<dyn NestedConversations>,
     /// For an agent: its templates. A tool gives its arguments.
-    inputs: Option<InnerInputs>,
+    inputs: Option<NestedInputs>,
 }
 
-impl SubEnsembleRunner {
+impl NestedEnsembleRunner {
     /// For an agent.
-    pub fn agent(conversations: Arc<dyn Conversations>, inputs: InnerInputs) -> Self {
+    pub fn for_agent(conversations: Arc<dyn NestedConversations>, inputs: NestedInputs) -> Self {
         Self {
             conversations,
             inputs: Some(inputs),
@@ -52,7 +52,7 @@ impl SubEnsembleRunner {
     }
 
     /// For a tool: the arguments of a call are the inputs of its conversation.
-    pub fn tool(conversations: Arc<dyn Conversations>) -> Self {
+    pub fn for_tool(conversations: Arc<dyn NestedConversations>) -> Self {
         Self {
             conversations,
             inputs: None,
@@ -60,44 +60,44 @@ impl SubEnsembleRunner {
     }
 
     /// The input of the inner conversation, and what else it is given.
-    async fn given(&self, execution: &Execution) -> Result<(Arc<str>, InnerGiven), String> {
+    async fn render_arguments(&self, execution: &ExecutionInput) -> Result<(Arc<str>, NestedArguments), String> {
         let (input, inputs) = match &self.inputs {
-            Some(inputs) => inputs.render(execution).await?,
-            None => (execution.input.clone(), entries(&execution.parameters)),
+            Some(inputs) => inputs.render_inputs(execution).await?,
+            None => (execution.input.clone(), to_context(&execution.parameters)),
         };
-        let given = InnerGiven {
+        let given = NestedArguments {
             inputs,
             optional: if self.inputs.is_some() { &[] } else { &TASKS },
-            context: context(execution),
+            context: initial_context(execution),
         };
         Ok((input, given))
     }
 }
 
-impl Runner for SubEnsembleRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+impl Runner for NestedEnsembleRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
-            let (input, given) = match self.given(&execution).await {
+            let (input, given) = match self.render_arguments(&execution).await {
                 Ok(given) => given,
-                Err(error) => return AttemptOutcome::failure(FailureKind::Unavailable, error),
+                Err(error) => return AttemptOutcome::from_failure(FailureKind::Unavailable, error),
             };
-            let execution = Execution { input, ..execution };
-            match self.conversations.hold(&execution, given).await {
+            let execution = ExecutionInput { input, ..execution };
+            match self.conversations.run_nested(&execution, given).await {
                 Ok(state) => {
                     if execution.ledger.nested_usage().is_none() {
                         execution.ledger.set_nested_usage(state.usage_until_now());
                     }
-                    observed(&execution, &state)
+                    nested_outcome(&execution, &state)
                 }
-                Err(failure) => AttemptOutcome::failure(failure.kind, failure.error),
+                Err(failure) => AttemptOutcome::from_failure(failure.kind, failure.error),
             }
         })
     }
 }
 
 /// The initial context of the inner conversation: the `config` of the agent, its dependencies and its request.
-fn context(execution: &Execution) -> Context {
-    let mut context = entries(&execution.parameters);
+fn initial_context(execution: &ExecutionInput) -> RunContext {
+    let mut context = to_context(&execution.parameters);
     let outputs: JsonMap = execution
         .dependencies
         .iter()
@@ -110,24 +110,24 @@ fn context(execution: &Execution) -> Context {
     context
 }
 
-fn entries(map: &JsonMap) -> Context {
+fn to_context(map: &JsonMap) -> RunContext {
     let entries = map.iter();
     entries
         .map(|(key, value)| (key.as_str().into(), Arc::new(value.clone())))
         .collect()
 }
 
-fn observed(execution: &Execution, state: &ConversationState) -> AttemptOutcome {
+fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> AttemptOutcome {
     for warning in state.warnings() {
         execution.ledger.warn(warning.clone());
     }
-    let Some(ended) = state.ended() else {
-        return AttemptOutcome::failure(FailureKind::Unavailable, "the inner conversation did not end");
+    let Some(ended) = state.run_end() else {
+        return AttemptOutcome::from_failure(FailureKind::Unavailable, "the inner conversation did not end");
     };
     let reason = ended.completion_reason;
     let detail = ended.detail.clone().unwrap_or_default();
     let failed = |kind| {
-        Err(Failure::new(
+        Err(ExecutionFailure::new(
             kind,
             format!("the inner conversation ended as {reason}: {detail}"),
         ))
@@ -143,12 +143,12 @@ fn observed(execution: &Execution, state: &ConversationState) -> AttemptOutcome 
         CompletionReason::Timeout => failed(FailureKind::Timeout),
         CompletionReason::Cancelled => failed(FailureKind::Cancelled),
         CompletionReason::AgentFailed | CompletionReason::ConditionFailed => failed(FailureKind::Reported),
-        CompletionReason::Completed => Ok(result_of(state)),
+        CompletionReason::Completed => Ok(nested_result(state)),
         limit => {
             execution
                 .ledger
                 .warn(format!("the inner conversation ended as {limit}: {detail}"));
-            Ok(result_of(state))
+            Ok(nested_result(state))
         }
     };
     let usage = execution.ledger.usage();
@@ -156,22 +156,22 @@ fn observed(execution: &Execution, state: &ConversationState) -> AttemptOutcome 
         parts: Vec::new(),
         answer: None,
         result,
-        usage: (usage != Usage::default()).then_some(usage),
+        usage: (usage != ModelUsage::default()).then_some(usage),
         exchange: Vec::new(),
     })
 }
 
 /// The result of the inner conversation, if its ensemble declares one, otherwise its final context.
-fn result_of(state: &ConversationState) -> JsonMap {
+fn nested_result(state: &ConversationState) -> JsonMap {
     let Some(result) = state.run_value() else {
-        return final_state(state);
+        return final_context(state);
     };
-    output_from_value(Arc::unwrap_or_clone(result.value))
+    value_to_output(Arc::unwrap_or_clone(result.value))
 }
 
 /// The final context of the inner conversation, without dependencies and request if they are unchanged.
-fn final_state(state: &ConversationState) -> JsonMap {
-    let given = state.started().map(|started| &started.context);
+fn final_context(state: &ConversationState) -> JsonMap {
+    let given = state.run_start().map(|started| &started.context);
     let is_only_given = |key: &str, value: &Arc<Value>| {
         INPUT_KEYS.contains(&key)
             && given

@@ -2,32 +2,32 @@
 
 use std::sync::Arc;
 
-use crate::agent::Execution;
+use crate::agent::ExecutionInput;
 use crate::agent::build_error::{BuildError, compile_template};
-use crate::agent::kinds::given_values::GivenValues;
-use crate::agent::kinds::scope::{listens_to, scope, warn_of_missed};
-use ensemble_language::data::{Context, JsonMap};
+use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
+use crate::agent::kinds::value_templates::ValueTemplates;
+use ensemble_language::data::{JsonMap, RunContext};
 use ensemble_language::ensemble::Agent;
 use ensemble_language::template::Template;
-use ensemble_scripts::apart;
+use ensemble_scripts::template_worker;
 
 /// The compiled `prompt` and `inputs` of an agent that is an ensemble.
-pub struct InnerInputs {
+pub struct NestedInputs {
     listens_to: Arc<[Arc<str>]>,
     prompt: Option<Template>,
-    inputs: GivenValues,
+    inputs: ValueTemplates,
 }
 
-impl InnerInputs {
+impl NestedInputs {
     /// Compiles the templates.
     ///
     /// # Errors
     /// A text is not a template.
-    pub fn compile(agent: &Agent, prompt: Option<&str>, inputs: &JsonMap) -> Result<Self, BuildError> {
+    pub fn compile_templates(agent: &Agent, prompt: Option<&str>, inputs: &JsonMap) -> Result<Self, BuildError> {
         Ok(Self {
-            listens_to: listens_to(agent),
+            listens_to: list_dependencies(agent),
             prompt: compile_template("prompt", prompt)?,
-            inputs: GivenValues::compile("inputs", inputs)?,
+            inputs: ValueTemplates::compile_values("inputs", inputs)?,
         })
     }
 
@@ -35,18 +35,18 @@ impl InnerInputs {
     ///
     /// # Errors
     /// A template cannot be rendered; the message names it.
-    pub(crate) async fn render(&self, execution: &Execution) -> Result<(Arc<str>, Context), String> {
-        let scope = scope(execution, &self.listens_to);
+    pub(crate) async fn render_inputs(&self, execution: &ExecutionInput) -> Result<(Arc<str>, RunContext), String> {
+        let scope = build_scope(execution, &self.listens_to);
         let input = match &self.prompt {
-            Some(prompt) => apart::rendered(prompt, &scope)
+            Some(prompt) => template_worker::render_template(prompt, &scope)
                 .await
                 .map_err(|error| format!("prompt: {error}"))?
                 .into(),
             None => execution.input.clone(),
         };
-        warn_of_missed(&scope, "prompt", execution);
-        let inputs = self.inputs.render(&scope, execution).await?;
-        let inputs: Context = inputs
+        warn_about_missed_keys(&scope, "prompt", execution);
+        let inputs = self.inputs.render_values(&scope, execution).await?;
+        let inputs: RunContext = inputs
             .into_iter()
             .map(|(name, value)| (name, Arc::new(value)))
             .collect();

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::agent::kinds::scope::variables;
-use crate::agent::{AttemptOutcome, AttemptResult, Execution};
-use ensemble_language::data::{Failure, FailureKind, JsonMap};
+use crate::agent::kinds::scope::rhai_variables;
+use crate::agent::{AttemptOutcome, AttemptResult, ExecutionInput};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
 use ensemble_process::output;
 use ensemble_scripts::regular_files::{LARGEST_SCRIPT, read_text};
 use ensemble_scripts::{Script, ScriptError, ScriptFailure};
@@ -29,20 +29,20 @@ const LONG_TICK: Duration = Duration::from_secs(2);
 
 /// The script that was read last, kept as long as its file stays the same.
 #[derive(Debug, Default)]
-pub struct Compiled(Mutex<Option<Known>>);
+pub struct CompiledScript(Mutex<Option<CachedScript>>);
 
 /// A script that was read.
 #[derive(Debug)]
-struct Known {
+struct CachedScript {
     path: PathBuf,
     /// The file as it was before it was read; `None`: it had changed just then, so it may change again unseen.
-    version: Option<Version>,
+    version: Option<FileVersion>,
     script: Arc<Script>,
 }
 
 /// The identity of a file and of its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Version {
+struct FileVersion {
     file: (u64, u64),
     size: u64,
     written: (i64, i64),
@@ -51,46 +51,55 @@ struct Version {
 
 /// A script's file.
 #[derive(Debug)]
-pub(crate) struct Found<'a> {
+pub(crate) struct ScriptFile<'a> {
     path: &'a Path,
     /// The name of the script in messages.
     name: &'a str,
-    version: Version,
+    version: FileVersion,
 }
 
 /// The first of these places where there is a file; each place has a name for messages.
-pub(crate) fn find(places: &[(PathBuf, String)]) -> Option<Found<'_>> {
+pub(crate) fn find_script(places: &[(PathBuf, String)]) -> Option<ScriptFile<'_>> {
     places.iter().find_map(|(path, name)| {
         let file = fs::metadata(path).ok().filter(Metadata::is_file)?;
-        let version = Version::of(&file);
-        Some(Found { path, name, version })
+        let version = FileVersion::from_metadata(&file);
+        Some(ScriptFile { path, name, version })
     })
 }
 
 /// Runs the script at `path`, called `name` in messages.
-pub async fn run(compiled: &Compiled, path: &Path, name: &str, execution: Execution) -> AttemptOutcome {
+pub async fn run_script_file(
+    compiled: &CompiledScript,
+    path: &Path,
+    name: &str,
+    execution: ExecutionInput,
+) -> AttemptOutcome {
     match fs::metadata(path) {
         Ok(file) => {
-            let version = Version::of(&file);
-            run_found(compiled, Found { path, name, version }, execution).await
+            let version = FileVersion::from_metadata(&file);
+            run_found_script(compiled, ScriptFile { path, name, version }, execution).await
         }
-        Err(error) => observed(Err(unreadable(name, &error))),
+        Err(error) => finished_outcome(Err(unreadable_failure(name, &error))),
     }
 }
 
 /// Runs a script that was found just now.
-pub(crate) async fn run_found(compiled: &Compiled, found: Found<'_>, execution: Execution) -> AttemptOutcome {
+pub(crate) async fn run_found_script(
+    compiled: &CompiledScript,
+    found: ScriptFile<'_>,
+    execution: ExecutionInput,
+) -> AttemptOutcome {
     let name = found.name;
-    observed(match compiled.script(found) {
-        Ok(script) => match script.run(variables(&execution)).await {
+    finished_outcome(match compiled.load_script(found) {
+        Ok(script) => match script.run(rhai_variables(&execution)).await {
             Ok(value) => output::from_value(value),
-            Err(failure) => Err(failed(name, failure)),
+            Err(failure) => Err(script_failure(name, failure)),
         },
         Err(failure) => Err(failure),
     })
 }
 
-fn observed(result: Result<JsonMap, Failure>) -> AttemptOutcome {
+fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
     AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
         answer: None,
@@ -100,10 +109,10 @@ fn observed(result: Result<JsonMap, Failure>) -> AttemptOutcome {
     })
 }
 
-impl Compiled {
+impl CompiledScript {
     /// The script of a file that was found just now.
-    fn script(&self, found: Found<'_>) -> Result<Arc<Script>, Failure> {
-        let Found { path, name, version } = found;
+    fn load_script(&self, found: ScriptFile<'_>) -> Result<Arc<Script>, ExecutionFailure> {
+        let ScriptFile { path, name, version } = found;
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*last
             && known.version.as_ref() == Some(&version)
@@ -112,10 +121,11 @@ impl Compiled {
             return Ok(Arc::clone(&known.script));
         }
         let now = SystemTime::now();
-        let text = read_text(path, LARGEST_SCRIPT).map_err(|error| unreadable(name, &error))?;
+        let text = read_text(path, LARGEST_SCRIPT).map_err(|error| unreadable_failure(name, &error))?;
         let script = Script::compile(&text);
-        let script = script.map_err(|error| Failure::new(FailureKind::Unavailable, placed(name, &error)))?;
-        *last = Some(Known {
+        let script = script
+            .map_err(|error| ExecutionFailure::new(FailureKind::Unavailable, error_with_position(name, &error)))?;
+        *last = Some(CachedScript {
             path: path.to_owned(),
             version: version.is_settled(now).then_some(version),
             script: Arc::clone(&script),
@@ -124,12 +134,12 @@ impl Compiled {
     }
 }
 
-fn unreadable(name: &str, error: &io::Error) -> Failure {
-    Failure::new(FailureKind::Unavailable, format!("cannot read `{name}`: {error}"))
+fn unreadable_failure(name: &str, error: &io::Error) -> ExecutionFailure {
+    ExecutionFailure::new(FailureKind::Unavailable, format!("cannot read `{name}`: {error}"))
 }
 
-impl Version {
-    fn of(file: &Metadata) -> Self {
+impl FileVersion {
+    fn from_metadata(file: &Metadata) -> Self {
         Self {
             file: (file.dev(), file.ino()),
             size: file.size(),
@@ -148,15 +158,17 @@ impl Version {
     }
 }
 
-fn failed(name: &str, failure: ScriptFailure) -> Failure {
+fn script_failure(name: &str, failure: ScriptFailure) -> ExecutionFailure {
     match failure {
-        ScriptFailure::Reported(error) => Failure::new(FailureKind::Reported, placed(name, &error)),
-        ScriptFailure::Limit(error) => Failure::new(FailureKind::Exit, placed(name, &error)),
-        ScriptFailure::Stopped => Failure::new(FailureKind::Exit, format!("{name}: it was stopped")),
+        ScriptFailure::Reported(error) => {
+            ExecutionFailure::new(FailureKind::Reported, error_with_position(name, &error))
+        }
+        ScriptFailure::Limit(error) => ExecutionFailure::new(FailureKind::Exit, error_with_position(name, &error)),
+        ScriptFailure::Stopped => ExecutionFailure::new(FailureKind::Exit, format!("{name}: it was stopped")),
     }
 }
 
-fn placed(name: &str, error: &ScriptError) -> String {
+fn error_with_position(name: &str, error: &ScriptError) -> String {
     match error {
         ScriptError { message, line: 0, .. } => format!("{name}: {message}"),
         ScriptError { message, line, column } => format!("{name}:{line}:{column}: {message}"),
@@ -169,7 +181,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use ensemble_language::data::{Context, Request};
+    use ensemble_language::data::{AgentRequest, RunContext};
     use ensemble_process::test_support::{an_execution, stdin_of};
 
     fn error(line: usize) -> ScriptError {
@@ -184,10 +196,10 @@ mod tests {
     async fn its_variables_are_what_others_find_on_stdin() {
         let mut execution = an_execution();
         let plain = execution.clone();
-        execution.context = Arc::new(Context::from_iter([(Arc::from("k"), Arc::new(json!([1])))]));
+        execution.context = Arc::new(RunContext::from_iter([(Arc::from("k"), Arc::new(json!([1])))]));
         execution.dependencies = vec![(Arc::from("w"), Arc::new(json!({"n": 1})))];
         execution.parameters = Arc::new(JsonMap::from_iter([("p".to_owned(), json!(true))]));
-        execution.request = Some(Arc::new(Request {
+        execution.request = Some(Arc::new(AgentRequest {
             from: Arc::from("boss"),
             parameters: json!({"q": 1}),
             priority: 2,
@@ -197,29 +209,29 @@ mod tests {
             let names = expected.as_object().expect("an object").keys();
             let entries: Vec<String> = names.map(|name| format!("{name}: {name}")).collect();
             let script = Script::compile(&format!("#{{{}}}", entries.join(", "))).expect("a script");
-            assert_eq!(script.run(variables(&execution)).await, Ok(expected));
-            assert_eq!(variables(&execution).len(), entries.len());
-            let names: Vec<_> = variables(&execution).into_iter().map(|(name, _)| name).collect();
+            assert_eq!(script.run(rhai_variables(&execution)).await, Ok(expected));
+            assert_eq!(rhai_variables(&execution).len(), entries.len());
+            let names: Vec<_> = rhai_variables(&execution).into_iter().map(|(name, _)| name).collect();
             assert_eq!(names, ensemble_language::check::SCRIPT_VARIABLES);
         }
     }
 
     #[test]
     fn a_failure_has_its_kind_and_its_place() {
-        let reported = failed("scripts/a.rhai", ScriptFailure::Reported(error(3)));
+        let reported = script_failure("scripts/a.rhai", ScriptFailure::Reported(error(3)));
         assert_eq!(
             reported,
-            Failure::new(FailureKind::Reported, "scripts/a.rhai:3:7: boom")
+            ExecutionFailure::new(FailureKind::Reported, "scripts/a.rhai:3:7: boom")
         );
-        let limit = failed("a.rhai", ScriptFailure::Limit(error(0)));
-        assert_eq!(limit, Failure::new(FailureKind::Exit, "a.rhai: boom"));
+        let limit = script_failure("a.rhai", ScriptFailure::Limit(error(0)));
+        assert_eq!(limit, ExecutionFailure::new(FailureKind::Exit, "a.rhai: boom"));
     }
 
     #[tokio::test]
     async fn a_file_that_cannot_be_read_is_unavailable() {
         let folder = TempDir::new().expect("a folder");
-        let observed = run(
-            &Compiled::default(),
+        let observed = run_script_file(
+            &CompiledScript::default(),
             &folder.path().join("a.rhai"),
             "a.rhai",
             an_execution(),
@@ -236,10 +248,10 @@ mod tests {
     }
 
     /// A file as it was at that time.
-    fn version(size: u64, at: SystemTime) -> Version {
+    fn version(size: u64, at: SystemTime) -> FileVersion {
         let since = at.duration_since(UNIX_EPOCH).expect("after 1970");
         let time = (since.as_secs().try_into().expect("small"), since.subsec_nanos().into());
-        Version {
+        FileVersion {
             file: (1, 2),
             size,
             written: time,
@@ -253,18 +265,18 @@ mod tests {
         let path = folder.path().join("a.rhai");
         let before = SystemTime::now() - Duration::from_secs(5);
         for (written, is_read_again) in [(before, false), (SystemTime::now(), true)] {
-            let compiled = Compiled::default();
-            let found = |size| Found {
+            let compiled = CompiledScript::default();
+            let found = |size| ScriptFile {
                 path: &path,
                 name: "a.rhai",
                 version: version(size, written),
             };
             fs::write(&path, "1").expect("written");
-            let first = compiled.script(found(1)).expect("a script");
+            let first = compiled.load_script(found(1)).expect("a script");
             fs::write(&path, "2").expect("written");
-            let second = compiled.script(found(1)).expect("a script");
+            let second = compiled.load_script(found(1)).expect("a script");
             assert_eq!(!Arc::ptr_eq(&first, &second), is_read_again);
-            let third = compiled.script(found(2)).expect("a script");
+            let third = compiled.load_script(found(2)).expect("a script");
             assert!(!Arc::ptr_eq(&first, &third), "another size");
         }
     }
@@ -286,10 +298,10 @@ mod tests {
     async fn a_script_that_is_rewritten_at_once_is_run_as_it_is() {
         let folder = TempDir::new().expect("a folder");
         let path = folder.path().join("a.rhai");
-        let compiled = Compiled::default();
+        let compiled = CompiledScript::default();
         for n in 0..50 {
             fs::write(&path, format!("#{{n: {:02}}}", n + 10)).expect("written");
-            let observed = run(&compiled, &path, "a.rhai", an_execution()).await;
+            let observed = run_script_file(&compiled, &path, "a.rhai", an_execution()).await;
             let AttemptOutcome::Finished(AttemptResult { result, .. }) = observed else {
                 panic!("{observed:?}");
             };

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::agent::Execution;
-use ensemble_core::runner::Part;
-use ensemble_language::condition::PartNames;
+use crate::agent::ExecutionInput;
+use ensemble_core::runner::ExecutionPart;
+use ensemble_language::condition::PartVariables;
 use ensemble_language::ensemble::Agent;
-use ensemble_language::template::{Missed, Scope};
-use ensemble_scripts::Variable;
+use ensemble_language::template::{MissingKeyCollector, TemplateScope};
+use ensemble_scripts::ScriptVariable;
 
 /// The names of all agents that `agent` listens to.
-pub(crate) fn listens_to(agent: &Agent) -> Arc<[Arc<str>]> {
+pub(crate) fn list_dependencies(agent: &Agent) -> Arc<[Arc<str>]> {
     agent
         .dependencies
         .iter()
@@ -22,8 +22,8 @@ pub(crate) fn listens_to(agent: &Agent) -> Arc<[Arc<str>]> {
 }
 
 /// The variables of a template.
-pub(crate) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scope {
-    Scope {
+pub(crate) fn build_scope(execution: &ExecutionInput, listens_to: &Arc<[Arc<str>]>) -> TemplateScope {
+    TemplateScope {
         input: Arc::clone(&execution.input),
         inputs: Arc::clone(&execution.inputs),
         context: Arc::clone(&execution.context),
@@ -31,31 +31,31 @@ pub(crate) fn scope(execution: &Execution, listens_to: &Arc<[Arc<str>]>) -> Scop
         execution: execution.execution,
         listens_to: Arc::clone(listens_to),
         dependencies: execution.dependencies.clone(),
-        said: said(execution),
+        unprompted_outputs: list_outputs(execution),
         parameters: Arc::clone(&execution.parameters),
         request: execution.request.clone(),
         history: execution.history.clone(),
-        part: execution.part.as_deref().map(of_part),
-        missed: Missed::default(),
+        part: execution.part.as_deref().map(part_variables),
+        missing_keys: MissingKeyCollector::default(),
     }
 }
 
 /// The item under its name, and `part`.
-fn of_part(part: &Part) -> [(Arc<str>, Arc<Value>); 2] {
+fn part_variables(part: &ExecutionPart) -> [(Arc<str>, Arc<Value>); 2] {
     [
         (part.item_name.clone(), part.item.clone()),
-        (PartNames::PART.into(), part.variable.clone()),
+        (PartVariables::PART.into(), part.variable.clone()),
     ]
 }
 
-fn inputs(execution: &Execution) -> Variable {
+fn inputs_variable(execution: &ExecutionInput) -> ScriptVariable {
     let entries = execution.inputs.iter();
-    Variable::Outputs(entries.map(|(name, value)| (name.clone(), value.clone())).collect())
+    ScriptVariable::Outputs(entries.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 /// What has been said, for a prompt without variables: the outputs of the dependencies first. The agent's own output is
 /// only there if the execution was given it for that, because its memory has it otherwise.
-fn said(execution: &Execution) -> Vec<(Arc<str>, Arc<Value>)> {
+fn list_outputs(execution: &ExecutionInput) -> Vec<(Arc<str>, Arc<Value>)> {
     let of_others = execution
         .dependencies
         .iter()
@@ -65,8 +65,8 @@ fn said(execution: &Execution) -> Vec<(Arc<str>, Arc<Value>)> {
 
 /// Warns of the keys that the templates rendered with this scope since the last call have missed. Another attempt says
 /// nothing new.
-pub(crate) fn warn_of_missed(scope: &Scope, which: &str, execution: &Execution) {
-    let missed = scope.missed.take();
+pub(crate) fn warn_about_missed_keys(scope: &TemplateScope, which: &str, execution: &ExecutionInput) {
+    let missed = scope.missing_keys.take_keys();
     let is_first = execution.attempt == execution.lost_attempts + 1;
     for key in missed.iter().filter(|_| is_first) {
         execution.ledger.warn(format!("{which}: {key}"));
@@ -74,31 +74,34 @@ pub(crate) fn warn_of_missed(scope: &Scope, which: &str, execution: &Execution) 
 }
 
 /// The variables of a Rhai agent, with the names of the object that a child process gets on its stdin.
-pub(crate) fn variables(execution: &Execution) -> Vec<(Cow<'static, str>, Variable)> {
-    let text = |text: &Arc<str>| Variable::Text(Arc::clone(text));
+pub(crate) fn rhai_variables(execution: &ExecutionInput) -> Vec<(Cow<'static, str>, ScriptVariable)> {
+    let text = |text: &Arc<str>| ScriptVariable::Text(Arc::clone(text));
     let variables = [
         ("input", text(&execution.input)),
         ("input_data", text(&execution.input)),
-        ("inputs", inputs(execution)),
-        ("context", Variable::Context(Arc::clone(&execution.context))),
-        ("dependencies", Variable::Outputs(execution.dependencies.clone())),
-        ("parameters", Variable::Map(Arc::clone(&execution.parameters))),
-        ("turn_count", Variable::Number(execution.turn_count)),
-        ("execution", Variable::Number(execution.execution)),
-        ("attempt", Variable::Number(execution.attempt)),
+        ("inputs", inputs_variable(execution)),
+        ("context", ScriptVariable::Context(Arc::clone(&execution.context))),
+        ("dependencies", ScriptVariable::Outputs(execution.dependencies.clone())),
+        ("parameters", ScriptVariable::Map(Arc::clone(&execution.parameters))),
+        ("turn_count", ScriptVariable::Number(execution.turn_count)),
+        ("execution", ScriptVariable::Number(execution.execution)),
+        ("attempt", ScriptVariable::Number(execution.attempt)),
         ("run_id", text(&execution.run_id)),
         ("agent_name", text(&execution.agent_name)),
-        ("request", Variable::Json(Arc::new(json!(execution.request)))),
-        ("history", Variable::Past(execution.history.clone())),
+        ("request", ScriptVariable::Json(Arc::new(json!(execution.request)))),
+        ("history", ScriptVariable::Past(execution.history.clone())),
     ];
     let variables = variables.map(|(name, variable)| (Cow::Borrowed(name), variable));
     let mut variables = Vec::from(variables);
     if let Some(part) = &execution.part {
         variables.push((
             Cow::Owned(part.item_name.to_string()),
-            Variable::Json(part.item.clone()),
+            ScriptVariable::Json(part.item.clone()),
         ));
-        variables.push((Cow::Borrowed(PartNames::PART), Variable::Json(part.variable.clone())));
+        variables.push((
+            Cow::Borrowed(PartVariables::PART),
+            ScriptVariable::Json(part.variable.clone()),
+        ));
     }
     variables
 }

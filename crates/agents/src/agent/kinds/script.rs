@@ -8,45 +8,47 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::agent::kinds::rhai_script;
-use crate::agent::kinds::rhai_script::Compiled;
-use crate::agent::{AttemptOutcome, BoxFuture, Execution, Runner};
+use crate::agent::kinds::rhai_script::CompiledScript;
+use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::FailureKind;
-use ensemble_process::program::{Places, Resolved, Unavailable, list_rhai_files, names_a_file, resolve};
-use ensemble_process::{self, Bounds, Invocation};
+use ensemble_process::program::{
+    ResolvedScript, ScriptFolders, ScriptLookupError, list_rhai_files, names_file, resolve_script,
+};
+use ensemble_process::{self, ProcessLimits, ProgramInvocation};
 
 /// The runner of a script agent; the bounds are those of a child process.
-pub fn runner(script: &str, places: &Places, bounds: Bounds) -> Arc<dyn Runner> {
+pub fn build_runner(script: &str, places: &ScriptFolders, bounds: ProcessLimits) -> Arc<dyn Runner> {
     Arc::new(ScriptRunner {
         script: script.to_owned(),
         places: places.clone(),
         bounds,
-        inside: list_rhai_files(script, places),
+        rhai_files: list_rhai_files(script, places),
         on_path: OnceLock::new(),
-        compiled: Compiled::default(),
+        compiled: CompiledScript::default(),
     })
 }
 
 struct ScriptRunner {
     script: String,
-    places: Places,
-    bounds: Bounds,
+    places: ScriptFolders,
+    bounds: ProcessLimits,
     /// Where it may lie and what it is called there, if its name says that it is a Rhai script.
-    inside: Vec<(PathBuf, String)>,
+    rhai_files: Vec<(PathBuf, String)>,
     /// What the script was while it named no file.
-    on_path: OnceLock<Invocation>,
-    compiled: Compiled,
+    on_path: OnceLock<ProgramInvocation>,
+    compiled: CompiledScript,
 }
 
 impl ScriptRunner {
-    fn resolved(&self) -> Result<Resolved, Unavailable> {
-        if names_a_file(&self.script, &self.places) {
-            return resolve(&self.script, &self.places);
+    fn resolve_cached(&self) -> Result<ResolvedScript, ScriptLookupError> {
+        if names_file(&self.script, &self.places) {
+            return resolve_script(&self.script, &self.places);
         }
         if let Some(invocation) = self.on_path.get() {
-            return Ok(Resolved::Process(invocation.clone()));
+            return Ok(ResolvedScript::Process(invocation.clone()));
         }
-        let resolved = resolve(&self.script, &self.places)?;
-        if let Resolved::Process(invocation) = &resolved {
+        let resolved = resolve_script(&self.script, &self.places)?;
+        if let ResolvedScript::Process(invocation) = &resolved {
             let _it_was_empty = self.on_path.set(invocation.clone());
         }
         Ok(resolved)
@@ -54,21 +56,22 @@ impl ScriptRunner {
 }
 
 impl Runner for ScriptRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             // The same answer as below, for one look at the file.
-            if let Some(found) = rhai_script::find(&self.inside) {
-                return rhai_script::run_found(&self.compiled, found, execution).await;
+            if let Some(found) = rhai_script::find_script(&self.rhai_files) {
+                return rhai_script::run_found_script(&self.compiled, found, execution).await;
             }
-            match self.resolved() {
-                Ok(Resolved::Rhai(path)) => {
-                    let name = self.places.shown(&path);
-                    rhai_script::run(&self.compiled, &path, &name, execution).await
+            match self.resolve_cached() {
+                Ok(ResolvedScript::Rhai(path)) => {
+                    let name = self.places.display_path(&path);
+                    rhai_script::run_script_file(&self.compiled, &path, &name, execution).await
                 }
-                Ok(Resolved::Process(invocation)) => {
-                    ensemble_process::run(&invocation, &self.places.project_root, &self.bounds, &execution).await
+                Ok(ResolvedScript::Process(invocation)) => {
+                    ensemble_process::run_program(&invocation, &self.places.project_root, &self.bounds, &execution)
+                        .await
                 }
-                Err(unavailable) => AttemptOutcome::failure(FailureKind::Unavailable, unavailable.to_string()),
+                Err(unavailable) => AttemptOutcome::from_failure(FailureKind::Unavailable, unavailable.to_string()),
             }
         })
     }

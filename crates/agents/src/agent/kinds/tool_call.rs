@@ -12,21 +12,21 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::agent::build_error::BuildError;
-use crate::agent::kinds::given_values::GivenValues;
-use crate::agent::kinds::scope::{listens_to, scope};
-use crate::agent::mcp::{Asking, Server, ServerTool};
-use crate::agent::output::schema::Schema;
+use crate::agent::kinds::scope::{build_scope, list_dependencies};
+use crate::agent::kinds::value_templates::ValueTemplates;
+use crate::agent::mcp::{ElicitationContext, McpServerHandle, ServerTool};
+use crate::agent::output::schema::CompiledSchema;
 use crate::agent::tools::ToolSettings;
-use crate::agent::tools::gate::Gates;
-use crate::agent::tools::permission::{Permitted, ToolPermissions, call_origin};
-use crate::agent::tools::result::{Ended, timeout_message};
-use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, Execution, Runner};
+use crate::agent::tools::gate::CallGates;
+use crate::agent::tools::permission::{PermissionResult, ToolPermissions, call_origin};
+use crate::agent::tools::result::{ToolCallResult, timeout_message};
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_core::conversation::PermissionDecision;
 use ensemble_core::request::PendingRequest;
-use ensemble_core::thread::{ExecutionRef, Iteration, LiveOutput, LiveUpdate, ToolCall, ToolEnd, UNKNOWN_FATE};
-use ensemble_language::data::{Failure, FailureKind, JsonMap, Usage};
-use ensemble_language::diagnostic::did_you_mean;
-use ensemble_language::ensemble::{Agent, Tool, ToolUse};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, ThreadIteration, ToolCall, ToolEnd, UNKNOWN_FATE};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
+use ensemble_language::diagnostic::find_similar_word;
+use ensemble_language::ensemble::{Agent, ToolDefinition, ToolUse};
 use ensemble_process::output;
 
 /// The most parts of an execution that call their tool side by side; `for_each` itself limits them further.
@@ -42,18 +42,18 @@ pub struct CalledToolRunner {
     member: Arc<str>,
     /// `SERVER.TOOL`.
     name: String,
-    server: Arc<Server>,
-    arguments: GivenValues,
+    server: Arc<McpServerHandle>,
+    arguments: ValueTemplates,
     listens_to: Arc<[Arc<str>]>,
     permissions: Arc<ToolPermissions>,
     live_output: Arc<dyn LiveOutput>,
-    gates: Gates,
+    gates: CallGates,
 }
 
 /// The services of the run that such an agent needs.
 pub struct CalledToolOptions {
     /// The server.
-    pub server: Arc<Server>,
+    pub server: Arc<McpServerHandle>,
     /// Decides whether the call is permitted.
     pub permissions: Arc<ToolPermissions>,
     /// Is told when the call begins and ends.
@@ -61,13 +61,13 @@ pub struct CalledToolOptions {
 }
 
 /// The reason why there is no output.
-enum Stopped {
-    Failed(Failure),
+enum NoOutputReason {
+    Failed(ExecutionFailure),
     Waits(Box<PendingRequest>),
 }
 
-impl From<Failure> for Stopped {
-    fn from(failure: Failure) -> Self {
+impl From<ExecutionFailure> for NoOutputReason {
+    fn from(failure: ExecutionFailure) -> Self {
         Self::Failed(failure)
     }
 }
@@ -80,76 +80,80 @@ impl CalledToolRunner {
     pub fn new(
         agent: &Agent,
         used: &ToolUse,
-        tool: &Tool,
+        tool: &ToolDefinition,
         arguments: &JsonMap,
         options: CalledToolOptions,
     ) -> Result<Self, BuildError> {
         let member = used.member.clone().unwrap_or_default();
         Ok(Self {
-            settings: ToolSettings::of(&used.tool, tool),
+            settings: ToolSettings::from_tool(&used.tool, tool),
             name: format!("{}.{member}", used.tool),
             member,
             server: options.server,
-            arguments: GivenValues::compile("arguments", arguments)?,
-            listens_to: listens_to(agent),
+            arguments: ValueTemplates::compile_values("arguments", arguments)?,
+            listens_to: list_dependencies(agent),
             permissions: options.permissions,
             live_output: options.live_output,
-            gates: Gates::default(),
+            gates: CallGates::default(),
         })
     }
 
-    async fn output(&self, execution: &Execution) -> Result<JsonMap, Stopped> {
-        let before = execution.records.before();
+    async fn produce_output(&self, execution: &ExecutionInput) -> Result<JsonMap, NoOutputReason> {
+        let before = execution.records.earlier_exchange();
         let recorded = before.and_then(|before| before.iterations.last()?.tool_calls.last());
         let call = match recorded {
             // The run ended between the end of the call and that of the execution.
             Some(call) if let Some(end) = &call.end => {
-                let decided = before.and_then(|before| before.decided.get(call.id.as_str()));
+                let decided = before.and_then(|before| before.decisions.get(call.id.as_str()));
                 let is_refused = decided == Some(&PermissionDecision::Denied);
-                return Ok(self.judged(end.clone(), is_refused, execution)?);
+                return Ok(self.output_from_end(end.clone(), is_refused, execution)?);
             }
             Some(call) => call.clone(),
-            None => self.call(execution).await?,
+            None => self.build_call(execution).await?,
         };
-        let tool = self.tool(execution).await?;
-        let arguments = self.fitting(&tool, &call).await?;
+        let tool = self.find_tool(execution).await?;
+        let arguments = self.check_arguments(&tool, &call).await?;
         if recorded.is_none() {
-            let iteration = Iteration {
+            let iteration = ThreadIteration {
                 number: 1,
                 tool_calls: vec![call.clone()],
-                ..Iteration::default()
+                ..ThreadIteration::default()
             };
-            execution.records.replied(iteration, Usage::default()).await;
+            execution.records.record_reply(iteration, ModelUsage::default()).await;
         }
         let begun = Instant::now();
-        let was_started = before.is_some_and(|before| before.started.contains(call.id.as_str()));
+        let was_started = before.is_some_and(|before| before.started_calls.contains(call.id.as_str()));
         let (ended, is_refused) = if was_started && !self.settings.repeatable.unwrap_or(tool.only_reads) {
             (ToolEnd::Error(UNKNOWN_FATE.to_owned()).into(), false)
         } else {
             let _admission = self
                 .gates
-                .of(execution, MOST_AT_ONCE)
-                .enter(self.settings.exclusive)
+                .for_execution(execution, MOST_AT_ONCE)
+                .wait_to_enter(self.settings.exclusive)
                 .await;
-            self.live(execution, LiveUpdate::ToolStarted(&call));
-            let performed = self.performed(&tool, &call, arguments, execution).await;
-            performed.map_err(Stopped::Waits)?
+            self.send_live_update(execution, LiveUpdate::ToolStarted(&call));
+            let performed = self.perform_call(&tool, &call, arguments, execution).await;
+            performed.map_err(NoOutputReason::Waits)?
         };
-        let Ended { end, attachments } = ended;
+        let ToolCallResult { end, attachments } = ended;
         let ended = ToolCall {
             attachments,
-            ..call.ended(end, begun.elapsed().as_secs_f64())
+            ..call.with_end(end, begun.elapsed().as_secs_f64())
         };
-        execution.records.call_ended(&ended, Usage::default()).await;
-        self.live(execution, LiveUpdate::ToolEnded(&ended));
+        execution.records.record_call_end(&ended, ModelUsage::default()).await;
+        self.send_live_update(execution, LiveUpdate::ToolEnded(&ended));
         let end = ended.end.unwrap_or_else(|| ToolEnd::Error(UNKNOWN_FATE.to_owned()));
-        Ok(self.judged(end, is_refused, execution)?)
+        Ok(self.output_from_end(end, is_refused, execution)?)
     }
 
     /// A new call, with its rendered arguments.
-    async fn call(&self, execution: &Execution) -> Result<ToolCall, Failure> {
-        let scope = scope(execution, &self.listens_to);
-        let arguments = self.arguments.render(&scope, execution).await.map_err(unavailable)?;
+    async fn build_call(&self, execution: &ExecutionInput) -> Result<ToolCall, ExecutionFailure> {
+        let scope = build_scope(execution, &self.listens_to);
+        let arguments = self
+            .arguments
+            .render_values(&scope, execution)
+            .await
+            .map_err(unavailable_failure)?;
         let arguments: JsonMap = arguments
             .into_iter()
             .map(|(name, value)| (name.to_string(), value))
@@ -158,19 +162,20 @@ impl CalledToolRunner {
     }
 
     /// The tool as its server describes it.
-    async fn tool(&self, execution: &Execution) -> Result<Arc<ServerTool>, Failure> {
-        let offered = self.server.tools(self.settings.timeout, execution).await;
-        let offered = offered.map_err(|error| unavailable(format!("tool `{}`: {error}", self.settings.name)))?;
+    async fn find_tool(&self, execution: &ExecutionInput) -> Result<Arc<ServerTool>, ExecutionFailure> {
+        let offered = self.server.list_tools(self.settings.timeout, execution).await;
+        let offered =
+            offered.map_err(|error| unavailable_failure(format!("tool `{}`: {error}", self.settings.name)))?;
         if let Some(tool) = offered.iter().find(|tool| tool.name == self.member) {
             return Ok(Arc::clone(tool));
         }
         let names = || offered.iter().map(|tool| &*tool.name);
-        let guess = did_you_mean(&self.member, names()).map(|guess| format!("; did you mean `{guess}`?"));
+        let guess = find_similar_word(&self.member, names()).map(|guess| format!("; did you mean `{guess}`?"));
         let mut known: Vec<&str> = names().take(MOST_NAMED).collect();
         if offered.len() > MOST_NAMED {
             known.push("…");
         }
-        Err(unavailable(format!(
+        Err(unavailable_failure(format!(
             "the server of `{}` has no tool `{}`{} it has: {}",
             self.settings.name,
             self.member,
@@ -180,21 +185,28 @@ impl CalledToolRunner {
     }
 
     /// The arguments, if they match the schema of the tool.
-    async fn fitting<'c>(&self, tool: &ServerTool, call: &'c ToolCall) -> Result<&'c JsonMap, Failure> {
+    async fn check_arguments<'c>(
+        &self,
+        tool: &ServerTool,
+        call: &'c ToolCall,
+    ) -> Result<&'c JsonMap, ExecutionFailure> {
         let Value::Object(arguments) = &call.arguments else {
-            return Err(unavailable(format!("the arguments of `{}` are no map", self.name)));
+            return Err(unavailable_failure(format!(
+                "the arguments of `{}` are no map",
+                self.name
+            )));
         };
-        let schema = Schema::compile(&tool.parameters).map_err(|error| {
-            unavailable(format!(
+        let schema = CompiledSchema::compile(&tool.parameters).map_err(|error| {
+            unavailable_failure(format!(
                 "the schema of `{}`, which its server gives, cannot be used: {error}",
                 self.name
             ))
         })?;
-        let errors = schema.errors_apart(Cow::Borrowed(arguments)).await;
+        let errors = schema.list_errors_async(Cow::Borrowed(arguments)).await;
         match errors.is_empty() {
             true => Ok(arguments),
             // Another attempt would have the same arguments.
-            false => Err(Failure::new(
+            false => Err(ExecutionFailure::new(
                 FailureKind::Refusal,
                 format!("the arguments of `{}` are wrong: {}", self.name, errors.join("; ")),
             )),
@@ -202,34 +214,34 @@ impl CalledToolRunner {
     }
 
     /// Makes the call, if it is permitted, and says whether it was refused. An error: it waits for the answer to this request.
-    async fn performed(
+    async fn perform_call(
         &self,
         tool: &ServerTool,
         call: &ToolCall,
         arguments: &JsonMap,
-        execution: &Execution,
-    ) -> Result<(Ended, bool), Box<PendingRequest>> {
+        execution: &ExecutionInput,
+    ) -> Result<(ToolCallResult, bool), Box<PendingRequest>> {
         let permission = self.settings.permission;
         let permitted = self
             .permissions
-            .ask(permission, &self.name, call, arguments, execution)
+            .check_permission(permission, &self.name, call, arguments, execution)
             .await;
         match permitted {
-            Permitted::Yes => {}
-            Permitted::Waits(request) => return Err(request),
-            Permitted::No(refused) => return Ok((ToolEnd::Error(refused).into(), true)),
+            PermissionResult::Granted => {}
+            PermissionResult::Waits(request) => return Err(request),
+            PermissionResult::Refused(refused) => return Ok((ToolEnd::Error(refused).into(), true)),
         }
-        execution.records.call_started(&call.id).await;
-        let asking = Asking {
+        execution.records.record_call_start(&call.id).await;
+        let asking = ElicitationContext {
             permissions: &self.permissions,
             execution,
             origin: call_origin(&self.name, call, execution),
-            asked: AtomicUsize::new(0),
+            question_count: AtomicUsize::new(0),
             tool: &self.name,
         };
         let limit = self.settings.timeout;
-        let ended = self.server.call(tool, arguments.clone(), limit, &asking).await;
-        let ended = match self.too_large(&ended.end) {
+        let ended = self.server.call_tool(tool, arguments.clone(), limit, &asking).await;
+        let ended = match self.size_error(&ended.end) {
             Some(error) => ToolEnd::Error(error).into(),
             None => ended,
         };
@@ -237,7 +249,7 @@ impl CalledToolRunner {
     }
 
     /// A result that is cut is none, so one that is too large is an error.
-    fn too_large(&self, end: &ToolEnd) -> Option<String> {
+    fn size_error(&self, end: &ToolEnd) -> Option<String> {
         let bytes = match end {
             ToolEnd::Result(Value::String(text)) | ToolEnd::Error(text) => text.len(),
             ToolEnd::Result(value) => value.to_string().len(),
@@ -252,7 +264,12 @@ impl CalledToolRunner {
     }
 
     /// The output of a call that ended so.
-    fn judged(&self, end: ToolEnd, is_refused: bool, execution: &Execution) -> Result<JsonMap, Failure> {
+    fn output_from_end(
+        &self,
+        end: ToolEnd,
+        is_refused: bool,
+        execution: &ExecutionInput,
+    ) -> Result<JsonMap, ExecutionFailure> {
         let text = match end {
             ToolEnd::Result(Value::String(text)) => return output::from_text(&text, &execution.ledger),
             ToolEnd::Result(value) => return output::from_value(value),
@@ -265,24 +282,24 @@ impl CalledToolRunner {
                      effect (`repeatable: true` at `{}` makes such calls again)",
                     self.name, self.settings.name
                 );
-                return Err(Failure::new(FailureKind::Refusal, error));
+                return Err(ExecutionFailure::new(FailureKind::Refusal, error));
             }
             _ if is_refused => FailureKind::Refusal,
             text if text == timeout_message(self.settings.timeout) => FailureKind::Timeout,
             text if text.starts_with(TOO_LARGE) => FailureKind::OutputTooLarge,
             _ => FailureKind::Reported,
         };
-        Err(Failure::new(kind, text))
+        Err(ExecutionFailure::new(kind, text))
     }
 
-    fn live(&self, execution: &Execution, update: LiveUpdate<'_>) {
+    fn send_live_update(&self, execution: &ExecutionInput, update: LiveUpdate<'_>) {
         let source = ExecutionRef {
             run: execution.run_id.clone(),
             agent: execution.agent_name.clone(),
             execution: execution.execution,
             attempt: execution.attempt,
         };
-        self.live_output.receive(&source, update);
+        self.live_output.receive_update(&source, update);
     }
 }
 
@@ -290,8 +307,8 @@ impl CalledToolRunner {
 const TOO_LARGE: &str = "the tool ran, and its result has ";
 
 /// An id that no other call of the run has.
-fn call_id(execution: &Execution) -> String {
-    let Execution {
+fn call_id(execution: &ExecutionInput) -> String {
+    let ExecutionInput {
         agent_name,
         execution: number,
         attempt,
@@ -304,17 +321,17 @@ fn call_id(execution: &Execution) -> String {
     }
 }
 
-fn unavailable(error: String) -> Failure {
-    Failure::new(FailureKind::Unavailable, error)
+fn unavailable_failure(error: String) -> ExecutionFailure {
+    ExecutionFailure::new(FailureKind::Unavailable, error)
 }
 
 impl Runner for CalledToolRunner {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
-            let result = match self.output(&execution).await {
+            let result = match self.produce_output(&execution).await {
                 Ok(output) => Ok(output),
-                Err(Stopped::Failed(failure)) => Err(failure),
-                Err(Stopped::Waits(request)) => return AttemptOutcome::NeedsInput(vec![*request]),
+                Err(NoOutputReason::Failed(failure)) => Err(failure),
+                Err(NoOutputReason::Waits(request)) => return AttemptOutcome::NeedsInput(vec![*request]),
             };
             AttemptOutcome::Finished(AttemptResult {
                 parts: Vec::new(),

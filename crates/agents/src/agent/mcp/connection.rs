@@ -19,16 +19,16 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::content;
-use super::elicitation::{Asking, Calls};
-use super::{Address, ServerTool, fault, http, stdio};
-use crate::agent::tools::result::Ended;
-use crate::agent::{AttemptLedger, Execution};
+use super::elicitation::{ElicitationContext, RunningMcpCalls};
+use super::{McpAddress, ServerTool, error_messages, http, stdio};
+use crate::agent::tools::result::ToolCallResult;
+use crate::agent::{AttemptLedger, ExecutionInput};
 use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::ToolEnd;
 use ensemble_core::trace;
 use ensemble_language::data::JsonMap;
-use ensemble_process::Watchdog;
-use ensemble_process::service::{Service, Stderr};
+use ensemble_process::ProcessWatchdog;
+use ensemble_process::service::{ServiceProcess, ServiceStderr};
 
 /// The maximum numbers of pages of the tool list and of tools that are read.
 const MOST_PAGES: usize = 100;
@@ -38,25 +38,25 @@ const MOST_TOOLS: usize = 1000;
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection, and the child process behind it if there is one.
-pub(crate) struct Connection {
-    address: Address,
-    running: RunningService<RoleClient, Client>,
+pub(crate) struct McpConnection {
+    address: McpAddress,
+    running: RunningService<RoleClient, ElicitationClient>,
     /// The calls that are under way.
-    calls: Calls,
+    calls: RunningMcpCalls,
     /// The child process. It is dropped after the connection, whose drop closes the stdin of the child.
-    child: Option<Service>,
-    listed: Mutex<Option<Arc<[Arc<ServerTool>]>>>,
+    child: Option<ServiceProcess>,
+    tool_list: Mutex<Option<Arc<[Arc<ServerTool>]>>>,
     /// Has the server announced that its tool list has changed?
     is_stale: Arc<AtomicBool>,
 }
 
 /// The MCP client: it offers to ask the operator.
-pub(crate) struct Client {
+pub(crate) struct ElicitationClient {
     is_stale: Arc<AtomicBool>,
-    calls: Calls,
+    calls: RunningMcpCalls,
 }
 
-impl ClientHandler for Client {
+impl ClientHandler for ElicitationClient {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
         let mut capabilities = ClientCapabilities::default();
@@ -72,7 +72,7 @@ impl ClientHandler for Client {
         tokio::select! {
             biased;
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
-            result = self.calls.pass_on(request) => Ok(result),
+            result = self.calls.pass_question_on(request) => Ok(result),
         }
     }
 
@@ -81,48 +81,48 @@ impl ClientHandler for Client {
     }
 }
 
-impl Connection {
+impl McpConnection {
     /// Starts or connects the server and performs the handshake, until the deadline.
     pub(crate) async fn open(
-        address: &Address,
+        address: &McpAddress,
         deadline: Instant,
-        watchdog: Option<Arc<Watchdog>>,
-        execution: &Execution,
+        watchdog: Option<Arc<ProcessWatchdog>>,
+        execution: &ExecutionInput,
     ) -> Result<Self, String> {
         let is_stale = Arc::new(AtomicBool::new(false));
-        let client = Client {
+        let client = ElicitationClient {
             is_stale: Arc::clone(&is_stale),
-            calls: Calls::default(),
+            calls: RunningMcpCalls::default(),
         };
         let calls = client.calls.clone();
         let (running, child) = match address {
-            Address::Child { .. } => {
-                let (child, transport) = stdio::start(address, watchdog, execution).await?;
+            McpAddress::Child { .. } => {
+                let (child, transport) = stdio::start_child(address, watchdog, execution).await?;
                 let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
                 let stderr = child.stderr().clone();
                 let said = |error: String| {
-                    let error = with_stderr(error, &stderr);
-                    execution.ledger.add_stderr(&stderr.take());
+                    let error = add_stderr_tail(error, &stderr);
+                    execution.ledger.add_stderr(&stderr.take_output());
                     error
                 };
                 let running = match shaken {
                     Ok(Ok(running)) => running,
                     Ok(Err(error)) => {
                         child.wait_for_stderr().await;
-                        child.end().await;
-                        let error = fault::of_handshake(&error, address);
+                        child.wait_then_kill().await;
+                        let error = error_messages::handshake_error(&error, address);
                         return Err(said(format!("the MCP handshake with the server failed: {error}")));
                     }
                     Err(_) => return Err(said(NO_HANDSHAKE.to_owned())),
                 };
                 (running, Some(child))
             }
-            Address::Http { url, headers } => {
-                let transport = http::transport(url, headers)?;
+            McpAddress::Http { url, headers } => {
+                let transport = http::build_transport(url, headers)?;
                 let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
                 let running = shaken.map_err(|_| NO_HANDSHAKE.to_owned())?.map_err(|error| {
-                    let error = fault::of_handshake(&error, address);
-                    format!("cannot connect to {}: {error}", http::shown(url))
+                    let error = error_messages::handshake_error(&error, address);
+                    format!("cannot connect to {}: {error}", http::redact_url(url))
                 })?;
                 (running, None)
             }
@@ -132,37 +132,40 @@ impl Connection {
             running,
             calls,
             child,
-            listed: Mutex::default(),
+            tool_list: Mutex::default(),
             is_stale,
         })
     }
 
     /// Returns whether the connection is closed.
-    pub(crate) fn is_lost(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.running.is_closed() || self.running.is_transport_closed()
     }
 
     /// The tool list of the server, with all pages.
-    pub(crate) async fn tools(&self, deadline: Instant) -> Result<Arc<[Arc<ServerTool>]>, String> {
+    pub(crate) async fn list_tools(&self, deadline: Instant) -> Result<Arc<[Arc<ServerTool>]>, String> {
         if !self.is_stale.swap(false, Ordering::Relaxed)
-            && let Some(listed) = self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            && let Some(listed) = self.tool_list.lock().unwrap_or_else(PoisonError::into_inner).clone()
         {
             return Ok(listed);
         }
-        let listed = tokio::time::timeout_at(deadline, self.list()).await;
+        let listed = tokio::time::timeout_at(deadline, self.fetch_tools()).await;
         let listed: Arc<[Arc<ServerTool>]> = match listed {
             Ok(Ok(listed)) => listed.into(),
             Ok(Err(error)) => {
-                let error = fault::of_request(&error, &self.address).unwrap_or_else(|| "it has ended".to_owned());
-                return Err(self.lost(format!("the server does not list its tools: {error}")).await);
+                let error =
+                    error_messages::request_error(&error, &self.address).unwrap_or_else(|| "it has ended".to_owned());
+                return Err(self
+                    .lost_error(format!("the server does not list its tools: {error}"))
+                    .await);
             }
             Err(_) => return Err("the server did not list its tools in time".to_owned()),
         };
-        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listed));
+        *self.tool_list.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listed));
         Ok(listed)
     }
 
-    async fn list(&self) -> Result<Vec<Arc<ServerTool>>, ServiceError> {
+    async fn fetch_tools(&self) -> Result<Vec<Arc<ServerTool>>, ServiceError> {
         let mut tools = Vec::new();
         let mut page: Option<PaginatedRequestParams> = None;
         for _ in 0..MOST_PAGES {
@@ -189,35 +192,40 @@ impl Connection {
     }
 
     /// Calls a tool. Dropping the future sends a cancellation to the server.
-    pub(crate) async fn call(
+    pub(crate) async fn call_tool(
         &self,
         tool: &ServerTool,
         arguments: JsonMap,
         stopwatch: &Stopwatch,
-        asking: &Asking<'_>,
-    ) -> Ended {
+        asking: &ElicitationContext<'_>,
+    ) -> ToolCallResult {
         let ledger = &asking.execution.ledger;
-        let questions = self.calls.begin(stopwatch.clone());
-        match questions.during(self.answer(tool, arguments), asking).await {
-            Ok(ServerResult::CallToolResult(result)) => content::end_of(result, tool, ledger),
-            Ok(ServerResult::CustomResult(CustomResult(result))) => content::end_of_unknown(&result, tool, ledger)
-                .unwrap_or_else(|| ToolEnd::Error("its answer is not what the protocol says".to_owned()).into()),
+        let questions = self.calls.begin_call(stopwatch.clone());
+        match questions
+            .answer_questions_during(self.request_result(tool, arguments), asking)
+            .await
+        {
+            Ok(ServerResult::CallToolResult(result)) => content::convert_result(result, tool, ledger),
+            Ok(ServerResult::CustomResult(CustomResult(result))) => {
+                content::convert_unknown_result(&result, tool, ledger)
+                    .unwrap_or_else(|| ToolEnd::Error("its answer is not what the protocol says".to_owned()).into())
+            }
             Ok(ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)) => {
                 ToolEnd::Error("the server wants to go on in a way that is not supported here".to_owned()).into()
             }
             Ok(_) => ToolEnd::Error("its answer is not what the protocol says".to_owned()).into(),
-            Err(error) => ToolEnd::Error(match fault::of_request(&error, &self.address) {
+            Err(error) => ToolEnd::Error(match error_messages::request_error(&error, &self.address) {
                 Some(error) => error,
-                None => self.lost("the server ended before it answered".to_owned()).await,
+                None => self.lost_error("the server ended before it answered".to_owned()).await,
             })
             .into(),
         }
     }
 
     /// The answer to a call, as the server gave it.
-    async fn answer(&self, tool: &ServerTool, arguments: JsonMap) -> Result<ServerResult, ServiceError> {
+    async fn request_result(&self, tool: &ServerTool, arguments: JsonMap) -> Result<ServerResult, ServiceError> {
         let mut params = CallToolRequestParams::new(tool.name.to_string()).with_arguments(arguments);
-        if let Some(span) = trace::current() {
+        if let Some(span) = trace::current_span() {
             params.set_traceparent(&span.to_string());
             if !span.state.is_empty() {
                 params.set_tracestate(&span.state);
@@ -228,7 +236,7 @@ impl Connection {
         let sent = peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await?;
-        let mut open = Open {
+        let mut open = OpenRequestGuard {
             peer,
             id: Some(sent.id.clone()),
         };
@@ -238,9 +246,9 @@ impl Connection {
     }
 
     /// Adds the new stderr output of the server to the notes.
-    pub(crate) fn pass_on(&self, ledger: &AttemptLedger) {
+    pub(crate) fn pass_stderr_on(&self, ledger: &AttemptLedger) {
         if let Some(child) = &self.child {
-            ledger.add_stderr(&child.stderr().take());
+            ledger.add_stderr(&child.stderr().take_output());
         }
     }
 
@@ -251,16 +259,16 @@ impl Connection {
         let _gone_anyway = running.close_with_timeout(END_TIMEOUT).await;
         drop(running);
         if let Some(child) = child {
-            child.end().await;
+            child.wait_then_kill().await;
         }
     }
 
     /// The error, with the last lines of the stderr of the server.
-    async fn lost(&self, error: String) -> String {
+    async fn lost_error(&self, error: String) -> String {
         match &self.child {
             Some(child) => {
                 child.wait_for_stderr().await;
-                with_stderr(error, child.stderr())
+                add_stderr_tail(error, child.stderr())
             }
             None => error,
         }
@@ -268,12 +276,12 @@ impl Connection {
 }
 
 /// A request that is not answered; the server is told when nobody waits for the answer any more.
-struct Open<'a> {
+struct OpenRequestGuard<'a> {
     peer: &'a Peer<RoleClient>,
     id: Option<RequestId>,
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenRequestGuard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             let cancelled = CancelledNotification::new(CancelledNotificationParam::new(Some(id), None));
@@ -285,7 +293,7 @@ impl Drop for Open<'_> {
 
 const NO_HANDSHAKE: &str = "the server did not answer the handshake in time (`timeout_seconds`)";
 
-fn with_stderr(error: String, stderr: &Stderr) -> String {
+fn add_stderr_tail(error: String, stderr: &ServiceStderr) -> String {
     match stderr.last_lines() {
         quoted if quoted.is_empty() => error,
         quoted => format!("{error}; stderr ends with:\n{quoted}"),

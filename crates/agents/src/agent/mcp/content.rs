@@ -5,86 +5,96 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
 use super::ServerTool;
-use super::files::{Files, by_words, bytes};
+use super::files::{AnswerFiles, decoded_length, describe_content};
 use crate::agent::AttemptLedger;
-use crate::agent::output::schema::Schema;
-use crate::agent::tools::result::{Ended, matched};
+use crate::agent::output::schema::CompiledSchema;
+use crate::agent::tools::result::{ToolCallResult, check_schema};
 use ensemble_core::thread::ToolEnd;
 
 /// The parts of a server's answer that count.
-struct Answer {
+struct McpAnswer {
     is_error: bool,
     structured: Option<Value>,
     text: String,
-    files: Files,
+    files: AnswerFiles,
 }
 
 /// Converts the answer of a server to the end of a call of this tool.
-pub(crate) fn end_of(result: CallToolResult, tool: &ServerTool, ledger: &AttemptLedger) -> Ended {
-    let mut files = Files::default();
-    let texts: Vec<String> = result.content.iter().map(|block| text(block, &mut files)).collect();
-    let answer = Answer {
+pub(crate) fn convert_result(result: CallToolResult, tool: &ServerTool, ledger: &AttemptLedger) -> ToolCallResult {
+    let mut files = AnswerFiles::default();
+    let texts: Vec<String> = result
+        .content
+        .iter()
+        .map(|block| block_text(block, &mut files))
+        .collect();
+    let answer = McpAnswer {
         is_error: result.is_error == Some(true),
         structured: result.structured_content,
         text: texts.join("\n"),
         files,
     };
-    answer.ended(tool, ledger)
+    answer.into_call_result(tool, ledger)
 }
 
 /// Converts an answer that the SDK cannot read, for example because it has content of a kind that is newer than the SDK;
 /// `None`: it is no answer to a call.
-pub(crate) fn end_of_unknown(result: &Value, tool: &ServerTool, ledger: &AttemptLedger) -> Option<Ended> {
+pub(crate) fn convert_unknown_result(
+    result: &Value,
+    tool: &ServerTool,
+    ledger: &AttemptLedger,
+) -> Option<ToolCallResult> {
     let content = result.get("content")?.as_array()?;
-    let mut files = Files::default();
-    let texts: Vec<String> = content.iter().map(|block| text_of_any(block, &mut files)).collect();
-    let answer = Answer {
+    let mut files = AnswerFiles::default();
+    let texts: Vec<String> = content.iter().map(|block| any_block_text(block, &mut files)).collect();
+    let answer = McpAnswer {
         is_error: result.get("isError") == Some(&Value::Bool(true)),
         structured: result.get("structuredContent").cloned(),
         text: texts.join("\n"),
         files,
     };
-    Some(answer.ended(tool, ledger))
+    Some(answer.into_call_result(tool, ledger))
 }
 
-impl Answer {
-    fn ended(mut self, tool: &ServerTool, ledger: &AttemptLedger) -> Ended {
-        Ended {
+impl McpAnswer {
+    fn into_call_result(mut self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolCallResult {
+        ToolCallResult {
             attachments: std::mem::take(&mut self.files.0),
-            end: self.end(tool, ledger),
+            end: self.into_tool_end(tool, ledger),
         }
     }
 
     /// Structured content is the result, if it matches the tool's schema; otherwise the text is.
-    fn end(self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolEnd {
+    fn into_tool_end(self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolEnd {
         match (self.is_error, self.structured) {
             (true, Some(value)) if self.text.is_empty() => ToolEnd::Error(value.to_string()),
             (true, _) if self.text.is_empty() => ToolEnd::Error("the tool failed and does not say why".to_owned()),
             (true, _) => ToolEnd::Error(self.text),
             (false, Some(value)) => {
-                let schema = tool.output_schema.as_ref().map(Schema::compile).transpose();
+                let schema = tool.output_schema.as_ref().map(CompiledSchema::compile).transpose();
                 let schema = schema.unwrap_or_else(|error| {
                     ledger.warn(format!("the `outputSchema` of `{}` cannot be used: {error}", tool.name));
                     None
                 });
-                matched(ToolEnd::Result(value), "`outputSchema`", schema.as_ref())
+                check_schema(ToolEnd::Result(value), "`outputSchema`", schema.as_ref())
             }
             (false, None) => ToolEnd::Result(Value::String(self.text)),
         }
     }
 }
 
-fn text(block: &ContentBlock, files: &mut Files) -> String {
+fn block_text(block: &ContentBlock, files: &mut AnswerFiles) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
-        ContentBlock::Image(image) => files.take("an image", Some(&image.mime_type), &image.data),
-        ContentBlock::Audio(audio) => by_words("a sound", Some(&audio.mime_type), Some(bytes(&audio.data))),
+        ContentBlock::Image(image) => files.add_file("an image", Some(&image.mime_type), &image.data),
+        ContentBlock::Audio(audio) => {
+            describe_content("a sound", Some(&audio.mime_type), Some(decoded_length(&audio.data)))
+        }
         ContentBlock::Resource(resource) => match &resource.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("[{uri}]\n{text}"),
             ResourceContents::BlobResourceContents {
                 uri, mime_type, blob, ..
-            } => files.take(&format!("a resource at {uri}"), mime_type.as_deref(), blob),
-            _ => by_words("a resource of an unknown kind", None, None),
+            } => files.add_file(&format!("a resource at {uri}"), mime_type.as_deref(), blob),
+            _ => describe_content("a resource of an unknown kind", None, None),
         },
         ContentBlock::ResourceLink(link) => {
             let kind = link.mime_type.as_deref().map(|kind| format!(", {kind}"));
@@ -94,29 +104,29 @@ fn text(block: &ContentBlock, files: &mut Files) -> String {
             format!("[{} at {}{more}]", link.name, link.uri)
         }
         other => serde_json::to_value(other).map_or_else(
-            |_| by_words("content of an unknown kind", None, None),
-            |value| described(&value),
+            |_| describe_content("content of an unknown kind", None, None),
+            |value| describe_block(&value),
         ),
     }
 }
 
 /// The text of a block that may be of any kind.
-fn text_of_any(block: &Value, files: &mut Files) -> String {
+fn any_block_text(block: &Value, files: &mut AnswerFiles) -> String {
     match serde_json::from_value::<ContentBlock>(block.clone()) {
-        Ok(known) => text(&known, files),
-        Err(_) => described(block),
+        Ok(known) => block_text(&known, files),
+        Err(_) => describe_block(block),
     }
 }
 
 /// A block of an unknown kind: its kind, type, size and address, as far as it has them.
-fn described(block: &Value) -> String {
+fn describe_block(block: &Value) -> String {
     let word = |key: &str| block.get(key).and_then(Value::as_str);
     let kind = word("type").unwrap_or("nothing that has a `type`");
     let place = word("uri").or_else(|| word("url")).map(|uri| format!(" at {uri}"));
     let what = format!("content of the kind `{kind}`{}", place.unwrap_or_default());
-    let encoded = word("data").or_else(|| word("blob")).map(bytes);
+    let encoded = word("data").or_else(|| word("blob")).map(decoded_length);
     let size = block.get("size").and_then(Value::as_u64);
-    by_words(&what, word("mimeType"), encoded.or(size.map(|size| size as usize)))
+    describe_content(&what, word("mimeType"), encoded.or(size.map(|size| size as usize)))
 }
 
 #[cfg(test)]
@@ -135,7 +145,7 @@ mod tests {
         }
     }
 
-    fn read(ended: Ended) -> Result<Value, String> {
+    fn read(ended: ToolCallResult) -> Result<Value, String> {
         match ended.end {
             ToolEnd::Result(value) => Ok(value),
             ToolEnd::Error(error) => Err(error),
@@ -144,7 +154,7 @@ mod tests {
 
     fn ends(result: Value) -> Result<Value, String> {
         let result = serde_json::from_value(result).expect("a result");
-        read(end_of(result, &tool(None), &AttemptLedger::default()))
+        read(convert_result(result, &tool(None), &AttemptLedger::default()))
     }
 
     #[test]
@@ -196,7 +206,7 @@ mod tests {
         let told = "see\n[content of the kind `video`, video/x, 3 bytes, which cannot be shown here]\n[content of the kind \
                     `place` at geo:1,2, 9 bytes, which cannot be shown here]\n[content of the kind `image`, which cannot be \
                     shown here]\n[content of the kind `nothing that has a `type``, which cannot be shown here]";
-        let unknown = |result: Value| end_of_unknown(&result, &tool(None), &AttemptLedger::default()).map(read);
+        let unknown = |result: Value| convert_unknown_result(&result, &tool(None), &AttemptLedger::default()).map(read);
         assert_eq!(unknown(json!({"content": content})), Some(Ok(json!(told))));
         assert_eq!(
             unknown(json!({"content": [film], "isError": true})).map(|end| end.is_err()),
@@ -212,7 +222,7 @@ mod tests {
         let call = |schema: Value, result: Value| {
             let ledger = AttemptLedger::default();
             let result = serde_json::from_value(result).expect("a result");
-            let end = read(end_of(result, &tool(Some(schema)), &ledger));
+            let end = read(convert_result(result, &tool(Some(schema)), &ledger));
             (end, ledger.take_entries().warnings.len())
         };
         let schema = json!({"type": "object", "required": ["n"]});

@@ -10,67 +10,67 @@ use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
-use super::form::{Field, Filled};
-use crate::agent::Execution;
+use super::form::{FieldAnswer, FormField};
+use crate::agent::ExecutionInput;
 use crate::agent::tools::ToolPermissions;
-use ensemble_core::operator::{Answer, Operator, QuestionRequest, visible};
+use ensemble_core::operator::{Operator, OperatorAnswer, QuestionRequest, escape_hidden};
 use ensemble_core::request::{PendingRequest, RequestOrigin};
-use ensemble_core::stopwatch::{Standing, Stopwatch};
+use ensemble_core::stopwatch::{PauseGuard, Stopwatch};
 use ensemble_core::store::RunId;
-use ensemble_language::data::Question;
+use ensemble_language::data::OperatorQuestion;
 
 /// The highest number of answers to one question.
 const ASKED_AT_MOST: usize = 10;
 
 /// The calls of a server that are under way, and can pass a question on.
 #[derive(Clone, Default)]
-pub(crate) struct Calls(Arc<Mutex<Vec<Open>>>);
+pub(crate) struct RunningMcpCalls(Arc<Mutex<Vec<RunningMcpCall>>>);
 
-struct Open {
+struct RunningMcpCall {
     number: u64,
-    questions: mpsc::UnboundedSender<Box<Pending>>,
+    questions: mpsc::UnboundedSender<Box<PendingElicitation>>,
     stopwatch: Stopwatch,
 }
 
 /// A question, and where its answer goes.
-pub(crate) struct Pending {
+pub(crate) struct PendingElicitation {
     request: ElicitRequestParams,
     answer: oneshot::Sender<ElicitResult>,
 }
 
 /// The questions for one call, until it is dropped.
-pub(crate) struct Questions<'a> {
-    calls: &'a Calls,
+pub(crate) struct CallQuestions<'a> {
+    calls: &'a RunningMcpCalls,
     number: u64,
-    questions: mpsc::UnboundedReceiver<Box<Pending>>,
+    questions: mpsc::UnboundedReceiver<Box<PendingElicitation>>,
 }
 
 /// The operator, and the subject of the question.
-pub(in crate::agent) struct Asking<'a> {
+pub(in crate::agent) struct ElicitationContext<'a> {
     /// The permissions, which know the operator.
     pub permissions: &'a ToolPermissions,
     /// The execution that calls the tool.
-    pub execution: &'a Execution,
+    pub execution: &'a ExecutionInput,
     /// The address of the call.
     pub origin: RequestOrigin,
     /// The number of questions that were asked during the call.
-    pub asked: AtomicUsize,
+    pub question_count: AtomicUsize,
     /// The tool, with its server.
     pub tool: &'a str,
 }
 
-impl Calls {
+impl RunningMcpCalls {
     /// The questions for a call that begins now, whose time is measured by this stopwatch.
-    pub(crate) fn begin(&self, stopwatch: Stopwatch) -> Questions<'_> {
+    pub(crate) fn begin_call(&self, stopwatch: Stopwatch) -> CallQuestions<'_> {
         let (sender, questions) = mpsc::unbounded_channel();
         let mut open = self.lock();
         let number = open.last().map_or(0, |last| last.number + 1);
-        open.push(Open {
+        open.push(RunningMcpCall {
             number,
             questions: sender,
             stopwatch,
         });
-        Questions {
+        CallQuestions {
             calls: self,
             number,
             questions,
@@ -78,35 +78,42 @@ impl Calls {
     }
 
     /// Passes a question to the call that began first, and waits for the answer. Without a call it is declined.
-    pub(crate) async fn pass_on(&self, request: ElicitRequestParams) -> ElicitResult {
+    pub(crate) async fn pass_question_on(&self, request: ElicitRequestParams) -> ElicitResult {
         let (answer, answered) = oneshot::channel();
-        let _standing: Vec<Standing> = {
+        let _standing: Vec<PauseGuard> = {
             let open = self.lock();
             let Some(first) = open.first() else {
                 return ElicitResult::new(ElicitationAction::Decline);
             };
             // A call that has just ended drops the question, which is cancelled then.
-            let _sent = first.questions.send(Box::new(Pending { request, answer })).is_ok();
-            open.iter().map(|open| open.stopwatch.stand()).collect()
+            let _sent = first
+                .questions
+                .send(Box::new(PendingElicitation { request, answer }))
+                .is_ok();
+            open.iter().map(|open| open.stopwatch.pause()).collect()
         };
         let cancelled = |_| ElicitResult::new(ElicitationAction::Cancel);
         answered.await.unwrap_or_else(cancelled)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Open>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<RunningMcpCall>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Questions<'_> {
+impl Drop for CallQuestions<'_> {
     fn drop(&mut self) {
         self.calls.lock().retain(|open| open.number != self.number);
     }
 }
 
-impl Questions<'_> {
+impl CallQuestions<'_> {
     /// Waits for the call's answer, and answers the questions that come before.
-    pub(crate) async fn during<T>(mut self, call: impl Future<Output = T>, asking: &Asking<'_>) -> T {
+    pub(crate) async fn answer_questions_during<T>(
+        mut self,
+        call: impl Future<Output = T>,
+        asking: &ElicitationContext<'_>,
+    ) -> T {
         tokio::pin!(call);
         loop {
             let pending = tokio::select! {
@@ -117,7 +124,7 @@ impl Questions<'_> {
             tokio::select! {
                 biased;
                 ended = &mut call => return ended,
-                result = asking.answer(pending.request) => {
+                result = asking.answer_elicitation(pending.request) => {
                     // Nobody receives it if the server has withdrawn the question.
                     let _sent = pending.answer.send(result);
                 }
@@ -127,14 +134,14 @@ impl Questions<'_> {
 }
 
 /// The reason why a form was not filled in.
-enum Unfilled {
+enum UnfilledReason {
     Declined,
     Cancelled,
     Nobody,
 }
 
-impl Asking<'_> {
-    async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
+impl ElicitationContext<'_> {
+    async fn answer_elicitation(&self, request: ElicitRequestParams) -> ElicitResult {
         let ElicitRequestParams::FormElicitationParams {
             message,
             requested_schema: schema,
@@ -150,18 +157,18 @@ impl Asking<'_> {
             .unwrap_or_else(|| schema.properties.keys().cloned().collect());
         let field = |name: &String| {
             let property = serde_json::to_value(schema.properties.get(name)?).ok()?;
-            Some(Field::new(name, property, required.contains(name)))
+            Some(FormField::new(name, property, required.contains(name)))
         };
-        let fields: Vec<Field> = names.iter().filter_map(field).collect();
-        match self.fill(&message, &fields).await {
+        let fields: Vec<FormField> = names.iter().filter_map(field).collect();
+        match self.fill_form(&message, &fields).await {
             Ok(content) => ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(content)),
-            Err(Unfilled::Declined) => ElicitResult::new(ElicitationAction::Decline),
-            Err(Unfilled::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
-            Err(Unfilled::Nobody) => {
+            Err(UnfilledReason::Declined) => ElicitResult::new(ElicitationAction::Decline),
+            Err(UnfilledReason::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
+            Err(UnfilledReason::Nobody) => {
                 self.execution.ledger.warn(format!(
                     "the tool `{}` asked a question, which was declined because nobody could be asked: {}",
                     self.tool,
-                    visible(message.trim())
+                    escape_hidden(message.trim())
                 ));
                 ElicitResult::new(ElicitationAction::Decline)
             }
@@ -169,15 +176,15 @@ impl Asking<'_> {
     }
 
     /// Asks whether the question shall be answered, and then for each field.
-    async fn fill(&self, message: &str, fields: &[Field]) -> Result<Map<String, Value>, Unfilled> {
+    async fn fill_form(&self, message: &str, fields: &[FormField]) -> Result<Map<String, Value>, UnfilledReason> {
         let names: Vec<String> = fields
             .iter()
-            .map(|field| format!("`{}`", visible(field.name())))
+            .map(|field| format!("`{}`", escape_hidden(field.name())))
             .collect();
         let quoted: Vec<String> = message
             .trim()
             .lines()
-            .map(|line| format!("  | {}", visible(line)))
+            .map(|line| format!("  | {}", escape_hidden(line)))
             .collect();
         let accept = if fields.is_empty() { "accept" } else { "answer" };
         let asks_for = match names.as_slice() {
@@ -190,29 +197,29 @@ impl Asking<'_> {
             quoted.join("\n")
         );
         let choices: Vec<String> = [accept, "decline", "cancel"].map(str::to_owned).into();
-        let (_one_at_a_time, operator) = self.permissions.operator().await;
-        let decided = self.ask(operator, &prompt, &choices, None, |answer| {
+        let (_one_at_a_time, operator) = self.permissions.lock_operator().await;
+        let decided = self.ask_until_valid(operator, &prompt, &choices, None, |answer| {
             let answer = answer.trim().to_lowercase();
             let at = choices.iter().position(|choice| *choice == answer);
             let number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
             match at.or(number) {
                 Some(0) => Ok(Ok(())),
-                Some(1) => Ok(Err(Unfilled::Declined)),
-                Some(2) => Ok(Err(Unfilled::Cancelled)),
-                _ => Err(format!("`{}` is none of the choices", visible(&answer))),
+                Some(1) => Ok(Err(UnfilledReason::Declined)),
+                Some(2) => Ok(Err(UnfilledReason::Cancelled)),
+                _ => Err(format!("`{}` is none of the choices", escape_hidden(&answer))),
             }
         });
         decided.await??;
         let mut content = Map::new();
         for field in fields {
-            let read = |answer: &str| match field.fill(answer) {
-                Filled::Value(value) => Ok(Some(value)),
-                Filled::Nothing => Ok(None),
-                Filled::Refused(why) => Err(why),
+            let read = |answer: &str| match field.parse_answer(answer) {
+                FieldAnswer::Value(value) => Ok(Some(value)),
+                FieldAnswer::Nothing => Ok(None),
+                FieldAnswer::Refused(why) => Err(why),
             };
-            let prompt = format!("the tool `{}` asks for {}", self.tool, field.prompt());
+            let prompt = format!("the tool `{}` asks for {}", self.tool, field.question_text());
             let value = self
-                .ask(operator, &prompt, &field.choices(), field.default(), read)
+                .ask_until_valid(operator, &prompt, &field.list_choices(), field.default_text(), read)
                 .await?;
             if let Some(value) = value {
                 content.insert(field.name().to_owned(), value);
@@ -222,17 +229,17 @@ impl Asking<'_> {
     }
 
     /// Asks until the answer can be read.
-    async fn ask<T>(
+    async fn ask_until_valid<T>(
         &self,
         operator: &dyn Operator,
         prompt: &str,
         choices: &[String],
         default: Option<String>,
         read: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<T, Unfilled> {
-        let question = Question::new(prompt, choices.to_vec());
+    ) -> Result<T, UnfilledReason> {
+        let question = OperatorQuestion::new(prompt, choices.to_vec());
         // A tool may ask the same twice in one call.
-        let number = self.asked.fetch_add(1, Ordering::Relaxed);
+        let number = self.question_count.fetch_add(1, Ordering::Relaxed);
         let origin = self.origin.clone();
         let mut asked = QuestionRequest {
             run: RunId::new(self.execution.run_id.clone()),
@@ -242,15 +249,15 @@ impl Asking<'_> {
             refused: None,
         };
         for _ in 0..ASKED_AT_MOST {
-            match operator.ask(asked.clone()).await {
-                Answer::Text { text, .. } => match read(&text) {
+            match operator.ask_question(asked.clone()).await {
+                OperatorAnswer::Text { text, .. } => match read(&text) {
                     Ok(value) => return Ok(value),
                     Err(why) => asked.refused = Some(why),
                 },
-                Answer::TimedOut => return Err(Unfilled::Cancelled),
-                Answer::Nobody => return Err(Unfilled::Nobody),
+                OperatorAnswer::TimedOut => return Err(UnfilledReason::Cancelled),
+                OperatorAnswer::Nobody => return Err(UnfilledReason::Nobody),
             }
         }
-        Err(Unfilled::Cancelled)
+        Err(UnfilledReason::Cancelled)
     }
 }

@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::output::schema::Schema;
-use ensemble_core::operator::visible;
+use crate::agent::output::schema::CompiledSchema;
+use ensemble_core::operator::escape_hidden;
 
 /// A field of a question.
-pub(crate) struct Field {
+pub(crate) struct FormField {
     name: String,
     schema: Value,
-    kind: Kind,
+    kind: FormFieldKind,
     is_required: bool,
 }
 
-enum Kind {
+enum FormFieldKind {
     Text,
     Number,
     Boolean,
@@ -25,7 +25,7 @@ enum Kind {
 
 /// The meaning of an answer.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Filled {
+pub(crate) enum FieldAnswer {
     /// The value.
     Value(Value),
     /// The field is left out.
@@ -34,16 +34,16 @@ pub(crate) enum Filled {
     Refused(String),
 }
 
-impl Field {
+impl FormField {
     /// The field with this schema.
     pub(crate) fn new(name: &str, schema: Value, is_required: bool) -> Self {
         let kind = match schema["type"].as_str() {
-            Some("array") => Kind::Several(options(&schema["items"])),
-            Some("boolean") => Kind::Boolean,
-            Some("number" | "integer") => Kind::Number,
-            _ => match options(&schema) {
-                options if options.is_empty() => Kind::Text,
-                options => Kind::One(options),
+            Some("array") => FormFieldKind::Several(list_options(&schema["items"])),
+            Some("boolean") => FormFieldKind::Boolean,
+            Some("number" | "integer") => FormFieldKind::Number,
+            _ => match list_options(&schema) {
+                options if options.is_empty() => FormFieldKind::Text,
+                options => FormFieldKind::One(options),
             },
         };
         Self {
@@ -60,25 +60,25 @@ impl Field {
     }
 
     /// The question for this field alone.
-    pub(crate) fn prompt(&self) -> String {
-        let word = |key: &str| self.schema[key].as_str().map(visible);
+    pub(crate) fn question_text(&self) -> String {
+        let word = |key: &str| self.schema[key].as_str().map(escape_hidden);
         let mut about: Vec<String> = [word("title"), word("description")].into_iter().flatten().collect();
-        about.push(self.expected());
-        format!("{}: {}", visible(&self.name), about.join("; "))
+        about.push(self.expected_text());
+        format!("{}: {}", escape_hidden(&self.name), about.join("; "))
     }
 
-    fn expected(&self) -> String {
+    fn expected_text(&self) -> String {
         let mut expected = match (&self.kind, self.schema["type"].as_str()) {
-            (Kind::Number, Some("integer")) => "a whole number".to_owned(),
-            (Kind::Number, _) => "a number".to_owned(),
-            (Kind::Boolean, _) => "yes or no".to_owned(),
-            (Kind::One(_), _) => "one of these".to_owned(),
-            (Kind::Several(options), _) => {
-                let titles: Vec<String> = options.iter().map(|(_, title)| visible(title)).collect();
+            (FormFieldKind::Number, Some("integer")) => "a whole number".to_owned(),
+            (FormFieldKind::Number, _) => "a number".to_owned(),
+            (FormFieldKind::Boolean, _) => "yes or no".to_owned(),
+            (FormFieldKind::One(_), _) => "one of these".to_owned(),
+            (FormFieldKind::Several(options), _) => {
+                let titles: Vec<String> = options.iter().map(|(_, title)| escape_hidden(title)).collect();
                 format!("any of these, separated by commas: {}", titles.join(", "))
             }
-            (Kind::Text, _) => match self.schema["format"].as_str() {
-                Some(format) => format!("a text in the format `{}`", visible(format)),
+            (FormFieldKind::Text, _) => match self.schema["format"].as_str() {
+                Some(format) => format!("a text in the format `{}`", escape_hidden(format)),
                 None => "a text".to_owned(),
             },
         };
@@ -89,65 +89,65 @@ impl Field {
     }
 
     /// The answers to choose from; empty: any.
-    pub(crate) fn choices(&self) -> Vec<String> {
+    pub(crate) fn list_choices(&self) -> Vec<String> {
         match &self.kind {
-            Kind::Boolean => vec!["yes".to_owned(), "no".to_owned()],
-            Kind::One(options) => options.iter().map(|(_, title)| visible(title)).collect(),
+            FormFieldKind::Boolean => vec!["yes".to_owned(), "no".to_owned()],
+            FormFieldKind::One(options) => options.iter().map(|(_, title)| escape_hidden(title)).collect(),
             _ => Vec::new(),
         }
     }
 
     /// Describes the meaning of an empty answer.
-    pub(crate) fn default(&self) -> Option<String> {
+    pub(crate) fn default_text(&self) -> Option<String> {
         match (&self.schema["default"], self.is_required) {
             (Value::Null, true) => None,
             (Value::Null, false) => Some("left out".to_owned()),
             (Value::Bool(value), _) => Some(if *value { "yes" } else { "no" }.to_owned()),
-            (Value::String(text), _) => Some(visible(text)),
-            (value, _) => Some(visible(&value.to_string())),
+            (Value::String(text), _) => Some(escape_hidden(text)),
+            (value, _) => Some(escape_hidden(&value.to_string())),
         }
     }
 
     /// The meaning of an answer.
-    pub(crate) fn fill(&self, answer: &str) -> Filled {
+    pub(crate) fn parse_answer(&self, answer: &str) -> FieldAnswer {
         let answer = answer.trim();
         if answer.is_empty() {
             return match (&self.schema["default"], self.is_required) {
-                (Value::Null, true) => Filled::Refused("an answer is needed".to_owned()),
-                (Value::Null, false) => Filled::Nothing,
-                (default, _) => Filled::Value(default.clone()),
+                (Value::Null, true) => FieldAnswer::Refused("an answer is needed".to_owned()),
+                (Value::Null, false) => FieldAnswer::Nothing,
+                (default, _) => FieldAnswer::Value(default.clone()),
             };
         }
         let value = match &self.kind {
-            Kind::Text => Some(json!(answer)),
-            Kind::Number => serde_json::from_str(answer).ok().filter(Value::is_number),
-            Kind::Boolean => match answer.to_lowercase().as_str() {
+            FormFieldKind::Text => Some(json!(answer)),
+            FormFieldKind::Number => serde_json::from_str(answer).ok().filter(Value::is_number),
+            FormFieldKind::Boolean => match answer.to_lowercase().as_str() {
                 "yes" | "y" | "true" | "1" => Some(json!(true)),
                 "no" | "n" | "false" | "2" => Some(json!(false)),
                 _ => None,
             },
-            Kind::One(options) => chosen(answer, options).map(Value::from),
-            Kind::Several(options) => {
-                let named = answer.split(',').map(|one| chosen(one.trim(), options));
+            FormFieldKind::One(options) => find_chosen(answer, options).map(Value::from),
+            FormFieldKind::Several(options) => {
+                let named = answer.split(',').map(|one| find_chosen(one.trim(), options));
                 named.collect::<Option<Vec<&str>>>().map(|chosen| json!(chosen))
             }
         };
         let Some(value) = value else {
-            return Filled::Refused(format!("`{}` is not {}", visible(answer), self.expected()));
+            return FieldAnswer::Refused(format!("`{}` is not {}", escape_hidden(answer), self.expected_text()));
         };
-        let errors = match Schema::compile_with_formats(&self.schema) {
-            Ok(schema) => schema.errors_of(&value),
+        let errors = match CompiledSchema::compile_with_formats(&self.schema) {
+            Ok(schema) => schema.list_value_errors(&value),
             Err(_) => Vec::new(),
         };
         match errors.is_empty() {
-            true => Filled::Value(value),
-            false => Filled::Refused(visible(&errors.join("; "))),
+            true => FieldAnswer::Value(value),
+            false => FieldAnswer::Refused(escape_hidden(&errors.join("; "))),
         }
     }
 }
 
 /// The values of an enum with their titles: `enum`, or `oneOf` and `anyOf` with `const` and `title`.
-fn options(schema: &Value) -> Vec<(String, String)> {
+fn list_options(schema: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     if let Some(values) = schema["enum"].as_array() {
         let titled = |(at, value): (usize, &Value)| {
@@ -165,8 +165,8 @@ fn options(schema: &Value) -> Vec<(String, String)> {
 }
 
 /// The value with this title, with this text, or with this number.
-fn chosen<'o>(answer: &str, options: &'o [(String, String)]) -> Option<&'o str> {
-    let same = |text: &str| visible(text).trim().to_lowercase() == answer.to_lowercase();
+fn find_chosen<'o>(answer: &str, options: &'o [(String, String)]) -> Option<&'o str> {
+    let same = |text: &str| escape_hidden(text).trim().to_lowercase() == answer.to_lowercase();
     let named = options.iter().find(|(value, title)| same(title) || same(value));
     let numbered = || {
         answer
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn answers_become_values_of_the_fields() {
-        let value = |value: Value| Some(Filled::Value(value));
+        let value = |value: Value| Some(FieldAnswer::Value(value));
         let colours = json!({"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]});
         let sizes =
             json!({"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l", "title": "Large"}]});
@@ -194,7 +194,7 @@ mod tests {
             (json!({"type": "string"}), true, " Ada ", value(json!("Ada"))),
             (json!({"type": "string"}), true, "12", value(json!("12"))),
             (json!({"type": "string"}), true, " ", None),
-            (json!({"type": "string"}), false, "", Some(Filled::Nothing)),
+            (json!({"type": "string"}), false, "", Some(FieldAnswer::Nothing)),
             (
                 json!({"type": "string", "default": "Bob"}),
                 true,
@@ -233,26 +233,32 @@ mod tests {
             (several, true, "a, b, c", None),
         ];
         for (schema, is_required, answer, expected) in table {
-            let filled = Field::new("f", schema.clone(), is_required).fill(answer);
+            let filled = FormField::new("f", schema.clone(), is_required).parse_answer(answer);
             match expected {
                 Some(expected) => assert_eq!(filled, expected, "{schema} {answer}"),
-                None => assert!(matches!(filled, Filled::Refused(_)), "{schema} {answer}: {filled:?}"),
+                None => assert!(
+                    matches!(filled, FieldAnswer::Refused(_)),
+                    "{schema} {answer}: {filled:?}"
+                ),
             }
         }
     }
 
     #[test]
     fn a_field_says_what_it_expects() {
-        let field = Field::new(
+        let field = FormField::new(
             "age\u{1b}",
             json!({"type": "integer", "title": "Age", "default": 3}),
             false,
         );
-        assert_eq!(field.prompt(), "age\\u{1b}: Age; a whole number, may be left out");
-        assert_eq!(field.default().as_deref(), Some("3"));
-        let choice = Field::new("c", json!({"enum": ["a", "b"]}), true);
         assert_eq!(
-            (choice.choices(), choice.default()),
+            field.question_text(),
+            "age\\u{1b}: Age; a whole number, may be left out"
+        );
+        assert_eq!(field.default_text().as_deref(), Some("3"));
+        let choice = FormField::new("c", json!({"enum": ["a", "b"]}), true);
+        assert_eq!(
+            (choice.list_choices(), choice.default_text()),
             (vec!["a".to_owned(), "b".to_owned()], None)
         );
     }

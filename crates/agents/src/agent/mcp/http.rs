@@ -15,7 +15,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The transport to a server.
-pub(crate) fn transport(
+pub(crate) fn build_transport(
     url: &str,
     headers: &[(String, String)],
 ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
@@ -29,11 +29,11 @@ pub(crate) fn transport(
         all.insert(name, value);
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(all);
-    Ok(StreamableHttpClientTransport::with_client(client()?, config))
+    Ok(StreamableHttpClientTransport::with_client(build_client()?, config))
 }
 
 /// A client that follows no redirects, because the headers are only for this server.
-fn client() -> Result<reqwest::Client, String> {
+fn build_client() -> Result<reqwest::Client, String> {
     static READY: OnceLock<()> = OnceLock::new();
     READY.get_or_init(|| {
         // An error means that somebody else has done it.
@@ -41,13 +41,13 @@ fn client() -> Result<reqwest::Client, String> {
     });
     reqwest::Client::builder()
         .connect_timeout(CONNECT)
-        .redirect(redirect_is_an_error())
+        .redirect(redirect_error_policy())
         .build()
         .map_err(|error| format!("cannot make a client for HTTP: {error}"))
 }
 
 /// The address without the parts that may contain secrets.
-pub(crate) fn shown(url: &str) -> String {
+pub(crate) fn redact_url(url: &str) -> String {
     let Ok(mut url) = reqwest::Url::parse(url) else {
         return "the server".to_owned();
     };
@@ -60,12 +60,12 @@ pub(crate) fn shown(url: &str) -> String {
 /// The server is somewhere else, which is told instead of followed: the headers are only for the server in `url`, and
 /// a redirect may turn a message into a request without content.
 #[derive(Debug)]
-pub(crate) struct Redirected {
+pub(crate) struct RedirectError {
     to: String,
     is_same_host: bool,
 }
 
-impl fmt::Display for Redirected {
+impl fmt::Display for RedirectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { to, is_same_host } = self;
         match is_same_host {
@@ -79,13 +79,13 @@ impl fmt::Display for Redirected {
     }
 }
 
-impl Error for Redirected {}
+impl Error for RedirectError {}
 
-fn redirect_is_an_error() -> Policy {
+fn redirect_error_policy() -> Policy {
     Policy::custom(|attempt| {
         let host = |url: &reqwest::Url| url.host_str().map(str::to_owned);
-        let redirected = Redirected {
-            to: shown(attempt.url().as_str()),
+        let redirected = RedirectError {
+            to: redact_url(attempt.url().as_str()),
             is_same_host: attempt.previous().last().and_then(host) == host(attempt.url()),
         };
         attempt.error(redirected)

@@ -7,7 +7,7 @@
 mod connection;
 mod content;
 mod elicitation;
-mod fault;
+mod error_messages;
 mod files;
 mod form;
 mod http;
@@ -21,37 +21,37 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use self::connection::Connection;
-pub(in crate::agent) use self::elicitation::Asking;
-use crate::agent::Execution;
-use crate::agent::tools::result::{Ended, timeout_message};
+use self::connection::McpConnection;
+pub(in crate::agent) use self::elicitation::ElicitationContext;
+use crate::agent::ExecutionInput;
+use crate::agent::tools::result::{ToolCallResult, timeout_message};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::secrets::Secrets;
 use ensemble_core::thread::ToolEnd;
 use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::CommandLine;
-use ensemble_process::Watchdog;
-use ensemble_process::confine::Sandbox;
-use ensemble_process::program::Places;
+use ensemble_process::ProcessWatchdog;
+use ensemble_process::confine::ProcessSandbox;
+use ensemble_process::program::ScriptFolders;
 
 /// The maximum number of starts of a server: the first start and one restart.
 const STARTS: u8 = 2;
 
 /// The address of a server, with all values from the environment.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub enum Address {
+pub enum McpAddress {
     /// A child process.
     Child {
         /// The program and its arguments.
         command: CommandLine,
         /// The folders in which programs are searched.
-        places: Places,
+        places: ScriptFolders,
         /// The working folder of the server.
         folder: PathBuf,
         /// Additional environment variables.
         env: Vec<(String, String)>,
         /// What the server may reach; `None`: all that the user may.
-        sandbox: Option<Arc<Sandbox>>,
+        sandbox: Option<Arc<ProcessSandbox>>,
     },
     /// Over HTTP.
     Http {
@@ -64,24 +64,24 @@ pub enum Address {
 
 /// All servers of a run.
 #[derive(Default)]
-pub struct Servers {
-    watchdog: Option<Arc<Watchdog>>,
+pub struct McpServers {
+    watchdog: Option<Arc<ProcessWatchdog>>,
     secrets: Secrets,
-    known: Mutex<HashMap<Address, Arc<Server>>>,
+    servers: Mutex<HashMap<McpAddress, Arc<McpServerHandle>>>,
 }
 
 /// A server.
-pub struct Server {
-    address: Address,
-    watchdog: Option<Arc<Watchdog>>,
+pub struct McpServerHandle {
+    address: McpAddress,
+    watchdog: Option<Arc<ProcessWatchdog>>,
     secrets: Secrets,
-    state: tokio::sync::Mutex<State>,
+    state: tokio::sync::Mutex<McpServerState>,
 }
 
 #[derive(Default)]
-struct State {
+struct McpServerState {
     starts: u8,
-    connection: Option<Arc<Connection>>,
+    connection: Option<Arc<McpConnection>>,
     is_closed: bool,
 }
 
@@ -100,21 +100,21 @@ pub(crate) struct ServerTool {
     pub only_reads: bool,
 }
 
-impl Servers {
+impl McpServers {
     /// No servers. The watchdog kills servers that are child processes if this process is killed.
     /// Nothing that a server says tells the secrets.
-    pub fn new(watchdog: Option<Arc<Watchdog>>, secrets: Secrets) -> Self {
+    pub fn new(watchdog: Option<Arc<ProcessWatchdog>>, secrets: Secrets) -> Self {
         Self {
             watchdog,
             secrets,
-            known: Mutex::default(),
+            servers: Mutex::default(),
         }
     }
 
     /// The server at this address; equal addresses give the same server.
-    pub fn at(&self, address: Address) -> Arc<Server> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Server {
+    pub fn server_for(&self, address: McpAddress) -> Arc<McpServerHandle> {
+        let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || McpServerHandle {
             address: address.clone(),
             watchdog: self.watchdog.clone(),
             secrets: self.secrets.clone(),
@@ -125,64 +125,72 @@ impl Servers {
 
     /// Closes all connections, and kills child processes that do not end in time. No server is running when this
     /// returns.
-    pub fn close<'f>(&'f self) -> BoxFuture<'f, ()> {
+    pub fn close_all<'f>(&'f self) -> BoxFuture<'f, ()> {
         Box::pin(async move {
-            let all: Vec<Arc<Server>> = {
-                let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let all: Vec<Arc<McpServerHandle>> = {
+                let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
                 known.drain().map(|(_, server)| server).collect()
             };
-            futures_util::future::join_all(all.iter().map(|server| server.close())).await;
+            futures_util::future::join_all(all.iter().map(|server| server.close_connection())).await;
         })
     }
 }
 
-impl Server {
+impl McpServerHandle {
     /// The current tool list of the server. The server is started if it is not running.
-    pub(crate) async fn tools(&self, limit: Duration, execution: &Execution) -> Result<Arc<[Arc<ServerTool>]>, String> {
+    pub(crate) async fn list_tools(
+        &self,
+        limit: Duration,
+        execution: &ExecutionInput,
+    ) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let deadline = Instant::now() + limit;
-        let struck = |error: String| self.secrets.strike(error).into_owned();
-        let connection = self.connection(deadline, execution).await.map_err(struck)?;
-        let listed = connection.tools(deadline).await;
-        connection.pass_on(&execution.ledger);
+        let struck = |error: String| self.secrets.redact(error).into_owned();
+        let connection = self.ensure_connection(deadline, execution).await.map_err(struck)?;
+        let listed = connection.list_tools(deadline).await;
+        connection.pass_stderr_on(&execution.ledger);
         listed.map_err(struck)
     }
 
     /// Calls a tool of the server, which may ask questions. Dropping the future sends a cancellation to the server.
-    pub(in crate::agent) async fn call(
+    pub(in crate::agent) async fn call_tool(
         &self,
         tool: &ServerTool,
         arguments: JsonMap,
         limit: Duration,
-        asking: &Asking<'_>,
-    ) -> Ended {
+        asking: &ElicitationContext<'_>,
+    ) -> ToolCallResult {
         let execution = asking.execution;
-        let stopwatch = execution.stopwatch.inside();
-        let connection = match self.connection(Instant::now() + limit, execution).await {
+        let stopwatch = execution.stopwatch.child();
+        let connection = match self.ensure_connection(Instant::now() + limit, execution).await {
             Ok(connection) => connection,
-            Err(error) => return self.struck(ToolEnd::Error(error).into()),
+            Err(error) => return self.redact_result(ToolEnd::Error(error).into()),
         };
-        let call = connection.call(tool, arguments, &stopwatch, asking);
-        let end = stopwatch.timeout(Some(limit), call).await;
-        connection.pass_on(&execution.ledger);
-        self.struck(end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)).into()))
+        let call = connection.call_tool(tool, arguments, &stopwatch, asking);
+        let end = stopwatch.run_with_timeout(Some(limit), call).await;
+        connection.pass_stderr_on(&execution.ledger);
+        self.redact_result(end.unwrap_or_else(|_| ToolEnd::Error(timeout_message(limit)).into()))
     }
 
-    fn struck(&self, ended: Ended) -> Ended {
+    fn redact_result(&self, ended: ToolCallResult) -> ToolCallResult {
         let end = match ended.end {
             ToolEnd::Result(mut value) => {
-                self.secrets.strike_value(&mut value);
+                self.secrets.redact_value(&mut value);
                 ToolEnd::Result(value)
             }
-            ToolEnd::Error(error) => ToolEnd::Error(self.secrets.strike(error).into_owned()),
+            ToolEnd::Error(error) => ToolEnd::Error(self.secrets.redact(error).into_owned()),
         };
-        Ended { end, ..ended }
+        ToolCallResult { end, ..ended }
     }
 
     /// The connection. It is opened now if there is none or if it was lost.
-    async fn connection(&self, deadline: Instant, execution: &Execution) -> Result<Arc<Connection>, String> {
+    async fn ensure_connection(
+        &self,
+        deadline: Instant,
+        execution: &ExecutionInput,
+    ) -> Result<Arc<McpConnection>, String> {
         let mut state = self.state.lock().await;
-        if let Some(connection) = state.connection.take_if(|connection| connection.is_lost()) {
-            connection.pass_on(&execution.ledger);
+        if let Some(connection) = state.connection.take_if(|connection| connection.is_closed()) {
+            connection.pass_stderr_on(&execution.ledger);
         }
         if let Some(connection) = &state.connection {
             return Ok(Arc::clone(connection));
@@ -194,11 +202,11 @@ impl Server {
             return Err("the server has ended again and is not started a third time".to_owned());
         }
         state.starts += 1;
-        let opened = Connection::open(&self.address, deadline, self.watchdog.clone(), execution).await?;
+        let opened = McpConnection::open(&self.address, deadline, self.watchdog.clone(), execution).await?;
         Ok(Arc::clone(state.connection.insert(Arc::new(opened))))
     }
 
-    async fn close(&self) {
+    async fn close_connection(&self) {
         let mut state = self.state.lock().await;
         state.is_closed = true;
         if let Some(connection) = state.connection.take().and_then(Arc::into_inner) {

@@ -7,13 +7,13 @@ use rmcp::RoleClient;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::process::{ChildStdin, ChildStdout};
 
-use super::Address;
-use crate::agent::Execution;
+use super::McpAddress;
+use crate::agent::ExecutionInput;
 use ensemble_core::secrets::Secrets;
 use ensemble_language::ensemble::CommandLine;
-use ensemble_process::program::{Resolved, resolve, resolve_words};
-use ensemble_process::service::{self, Service, ServiceSettings};
-use ensemble_process::{Environment, Watchdog};
+use ensemble_process::program::{ResolvedScript, resolve_script, resolve_words};
+use ensemble_process::service::{self, ServiceOptions, ServiceProcess};
+use ensemble_process::{ChildEnvironment, ProcessWatchdog};
 
 /// The maximum size of a message of a server, in bytes: 16 MiB.
 const LONGEST_MESSAGE: usize = 16 << 20;
@@ -22,12 +22,12 @@ const LONGEST_MESSAGE: usize = 16 << 20;
 pub(crate) type Transport = AsyncRwTransport<RoleClient, LimitedLines<ChildStdout>, ChildStdin>;
 
 /// Starts the child process.
-pub(crate) async fn start(
-    address: &Address,
-    watchdog: Option<Arc<Watchdog>>,
-    execution: &Execution,
-) -> Result<(Service, Transport), String> {
-    let Address::Child {
+pub(crate) async fn start_child(
+    address: &McpAddress,
+    watchdog: Option<Arc<ProcessWatchdog>>,
+    execution: &ExecutionInput,
+) -> Result<(ServiceProcess, Transport), String> {
+    let McpAddress::Child {
         command,
         places,
         folder,
@@ -38,15 +38,15 @@ pub(crate) async fn start(
         return Err("this server is no child process".to_owned());
     };
     let resolved = match command {
-        CommandLine::Text(text) => resolve(text, places),
+        CommandLine::Text(text) => resolve_script(text, places),
         CommandLine::Words(words) => resolve_words(words, places),
     };
     let invocation = match resolved.map_err(|error| error.to_string())? {
-        Resolved::Process(invocation) => invocation,
-        Resolved::Rhai(_) => return Err("a Rhai script cannot be a server".to_owned()),
+        ResolvedScript::Process(invocation) => invocation,
+        ResolvedScript::Rhai(_) => return Err("a Rhai script cannot be a server".to_owned()),
     };
-    let environment = Environment::small(Secrets::default()).with(env.iter().cloned());
-    let setting = ServiceSettings {
+    let environment = ChildEnvironment::for_foreign_program(Secrets::default()).with_variables(env.iter().cloned());
+    let setting = ServiceOptions {
         folder,
         environment: &environment,
         sandbox: sandbox.as_deref(),
@@ -54,7 +54,7 @@ pub(crate) async fn start(
         watchdog,
         ledger: &execution.ledger,
     };
-    let (child, stdin, stdout) = service::start(&invocation, setting).await?;
+    let (child, stdin, stdout) = service::start_service(&invocation, setting).await?;
     let limited = LimitedLines::new(stdout, LONGEST_MESSAGE);
     // The SDK would pass over what is too long and let the call wait; here it ends the connection.
     let transport = AsyncRwTransport::new_client(limited, stdin).with_max_line_length(usize::MAX);

@@ -2,4 +2,4 @@
 
 pub(crate) mod repair;
 pub mod schema;
-pub mod schema_checked;
+pub mod schema_check;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use ensemble_schema::{JsonSchema, SchemaError};
 use serde_json::Value;
 
-use ensemble_scripts::apart;
+use ensemble_scripts::template_worker;
 
 use ensemble_language::data::JsonMap;
 
@@ -38,22 +38,22 @@ const BLOCK: usize = 64;
 
 /// A compiled JSON Schema. Clones share the compiled form.
 #[derive(Debug, Clone)]
-pub struct Schema {
+pub struct CompiledSchema {
     compiled: JsonSchema,
     /// The maximum size of a value that is checked at once.
     at_once: usize,
 }
 
-impl Schema {
+impl CompiledSchema {
     /// Compiles the schema; the error is a message. A schema cannot refer to files or addresses.
     pub fn compile(schema: &Value) -> Result<Self, String> {
-        Self::of(JsonSchema::compile(schema), schema)
+        Self::from_compiled(JsonSchema::compile(schema), schema)
     }
 
-    fn of(compiled: Result<JsonSchema, SchemaError>, schema: &Value) -> Result<Self, String> {
-        let compiled = compiled.map_err(|error| error.shortened(LONGEST))?;
+    fn from_compiled(compiled: Result<JsonSchema, SchemaError>, schema: &Value) -> Result<Self, String> {
+        let compiled = compiled.map_err(|error| error.into_short_text(LONGEST))?;
         let mut left = AT_ONCE;
-        let at_once = match take(schema, &mut left) && !is_heavy(schema) {
+        let at_once = match subtract_size(schema, &mut left) && !is_slow_to_check(schema) {
             true => AT_ONCE / (AT_ONCE - left).max(1),
             false => 0,
         };
@@ -62,35 +62,35 @@ impl Schema {
 
     /// The same, and the `format` of texts is checked too.
     pub fn compile_with_formats(schema: &Value) -> Result<Self, String> {
-        Self::of(JsonSchema::compile_with_formats(schema), schema)
+        Self::from_compiled(JsonSchema::compile_with_formats(schema), schema)
     }
 
     /// Returns why the output does not match, each error with the path of the offending part; empty if the output
     /// matches.
-    pub fn errors(&self, output: &JsonMap) -> Vec<String> {
-        self.errors_of(&Value::Object(output.clone()))
+    pub fn list_errors(&self, output: &JsonMap) -> Vec<String> {
+        self.list_value_errors(&Value::Object(output.clone()))
     }
 
     /// The same, on another thread if it may take long.
-    pub(in crate::agent) async fn errors_apart(&self, output: Cow<'_, JsonMap>) -> Vec<String> {
+    pub(in crate::agent) async fn list_errors_async(&self, output: Cow<'_, JsonMap>) -> Vec<String> {
         let value = Value::Object(output.into_owned());
-        if take(&value, &mut { self.at_once }) {
-            return self.errors_of(&value);
+        if subtract_size(&value, &mut { self.at_once }) {
+            return self.list_value_errors(&value);
         }
         let schema = self.clone();
-        let errors = apart::perform(move || schema.errors_of(&value)).await;
+        let errors = template_worker::run_on_worker(move || schema.list_value_errors(&value)).await;
         errors.unwrap_or_else(|| vec!["the schema cannot be applied".to_owned()])
     }
 
     /// Returns why the value does not match, as for an output.
-    pub fn errors_of(&self, value: &Value) -> Vec<String> {
-        let errors = self.compiled.errors(value).take(MOST);
-        errors.map(|error| error.shortened(LONGEST)).collect()
+    pub fn list_value_errors(&self, value: &Value) -> Vec<String> {
+        let errors = self.compiled.find_errors(value).take(MOST);
+        errors.map(|error| error.into_short_text(LONGEST)).collect()
     }
 }
 
 /// Subtracts the size of the value; `false` if not enough is left. No more of the value is visited.
-fn take(value: &Value, left: &mut usize) -> bool {
+fn subtract_size(value: &Value, left: &mut usize) -> bool {
     let own = match value {
         Value::String(text) => 1 + text.len() / BLOCK,
         Value::Object(map) => 1 + map.keys().map(|key| key.len() / BLOCK).sum::<usize>(),
@@ -101,19 +101,19 @@ fn take(value: &Value, left: &mut usize) -> bool {
     };
     *left = rest;
     match value {
-        Value::Array(items) => items.iter().all(|item| take(item, left)),
-        Value::Object(map) => map.values().all(|value| take(value, left)),
+        Value::Array(items) => items.iter().all(|item| subtract_size(item, left)),
+        Value::Object(map) => map.values().all(|value| subtract_size(value, left)),
         _ => true,
     }
 }
 
 /// Returns whether the schema has a keyword that may take long.
-fn is_heavy(schema: &Value) -> bool {
+fn is_slow_to_check(schema: &Value) -> bool {
     match schema {
-        Value::Array(items) => items.iter().any(is_heavy),
+        Value::Array(items) => items.iter().any(is_slow_to_check),
         Value::Object(map) => map
             .iter()
-            .any(|(key, value)| HEAVY.contains(&key.as_str()) || is_heavy(value)),
+            .any(|(key, value)| HEAVY.contains(&key.as_str()) || is_slow_to_check(value)),
         _ => false,
     }
 }
@@ -128,7 +128,7 @@ mod tests {
         let Value::Object(output) = output else {
             panic!("an object")
         };
-        Schema::compile(&schema).expect("a schema").errors(&output)
+        CompiledSchema::compile(&schema).expect("a schema").list_errors(&output)
     }
 
     #[test]
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_no_schema_is_told() {
-        assert!(Schema::compile(&json!({"type": "nmber"})).is_err());
-        assert!(Schema::compile(&json!({"$ref": "http://localhost/x.json"})).is_err());
+        assert!(CompiledSchema::compile(&json!({"type": "nmber"})).is_err());
+        assert!(CompiledSchema::compile(&json!({"$ref": "http://localhost/x.json"})).is_err());
     }
 }

@@ -5,32 +5,34 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::agent::Execution;
-use ensemble_language::data::{JsonMap, Request};
-use ensemble_language::past::Past;
+use crate::agent::ExecutionInput;
+use ensemble_language::data::{AgentRequest, JsonMap};
+use ensemble_language::execution_history::ExecutionHistory;
 
 /// The names of arguments that can hold the task; the first that is present is used.
 pub(in crate::agent) const TASKS: [&str; 2] = ["input", "task"];
 
 /// The execution of the called agent: the arguments override its `config`, become its input if they hold a task, and
 /// are the request of the calling agent.
-pub(crate) fn execution(
-    caller: Execution,
+pub(crate) fn agent_execution(
+    caller: ExecutionInput,
     name: &Arc<str>,
     config: &JsonMap,
     call: &str,
     arguments: &JsonMap,
-) -> Execution {
+) -> ExecutionInput {
     let mut parameters = config.clone();
     parameters.extend(arguments.clone());
-    let records = caller.records.inside(call);
-    Execution {
+    let records = caller.records.for_call(call);
+    ExecutionInput {
         // Each recorded reply was a request, which a call that goes on does not send again.
-        requests_made: records.before().map_or(0, |before| before.iterations.len() as u64),
+        requests_made: records
+            .earlier_exchange()
+            .map_or(0, |before| before.iterations.len() as u64),
         records,
-        input: task(arguments).unwrap_or_else(|| caller.input.clone()),
+        input: find_task(arguments).unwrap_or_else(|| caller.input.clone()),
         parameters: Arc::new(parameters),
-        request: Some(Arc::new(Request {
+        request: Some(Arc::new(AgentRequest {
             from: caller.agent_name.clone(),
             parameters: Value::Object(arguments.clone()),
             priority: 0,
@@ -39,7 +41,7 @@ pub(crate) fn execution(
         agent_name: Arc::clone(name),
         dependencies: Vec::new(),
         other_outputs: Vec::new(),
-        history: Past::default(),
+        history: ExecutionHistory::default(),
         thread: Arc::default(),
         last_failure: None,
         ..caller
@@ -47,6 +49,6 @@ pub(crate) fn execution(
 }
 
 /// The task in the arguments, if there is one.
-pub(crate) fn task(arguments: &JsonMap) -> Option<Arc<str>> {
+pub(crate) fn find_task(arguments: &JsonMap) -> Option<Arc<str>> {
     TASKS.iter().find_map(|key| Some(arguments.get(*key)?.as_str()?.into()))
 }

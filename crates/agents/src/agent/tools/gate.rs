@@ -8,25 +8,25 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{RwLock, Semaphore};
 
-use crate::agent::Execution;
-use crate::agent::chat::Admission;
+use crate::agent::ExecutionInput;
+use crate::agent::chat::CallAdmission;
 
 /// The locks of the executions that are under way, which the parts of an execution share.
 #[derive(Default)]
-pub(crate) struct Gates(Mutex<HashMap<Key, Weak<RwLock<()>>>>);
+pub(crate) struct CallGates(Mutex<HashMap<Key, Weak<RwLock<()>>>>);
 
 /// One execution: the run, the agent, and its number.
 type Key = (Arc<str>, Arc<str>, u32);
 
 /// The calls of one execution, or of one of its parts.
-pub(crate) struct Gate {
+pub(crate) struct CallGate {
     places: Arc<Semaphore>,
     alone: Arc<RwLock<()>>,
 }
 
-impl Gates {
+impl CallGates {
     /// The gate of this execution, for `most` calls side by side.
-    pub(crate) fn of(&self, execution: &Execution, most: NonZeroU32) -> Gate {
+    pub(crate) fn for_execution(&self, execution: &ExecutionInput, most: NonZeroU32) -> CallGate {
         let key = (
             execution.run_id.clone(),
             execution.agent_name.clone(),
@@ -36,22 +36,22 @@ impl Gates {
         known.retain(|_, lock| lock.strong_count() > 0);
         let alone = known.get(&key).and_then(Weak::upgrade).unwrap_or_default();
         known.insert(key, Arc::downgrade(&alone));
-        Gate {
+        CallGate {
             places: Arc::new(Semaphore::new((most.get() as usize).min(Semaphore::MAX_PERMITS))),
             alone,
         }
     }
 }
 
-impl Gate {
+impl CallGate {
     /// Waits until a call may begin.
-    pub(crate) async fn enter(&self, exclusive: bool) -> Admission {
+    pub(crate) async fn wait_to_enter(&self, exclusive: bool) -> CallAdmission {
         // The semaphore is never closed, so there is always a permit.
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
         let alone = Arc::clone(&self.alone);
         match exclusive {
-            true => Admission::held_by((place, alone.write_owned().await)),
-            false => Admission::held_by((place, alone.read_owned().await)),
+            true => CallAdmission::from_guard((place, alone.write_owned().await)),
+            false => CallAdmission::from_guard((place, alone.read_owned().await)),
         }
     }
 }
@@ -63,17 +63,17 @@ mod tests {
     use super::*;
     use crate::agent::fixtures;
 
-    fn gate(gates: &Gates, execution: u32, most: u32) -> Gate {
+    fn gate(gates: &CallGates, execution: u32, most: u32) -> CallGate {
         let execution = fixtures::execution("a", execution);
-        gates.of(&execution, NonZeroU32::new(most).expect("is not 0"))
+        gates.for_execution(&execution, NonZeroU32::new(most).expect("is not 0"))
     }
 
     #[tokio::test]
     async fn so_many_calls_run_side_by_side() {
-        let gate = gate(&Gates::default(), 1, 2);
-        let first = gate.enter(false).await;
-        let _second = gate.enter(false).await;
-        let mut third = Box::pin(gate.enter(false));
+        let gate = gate(&CallGates::default(), 1, 2);
+        let first = gate.wait_to_enter(false).await;
+        let _second = gate.wait_to_enter(false).await;
+        let mut third = Box::pin(gate.wait_to_enter(false));
         assert!((&mut third).now_or_never().is_none());
         drop(first);
         assert!(third.now_or_never().is_some());
@@ -81,11 +81,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_exclusive_call_runs_alone_and_keeps_its_place() {
-        let gate = gate(&Gates::default(), 1, 16);
-        let before = gate.enter(false).await;
-        let mut alone = Box::pin(gate.enter(true));
+        let gate = gate(&CallGates::default(), 1, 16);
+        let before = gate.wait_to_enter(false).await;
+        let mut alone = Box::pin(gate.wait_to_enter(true));
         assert!((&mut alone).now_or_never().is_none(), "one runs");
-        let mut after = Box::pin(gate.enter(false));
+        let mut after = Box::pin(gate.wait_to_enter(false));
         assert!(
             (&mut after).now_or_never().is_none(),
             "it waits behind the exclusive one"
@@ -100,10 +100,10 @@ mod tests {
 
     #[tokio::test]
     async fn the_parts_of_an_execution_wait_for_each_other_and_other_executions_do_not() {
-        let gates = Gates::default();
+        let gates = CallGates::default();
         let (part, other_part, other) = (gate(&gates, 1, 1), gate(&gates, 1, 1), gate(&gates, 2, 1));
-        let _held = part.enter(true).await;
-        assert!(other_part.enter(false).now_or_never().is_none());
-        assert!(other.enter(true).now_or_never().is_some());
+        let _held = part.wait_to_enter(true).await;
+        assert!(other_part.wait_to_enter(false).now_or_never().is_none());
+        assert!(other.wait_to_enter(true).now_or_never().is_some());
     }
 }

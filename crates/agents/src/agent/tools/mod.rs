@@ -20,25 +20,25 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use self::gate::Gates;
+use self::gate::CallGates;
 #[cfg(feature = "acp")]
-pub(in crate::agent) use self::permission::Permitted;
-pub use self::permission::{ToolPermissions, means};
+pub(in crate::agent) use self::permission::PermissionResult;
+pub use self::permission::{ToolPermissions, matches_tool};
 use self::session::ToolSession;
-use super::chat::Tools;
+use super::chat::ModelTools;
 use super::kinds::llm::ToolSource;
-use super::{Execution, Runner};
-use crate::agent::mcp::Server;
+use super::{ExecutionInput, Runner};
+use crate::agent::mcp::McpServerHandle;
 pub(in crate::agent) use agent::TASKS;
 use ensemble_language::data::JsonMap;
-use ensemble_language::ensemble::{Llm, Permission, Tool, ToolUse};
+use ensemble_language::ensemble::{LlmSpec, PermissionMode, ToolDefinition, ToolUse};
 
 /// The tools of one agent, with the permissions for their calls.
-pub struct Toolset {
+pub struct AgentToolset {
     tools: Vec<ToolEntry>,
     permissions: Arc<ToolPermissions>,
     max_parallel: NonZeroU32,
-    gates: Gates,
+    gates: CallGates,
 }
 
 /// The settings that apply to every call of a tool.
@@ -46,7 +46,7 @@ pub struct Toolset {
 pub(super) struct ToolSettings {
     /// The name of the tool in the ensemble.
     pub(super) name: Arc<str>,
-    pub(super) permission: Permission,
+    pub(super) permission: PermissionMode,
     pub(super) timeout: Duration,
     pub(super) max_result_bytes: NonZeroUsize,
     pub(super) exclusive: bool,
@@ -67,7 +67,7 @@ enum ToolEntry {
         settings: ToolSettings,
         /// The one tool of the server that the agent may call; `None`: all tools of the server.
         member: Option<Arc<str>>,
-        server: Arc<Server>,
+        server: Arc<McpServerHandle>,
     },
 }
 
@@ -92,14 +92,14 @@ pub enum ToolRunner {
     Ensemble(Arc<dyn Runner>),
 }
 
-impl Toolset {
+impl AgentToolset {
     /// An empty toolset.
     pub fn new(permissions: Arc<ToolPermissions>) -> Self {
         Self {
             tools: Vec::new(),
             permissions,
-            max_parallel: Llm::MAX_PARALLEL_TOOLS,
-            gates: Gates::default(),
+            max_parallel: LlmSpec::MAX_PARALLEL_TOOLS,
+            gates: CallGates::default(),
         }
     }
 
@@ -115,10 +115,10 @@ impl Toolset {
     }
 
     /// Adds a tool that the ensemble declares; a tool with `permission: deny` is not added.
-    pub fn add(&mut self, name: &Arc<str>, tool: &Tool, parameters: Value, tool_runner: ToolRunner) {
-        if tool.permission != Permission::Deny {
+    pub fn add_declared(&mut self, name: &Arc<str>, tool: &ToolDefinition, parameters: Value, tool_runner: ToolRunner) {
+        if tool.permission != PermissionMode::Deny {
             self.tools.push(ToolEntry::Declared {
-                settings: ToolSettings::of(name, tool),
+                settings: ToolSettings::from_tool(name, tool),
                 description: tool.description.clone().unwrap_or_default(),
                 parameters,
                 output_schema: tool.output_schema.clone().map(Box::new),
@@ -128,10 +128,10 @@ impl Toolset {
     }
 
     /// Adds the tools of an MCP server, which the server describes; tools with `permission: deny` are not added.
-    pub fn add_server(&mut self, used: &ToolUse, tool: &Tool, server: Arc<Server>) {
-        if tool.permission != Permission::Deny {
+    pub fn add_server(&mut self, used: &ToolUse, tool: &ToolDefinition, server: Arc<McpServerHandle>) {
+        if tool.permission != PermissionMode::Deny {
             self.tools.push(ToolEntry::Server {
-                settings: ToolSettings::of(&used.tool, tool),
+                settings: ToolSettings::from_tool(&used.tool, tool),
                 member: used.member.clone(),
                 server,
             });
@@ -141,7 +141,7 @@ impl Toolset {
 
 impl ToolRunner {
     /// Returns whether a call that was cut short goes on where it was, if it is made again.
-    fn goes_on(&self) -> bool {
+    fn can_resume(&self) -> bool {
         match self {
             Self::Script(_) => false,
             Self::Agent { goes_on, .. } => *goes_on,
@@ -151,7 +151,7 @@ impl ToolRunner {
 }
 
 impl ToolSettings {
-    pub(super) fn of(name: &Arc<str>, tool: &Tool) -> Self {
+    pub(super) fn from_tool(name: &Arc<str>, tool: &ToolDefinition) -> Self {
         Self {
             name: Arc::clone(name),
             permission: tool.permission,
@@ -163,8 +163,8 @@ impl ToolSettings {
     }
 }
 
-impl ToolSource for Toolset {
-    fn for_execution<'a>(&'a self, execution: &'a Execution) -> Box<dyn Tools + 'a> {
+impl ToolSource for AgentToolset {
+    fn for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a> {
         Box::new(ToolSession::new(self, execution))
     }
 }

@@ -6,11 +6,11 @@ use ensemble_language::names::{MAX_TOOL_NAME, is_tool_name_char};
 
 /// The names that are in use.
 #[derive(Default)]
-pub(crate) struct Names(HashSet<String>);
+pub(crate) struct ToolNames(HashSet<String>);
 
-impl Names {
+impl ToolNames {
     /// Returns a unique valid name: at most 64 letters, digits, `_` and `-`.
-    pub(crate) fn take(&mut self, wanted: &str) -> String {
+    pub(crate) fn reserve_name(&mut self, wanted: &str) -> String {
         let plain: String = wanted
             .chars()
             .map(|c| if is_tool_name_char(c) { c } else { '_' })
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn names_are_made_valid_and_kept_apart() {
-        let mut names = Names::default();
+        let mut names = ToolNames::default();
         let long = "x".repeat(70);
         let cases = [
             ("files__read", "files__read"),
@@ -48,17 +48,17 @@ mod tests {
             (&long, &format!("{}_2", &long[..62])),
         ];
         for (wanted, expected) in cases {
-            assert_eq!(names.take(wanted), expected, "{wanted}");
+            assert_eq!(names.reserve_name(wanted), expected, "{wanted}");
         }
     }
 
     proptest! {
         #[test]
         fn every_name_is_valid_and_there_once(wanted in prop::collection::vec(".{0,70}", 0..20)) {
-            let mut names = Names::default();
+            let mut names = ToolNames::default();
             let mut seen = HashSet::new();
             for one in &wanted {
-                let name = names.take(one);
+                let name = names.reserve_name(one);
                 prop_assert!((1..=64).contains(&name.len()));
                 prop_assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
                 prop_assert!(seen.insert(name));

@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::agent::Execution;
-use ensemble_core::conversation::{DecidedBy, PermissionDecided, PermissionDecision, Within};
+use crate::agent::ExecutionInput;
+use ensemble_core::conversation::{AttemptScope, DecidedBy, PermissionDecided, PermissionDecision};
 use ensemble_core::operator::{Operator, PermissionAnswer, PermissionRequest};
-use ensemble_core::request::{AnswerSource, Answerer, PendingRequest, RequestAddress, RequestOrigin};
+use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest, RequestAddress, RequestOrigin};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
-use ensemble_language::ensemble::Permission;
+use ensemble_language::ensemble::PermissionMode;
 
 /// The name that stands for every tool.
 const EVERY: &str = "*";
 
 /// The decision about a call of a tool.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::agent) enum Permitted {
+pub(in crate::agent) enum PermissionResult {
     /// It may be called.
-    Yes,
+    Granted,
     /// It may not be called; the error goes to the model.
-    No(String),
+    Refused(String),
     /// Nobody is there to decide, so the run waits for the answer to this request.
     Waits(Box<PendingRequest>),
 }
@@ -33,9 +33,9 @@ pub(in crate::agent) enum Permitted {
 pub struct ToolPermissions {
     operator: Arc<dyn Operator>,
     /// Tools and addresses of calls that may be called without asking.
-    allowed: HashSet<String>,
+    allowed_tools: HashSet<String>,
     /// Tools and addresses of calls that may not be called.
-    denied: HashSet<String>,
+    denied_tools: HashSet<String>,
     /// Tools that the operator has allowed for the rest of the run. Requests for them that wait are answered, too.
     always: watch::Sender<HashSet<String>>,
     /// Allows one form of a tool at a time.
@@ -47,42 +47,42 @@ impl ToolPermissions {
     pub fn new(operator: Arc<dyn Operator>, allowed: impl IntoIterator<Item = String>) -> Self {
         Self {
             operator,
-            allowed: allowed.into_iter().collect(),
+            allowed_tools: allowed.into_iter().collect(),
             always: watch::Sender::new(HashSet::new()),
-            denied: HashSet::new(),
+            denied_tools: HashSet::new(),
             asking: tokio::sync::Mutex::default(),
         }
     }
 
     /// With tools whose calls are denied without asking; this wins over all that allows them.
     #[must_use]
-    pub fn denying(self, denied: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_denied(self, denied: impl IntoIterator<Item = String>) -> Self {
         Self {
-            denied: denied.into_iter().collect(),
+            denied_tools: denied.into_iter().collect(),
             ..self
         }
     }
 
     /// Decides whether the tool may be called now. Decisions about tools with `permission: ask` are recorded.
-    pub(in crate::agent) async fn ask(
+    pub(in crate::agent) async fn check_permission(
         &self,
-        permission: Permission,
+        permission: PermissionMode,
         tool: &str,
         call: &ToolCall,
         arguments: &JsonMap,
-        execution: &Execution,
-    ) -> Permitted {
+        execution: &ExecutionInput,
+    ) -> PermissionResult {
         match permission {
-            Permission::Allow => return Permitted::Yes,
-            Permission::Deny => return denied(tool, "the ensemble does not permit it"),
-            Permission::Ask => {}
+            PermissionMode::Allow => return PermissionResult::Granted,
+            PermissionMode::Deny => return denied_result(tool, "the ensemble does not permit it"),
+            PermissionMode::Ask => {}
         }
-        if let Some(permitted) = self.decided_before(tool, call, execution) {
+        if let Some(permitted) = self.find_earlier_decision(tool, call, execution) {
             return permitted;
         }
         let origin = call_origin(tool, call, execution);
         let event = |decision, by, answerer| PermissionDecided {
-            within: Within::default(),
+            within: AttemptScope::default(),
             call: call.id.as_str().into(),
             tool: tool.into(),
             decision,
@@ -90,9 +90,9 @@ impl ToolPermissions {
             address: Some(origin.address.clone()),
             answered_by: Some(answerer),
         };
-        if let Some(decision) = self.decided_by_option(tool, &origin.address) {
+        if let Some(decision) = self.find_option_decision(tool, &origin.address) {
             let decided = event(decision, DecidedBy::Option, AnswerSource::Option.into());
-            return self.decide(decided, execution).await;
+            return self.record_decision(decided, execution).await;
         }
         let request = PendingRequest::for_permission(execution, origin.clone(), &call.id, tool, arguments);
         let requested = PermissionRequest {
@@ -102,50 +102,59 @@ impl ToolPermissions {
             tool: tool.into(),
             arguments: arguments.clone(),
         };
-        let standing = execution.stopwatch.stand();
+        let standing = execution.stopwatch.pause();
         let mut always = self.always.subscribe();
         let answer = tokio::select! {
             biased;
-            _ = always.wait_for(|tools| tools.contains(tool)) => return Permitted::Yes,
-            answer = self.operator.permit(requested) => answer,
+            _ = always.wait_for(|tools| tools.contains(tool)) => return PermissionResult::Granted,
+            answer = self.operator.request_permission(requested) => answer,
         };
         drop(standing);
-        let (decision, by): (PermissionDecision, Answerer) = match answer {
+        let (decision, by): (PermissionDecision, AnswerAuthor) = match answer {
             PermissionAnswer::Decided { decision, by } => (decision, by),
-            PermissionAnswer::Cancelled => return denied(tool, "the question was withdrawn"),
-            PermissionAnswer::Nobody => return Permitted::Waits(Box::new(request)),
+            PermissionAnswer::Cancelled => return denied_result(tool, "the question was withdrawn"),
+            PermissionAnswer::Nobody => return PermissionResult::Waits(Box::new(request)),
         };
-        self.decide(event(decision, DecidedBy::Operator, by), execution).await
+        self.record_decision(event(decision, DecidedBy::Operator, by), execution)
+            .await
     }
 
     /// What the options of the run say of the call. The address of a call means this call only.
-    fn decided_by_option(&self, tool: &str, address: &RequestAddress) -> Option<PermissionDecision> {
+    fn find_option_decision(&self, tool: &str, address: &RequestAddress) -> Option<PermissionDecision> {
         let address = address.to_string();
-        if names(&self.denied, tool) || self.denied.contains(&address) {
+        if any_matches_tool(&self.denied_tools, tool) || self.denied_tools.contains(&address) {
             return Some(PermissionDecision::Denied);
         }
-        if names(&self.allowed, tool) {
+        if any_matches_tool(&self.allowed_tools, tool) {
             return Some(PermissionDecision::Always);
         }
-        self.allowed.contains(&address).then_some(PermissionDecision::Once)
+        self.allowed_tools
+            .contains(&address)
+            .then_some(PermissionDecision::Once)
     }
 
     /// Returns the decision about the call, or about all calls of the tool, in this run.
-    fn decided_before(&self, tool: &str, call: &ToolCall, execution: &Execution) -> Option<Permitted> {
+    fn find_earlier_decision(
+        &self,
+        tool: &str,
+        call: &ToolCall,
+        execution: &ExecutionInput,
+    ) -> Option<PermissionResult> {
         if self.always.borrow().contains(tool) {
-            return Some(Permitted::Yes);
+            return Some(PermissionResult::Granted);
         }
-        let before = execution.records.before();
-        match before.and_then(|before| before.decided.get(call.id.as_str())) {
-            Some(PermissionDecision::Denied) => return Some(denied(tool, "the operator refused the call")),
-            Some(PermissionDecision::Once | PermissionDecision::Always) => return Some(Permitted::Yes),
+        let before = execution.records.earlier_exchange();
+        match before.and_then(|before| before.decisions.get(call.id.as_str())) {
+            Some(PermissionDecision::Denied) => return Some(denied_result(tool, "the operator refused the call")),
+            Some(PermissionDecision::Once | PermissionDecision::Always) => return Some(PermissionResult::Granted),
             None => {}
         }
         // An option of today wins over what was decided for the rest of the run.
-        (execution.records.is_permitted(tool) && !names(&self.denied, tool)).then_some(Permitted::Yes)
+        (execution.records.is_tool_permitted(tool) && !any_matches_tool(&self.denied_tools, tool))
+            .then_some(PermissionResult::Granted)
     }
 
-    async fn decide(&self, decided: PermissionDecided, execution: &Execution) -> Permitted {
+    async fn record_decision(&self, decided: PermissionDecided, execution: &ExecutionInput) -> PermissionResult {
         let (tool, decision, by) = (decided.tool.clone(), decided.decision, decided.by);
         // Requests that wait for the same tool are withdrawn at once. Their calls are recorded after this decision, which is
         // queued before they continue.
@@ -154,36 +163,36 @@ impl ToolPermissions {
                 tools.insert(tool.to_string());
             });
         }
-        execution.records.permission_decided(decided).await;
+        execution.records.record_permission(decided).await;
         match (decision, by) {
-            (PermissionDecision::Denied, DecidedBy::Operator) => denied(&tool, "the operator refused the call"),
-            (PermissionDecision::Denied, DecidedBy::Option) => denied(&tool, "it is denied for this run"),
-            _ => Permitted::Yes,
+            (PermissionDecision::Denied, DecidedBy::Operator) => denied_result(&tool, "the operator refused the call"),
+            (PermissionDecision::Denied, DecidedBy::Option) => denied_result(&tool, "it is denied for this run"),
+            _ => PermissionResult::Granted,
         }
     }
 
     /// The operator, for a question of a tool. While the guard is kept, nothing else is asked.
-    pub(crate) async fn operator(&self) -> (tokio::sync::MutexGuard<'_, ()>, &dyn Operator) {
+    pub(crate) async fn lock_operator(&self) -> (tokio::sync::MutexGuard<'_, ()>, &dyn Operator) {
         (self.asking.lock().await, &*self.operator)
     }
 }
 
 /// Does this name of `--allow-tool` or `--deny-tool` mean the tool: is it its name, that of its server, or `*`?
-pub fn means(name: &str, tool: &str) -> bool {
+pub fn matches_tool(name: &str, tool: &str) -> bool {
     let server = tool.split_once('.').map(|(server, _)| server);
     [Some(tool), server, Some(EVERY)].contains(&Some(name))
 }
 
-fn names(names: &HashSet<String>, tool: &str) -> bool {
-    names.iter().any(|name| means(name, tool))
+fn any_matches_tool(names: &HashSet<String>, tool: &str) -> bool {
+    names.iter().any(|name| matches_tool(name, tool))
 }
 
-fn denied(tool: &str, why: &str) -> Permitted {
-    Permitted::No(format!("the use of `{tool}` was denied: {why}"))
+fn denied_result(tool: &str, why: &str) -> PermissionResult {
+    PermissionResult::Refused(format!("the use of `{tool}` was denied: {why}"))
 }
 
 /// Returns the origin of a call. Its number is that among the calls of the tool in the execution.
-pub(crate) fn call_origin(tool: &str, call: &ToolCall, execution: &Execution) -> RequestOrigin {
+pub(crate) fn call_origin(tool: &str, call: &ToolCall, execution: &ExecutionInput) -> RequestOrigin {
     let numbers = execution.records.number_call(&call.name, &call.id);
     execution.origin.with_call(tool.into(), numbers.of_tool, numbers.index)
 }
@@ -192,7 +201,7 @@ pub(crate) fn call_origin(tool: &str, call: &ToolCall, execution: &Execution) ->
 mod tests {
     use std::sync::Mutex;
 
-    use ensemble_core::operator::{Answer, QuestionRequest};
+    use ensemble_core::operator::{OperatorAnswer, QuestionRequest};
     use serde_json::json;
 
     use super::*;
@@ -205,11 +214,11 @@ mod tests {
     }
 
     impl Operator for Scripted {
-        fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
-            Box::pin(async { Answer::Nobody })
+        fn ask_question(&self, _asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
+            Box::pin(async { OperatorAnswer::Nobody })
         }
 
-        fn permit(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+        fn request_permission(&self, requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
             self.asked.lock().unwrap().push(requested);
             let mut decisions = self.decisions.lock().unwrap();
             let decision = (!decisions.is_empty()).then(|| decisions.remove(0));
@@ -224,7 +233,7 @@ mod tests {
     }
 
     fn decided(decision: PermissionDecision) -> PermissionAnswer {
-        PermissionAnswer::decided(decision, AnswerSource::Terminal)
+        PermissionAnswer::from_decision(decision, AnswerSource::Terminal)
     }
 
     fn permissions(allowed: &[&str], decisions: Vec<PermissionAnswer>) -> (ToolPermissions, Arc<Scripted>) {
@@ -240,28 +249,35 @@ mod tests {
         ToolCall::new("call 7", "look", json!({}))
     }
 
-    async fn ask(permissions: &ToolPermissions, permission: Permission, tool: &str) -> Permitted {
+    async fn ask(permissions: &ToolPermissions, permission: PermissionMode, tool: &str) -> PermissionResult {
         let execution = fixtures::execution("scout", 1);
         permissions
-            .ask(permission, tool, &call(), &JsonMap::new(), &execution)
+            .check_permission(permission, tool, &call(), &JsonMap::new(), &execution)
             .await
     }
 
     #[tokio::test]
     async fn what_is_allowed_is_not_asked() {
         for (allowed, permission, tool) in [
-            (vec![], Permission::Allow, "files.read"),
-            (vec!["*"], Permission::Ask, "files.read"),
-            (vec!["files"], Permission::Ask, "files.read"),
-            (vec!["files.read"], Permission::Ask, "files.read"),
-            (vec!["look"], Permission::Ask, "look"),
+            (vec![], PermissionMode::Allow, "files.read"),
+            (vec!["*"], PermissionMode::Ask, "files.read"),
+            (vec!["files"], PermissionMode::Ask, "files.read"),
+            (vec!["files.read"], PermissionMode::Ask, "files.read"),
+            (vec!["look"], PermissionMode::Ask, "look"),
         ] {
             let (permissions, _) = permissions(&allowed, vec![]);
-            assert_eq!(ask(&permissions, permission, tool).await, Permitted::Yes, "{allowed:?}");
+            assert_eq!(
+                ask(&permissions, permission, tool).await,
+                PermissionResult::Granted,
+                "{allowed:?}"
+            );
         }
         let (permissions, _) = permissions(&["*"], vec![]);
         assert!(
-            matches!(ask(&permissions, Permission::Deny, "look").await, Permitted::No(_)),
+            matches!(
+                ask(&permissions, PermissionMode::Deny, "look").await,
+                PermissionResult::Refused(_)
+            ),
             "deny is deny"
         );
     }
@@ -277,7 +293,10 @@ mod tests {
         ] {
             let (permissions, operator) = permissions(&[allowed], vec![decided(PermissionDecision::Denied)]);
             assert!(
-                matches!(ask(&permissions, Permission::Ask, tool).await, Permitted::No(_)),
+                matches!(
+                    ask(&permissions, PermissionMode::Ask, tool).await,
+                    PermissionResult::Refused(_)
+                ),
                 "{allowed} {tool}"
             );
             assert_eq!(operator.asked.lock().unwrap().len(), 1);
@@ -289,7 +308,10 @@ mod tests {
         for decision in [decided(PermissionDecision::Denied), PermissionAnswer::Cancelled] {
             let (permissions, _) = permissions(&[], vec![decision.clone()]);
             assert!(
-                matches!(ask(&permissions, Permission::Ask, "look").await, Permitted::No(_)),
+                matches!(
+                    ask(&permissions, PermissionMode::Ask, "look").await,
+                    PermissionResult::Refused(_)
+                ),
                 "{decision:?}"
             );
         }
@@ -304,19 +326,28 @@ mod tests {
             decided(PermissionDecision::Denied),
         ];
         let (permissions, operator) = permissions(&["files.write"], decisions);
-        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
-        let Permitted::No(refused) = ask(&permissions, Permission::Ask, "files.read").await else {
+        assert_eq!(
+            ask(&permissions, PermissionMode::Ask, "files.read").await,
+            PermissionResult::Granted
+        );
+        let PermissionResult::Refused(refused) = ask(&permissions, PermissionMode::Ask, "files.read").await else {
             panic!("it is refused")
         };
         assert!(
             refused.contains("denied") && refused.contains("operator refused"),
             "{refused}"
         );
-        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
-        assert_eq!(ask(&permissions, Permission::Ask, "files.read").await, Permitted::Yes);
+        assert_eq!(
+            ask(&permissions, PermissionMode::Ask, "files.read").await,
+            PermissionResult::Granted
+        );
+        assert_eq!(
+            ask(&permissions, PermissionMode::Ask, "files.read").await,
+            PermissionResult::Granted
+        );
         assert!(matches!(
-            ask(&permissions, Permission::Ask, "other").await,
-            Permitted::No(_)
+            ask(&permissions, PermissionMode::Ask, "other").await,
+            PermissionResult::Refused(_)
         ));
         assert_eq!(operator.asked.lock().unwrap().len(), 4);
     }
@@ -328,9 +359,9 @@ mod tests {
         let arguments = arguments.as_object().expect("an object");
         let execution = fixtures::execution("scout", 3);
         let asked = permissions
-            .ask(Permission::Ask, "files.read", &call(), arguments, &execution)
+            .check_permission(PermissionMode::Ask, "files.read", &call(), arguments, &execution)
             .await;
-        assert_eq!(asked, Permitted::Yes);
+        assert_eq!(asked, PermissionResult::Granted);
         let asked = operator.asked.lock().unwrap();
         let request = &asked[0].request;
         let told = (&*request.agent, request.execution, &*asked[0].call, &*asked[0].tool);
@@ -342,10 +373,10 @@ mod tests {
     async fn time_stands_while_an_operator_decides() {
         struct Slow;
         impl Operator for Slow {
-            fn ask(&self, _asked: QuestionRequest) -> BoxFuture<'_, Answer> {
-                Box::pin(async { Answer::Nobody })
+            fn ask_question(&self, _asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
+                Box::pin(async { OperatorAnswer::Nobody })
             }
-            fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+            fn request_permission(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
                 Box::pin(async {
                     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
                     decided(PermissionDecision::Once)
@@ -355,20 +386,20 @@ mod tests {
         let permissions = ToolPermissions::new(Arc::new(Slow), []);
         let execution = fixtures::execution("scout", 1);
         let asked = permissions
-            .ask(Permission::Ask, "look", &call(), &JsonMap::new(), &execution)
+            .check_permission(PermissionMode::Ask, "look", &call(), &JsonMap::new(), &execution)
             .await;
-        assert_eq!(asked, Permitted::Yes);
-        assert_eq!(execution.stopwatch.elapsed(), std::time::Duration::ZERO);
+        assert_eq!(asked, PermissionResult::Granted);
+        assert_eq!(execution.stopwatch.elapsed_time(), std::time::Duration::ZERO);
     }
 
     #[tokio::test]
     async fn always_answers_those_that_wait() {
         let (permissions, operator) = permissions(&[], vec![decided(PermissionDecision::Always)]);
         let (one, other) = tokio::join!(
-            ask(&permissions, Permission::Ask, "look"),
-            ask(&permissions, Permission::Ask, "look")
+            ask(&permissions, PermissionMode::Ask, "look"),
+            ask(&permissions, PermissionMode::Ask, "look")
         );
-        assert_eq!((one, other), (Permitted::Yes, Permitted::Yes));
+        assert_eq!((one, other), (PermissionResult::Granted, PermissionResult::Granted));
         assert_eq!(operator.asked.lock().unwrap().len(), 2);
     }
 
@@ -376,10 +407,13 @@ mod tests {
     async fn what_is_denied_is_not_asked_whatever_allows_it() {
         for denied in ["files", "files.read", "*"] {
             let (permissions, operator) = permissions(&["*"], vec![]);
-            let permissions = permissions.denying([denied.to_owned()]);
-            let decided = ask(&permissions, Permission::Ask, "files.read").await;
-            assert!(matches!(decided, Permitted::No(_)), "{denied}");
-            assert_eq!(ask(&permissions, Permission::Allow, "files.read").await, Permitted::Yes);
+            let permissions = permissions.with_denied([denied.to_owned()]);
+            let decided = ask(&permissions, PermissionMode::Ask, "files.read").await;
+            assert!(matches!(decided, PermissionResult::Refused(_)), "{denied}");
+            assert_eq!(
+                ask(&permissions, PermissionMode::Allow, "files.read").await,
+                PermissionResult::Granted
+            );
             assert_eq!(operator.asked.lock().unwrap().len(), 0);
         }
     }
@@ -387,7 +421,7 @@ mod tests {
     #[tokio::test]
     async fn where_nobody_is_there_the_call_waits() {
         let (permissions, _) = permissions(&[], vec![PermissionAnswer::Nobody]);
-        let Permitted::Waits(request) = ask(&permissions, Permission::Ask, "look").await else {
+        let PermissionResult::Waits(request) = ask(&permissions, PermissionMode::Ask, "look").await else {
             panic!("it waits")
         };
         let question = request.question;

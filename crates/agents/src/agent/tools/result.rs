@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agent::output::schema::Schema;
+use crate::agent::output::schema::CompiledSchema;
 use crate::agent::{AttemptOutcome, AttemptResult};
-use ensemble_core::reply::checked;
+use ensemble_core::reply::output_for_schema;
 use ensemble_core::thread::{Attachment, ToolEnd};
 use ensemble_language::data::{JsonMap, RESPONSE};
 
 /// The end of a tool call with the files of its result.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ToolCallResult {
     pub(crate) end: ToolEnd,
     pub(crate) attachments: Vec<Attachment>,
 }
 
-impl From<ToolEnd> for Ended {
+impl From<ToolEnd> for ToolCallResult {
     fn from(end: ToolEnd) -> Self {
         Self {
             end,
@@ -27,12 +27,12 @@ impl From<ToolEnd> for Ended {
 }
 
 /// Converts the observation of a runner to the end of a tool call.
-pub(crate) fn end_of(observed: AttemptOutcome) -> ToolEnd {
+pub(crate) fn end_from_outcome(observed: AttemptOutcome) -> ToolEnd {
     match observed {
         AttemptOutcome::Finished(AttemptResult { result, .. })
         | AttemptOutcome::Recorded(AttemptResult { result, .. })
         | AttemptOutcome::Reused(AttemptResult { result, .. }) => match result {
-            Ok(output) => ToolEnd::Result(plain(output)),
+            Ok(output) => ToolEnd::Result(plain_value(output)),
             Err(failure) => ToolEnd::Error(failure.error),
         },
         AttemptOutcome::NeedsInput(requests) => {
@@ -45,11 +45,11 @@ pub(crate) fn end_of(observed: AttemptOutcome) -> ToolEnd {
 }
 
 /// The end, if its result matches the schema; otherwise an error that says what is wrong.
-pub(crate) fn matched(end: ToolEnd, name: &str, schema: Option<&Schema>) -> ToolEnd {
+pub(crate) fn check_schema(end: ToolEnd, name: &str, schema: Option<&CompiledSchema>) -> ToolEnd {
     let (ToolEnd::Result(value), Some(schema)) = (&end, schema) else {
         return end;
     };
-    match schema.errors_of(value) {
+    match schema.list_value_errors(value) {
         errors if errors.is_empty() => end,
         errors => ToolEnd::Error(format!(
             "the tool ran, and its result does not match its {name}: {}",
@@ -60,8 +60,8 @@ pub(crate) fn matched(end: ToolEnd, name: &str, schema: Option<&Schema>) -> Tool
 
 /// An output with the single key `response` becomes the value of that key. A `response` that only repeats the other keys
 /// as text is left out.
-fn plain(output: JsonMap) -> Value {
-    let mut output = checked(&output).into_owned();
+fn plain_value(output: JsonMap) -> Value {
+    let mut output = output_for_schema(&output).into_owned();
     match output.remove(RESPONSE) {
         Some(response) if output.is_empty() => response,
         Some(response) => {
@@ -73,11 +73,11 @@ fn plain(output: JsonMap) -> Value {
 }
 
 /// Leaves out the middle of a text that is longer than `most` bytes; a value that is no text becomes its JSON text then.
-pub(crate) fn capped(end: ToolEnd, most: usize) -> ToolEnd {
+pub(crate) fn limit_size(end: ToolEnd, most: usize) -> ToolEnd {
     match end {
-        ToolEnd::Error(error) => ToolEnd::Error(cut(&error, most).unwrap_or(error)),
-        ToolEnd::Result(Value::String(text)) => ToolEnd::Result(cut(&text, most).unwrap_or(text).into()),
-        ToolEnd::Result(value) => match cut(&value.to_string(), most) {
+        ToolEnd::Error(error) => ToolEnd::Error(shorten_middle(&error, most).unwrap_or(error)),
+        ToolEnd::Result(Value::String(text)) => ToolEnd::Result(shorten_middle(&text, most).unwrap_or(text).into()),
+        ToolEnd::Result(value) => match shorten_middle(&value.to_string(), most) {
             Some(text) => ToolEnd::Result(text.into()),
             None => ToolEnd::Result(value),
         },
@@ -86,7 +86,7 @@ pub(crate) fn capped(end: ToolEnd, most: usize) -> ToolEnd {
 
 /// The beginning and the end of the text, together at most `most` bytes, if the text is longer; a sentence between them
 /// says how much is missing.
-fn cut(text: &str, most: usize) -> Option<String> {
+fn shorten_middle(text: &str, most: usize) -> Option<String> {
     if text.len() <= most {
         return None;
     }
@@ -116,7 +116,7 @@ mod tests {
         let Value::Object(map) = value else {
             panic!("an output is a map")
         };
-        AttemptOutcome::success(map)
+        AttemptOutcome::from_output(map)
     }
 
     #[test]
@@ -135,14 +135,18 @@ mod tests {
             (json!({}), json!({})),
         ];
         for (given, expected) in table {
-            assert_eq!(end_of(output(given.clone())), ToolEnd::Result(expected), "{given}");
+            assert_eq!(
+                end_from_outcome(output(given.clone())),
+                ToolEnd::Result(expected),
+                "{given}"
+            );
         }
     }
 
     #[test]
     fn only_a_result_that_matches_its_schema_is_one() {
-        let schema = Schema::compile(&json!({"type": "string", "minLength": 2})).expect("a schema");
-        let matched = |end: ToolEnd| matched(end, "`output_schema`", Some(&schema));
+        let schema = CompiledSchema::compile(&json!({"type": "string", "minLength": 2})).expect("a schema");
+        let matched = |end: ToolEnd| check_schema(end, "`output_schema`", Some(&schema));
         let fine = ToolEnd::Result(json!("ab"));
         assert_eq!(matched(fine.clone()), fine);
         let error = ToolEnd::Error("x".into());
@@ -173,16 +177,20 @@ mod tests {
         ];
         for (given, most, expected) in table {
             let expected = ToolEnd::Result(expected);
-            assert_eq!(capped(ToolEnd::Result(given.clone()), most), expected, "{given} {most}");
+            assert_eq!(
+                limit_size(ToolEnd::Result(given.clone()), most),
+                expected,
+                "{given} {most}"
+            );
         }
-        let error = capped(ToolEnd::Error("xyz".into()), 2);
+        let error = limit_size(ToolEnd::Error("xyz".into()), 2);
         assert_eq!(error, ToolEnd::Error(format!("x{}z", left_out(1, 3))));
     }
 
     proptest! {
         #[test]
         fn what_is_shown_is_the_beginning_and_the_end(text in ".{0,40}", most in 1_usize..50) {
-            let ToolEnd::Result(Value::String(shown)) = capped(ToolEnd::Result(json!(text)), most) else {
+            let ToolEnd::Result(Value::String(shown)) = limit_size(ToolEnd::Result(json!(text)), most) else {
                 panic!("a text stays a text");
             };
             if text.len() <= most {

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::agent::Execution;
+use crate::agent::ExecutionInput;
 use ensemble_language::data::JsonMap;
-use ensemble_language::past::Past;
+use ensemble_language::execution_history::ExecutionHistory;
 
 /// The execution of the script: the data of the calling agent, and the arguments.
-pub(crate) fn execution(caller: Execution, arguments: &JsonMap) -> Execution {
-    Execution {
+pub(crate) fn script_execution(caller: ExecutionInput, arguments: &JsonMap) -> ExecutionInput {
+    ExecutionInput {
         parameters: Arc::new(arguments.clone()),
-        history: Past::default(),
+        history: ExecutionHistory::default(),
         ..caller
     }
 }

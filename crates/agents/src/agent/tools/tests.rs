@@ -6,15 +6,15 @@ use serde_json::json;
 
 use super::*;
 use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, LedgerEntries, fixtures};
-use ensemble_core::operator::Unattended;
+use ensemble_core::operator::UnattendedOperator;
 use ensemble_core::thread::{ToolCall, ToolEnd};
-use ensemble_language::data::{Remaining, Usage};
+use ensemble_language::data::{ModelUsage, RemainingBudget};
 use ensemble_language::ensemble::ToolKind;
 
 /// Says what it was told to say, and keeps what it was handed.
 struct Fake {
     says: AttemptOutcome,
-    handed: Mutex<Vec<Execution>>,
+    handed: Mutex<Vec<ExecutionInput>>,
     ends: bool,
 }
 
@@ -28,15 +28,15 @@ impl Fake {
     }
 }
 
-fn requests(requests: u64) -> Usage {
-    Usage {
+fn requests(requests: u64) -> ModelUsage {
+    ModelUsage {
         requests,
-        ..Usage::default()
+        ..ModelUsage::default()
     }
 }
 
 impl Runner for Fake {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, AttemptOutcome> {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             execution.ledger.set_stderr("on stderr".into());
             execution.ledger.warn("careful");
@@ -50,8 +50,8 @@ impl Runner for Fake {
     }
 }
 
-fn tool(permission: Permission) -> Tool {
-    Tool {
+fn tool(permission: PermissionMode) -> ToolDefinition {
+    ToolDefinition {
         repeatable: None,
         description: Some("does".into()),
         kind: ToolKind::Agent {
@@ -66,16 +66,21 @@ fn tool(permission: Permission) -> Tool {
     }
 }
 
-fn left(tokens: u64) -> Remaining {
-    Remaining {
+fn left(tokens: u64) -> RemainingBudget {
+    RemainingBudget {
         tokens: Some(tokens),
         cost: None,
     }
 }
 
-fn toolset(tool_runner: ToolRunner, permission: Permission) -> Toolset {
-    let mut toolset = Toolset::new(Arc::new(ToolPermissions::new(Arc::new(Unattended), [])));
-    toolset.add(&"t".into(), &tool(permission), ToolKind::input_alone(), tool_runner);
+fn toolset(tool_runner: ToolRunner, permission: PermissionMode) -> AgentToolset {
+    let mut toolset = AgentToolset::new(Arc::new(ToolPermissions::new(Arc::new(UnattendedOperator), [])));
+    toolset.add_declared(
+        &"t".into(),
+        &tool(permission),
+        ToolKind::default_task_schema(),
+        tool_runner,
+    );
     toolset
 }
 
@@ -98,31 +103,31 @@ fn call(arguments: Value) -> ToolCall {
 async fn what_a_tool_leaves_and_costs_is_the_callers() {
     let runner = Fake::new(AttemptOutcome::Finished(AttemptResult {
         result: Ok(json!({"response": "fine"}).as_object().unwrap().clone()),
-        usage: Some(Usage {
+        usage: Some(ModelUsage {
             requests: 2,
             input_tokens: 30,
             output_tokens: 4,
-            ..Usage::default()
+            ..ModelUsage::default()
         }),
         exchange: Vec::new(),
         parts: Vec::new(),
         answer: None,
     }));
-    let toolset = toolset(helper(Arc::clone(&runner)), Permission::Allow);
-    let execution = Execution {
+    let toolset = toolset(helper(Arc::clone(&runner)), PermissionMode::Allow);
+    let execution = ExecutionInput {
         remaining: left(100),
         ..fixtures::execution("boss", 3)
     };
     let hand = toolset.for_execution(&execution);
-    let specs = hand.specs().await.unwrap();
+    let specs = hand.list_specs().await.unwrap();
     assert_eq!((specs.len(), &*specs[0].name, &*specs[0].description), (1, "t", "does"));
-    let ended = hand.call(call(json!({"input": "count", "style": "long"}))).await;
+    let ended = hand.call_tool(call(json!({"input": "count", "style": "long"}))).await;
     assert_eq!(ended.end, Some(ToolEnd::Result(json!("fine"))));
     let spent = hand.take_usage();
     execution.ledger.add_recorded_usage(spent);
     assert_eq!((spent.requests, spent.by_tools, spent.own_requests()), (2, 2, 0));
-    assert_eq!(hand.take_usage(), Usage::default(), "it is booked once");
-    hand.call(call(json!({}))).await;
+    assert_eq!(hand.take_usage(), ModelUsage::default(), "it is booked once");
+    hand.call_tool(call(json!({}))).await;
 
     let handed = runner.handed.lock().unwrap();
     let (first, second) = (&handed[0], &handed[1]);
@@ -154,28 +159,33 @@ async fn what_a_tool_leaves_and_costs_is_the_callers() {
 async fn a_tool_that_is_stopped_leaves_its_notes() {
     let runner = Arc::new(Fake {
         ends: false,
-        says: AttemptOutcome::success(JsonMap::new()),
+        says: AttemptOutcome::from_output(JsonMap::new()),
         handed: Mutex::default(),
     });
-    let mut toolset = Toolset::new(Arc::new(ToolPermissions::new(Arc::new(Unattended), [])));
-    let short = Tool {
+    let mut toolset = AgentToolset::new(Arc::new(ToolPermissions::new(Arc::new(UnattendedOperator), [])));
+    let short = ToolDefinition {
         timeout: Duration::from_millis(10),
-        ..tool(Permission::Allow)
+        ..tool(PermissionMode::Allow)
     };
-    toolset.add(&"t".into(), &short, ToolKind::input_alone(), ToolRunner::Script(runner));
+    toolset.add_declared(
+        &"t".into(),
+        &short,
+        ToolKind::default_task_schema(),
+        ToolRunner::Script(runner),
+    );
     let execution = fixtures::execution("boss", 1);
     let hand = toolset.for_execution(&execution);
-    hand.specs().await.unwrap();
-    let ended = hand.call(call(json!({}))).await;
+    hand.list_specs().await.unwrap();
+    let ended = hand.call_tool(call(json!({}))).await;
     let Some(ToolEnd::Error(error)) = ended.end else {
         panic!("{ended:?}")
     };
     assert!(error.contains("had not ended after 0.01 s"), "{error}");
     assert!(
-        hand.call(call(json!({}))).now_or_never().is_none(),
+        hand.call_tool(call(json!({}))).now_or_never().is_none(),
         "and one is dropped"
     );
-    let of_tools = requests(1).by_a_tool();
+    let of_tools = requests(1).mark_as_tool_usage();
     assert_eq!(hand.take_usage(), of_tools, "of the one that ran out of time");
     let left = execution.ledger.take_entries();
     assert_eq!(left.stderr, "on stderr\non stderr");
@@ -187,7 +197,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
     for (own, of_tool) in [(5000, 10), (10, 5000)] {
         let runner = Arc::new(Fake {
             ends: false,
-            says: AttemptOutcome::success(JsonMap::new()),
+            says: AttemptOutcome::from_output(JsonMap::new()),
             handed: Mutex::default(),
         });
         let tool_runner = ToolRunner::Agent {
@@ -197,16 +207,16 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
             timeout: Some(Duration::from_millis(own)),
             runner,
         };
-        let limited = Tool {
+        let limited = ToolDefinition {
             timeout: Duration::from_millis(of_tool),
-            ..tool(Permission::Allow)
+            ..tool(PermissionMode::Allow)
         };
-        let mut toolset = Toolset::new(Arc::new(ToolPermissions::new(Arc::new(Unattended), [])));
-        toolset.add(&"t".into(), &limited, ToolKind::input_alone(), tool_runner);
+        let mut toolset = AgentToolset::new(Arc::new(ToolPermissions::new(Arc::new(UnattendedOperator), [])));
+        toolset.add_declared(&"t".into(), &limited, ToolKind::default_task_schema(), tool_runner);
         let execution = fixtures::execution("boss", 1);
         let hand = toolset.for_execution(&execution);
-        hand.specs().await.unwrap();
-        let ended = hand.call(call(json!({}))).await;
+        hand.list_specs().await.unwrap();
+        let ended = hand.call_tool(call(json!({}))).await;
         assert_eq!(
             ended.end,
             Some(ToolEnd::Error(
@@ -218,15 +228,15 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
 
 #[tokio::test]
 async fn what_is_denied_is_not_offered_and_what_is_asked_for_waits_without_anybody() {
-    let runner = Fake::new(AttemptOutcome::success(JsonMap::new()));
-    assert!(toolset(ToolRunner::Script(runner.clone()), Permission::Deny).is_empty());
-    let toolset = toolset(ToolRunner::Script(runner.clone()), Permission::Ask);
+    let runner = Fake::new(AttemptOutcome::from_output(JsonMap::new()));
+    assert!(toolset(ToolRunner::Script(runner.clone()), PermissionMode::Deny).is_empty());
+    let toolset = toolset(ToolRunner::Script(runner.clone()), PermissionMode::Ask);
     let execution = fixtures::execution("boss", 1);
     let hand = toolset.for_execution(&execution);
-    assert_eq!(hand.specs().await.unwrap().len(), 1);
-    let ended = hand.call(call(json!({}))).await;
+    assert_eq!(hand.list_specs().await.unwrap().len(), 1);
+    let ended = hand.call_tool(call(json!({}))).await;
     assert_eq!(ended.end, None, "it waits");
-    let question = hand.waits_for().remove(0).question;
+    let question = hand.pending_requests().remove(0).question;
     assert_eq!(question.permission.map(|wanted| wanted.tool), Some("t".into()));
     assert!(runner.handed.lock().unwrap().is_empty());
 }

@@ -4,26 +4,33 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{AgentWindow, Measured, WindowOutput, amount, describe, most};
-use ensemble_core::thread::window::{Entry, Size, entries, selected};
+use super::{AgentWindow, MeasuredInput, WindowOutput, describe_script_failure, format_limits, format_size};
+use ensemble_core::thread::window::{MessageEntry, ThreadSize, list_entries, select_messages};
 use ensemble_core::thread::{Attachment, Message, ToolCall};
-use ensemble_models::estimate_files;
-use ensemble_scripts::{Script, Variable};
+use ensemble_models::estimate_file_tokens;
+use ensemble_scripts::{Script, ScriptVariable};
 
 impl AgentWindow {
-    pub(super) async fn by_script(&self, script: &Arc<Script>, measured: Measured<'_>) -> Result<WindowOutput, String> {
+    pub(super) async fn select_by_script(
+        &self,
+        script: &Arc<Script>,
+        measured: MeasuredInput<'_>,
+    ) -> Result<WindowOutput, String> {
         let limits = self.rules.limits;
-        if !self.always && limits.allow(measured.size()) {
+        if !self.always && limits.allows_size(measured.total_size()) {
             return Ok(WindowOutput {
                 messages: measured.sending.messages,
                 ..WindowOutput::default()
             });
         }
         let messages = &measured.sending.messages;
-        let entries = entries(messages);
-        let all: Vec<Value> = entries.iter().map(|entry| shown(*entry, messages)).collect();
-        let tokens: Vec<u64> = entries.iter().map(|entry| self.tokens_of(*entry, messages)).collect();
-        let json = |value: Value| Variable::Json(Arc::new(value));
+        let entries = list_entries(messages);
+        let all: Vec<Value> = entries.iter().map(|entry| entry_json(*entry, messages)).collect();
+        let tokens: Vec<u64> = entries
+            .iter()
+            .map(|entry| self.entry_tokens(*entry, messages))
+            .collect();
+        let json = |value: Value| ScriptVariable::Json(Arc::new(value));
         let variables = vec![
             ("messages", json(json!(all))),
             ("tokens", json(json!(tokens))),
@@ -36,63 +43,68 @@ impl AgentWindow {
         let selection = match script.run(variables).await {
             Ok(Value::Array(selection)) => selection,
             Ok(other) => return Err(format!("its last value is not a list of messages but {other}")),
-            Err(failure) => return Err(describe(&failure)),
+            Err(failure) => return Err(describe_script_failure(&failure)),
         };
-        let selected = selected(&all, &selection, messages);
+        let selected = select_messages(&all, &selection, messages);
         let selected = selected.map_err(|error| format!("its last value is no selection of `messages`: {error}"))?;
-        let left_out = Size {
+        let left_out = ThreadSize {
             tokens: selected.left_out.iter().map(|at| tokens[*at]).sum(),
             messages: selected.left_out.len() as u64,
         };
-        let whole = measured.size();
-        let sent = Size {
+        let whole = measured.total_size();
+        let sent = ThreadSize {
             tokens: whole.tokens.saturating_sub(left_out.tokens),
             messages: whole.messages.saturating_sub(left_out.messages),
         };
         let too_much = format!(
             "the context window's script keeps {}, and {} are allowed",
-            amount(sent),
-            most(limits)
+            format_size(sent),
+            format_limits(limits)
         );
         Ok(WindowOutput {
             messages: selected.messages,
-            dropped: (!selected.left_out.is_empty()).then(|| self.note_of(left_out, false)),
-            warnings: (!limits.allow(sent)).then_some(too_much).into_iter().collect(),
+            dropped: (!selected.left_out.is_empty()).then(|| self.size_note(left_out, false)),
+            warnings: (!limits.allows_size(sent)).then_some(too_much).into_iter().collect(),
             ..WindowOutput::default()
         })
     }
 
-    fn tokens_of(&self, entry: Entry, messages: &[Message]) -> u64 {
+    fn entry_tokens(&self, entry: MessageEntry, messages: &[Message]) -> u64 {
         match entry {
-            Entry::Message(at) => self.counter.without_results(&messages[at]),
-            Entry::Result(at, call) => {
+            MessageEntry::Message(at) => self.counter.count_without_results(&messages[at]),
+            MessageEntry::Result(at, call) => {
                 let call = &messages[at].tool_calls[call];
-                self.counter.text(&call.told()) + estimate_files(call)
+                self.counter.count_text(&call.result_text()) + estimate_file_tokens(call)
             }
         }
     }
 }
 
 /// The entry as the script sees it: like a message of a provider.
-fn shown(entry: Entry, messages: &[Message]) -> Value {
+fn entry_json(entry: MessageEntry, messages: &[Message]) -> Value {
     match entry {
-        Entry::Message(at) => {
+        MessageEntry::Message(at) => {
             let message = &messages[at];
             let call = |call: &ToolCall| json!({"id": call.id, "name": call.name, "arguments": call.arguments});
             let mut shown = json!({"role": message.role, "content": message.content});
             if !message.attachments.is_empty() {
-                shown["attachments"] = message.attachments.iter().map(Attachment::described).collect();
+                shown["attachments"] = message
+                    .attachments
+                    .iter()
+                    .map(Attachment::to_json_without_bytes)
+                    .collect();
             }
             if !message.tool_calls.is_empty() {
                 shown["tool_calls"] = message.tool_calls.iter().map(call).collect();
             }
             shown
         }
-        Entry::Result(at, call) => {
+        MessageEntry::Result(at, call) => {
             let call = &messages[at].tool_calls[call];
-            let mut shown = json!({"role": "tool", "content": call.told(), "name": call.name, "tool_call_id": call.id});
+            let mut shown =
+                json!({"role": "tool", "content": call.result_text(), "name": call.name, "tool_call_id": call.id});
             if !call.attachments.is_empty() {
-                shown["attachments"] = call.attachments.iter().map(Attachment::described).collect();
+                shown["attachments"] = call.attachments.iter().map(Attachment::to_json_without_bytes).collect();
             }
             shown
         }

@@ -9,7 +9,7 @@ const LEAST: usize = 400;
 
 /// The parts of a text that were shortened.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Shortened {
+pub(super) struct ShortenedResults {
     /// The name of the tool for each shortened result.
     pub(super) tools: Vec<String>,
     /// The number of tokens that are saved.
@@ -18,20 +18,25 @@ pub(super) struct Shortened {
 
 /// Shortens the largest tool results to their beginning and end, so that at least `excess` tokens are saved if possible.
 /// All shortened results keep the same number of characters.
-pub(super) fn shortened(counter: &TokenCounter, messages: &mut [Message], excess: u64) -> Shortened {
-    let mut results: Vec<Shrinkable> = Vec::new();
+pub(super) fn shorten_results(counter: &TokenCounter, messages: &mut [Message], excess: u64) -> ShortenedResults {
+    let mut results: Vec<ShrinkableResult> = Vec::new();
     for (message, at) in messages.iter().zip(0..) {
         for (call, of_message) in message.tool_calls.iter().zip(0..) {
-            let text = call.told();
-            results.push(Shrinkable {
+            let text = call.result_text();
+            results.push(ShrinkableResult {
                 place: (at, of_message),
-                tokens: counter.text(&text),
+                tokens: counter.count_text(&text),
                 chars: text.chars().count(),
                 text,
             });
         }
     }
-    let saved = |chars: usize| results.iter().map(|result| result.saved(counter, chars)).sum::<u64>();
+    let saved = |chars: usize| {
+        results
+            .iter()
+            .map(|result| result.count_saved_tokens(counter, chars))
+            .sum::<u64>()
+    };
     let longest = results.iter().map(|result| result.chars).max().unwrap_or_default();
     let (mut fits, mut too_long) = (LEAST, longest);
     // More precision is of no use to the model.
@@ -42,13 +47,13 @@ pub(super) fn shortened(counter: &TokenCounter, messages: &mut [Message], excess
             false => too_long = middle,
         }
     }
-    let mut shortened = Shortened::default();
+    let mut shortened = ShortenedResults::default();
     for result in &results {
-        let saved = result.saved(counter, fits);
+        let saved = result.count_saved_tokens(counter, fits);
         if saved > 0 {
             let (message, call) = result.place;
             let call = &mut messages[message].tool_calls[call];
-            call.end = Some(ToolEnd::Result(Value::String(result.cut(fits))));
+            call.end = Some(ToolEnd::Result(Value::String(result.shorten_to(fits))));
             shortened.tools.push(call.name.clone());
             shortened.tokens += saved;
         }
@@ -57,7 +62,7 @@ pub(super) fn shortened(counter: &TokenCounter, messages: &mut [Message], excess
 }
 
 /// A tool result that may be shortened.
-struct Shrinkable {
+struct ShrinkableResult {
     /// The indexes of the message and of the call.
     place: (usize, usize),
     text: String,
@@ -65,17 +70,19 @@ struct Shrinkable {
     tokens: u64,
 }
 
-impl Shrinkable {
+impl ShrinkableResult {
     /// The number of tokens that are saved if only this number of characters is kept.
-    fn saved(&self, counter: &TokenCounter, chars: usize) -> u64 {
+    fn count_saved_tokens(&self, counter: &TokenCounter, chars: usize) -> u64 {
         match self.chars > chars {
-            true => self.tokens.saturating_sub(counter.uncached(&self.cut(chars))),
+            true => self
+                .tokens
+                .saturating_sub(counter.count_uncached(&self.shorten_to(chars))),
             false => 0,
         }
     }
 
     /// The first and the last characters, with a note between them.
-    fn cut(&self, chars: usize) -> String {
+    fn shorten_to(&self, chars: usize) -> String {
         let tail = chars / 3;
         let head: String = self.text.chars().take(chars - tail).collect();
         let end: String = self.text.chars().skip(self.chars - tail).collect();
@@ -94,7 +101,7 @@ mod tests {
     fn reply(results: &[(&str, usize)]) -> Message {
         let call = |(name, chars): &(&str, usize)| {
             let text: String = (0..*chars).map(|at| if at * 2 < *chars { 'a' } else { 'z' }).collect();
-            ToolCall::new(*name, *name, json!({})).ended(ToolEnd::Result(json!(text)), 0.1)
+            ToolCall::new(*name, *name, json!({})).with_end(ToolEnd::Result(json!(text)), 0.1)
         };
         Message {
             tool_calls: results.iter().map(call).collect(),
@@ -104,27 +111,30 @@ mod tests {
 
     #[test]
     fn the_largest_result_loses_its_middle() {
-        let counter = TokenCounter::of_model("llama3");
+        let counter = TokenCounter::for_model("llama3");
         let mut messages = [reply(&[("small", 1_000), ("large", 40_000)])];
-        let before: u64 = counter.messages(&messages).iter().sum();
-        let shortened = shortened(&counter, &mut messages, 5_000);
+        let before: u64 = counter.count_messages(&messages).iter().sum();
+        let shortened = shorten_results(&counter, &mut messages, 5_000);
         assert_eq!(shortened.tools, ["large"]);
         assert!((5_000..5_500).contains(&shortened.tokens), "{}", shortened.tokens);
         assert_eq!(
-            before - counter.messages(&messages).iter().sum::<u64>(),
+            before - counter.count_messages(&messages).iter().sum::<u64>(),
             shortened.tokens
         );
-        let told = messages[0].tool_calls[1].told();
+        let told = messages[0].tool_calls[1].result_text();
         assert!(told.starts_with("aaa") && told.ends_with("zzz"), "{told}");
         assert!(told.contains(" characters are left out here, because the context window is too small …]"));
     }
 
     #[test]
     fn a_small_result_stays_as_it_is() {
-        let counter = TokenCounter::of_model("llama3");
+        let counter = TokenCounter::for_model("llama3");
         let mut messages = [reply(&[("small", 300), ("also small", 450)])];
         let same = messages.clone();
-        assert_eq!(shortened(&counter, &mut messages, 5_000), Shortened::default());
+        assert_eq!(
+            shorten_results(&counter, &mut messages, 5_000),
+            ShortenedResults::default()
+        );
         assert_eq!(messages, same);
     }
 }

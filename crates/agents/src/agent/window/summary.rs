@@ -8,11 +8,13 @@
 
 use serde_json::{Value, json};
 
-use super::{AgentWindow, Measured, Sent, WindowError, WindowInput, WindowOutput, in_place, shortened};
-use crate::agent::chat::count;
-use ensemble_core::thread::window::{Limits, Rules, Size, cut};
+use super::{
+    AgentWindow, MeasuredInput, SentMessages, WindowError, WindowInput, WindowOutput, shorten_results, summary_message,
+};
+use crate::agent::chat::add_reply_usage;
+use ensemble_core::thread::window::{ThreadSize, TrimRules, WindowLimits, trim_thread};
 use ensemble_core::thread::{Message, NoLiveOutput, Role, StopReason};
-use ensemble_language::data::{Usage, digest};
+use ensemble_language::data::{ModelUsage, digest_text};
 use ensemble_models::{Model, ModelQuery};
 
 /// The maximum number of tokens of a summary, and the fraction of the window that it may use (1 / `SHARE`).
@@ -29,105 +31,107 @@ const INSTRUCTIONS: &str = "You keep the minutes of a conversation between a use
 const HEADING: &str = "The first part of our conversation is not shown any more. In short, it was this:\n\n";
 
 /// A summary of a part of a thread.
-struct Summary {
+struct ThreadSummary {
     /// The indexes of the messages that the summary covers, in order.
     covers: Vec<usize>,
     text: String,
 }
 
-impl Summary {
-    fn has(&self, at: usize) -> bool {
+impl ThreadSummary {
+    fn covers_message(&self, at: usize) -> bool {
         self.covers.binary_search(&at).is_ok()
     }
 }
 
 impl AgentWindow {
-    pub(super) async fn with_summary(
+    pub(super) async fn select_with_summary(
         &self,
         model: &Model,
-        measured: Measured<'_>,
+        measured: MeasuredInput<'_>,
     ) -> Result<WindowOutput, WindowError> {
-        let without = cut(&self.rules, &measured.whole());
+        let without = trim_thread(&self.rules, &measured.to_thread());
         if without.dropped.is_empty() {
-            return Ok(self.by_rules(measured));
+            return Ok(self.select_by_rules(measured));
         }
-        let known = known(&measured.sending);
-        if let Some(known) = known.as_ref().filter(|known| self.still_serves(known, &measured)) {
-            return Ok(self.shown(measured, known));
+        let known = find_summary(&measured.sending);
+        if let Some(known) = known.as_ref().filter(|known| self.is_summary_usable(known, &measured)) {
+            return Ok(self.summary_output(measured, known));
         }
-        let Some((place, dropped)) = self.place(&measured) else {
+        let Some((place, dropped)) = self.plan_summary(&measured) else {
             let warning = "the context window has no room for a summary of what is left out".to_owned();
-            let mut fitted = self.by_rules(measured);
+            let mut fitted = self.select_by_rules(measured);
             fitted.warnings.push(warning);
             return Ok(fitted);
         };
         let known = known.filter(|known| known.covers.iter().all(|at| dropped.binary_search(at).is_ok()));
-        let text = self.summed_up(model, &measured, known, &dropped, place).await;
+        let text = self.request_summary(model, &measured, known, &dropped, place).await;
         let text = text.map_err(|error| WindowError {
             error: format!("context_window: there is no summary: {error}"),
         })?;
-        let summary = Summary { covers: dropped, text };
-        Ok(self.shown(measured, &summary))
+        let summary = ThreadSummary { covers: dropped, text };
+        Ok(self.summary_output(measured, &summary))
     }
 
     /// Does the thread fit the window with this summary?
-    fn still_serves(&self, known: &Summary, measured: &Measured<'_>) -> bool {
-        let droppable = measured.whole().droppable(self.rules.min_recent_turns);
-        known.covers.iter().all(|at| droppable[*at]) && self.rules.limits.allow(self.size_with(known, measured))
+    fn is_summary_usable(&self, known: &ThreadSummary, measured: &MeasuredInput<'_>) -> bool {
+        let droppable = measured.to_thread().list_droppable(self.rules.min_recent_turns);
+        known.covers.iter().all(|at| droppable[*at]) && self.rules.limits.allows_size(self.sent_size(known, measured))
     }
 
     /// The size of what is sent with this summary.
-    fn size_with(&self, summary: &Summary, measured: &Measured<'_>) -> Size {
-        let rest = (0..measured.tokens.len()).filter(|at| !summary.has(*at));
-        measured.instructions(&self.rules) + self.size_of(&summary.text) + measured.whole().size(rest)
+    fn sent_size(&self, summary: &ThreadSummary, measured: &MeasuredInput<'_>) -> ThreadSize {
+        let rest = (0..measured.tokens.len()).filter(|at| !summary.covers_message(*at));
+        measured.instructions_size(&self.rules)
+            + self.summary_size(&summary.text)
+            + measured.to_thread().sum_sizes(rest)
     }
 
-    fn size_of(&self, summary: &str) -> Size {
-        Size {
-            tokens: self.counter.text(&format!("{HEADING}{summary}")),
+    fn summary_size(&self, summary: &str) -> ThreadSize {
+        ThreadSize {
+            tokens: self.counter.count_text(&format!("{HEADING}{summary}")),
             messages: 1,
         }
     }
 
     /// The maximum size of the summary and the messages that it covers; `None` if there is no room for a summary.
-    fn place(&self, measured: &Measured<'_>) -> Option<(Size, Vec<usize>)> {
+    fn plan_summary(&self, measured: &MeasuredInput<'_>) -> Option<(ThreadSize, Vec<usize>)> {
         let limits = self.rules.limits;
-        let whole = measured.whole();
-        let droppable = whole.droppable(self.rules.min_recent_turns);
-        let stays = whole.size((0..droppable.len()).filter(|at| !droppable[*at]));
-        let least = measured.instructions(&self.rules) + stays;
+        let whole = measured.to_thread();
+        let droppable = whole.list_droppable(self.rules.min_recent_turns);
+        let stays = whole.sum_sizes((0..droppable.len()).filter(|at| !droppable[*at]));
+        let least = measured.instructions_size(&self.rules) + stays;
         let tokens = match limits.max_tokens {
             Some(most) => (most / SHARE).min(MOST).min(most.saturating_sub(least.tokens)),
             None => MOST / 2,
         };
-        let place = Size { tokens, messages: 1 };
-        let heading = self.counter.text(HEADING);
+        let place = ThreadSize { tokens, messages: 1 };
+        let heading = self.counter.count_text(HEADING);
         let has_room = tokens >= heading + LEAST
-            && Limits {
+            && WindowLimits {
                 max_tokens: None,
                 ..limits
             }
-            .allow(least + place);
-        let rules = Rules {
-            limits: limits.halved(),
+            .allows_size(least + place);
+        let rules = TrimRules {
+            limits: limits.halve(),
             in_place: place,
             ..self.rules
         };
-        let cut = cut(&rules, &whole);
+        let cut = trim_thread(&rules, &whole);
         (has_room && !cut.dropped.is_empty()).then_some((place, cut.dropped))
     }
 
     /// Requests a summary of the messages at these indexes, in several parts if there are many messages.
-    async fn summed_up(
+    async fn request_summary(
         &self,
         model: &Model,
-        measured: &Measured<'_>,
-        known: Option<Summary>,
+        measured: &MeasuredInput<'_>,
+        known: Option<ThreadSummary>,
         dropped: &[usize],
-        place: Size,
+        place: ThreadSize,
     ) -> Result<String, String> {
         let most = self.rules.limits.max_tokens.unwrap_or(u64::MAX);
-        let is_new = |at: &usize| known.as_ref().is_none_or(|known| !known.has(*at));
+        let is_new = |at: &usize| known.as_ref().is_none_or(|known| !known.covers_message(*at));
         let new: Vec<usize> = dropped.iter().copied().filter(is_new).collect();
         let mut text = known.map(|known| known.text).unwrap_or_default();
         let mut new = new.as_slice();
@@ -141,22 +145,23 @@ impl AgentWindow {
             let (piece, rest) = new.split_at(new.iter().take_while(fits).count());
             let mut messages: Vec<Message> = piece.iter().map(|at| measured.sending.messages[*at].clone()).collect();
             // A single message may be too large for the model that writes the summary.
-            shortened(
+            shorten_results(
                 &self.counter,
                 &mut messages,
                 measured.tokens[*first].saturating_sub(most),
             );
-            let words = (place.tokens - self.counter.text(HEADING)) * 10 / 13;
-            let asked = asked(model, &text, &messages, words, &measured.sending, &mut requests).await?;
-            text = self.shortened_summary(asked, place);
+            let words = (place.tokens - self.counter.count_text(HEADING)) * 10 / 13;
+            let asked =
+                request_partial_summary(model, &text, &messages, words, &measured.sending, &mut requests).await?;
+            text = self.shorten_summary(asked, place);
             new = rest;
         }
         Ok(text)
     }
 
     /// The beginning of the summary, up to the maximum size.
-    fn shortened_summary(&self, text: String, place: Size) -> String {
-        let fits = |text: &str| self.size_of(text).tokens <= place.tokens;
+    fn shorten_summary(&self, text: String, place: ThreadSize) -> String {
+        let fits = |text: &str| self.summary_size(text).tokens <= place.tokens;
         if fits(&text) {
             return text;
         }
@@ -174,31 +179,38 @@ impl AgentWindow {
     }
 
     /// The thread with the summary in place of the messages that it covers.
-    fn shown(&self, measured: Measured<'_>, summary: &Summary) -> WindowOutput {
-        let size = self.size_with(summary, &measured);
+    fn summary_output(&self, measured: MeasuredInput<'_>, summary: &ThreadSummary) -> WindowOutput {
+        let size = self.sent_size(summary, &measured);
         let drops_system = measured.system.is_some() && !self.rules.keeps_system;
-        let note = self.note(&measured, &summary.covers, drops_system).map(|mut note| {
-            note["summary"] = json!(summary.text);
-            note["covers"] = json!(ranges(&summary.covers));
-            note["digest"] = json!(digest_of(&covered(&measured.sending.messages, &summary.covers)));
-            note
-        });
-        let first = in_place(format!("{HEADING}{}", summary.text));
+        let note = self
+            .dropped_note(&measured, &summary.covers, drops_system)
+            .map(|mut note| {
+                note["summary"] = json!(summary.text);
+                note["covers"] = json!(group_ranges(&summary.covers));
+                note["digest"] = json!(messages_digest(&covered_messages(
+                    &measured.sending.messages,
+                    &summary.covers
+                )));
+                note
+            });
+        let first = summary_message(format!("{HEADING}{}", summary.text));
         let has_system = measured.system.is_some();
         let rest = measured.sending.messages.into_iter().enumerate();
-        let rest = rest.filter(|(at, _)| !summary.has(*at)).map(|(_, message)| message);
-        let sent = Sent {
+        let rest = rest
+            .filter(|(at, _)| !summary.covers_message(*at))
+            .map(|(_, message)| message);
+        let sent = SentMessages {
             messages: std::iter::once(first).chain(rest).collect(),
             size,
             system: has_system && !drops_system,
         };
-        self.output(sent, note, has_system)
+        self.build_output(sent, note, has_system)
     }
 }
 
 /// The summary that the thread stores, if it is still valid.
-fn known(sending: &WindowInput<'_>) -> Option<Summary> {
-    let note = sending.before.as_ref()?;
+fn find_summary(sending: &WindowInput<'_>) -> Option<ThreadSummary> {
+    let note = sending.earlier_dropped.as_ref()?;
     let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
     let covers = match &note["covers"] {
         Value::Array(ranges) => {
@@ -210,19 +222,20 @@ fn known(sending: &WindowInput<'_>) -> Option<Summary> {
         _ => (0..index(&note["messages"])?).collect::<Vec<usize>>(),
     };
     let is_there = covers.is_sorted() && covers.last().is_some_and(|last| *last < sending.messages.len());
-    let is_same = is_there && note["digest"].as_str()? == digest_of(&covered(&sending.messages, &covers));
-    is_same.then_some(Summary {
+    let is_same =
+        is_there && note["digest"].as_str()? == messages_digest(&covered_messages(&sending.messages, &covers));
+    is_same.then_some(ThreadSummary {
         covers,
         text: note["summary"].as_str()?.to_owned(),
     })
 }
 
-fn covered(messages: &[Message], covers: &[usize]) -> Vec<Message> {
+fn covered_messages(messages: &[Message], covers: &[usize]) -> Vec<Message> {
     covers.iter().map(|at| messages[*at].clone()).collect()
 }
 
 /// The indexes as ranges, each with its end, which is not part of it.
-fn ranges(indexes: &[usize]) -> Vec<[usize; 2]> {
+fn group_ranges(indexes: &[usize]) -> Vec<[usize; 2]> {
     let mut ranges: Vec<[usize; 2]> = Vec::new();
     for at in indexes {
         match ranges.last_mut() {
@@ -233,13 +246,13 @@ fn ranges(indexes: &[usize]) -> Vec<[usize; 2]> {
     ranges
 }
 
-fn digest_of(messages: &[Message]) -> String {
+fn messages_digest(messages: &[Message]) -> String {
     // What was said, and not how long a tool took: a time is not always read as it was written.
-    digest(&transcript(messages))
+    digest_text(&render_transcript(messages))
 }
 
 /// Asks the model for one summary of an earlier summary and the messages after it.
-async fn asked(
+async fn request_partial_summary(
     model: &Model,
     before: &str,
     messages: &[Message],
@@ -251,14 +264,14 @@ async fn asked(
         "" => String::new(),
         text => format!("Your minutes so far:\n\n{text}\n\n"),
     };
-    let transcript = transcript(messages);
+    let transcript = render_transcript(messages);
     let text = format!(
         "{before}What was said{}:\n\n{transcript}\nWrite minutes of all of this in at most {words} words.",
         if before.is_empty() { "" } else { " after that" }
     );
     let messages = vec![Message::new(Role::User, text)];
     let ask = ModelQuery {
-        made: sending.ledger.open_request(),
+        request_counter: sending.ledger.open_request(),
         systems: model.profiles().map(|_| Some(INSTRUCTIONS.to_owned())).collect(),
         messages: messages.clone(),
         source: sending.source.clone(),
@@ -266,11 +279,11 @@ async fn asked(
         output_schema: None,
         tools: std::sync::Arc::default(),
     };
-    let asked = model.ask(ask, &NoLiveOutput).await;
+    let asked = model.answer_query(ask, &NoLiveOutput).await;
     *requests += asked.requests;
     let reply = asked.result.map_err(|error| error.message)?;
-    let mut usage = Usage::default();
-    count(&reply, asked.price, Some(INSTRUCTIONS), &messages, &mut usage);
+    let mut usage = ModelUsage::default();
+    add_reply_usage(&reply, asked.price, Some(INSTRUCTIONS), &messages, &mut usage);
     sending.ledger.add_usage(usage);
     match reply.text.trim() {
         text if reply.stop_reason == StopReason::Refusal => Err(format!("the model refused: {text}")),
@@ -280,7 +293,7 @@ async fn asked(
 }
 
 /// The messages as one text.
-fn transcript(messages: &[Message]) -> String {
+fn render_transcript(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {
         let role = match message.role {
@@ -294,7 +307,7 @@ fn transcript(messages: &[Message]) -> String {
                 "Tool {}({}) gave: {}\n",
                 call.name,
                 call.arguments,
-                call.told()
+                call.result_text()
             ));
         }
     }

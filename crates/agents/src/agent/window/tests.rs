@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use super::*;
 use ensemble_core::runner::AttemptLedger;
 use ensemble_core::thread::{ExecutionRef, Role, ToolCall, ToolEnd};
-use ensemble_language::data::Usage;
-use ensemble_language::ensemble::Profile;
-use ensemble_language::profiles::Link;
-use ensemble_models::{ModelError, ModelReply, ModelRequest, OnPiece, Provider};
+use ensemble_language::data::ModelUsage;
+use ensemble_language::ensemble::ModelProfile;
+use ensemble_language::profiles::ChainedProfile;
+use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece};
 
 /// Answers every request alike, and keeps what it was asked.
 #[derive(Clone)]
@@ -18,8 +18,8 @@ struct Scribe {
     asked: Arc<Mutex<Vec<ModelRequest>>>,
 }
 
-impl Provider for Scribe {
-    fn complete<'a>(
+impl ModelProvider for Scribe {
+    fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
         _: &'a OnPiece<'a>,
@@ -32,7 +32,7 @@ impl Provider for Scribe {
 
 fn scribe(says: Result<&str, &str>) -> Scribe {
     Scribe {
-        says: says.map(ModelReply::text).map_err(ModelError::fatal),
+        says: says.map(ModelReply::from_text).map_err(ModelError::new_fatal),
         asked: Arc::default(),
     }
 }
@@ -50,9 +50,9 @@ fn window_of(
     script: &str,
 ) -> AgentWindow {
     let connect = |_: &ModelChoice| {
-        let link = Link {
+        let link = ChainedProfile {
             name: "scribe".into(),
-            profile: Arc::new(Profile::default()),
+            profile: Arc::new(ModelProfile::default()),
         };
         Ok(Model::with_providers(vec![(link, Arc::new(scribe.clone()))]))
     };
@@ -72,7 +72,7 @@ fn summarizing(max_tokens: u64) -> ContextWindow {
     ContextWindow {
         max_tokens: Some(max_tokens),
         min_recent_turns: NonZeroU32::MIN,
-        strategy: Strategy::Summarize(None),
+        strategy: WindowStrategy::Summarize(None),
         ..ContextWindow::default()
     }
 }
@@ -93,14 +93,14 @@ struct Fitted {
     drops_system: bool,
     dropped: Option<Value>,
     warnings: Vec<String>,
-    usage: Usage,
+    usage: ModelUsage,
 }
 
 /// The error of a window, with the usage of its summaries.
 #[derive(Debug)]
 struct Unfitted {
     error: String,
-    usage: Usage,
+    usage: ModelUsage,
 }
 
 async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>) -> Result<Fitted, Unfitted> {
@@ -120,10 +120,10 @@ async fn fit(window: &AgentWindow, messages: Vec<Message>, before: Option<Value>
         messages,
         source: &source,
         requests_made: 4,
-        before,
+        earlier_dropped: before,
         ledger: &ledger,
     };
-    let fitted = window.fit(sending).await;
+    let fitted = window.select_messages(sending).await;
     let usage = ledger.usage();
     match fitted {
         Ok(output) => Ok(Fitted {
@@ -141,9 +141,9 @@ fn size(window: &AgentWindow, fitted: &Fitted) -> u64 {
     let system = if fitted.drops_system {
         0
     } else {
-        window.counter.text("Be brief please.")
+        window.counter.count_text("Be brief please.")
     };
-    window.counter.messages(&fitted.messages).iter().sum::<u64>() + system
+    window.counter.count_messages(&fitted.messages).iter().sum::<u64>() + system
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn a_summary_serves_the_same_beginning_and_no_other() {
     let with_tool = |duration| {
         let mut messages = talk(9);
         let call = ToolCall::new("1", "look", json!({}));
-        messages[1].tool_calls = vec![call.ended(ToolEnd::Result(json!("sun")), duration)];
+        messages[1].tool_calls = vec![call.with_end(ToolEnd::Result(json!("sun")), duration)];
         messages
     };
     let tool = fit(&window, with_tool(0.1), None).await.unwrap();
@@ -233,7 +233,11 @@ async fn much_at_once_is_summed_up_piece_by_piece() {
     let asked = scribe.asked.lock().unwrap();
     let numbers: Vec<u64> = asked.iter().map(|request| request.request_number).collect();
     assert!(numbers.iter().copied().eq(5..5 + fitted.usage.requests), "{numbers:?}");
-    assert!(asked.iter().all(|request| window.counter.text(&request.prompt) < 400));
+    assert!(
+        asked
+            .iter()
+            .all(|request| window.counter.count_text(&request.prompt) < 400)
+    );
     let all: String = asked.iter().map(|request| request.prompt.to_string()).collect();
     let dropped = fitted.dropped.unwrap()["messages"].as_u64().unwrap() / 2;
     assert!((1..=dropped).all(|at| all.matches(&format!("User: number {at} word")).count() == 1));
@@ -293,11 +297,11 @@ async fn a_known_tokenizer_counts_and_its_limit_holds() {
     assert!(note["estimated"].is_null(), "{note}");
     let longer = window
         .counter
-        .messages(&talk(9)[19 - fitted.messages.len() - 2..])
+        .count_messages(&talk(9)[19 - fitted.messages.len() - 2..])
         .iter()
         .sum::<u64>();
     assert!(
-        longer > 100 - window.counter.text("Be brief please."),
+        longer > 100 - window.counter.count_text("Be brief please."),
         "no more is left out than must be"
     );
 }
@@ -307,7 +311,7 @@ async fn a_script_sees_sizes_and_limits() {
     let rules = ContextWindow {
         max_tokens: Some(50),
         max_messages: None,
-        strategy: Strategy::Custom("keep.rhai".into()),
+        strategy: WindowStrategy::Custom("keep.rhai".into()),
         ..ContextWindow::default()
     };
     let script = r#"
@@ -346,13 +350,13 @@ async fn a_limit_of_the_profile_holds_where_the_window_has_none() {
         let window = window_of(Some(max_tokens), &strategy, "llama3", &scribe, script);
         async move { fit(&window, talk(6), None).await.unwrap().messages.len() }
     };
-    let recent = |turns| strategy(Strategy::RecentTurnsOnly(NonZeroU32::new(turns).unwrap()));
+    let recent = |turns| strategy(WindowStrategy::RecentTurnsOnly(NonZeroU32::new(turns).unwrap()));
     assert_eq!(sent(9000, recent(2), "").await, 3, "the number of turns always applies");
     assert_eq!(sent(30, recent(2), "").await, 1);
-    assert_eq!(sent(60, strategy(Strategy::OldestFirst), "").await, 3);
+    assert_eq!(sent(60, strategy(WindowStrategy::OldestFirst), "").await, 3);
     let keep = "[messages[messages.len() - 1]]";
     assert_eq!(
-        sent(9000, strategy(Strategy::Custom("k.rhai".into())), keep).await,
+        sent(9000, strategy(WindowStrategy::Custom("k.rhai".into())), keep).await,
         1,
         "a script is always asked"
     );

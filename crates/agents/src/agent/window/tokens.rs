@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
 use ensemble_core::thread::{Message, ToolCall};
-use ensemble_models::{estimate_attachment, estimate_files, estimate_tokens};
+use ensemble_models::{estimate_attachment_tokens, estimate_file_tokens, estimate_tokens};
 
 /// Tokens that the format of a chat adds to each message of a model whose tokenizer is known.
 const PER_MESSAGE: u64 = 4;
@@ -21,20 +21,20 @@ pub struct TokenCounter {
     /// The model has the vocabulary `o200k`, the only one in the program.
     has_o200k: bool,
     /// The counts by the hash of the text.
-    counted: Mutex<HashMap<u64, u64>>,
+    counts: Mutex<HashMap<u64, u64>>,
 }
 
 impl TokenCounter {
     /// For the model of that name, as its provider spells it. The tokenizer is loaded with the first message, since
     /// that takes a tenth of a second.
-    pub fn of_model(model: &str) -> Self {
+    pub fn for_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).replace(':', "-");
         Self {
             has_o200k: matches!(
                 get_tokenizer(&name),
                 Some(Tokenizer::O200kBase | Tokenizer::O200kHarmony)
             ),
-            counted: Mutex::default(),
+            counts: Mutex::default(),
         }
     }
 
@@ -44,30 +44,30 @@ impl TokenCounter {
     }
 
     /// The number of tokens of each message. The first call is slow because it loads the tokenizer.
-    pub fn messages(&self, messages: &[Message]) -> Vec<u64> {
-        messages.iter().map(|message| self.message(message)).collect()
+    pub fn count_messages(&self, messages: &[Message]) -> Vec<u64> {
+        messages.iter().map(|message| self.count_message(message)).collect()
     }
 
     /// The tokens of the instructions, or of any other message of this text.
-    pub fn text(&self, text: &str) -> u64 {
-        self.counted(text)
+    pub fn count_text(&self, text: &str) -> u64 {
+        self.count_cached(text)
     }
 
     /// The tokens of a message without the results of its tool calls.
-    pub fn without_results(&self, message: &Message) -> u64 {
-        let attached: u64 = message.attachments.iter().map(estimate_attachment).sum();
+    pub fn count_without_results(&self, message: &Message) -> u64 {
+        let attached: u64 = message.attachments.iter().map(estimate_attachment_tokens).sum();
         if message.tool_calls.is_empty() {
-            return self.counted(&message.content) + attached;
+            return self.count_cached(&message.content) + attached;
         }
         let mut text = message.content.clone();
         for call in &message.tool_calls {
             text.push_str(&format!("\n{}\n{}", call.name, call.arguments));
         }
-        self.counted(&text)
+        self.count_cached(&text)
     }
 
     /// The tokens of a text that is not likely to be counted again.
-    pub(super) fn uncached(&self, text: &str) -> u64 {
+    pub(super) fn count_uncached(&self, text: &str) -> u64 {
         match self.has_o200k {
             true => count_tokens(text) + PER_MESSAGE,
             false => estimate_tokens(text),
@@ -75,25 +75,25 @@ impl TokenCounter {
     }
 
     /// A tool result is a message of its own.
-    fn message(&self, message: &Message) -> u64 {
-        let result = |call: &ToolCall| self.counted(&call.told()) + estimate_files(call);
-        self.without_results(message) + message.tool_calls.iter().map(result).sum::<u64>()
+    fn count_message(&self, message: &Message) -> u64 {
+        let result = |call: &ToolCall| self.count_cached(&call.result_text()) + estimate_file_tokens(call);
+        self.count_without_results(message) + message.tool_calls.iter().map(result).sum::<u64>()
     }
 
-    fn counted(&self, text: &str) -> u64 {
+    fn count_cached(&self, text: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         let key = hasher.finish();
-        if let Some(count) = self.cache().get(&key) {
+        if let Some(count) = self.lock_cache().get(&key) {
             return *count;
         }
-        let count = self.uncached(text);
-        self.cache().insert(key, count);
+        let count = self.count_uncached(text);
+        self.lock_cache().insert(key, count);
         count
     }
 
-    fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<u64, u64>> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_cache(&self) -> std::sync::MutexGuard<'_, HashMap<u64, u64>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -101,11 +101,11 @@ impl TokenCounter {
 fn count_tokens(text: &str) -> u64 {
     let encoder = tiktoken_rs::o200k_base_singleton();
     let count = |piece: &str| encoder.encode_ordinary(piece).len() as u64;
-    pieces(text).map(count).sum()
+    split_pieces(text).map(count).sum()
 }
 
 /// The text in pieces of limited size.
-fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+fn split_pieces(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
         text = rest;
@@ -131,7 +131,7 @@ mod tests {
             "gpt-oss:20b",
         ];
         for model in known {
-            assert!(!TokenCounter::of_model(model).is_estimate(), "{model}");
+            assert!(!TokenCounter::for_model(model).is_estimate(), "{model}");
         }
         let estimated = [
             "llama3.2:1b",
@@ -143,28 +143,28 @@ mod tests {
             "gpt-3.5-turbo",
         ];
         for model in estimated {
-            assert!(TokenCounter::of_model(model).is_estimate(), "{model}");
+            assert!(TokenCounter::for_model(model).is_estimate(), "{model}");
         }
         // "tiktoken is great!" is OpenAI's own example: six tokens.
-        let counter = TokenCounter::of_model("gpt-4o");
-        assert_eq!(counter.text("tiktoken is great!"), 6 + PER_MESSAGE);
-        assert_eq!(counter.text(""), PER_MESSAGE);
+        let counter = TokenCounter::for_model("gpt-4o");
+        assert_eq!(counter.count_text("tiktoken is great!"), 6 + PER_MESSAGE);
+        assert_eq!(counter.count_text(""), PER_MESSAGE);
         let long = "word ".repeat(10_000);
-        let count = counter.text(&long);
+        let count = counter.count_text(&long);
         assert!((10_000..10_050).contains(&count), "{count}");
     }
 
     #[test]
     fn others_are_estimated() {
-        let counter = TokenCounter::of_model("llama3");
+        let counter = TokenCounter::for_model("llama3");
         for text in ["", "one", "one two three", "多語言的句子沒有空格"] {
-            assert_eq!(counter.text(text), estimate_tokens(text), "{text}");
+            assert_eq!(counter.count_text(text), estimate_tokens(text), "{text}");
         }
     }
 
     #[test]
     fn a_tool_call_counts_with_its_arguments_and_its_result() {
-        let counter = TokenCounter::of_model("llama3");
+        let counter = TokenCounter::for_model("llama3");
         let call = ToolCall::new("1", "weather", json!({"city": "Paris"}));
         let message = |calls| Message {
             tool_calls: calls,
@@ -173,9 +173,9 @@ mod tests {
         let plain = message(vec![]);
         let open = message(vec![call.clone()]);
         let ended = message(vec![
-            call.ended(ToolEnd::Result(json!("It is sunny and warm there.")), 0.1),
+            call.with_end(ToolEnd::Result(json!("It is sunny and warm there.")), 0.1),
         ]);
-        let counts = counter.messages(&[plain, open, ended]);
+        let counts = counter.count_messages(&[plain, open, ended]);
         assert_eq!(counts[0], 3);
         assert!(counts[0] < counts[2] && counts[2] > counts[0] + 7, "{counts:?}");
     }

@@ -3,69 +3,69 @@ use serde_json::json;
 use super::*;
 use crate::thread::{Message, Role, ToolEnd};
 
-fn within(part: Option<&str>, inside: &[&str]) -> Within {
-    Within {
+fn within(part: Option<&str>, inside: &[&str]) -> AttemptScope {
+    AttemptScope {
         part: part.map(Into::into),
-        inside: inside.iter().map(|call| (*call).into()).collect(),
-        ..Within::default()
+        outer_calls: inside.iter().map(|call| (*call).into()).collect(),
+        ..AttemptScope::default()
     }
 }
 
-fn used(requests: u64) -> Usage {
-    Usage {
+fn used(requests: u64) -> ModelUsage {
+    ModelUsage {
         requests,
         input_tokens: 10 * requests,
-        ..Usage::default()
+        ..ModelUsage::default()
     }
 }
 
-fn reply(within: Within, calls: &[&str]) -> ReplyReceived {
+fn reply(within: AttemptScope, calls: &[&str]) -> ReplyReceived {
     let calls = calls.iter().map(|id| ToolCall::new(*id, "tool", json!({})));
     ReplyReceived {
         within,
-        iteration: Iteration {
+        iteration: ThreadIteration {
             messages: vec![Message::new(Role::Assistant, "look")],
             tool_calls: calls.collect(),
-            ..Iteration::default()
+            ..ThreadIteration::default()
         },
         usage: used(1),
     }
 }
 
-fn ended(within: Within, id: &str, usage: Option<Usage>) -> ToolCallEnded {
+fn ended(within: AttemptScope, id: &str, usage: Option<ModelUsage>) -> ToolCallEnded {
     let call = ToolCall::new(id, "tool", json!({}));
     ToolCallEnded {
         within,
-        call: call.ended(ToolEnd::Result("done".into()), 0.5),
+        call: call.with_end(ToolEnd::Result("done".into()), 0.5),
         usage,
     }
 }
 
 #[test]
 fn a_call_ends_in_its_own_iteration() {
-    let mut all = Exchanges::default();
-    all.replied(&reply(within(None, &[]), &["a", "b"]));
-    all.replied(&reply(within(Some("part"), &[]), &["a"]));
-    all.call_ended(&ended(within(None, &[]), "b", None));
-    let ends = |iterations: &[Iteration]| -> Vec<bool> {
+    let mut all = RecordedExchanges::default();
+    all.apply_reply(&reply(within(None, &[]), &["a", "b"]));
+    all.apply_reply(&reply(within(Some("part"), &[]), &["a"]));
+    all.apply_call_end(&ended(within(None, &[]), "b", None));
+    let ends = |iterations: &[ThreadIteration]| -> Vec<bool> {
         let calls = iterations.iter().flat_map(|iteration| &iteration.tool_calls);
         calls.map(|call| call.end.is_some()).collect()
     };
-    assert_eq!(ends(all.own()), [false, true]);
+    assert_eq!(ends(all.own_iterations()), [false, true]);
     let of_part = all.get(Some(&"part".into()), &[]).expect("recorded");
     assert_eq!(ends(&of_part.iterations), [false]);
 }
 
 #[test]
 fn what_an_agent_in_a_call_has_used_counts_once() {
-    let mut all = Exchanges::default();
-    all.replied(&reply(within(None, &[]), &["a"]));
-    all.replied(&reply(within(None, &["a"]), &[]));
-    all.replied(&reply(within(None, &["a"]), &[]));
+    let mut all = RecordedExchanges::default();
+    all.apply_reply(&reply(within(None, &[]), &["a"]));
+    all.apply_reply(&reply(within(None, &["a"]), &[]));
+    all.apply_reply(&reply(within(None, &["a"]), &[]));
     let open = all.usage().expect("used");
     assert_eq!((open.requests, open.by_tools), (3, 2), "the call has not ended");
 
-    all.call_ended(&ended(within(None, &[]), "a", Some(used(2).by_a_tool())));
+    all.apply_call_end(&ended(within(None, &[]), "a", Some(used(2).mark_as_tool_usage())));
     let closed = all.usage().expect("used");
     assert_eq!(
         (closed.requests, closed.by_tools),
@@ -77,23 +77,23 @@ fn what_an_agent_in_a_call_has_used_counts_once() {
 
 #[test]
 fn the_usage_is_taken_once() {
-    let mut all = Exchanges::default();
-    all.replied(&reply(within(None, &[]), &["a"]));
+    let mut all = RecordedExchanges::default();
+    all.apply_reply(&reply(within(None, &[]), &["a"]));
     assert_eq!(all.take_usage(), Some(used(1)));
     assert_eq!(all.take_usage(), None);
-    assert_eq!(all.own().len(), 1, "the messages stay");
+    assert_eq!(all.own_iterations().len(), 1, "the messages stay");
 }
 
 #[test]
 fn taking_a_part_leaves_the_others() {
-    let mut all = Exchanges::default();
+    let mut all = RecordedExchanges::default();
     for part in [None, Some("one"), Some("two")] {
-        all.replied(&reply(within(part, &[]), &["a"]));
-        all.replied(&reply(within(part, &["a"]), &[]));
+        all.apply_reply(&reply(within(part, &[]), &["a"]));
+        all.apply_reply(&reply(within(part, &["a"]), &[]));
     }
-    assert_eq!(all.take(Some(&"one".into())).len(), 1);
+    assert_eq!(all.take_iterations(Some(&"one".into())).len(), 1);
     assert_eq!(all.iter().count(), 4);
-    assert_eq!(all.take(None).len(), 1);
+    assert_eq!(all.take_iterations(None).len(), 1);
     assert_eq!(all.iter().count(), 2);
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::ConversationState;
-use super::turn::{OpenExecution, OpenTurn, Slot};
+use super::turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
 use crate::conversation::event::{Event, Record, TurnFinished};
 use crate::conversation::outcome::CompletionReason;
 
@@ -129,13 +129,13 @@ impl ConversationState {
     pub(crate) fn check_record(&self, record: &Record) -> Result<(), IllegalRecord> {
         self.check_event(&record.event).map_err(|reason| IllegalRecord {
             seq: record.seq,
-            event: record.event.name(),
+            event: record.event.event_name(),
             reason,
         })
     }
 
     fn phase(&self) -> Phase<'_> {
-        match (&self.started, &self.ended, &self.interrupted, &self.open_turn) {
+        match (&self.run_start, &self.run_end, &self.interruption, &self.open_turn) {
             (None, ..) => Phase::BeforeStart,
             (_, Some(ended), ..) => Phase::Ended(ended.completion_reason),
             (.., Some(_), open) => Phase::Interrupted(open.as_ref()),
@@ -146,7 +146,7 @@ impl ConversationState {
 
     fn check_execution(&self, open: &OpenTurn, event: ExecutionEvent<'_>) -> Result<(), IllegalEvent> {
         expect_turn(event.turn, open.turn)?;
-        let Some(id) = self.plan.id(event.agent) else {
+        let Some(id) = self.plan.find_agent_id(event.agent) else {
             return Ok(());
         };
         let found = open.slots.binary_search_by_key(&id, |slot| slot.agent);
@@ -155,12 +155,12 @@ impl ConversationState {
         };
         let slot = &open.slots[at];
         match (&slot.progress, event.needed) {
-            (OpenExecution::Pending, Needed::Pending)
-            | (OpenExecution::Pending | OpenExecution::Waiting(_), Needed::Open) => Ok(()),
-            (OpenExecution::Pending, _) if slot.attempt > slot.last_ended => Ok(()),
-            (OpenExecution::Pending, _) => Err(IllegalEvent::NoAttempt(event.agent.clone())),
-            (OpenExecution::Waiting(_), _) => Err(IllegalEvent::ExecutionWaiting(event.agent.clone())),
-            (OpenExecution::Finished(_), _) => Err(IllegalEvent::ExecutionEnded(event.agent.clone())),
+            (ExecutionProgress::Pending, Needed::Pending)
+            | (ExecutionProgress::Pending | ExecutionProgress::Waiting(_), Needed::Open) => Ok(()),
+            (ExecutionProgress::Pending, _) if slot.attempt > slot.last_ended => Ok(()),
+            (ExecutionProgress::Pending, _) => Err(IllegalEvent::NoAttempt(event.agent.clone())),
+            (ExecutionProgress::Waiting(_), _) => Err(IllegalEvent::ExecutionWaiting(event.agent.clone())),
+            (ExecutionProgress::Finished(_), _) => Err(IllegalEvent::ExecutionEnded(event.agent.clone())),
         }
     }
 }
@@ -188,7 +188,7 @@ fn expect_turn(event: u32, expected: u32) -> Result<(), IllegalEvent> {
 
 fn check_finish(open: &OpenTurn, finished: &TurnFinished) -> Result<(), IllegalEvent> {
     expect_turn(finished.turn, open.turn)?;
-    let is_open = |slot: &&Slot| !matches!(slot.progress, OpenExecution::Finished(_));
+    let is_open = |slot: &&ExecutionSlot| !matches!(slot.progress, ExecutionProgress::Finished(_));
     match open.slots.iter().find(is_open) {
         None => Ok(()),
         Some(slot) => Err(IllegalEvent::ExecutionOpen(slot.start.agent.clone())),
@@ -204,7 +204,7 @@ fn execution_event(event: &Event) -> Option<ExecutionEvent<'_>> {
         Event::PartEnded(event) => (event.turn, &event.agent, Needed::Attempt),
         Event::InputRequested(event) => (event.turn, &event.agent, Needed::Open),
         other => {
-            let within = other.within()?;
+            let within = other.attempt_scope()?;
             (within.turn, &within.agent, Needed::Attempt)
         }
     };

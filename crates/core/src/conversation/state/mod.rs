@@ -1,10 +1,10 @@
 //! The state of a conversation, computed from its events.
 //!
-//! This module defines the data of the state and the functions that read it; [`fold`] changes it.
+//! This module defines the data of the state and the functions that read it; [`fold_run`] changes it.
 
-mod fold;
+mod agent_reads;
+mod apply_events;
 mod legality;
-mod reading;
 mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,18 +18,18 @@ use super::CompletionReason;
 use super::counts::CountList;
 use super::event::{ExecutionFinished, FailedExecution, MessageAdded, Record, RunEnded, RunStarted};
 use super::history::{HistoryEntry, HistoryList};
-use super::interruption::Interruption;
-use super::latest::LatestOutputs;
+use super::interruption::RunInterruption;
+use super::latest_outputs::LatestOutputs;
 use crate::conversation::part::ThreadsByKey;
 use crate::request::PendingRequest;
-use crate::thread::{Iteration, Thread};
-use ensemble_language::condition::Facts;
-use ensemble_language::data::{Context, Request, Usage};
-use ensemble_language::ensemble::Ending;
-use ensemble_language::plan::{AgentId, Edge, EdgeId, Plan};
+use crate::thread::{Thread, ThreadIteration};
+use ensemble_language::condition::ConditionFacts;
+use ensemble_language::data::{AgentRequest, ModelUsage, RunContext};
+use ensemble_language::ensemble::RequiredResult;
+use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
 pub use legality::{IllegalEvent, IllegalRecord};
-pub use turn::{OpenExecution, OpenTurn, Slot};
+pub use turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
 
 /// The key of an output with which an agent requests executions of other agents.
 pub const AGENT_REQUESTS: &str = "agent_requests";
@@ -60,11 +60,11 @@ pub struct AgentState {
     /// LLM: the number of requests to its model.
     requests_made: u64,
     /// LLM: the iterations of its latest execution, if that failed. They are remembered when a message continues the run.
-    failed_exchange: Vec<Iteration>,
+    failed_exchange: Vec<ThreadIteration>,
     /// The number of attempts of its next execution that were abandoned with their turn.
     abandoned: u32,
     /// The usage of executions that were abandoned with their turn.
-    abandoned_usage: Option<Usage>,
+    abandoned_usage: Option<ModelUsage>,
 }
 
 /// A user message that continued the run.
@@ -84,17 +84,17 @@ pub struct LaterMessage {
 #[derive(Debug, Clone)]
 pub struct ConversationState {
     plan: Arc<Plan>,
-    started: Option<RunStarted>,
+    run_start: Option<RunStarted>,
     next_seq: u64,
     input: Arc<str>,
     input_digest: Arc<str>,
-    inputs: Arc<Context>,
-    context: Arc<Context>,
+    inputs: Arc<RunContext>,
+    context: Arc<RunContext>,
     turn_count: u32,
     /// The number of abandoned turns in which no execution had finished.
     empty_turns: u32,
     /// The value of `turn_count` at the last user message. Limits count from there.
-    leg_start: u32,
+    segment_start: u32,
     /// The user messages after the first input.
     messages: Vec<LaterMessage>,
     history: Arc<HistoryList>,
@@ -103,29 +103,29 @@ pub struct ConversationState {
     agents: Vec<AgentState>,
     starts: Vec<u32>,
     /// The requests that have not started their agent: the next one first.
-    requests: BTreeMap<AgentId, Vec<Arc<Request>>>,
+    requests: BTreeMap<AgentId, Vec<Arc<AgentRequest>>>,
     /// For the edges that a ready agent waited for in the latest turn: for how many turns in a row.
     waits: BTreeMap<EdgeId, u32>,
     open_turn: Option<OpenTurn>,
-    interrupted: Option<Interruption>,
-    ended: Option<RunEnded>,
-    usage: Usage,
+    interruption: Option<RunInterruption>,
+    run_end: Option<RunEnded>,
+    usage: ModelUsage,
     /// The value of `usage` at the last user message. Budgets count from there.
-    used_before: Usage,
+    used_before: ModelUsage,
     warnings: Vec<String>,
     /// The two latest successes of different agents: turn and agent.
     latest_successes: [Option<(u32, AgentId)>; 2],
     /// The agents whose readiness the facts leave open. A decision must examine only these.
     candidates: BTreeSet<AgentId>,
     /// The agents for which the last turn had new outputs and whose readiness the facts exclude.
-    excluded: BTreeSet<AgentId>,
+    excluded_agents: BTreeSet<AgentId>,
     /// The agents with a failure that no agent has handled, where such a failure is the outcome of the run, with the turn of
     /// the first of these failures.
-    failed: BTreeMap<AgentId, u32>,
+    failed_agents: BTreeMap<AgentId, u32>,
     /// The agents that have reached their `max_agent_executions`.
-    capped: BTreeSet<AgentId>,
+    agents_at_limit: BTreeSet<AgentId>,
     /// The tools that somebody has permitted for the rest of the run.
-    permitted: Arc<BTreeSet<Arc<str>>>,
+    permitted_tools: Arc<BTreeSet<Arc<str>>>,
     /// Whether history and warnings are stored.
     keeps_account: bool,
 }
@@ -138,7 +138,7 @@ impl ConversationState {
             counts: Arc::new(CountList::new(plan.clone())),
             outputs: Arc::new(LatestOutputs::new(plan.clone())),
             starts: vec![0; plan.edge_count()],
-            started: None,
+            run_start: None,
             next_seq: 0,
             input: "".into(),
             input_digest: "".into(),
@@ -146,24 +146,24 @@ impl ConversationState {
             context: Arc::default(),
             turn_count: 0,
             empty_turns: 0,
-            leg_start: 0,
+            segment_start: 0,
             messages: Vec::new(),
             history: Arc::default(),
             agents,
             requests: BTreeMap::new(),
             waits: BTreeMap::new(),
             open_turn: None,
-            interrupted: None,
-            ended: None,
-            usage: Usage::default(),
-            used_before: Usage::default(),
+            interruption: None,
+            run_end: None,
+            usage: ModelUsage::default(),
+            used_before: ModelUsage::default(),
             warnings: Vec::new(),
             latest_successes: [None; 2],
             candidates: BTreeSet::new(),
-            excluded: BTreeSet::new(),
-            failed: BTreeMap::new(),
-            capped: BTreeSet::new(),
-            permitted: Arc::default(),
+            excluded_agents: BTreeSet::new(),
+            failed_agents: BTreeMap::new(),
+            agents_at_limit: BTreeSet::new(),
+            permitted_tools: Arc::default(),
             keeps_account: true,
             plan,
         }
@@ -179,7 +179,7 @@ impl ConversationState {
     ) -> Result<Self, IllegalRecord> {
         let mut state = Self::new(plan);
         for record in records {
-            state.apply(record)?;
+            state.apply_record(record)?;
         }
         Ok(state)
     }
@@ -187,7 +187,7 @@ impl ConversationState {
     /// The same state without history and warnings, which grow with the conversation. It is enough to decide turns of a
     /// plan whose conditions do not read the history.
     #[must_use]
-    pub fn lean(self) -> Self {
+    pub fn without_history(self) -> Self {
         Self {
             keeps_account: false,
             ..self
@@ -203,8 +203,8 @@ impl ConversationState {
     }
 
     /// The data with which the run was started; `None` before the first event.
-    pub fn started(&self) -> Option<&RunStarted> {
-        self.started.as_ref()
+    pub fn run_start(&self) -> Option<&RunStarted> {
+        self.run_start.as_ref()
     }
 
     /// The sequence number of the next event.
@@ -223,12 +223,12 @@ impl ConversationState {
     }
 
     /// Returns the inputs of the run by name.
-    pub fn inputs(&self) -> &Arc<Context> {
+    pub fn inputs(&self) -> &Arc<RunContext> {
         &self.inputs
     }
 
     /// `accumulated_context`.
-    pub fn context(&self) -> &Arc<Context> {
+    pub fn context(&self) -> &Arc<RunContext> {
         &self.context
     }
 
@@ -244,8 +244,8 @@ impl ConversationState {
     }
 
     /// The number of turns finished since the last user message, which `max_total_turns` limits.
-    pub fn leg_turns(&self) -> u32 {
-        self.turn_count - self.leg_start
+    pub fn segment_turns(&self) -> u32 {
+        self.turn_count - self.segment_start
     }
 
     /// The turn that has started and not finished.
@@ -254,58 +254,60 @@ impl ConversationState {
     }
 
     /// The tools that somebody has permitted for the rest of the run.
-    pub fn permitted(&self) -> &Arc<BTreeSet<Arc<str>>> {
-        &self.permitted
+    pub fn permitted_tools(&self) -> &Arc<BTreeSet<Arc<str>>> {
+        &self.permitted_tools
     }
 
     /// The questions and permission requests of the open turn without an answer, in the order of the file.
     pub fn pending_requests(&self) -> impl Iterator<Item = &PendingRequest> {
         let slots = self.open_turn.iter().flat_map(|turn| &turn.slots);
         slots.flat_map(|slot| match &slot.progress {
-            OpenExecution::Waiting(requests) => requests.as_slice(),
-            OpenExecution::Pending | OpenExecution::Finished(_) => &[],
+            ExecutionProgress::Waiting(requests) => requests.as_slice(),
+            ExecutionProgress::Pending | ExecutionProgress::Finished(_) => &[],
         })
     }
 
     /// The interruption of the run from outside, if there was one.
-    pub fn interrupted(&self) -> Option<&Interruption> {
-        self.interrupted.as_ref()
+    pub fn interruption(&self) -> Option<&RunInterruption> {
+        self.interruption.as_ref()
     }
 
     /// The end of the run, if it has ended.
-    pub fn ended(&self) -> Option<&RunEnded> {
-        self.ended.as_ref()
+    pub fn run_end(&self) -> Option<&RunEnded> {
+        self.run_end.as_ref()
     }
 
     /// The usage of all executions of finished turns.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ModelUsage {
         self.usage
     }
 
     /// The usage since the last user message, which `max_total_tokens` and `max_cost` limit.
-    pub fn leg_usage(&self) -> Usage {
-        self.usage.since(self.used_before)
+    pub fn segment_usage(&self) -> ModelUsage {
+        self.usage.subtract_earlier(self.used_before)
     }
 
     /// The usage until now: of all executions, whether they have ended or not.
-    pub fn usage_until_now(&self) -> Usage {
+    pub fn usage_until_now(&self) -> ModelUsage {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
-        open.fold(self.usage, |sum, slot| sum + slot.used().unwrap_or_default())
+        open.fold(self.usage, |sum, slot| sum + slot.usage_so_far().unwrap_or_default())
     }
 
     /// The number of the first attempt of the agent's next execution: attempts that were abandoned have their numbers.
-    pub fn first_attempt(&self, agent: &str) -> u32 {
-        self.plan.id(agent).map_or(1, |id| self.agent(id).abandoned + 1)
+    pub fn next_attempt_number(&self, agent: &str) -> u32 {
+        self.plan
+            .find_agent_id(agent)
+            .map_or(1, |id| self.agent_state(id).abandoned + 1)
     }
 
     /// The result of the agent's execution in the open turn, if it has ended there, with all its iterations.
-    pub fn finished(&self, agent: &str) -> Option<&ExecutionFinished> {
-        let id = self.plan.id(agent)?;
+    pub fn finished_execution(&self, agent: &str) -> Option<&ExecutionFinished> {
+        let id = self.plan.find_agent_id(agent)?;
         let slots = &self.open_turn.as_ref()?.slots;
         let at = slots.binary_search_by_key(&id, |slot| slot.agent).ok()?;
         match &slots[at].progress {
-            OpenExecution::Finished(finished) => Some(&finished.0),
-            OpenExecution::Pending | OpenExecution::Waiting(_) => None,
+            ExecutionProgress::Finished(finished) => Some(&finished.0),
+            ExecutionProgress::Pending | ExecutionProgress::Waiting(_) => None,
         }
     }
 
@@ -315,12 +317,12 @@ impl ConversationState {
     }
 
     /// The state of one agent.
-    pub fn agent(&self, id: AgentId) -> &AgentState {
+    pub fn agent_state(&self, id: AgentId) -> &AgentState {
         &self.agents[id.index()]
     }
 
     /// The requests for the agent that have not started it: the next one first.
-    pub fn requests(&self, id: AgentId) -> &[Arc<Request>] {
+    pub fn agent_requests(&self, id: AgentId) -> &[Arc<AgentRequest>] {
         self.requests.get(&id).map_or(&[], Vec::as_slice)
     }
 
@@ -330,51 +332,51 @@ impl ConversationState {
     }
 
     /// All agents for which there are requests.
-    pub fn requested(&self) -> impl Iterator<Item = AgentId> {
+    pub fn requested_agents(&self) -> impl Iterator<Item = AgentId> {
         self.requests.keys().copied()
     }
 
     /// The agents whose readiness the facts leave open, in declaration order.
-    pub fn candidates(&self) -> impl Iterator<Item = AgentId> {
+    pub fn candidate_agents(&self) -> impl Iterator<Item = AgentId> {
         self.candidates.iter().copied()
     }
 
     /// The agents for which the last turn had new outputs and whose readiness the facts exclude, in declaration order.
-    pub fn excluded(&self) -> impl Iterator<Item = AgentId> {
-        self.excluded.iter().copied()
+    pub fn excluded_agents(&self) -> impl Iterator<Item = AgentId> {
+        self.excluded_agents.iter().copied()
     }
 
     /// The first agent whose failure makes the run fail.
-    pub fn first_failed(&self) -> Option<AgentId> {
-        self.failed.keys().next().copied()
+    pub fn first_failed_agent(&self) -> Option<AgentId> {
+        self.failed_agents.keys().next().copied()
     }
 
     /// The first failure that nobody has handled, where such a failure is the outcome of the run.
     pub fn first_failure(&self) -> Option<FailedExecution> {
-        let (agent, turn) = self.failed.iter().min_by_key(|(_, turn)| **turn)?;
+        let (agent, turn) = self.failed_agents.iter().min_by_key(|(_, turn)| **turn)?;
         Some(FailedExecution {
-            agent: self.plan.name(*agent).clone(),
+            agent: self.plan.agent_name(*agent).clone(),
             turn: *turn,
         })
     }
 
     /// The first agent that has reached its `max_agent_executions`.
-    pub fn first_capped(&self) -> Option<AgentId> {
-        self.capped.first().copied()
+    pub fn first_agent_at_limit(&self) -> Option<AgentId> {
+        self.agents_at_limit.first().copied()
     }
 
     /// Returns whether the agent has reached its `max_turns`.
     pub fn is_exhausted(&self, plan: &Plan, id: AgentId) -> bool {
-        self.agent(id).executions >= plan.agent(id).conversation.max_turns.get()
+        self.agent_state(id).executions >= plan.agent(id).conversation.max_turns.get()
     }
 
     /// The number of times that the edge has started its agent.
-    pub fn starts_of(&self, edge: EdgeId) -> u32 {
+    pub fn edge_starts(&self, edge: EdgeId) -> u32 {
         self.starts[edge.index()]
     }
 
     /// The turn of the latest success of another agent.
-    pub fn latest_success_but(&self, agent: AgentId) -> Option<u32> {
+    pub fn latest_success_except(&self, agent: AgentId) -> Option<u32> {
         let other = self
             .latest_successes
             .iter()
@@ -384,33 +386,33 @@ impl ConversationState {
     }
 
     /// The executions so far, including the finished executions of an open turn.
-    pub fn history(&self) -> impl Iterator<Item = std::borrow::Cow<'_, HistoryEntry>> {
+    pub fn list_executions(&self) -> impl Iterator<Item = std::borrow::Cow<'_, HistoryEntry>> {
         use std::borrow::Cow;
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
-        let finished = open.filter_map(|slot| self.entry(slot)).map(Cow::Owned);
+        let finished = open.filter_map(|slot| self.history_entry(slot)).map(Cow::Owned);
         self.history.0.iter().map(Cow::Borrowed).chain(finished)
     }
 
     /// The number of executions of the agent in the whole run, including an open turn.
     pub fn execution_count(&self, id: AgentId) -> u32 {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
-        let finished = open.filter(|slot| slot.agent == id && matches!(slot.progress, OpenExecution::Finished(_)));
-        self.counts.of(id) + u32::try_from(finished.count()).unwrap_or(u32::MAX)
+        let finished = open.filter(|slot| slot.agent == id && matches!(slot.progress, ExecutionProgress::Finished(_)));
+        self.counts.count_for(id) + u32::try_from(finished.count()).unwrap_or(u32::MAX)
     }
 
     /// The number of the next execution of the agent, from 1.
-    pub fn next_execution(&self, id: AgentId) -> u32 {
-        self.counts.of(id) + 1
+    pub fn next_execution_number(&self, id: AgentId) -> u32 {
+        self.counts.count_for(id) + 1
     }
 
     /// The output or failure of the dependency's agent that the edge uses, and the number of the execution.
-    pub fn edge_output(&self, edge: &Edge) -> Option<&(u32, Arc<Value>)> {
-        let from = self.agent(edge.from);
+    pub fn edge_output(&self, edge: &PlanEdge) -> Option<&(u32, Arc<Value>)> {
+        let from = self.agent_state(edge.from);
         match edge.on {
-            Ending::Success => from.output.as_ref(),
-            Ending::Failure => from.failure.as_ref().filter(|_| from.latest_failed),
-            Ending::Any if from.latest_failed => from.failure.as_ref(),
-            Ending::Any => from.output.as_ref(),
+            RequiredResult::Success => from.output.as_ref(),
+            RequiredResult::Failure => from.failure.as_ref().filter(|_| from.latest_failed),
+            RequiredResult::Any if from.latest_failed => from.failure.as_ref(),
+            RequiredResult::Any => from.output.as_ref(),
         }
     }
 
@@ -418,9 +420,9 @@ impl ConversationState {
     /// output.
     pub fn dependency_outputs(&self, id: AgentId) -> IndexMap<Arc<str>, (u32, Arc<Value>)> {
         let mut outputs: IndexMap<Arc<str>, (u32, Arc<Value>)> = IndexMap::new();
-        for (_, edge) in self.plan.incoming(id) {
+        for (_, edge) in self.plan.incoming_edges(id) {
             let Some(output) = self.edge_output(edge) else { continue };
-            let name = self.plan.name(edge.from);
+            let name = self.plan.agent_name(edge.from);
             match outputs.get_mut(name) {
                 Some(known) if known.0 < output.0 => *known = output.clone(),
                 Some(_) => {}
@@ -433,16 +435,16 @@ impl ConversationState {
     }
 
     /// The values that a condition on the edge can read.
-    pub fn facts(&self, edge: &Edge) -> Facts {
-        Facts {
+    pub fn edge_facts(&self, edge: &PlanEdge) -> ConditionFacts {
+        ConditionFacts {
             output: self.edge_output(edge).map(|(_, output)| output.clone()),
             ..self.facts_without_output()
         }
     }
 
     /// The values that an expression outside of dependencies can read.
-    pub fn facts_without_output(&self) -> Facts {
-        Facts {
+    pub fn facts_without_output(&self) -> ConditionFacts {
+        ConditionFacts {
             context: self.context.clone(),
             output: None,
             turn_count: u64::from(self.turn_count),
@@ -468,22 +470,22 @@ impl AgentState {
     }
 
     /// The turn in which it last started.
-    pub fn last_started(&self) -> Option<u32> {
+    pub fn last_start_turn(&self) -> Option<u32> {
         self.last_started
     }
 
     /// The turn of its last success.
-    pub fn last_success(&self) -> Option<u32> {
+    pub fn last_success_turn(&self) -> Option<u32> {
         self.last_success
     }
 
     /// The turn of its last failure.
-    pub fn last_failure(&self) -> Option<u32> {
+    pub fn last_failure_turn(&self) -> Option<u32> {
         self.last_failure
     }
 
     /// Returns whether the latest execution failed.
-    pub fn latest_failed(&self) -> bool {
+    pub fn has_failed_last(&self) -> bool {
         self.latest_failed
     }
 
@@ -513,7 +515,7 @@ impl AgentState {
     }
 
     /// Returns the usage of executions that were abandoned with their turn.
-    pub fn abandoned_usage(&self) -> Option<Usage> {
+    pub fn abandoned_usage(&self) -> Option<ModelUsage> {
         self.abandoned_usage
     }
 

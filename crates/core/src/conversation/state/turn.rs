@@ -2,11 +2,11 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::conversation::event::{ExecutionFinished, Start};
-use crate::conversation::exchange::Exchanges;
+use crate::conversation::event::{AgentStart, ExecutionFinished};
+use crate::conversation::exchange::RecordedExchanges;
 use crate::conversation::part::EndedParts;
 use crate::request::PendingRequest;
-use ensemble_language::data::{Failure, Usage};
+use ensemble_language::data::{ExecutionFailure, ModelUsage};
 use ensemble_language::plan::AgentId;
 
 /// A turn that has started and not finished.
@@ -15,16 +15,16 @@ pub struct OpenTurn {
     /// The number of the turn, from 1.
     pub turn: u32,
     /// The executions of the turn, in declaration order.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<ExecutionSlot>,
 }
 
 /// An execution of an open turn.
 #[derive(Debug, Clone)]
-pub struct Slot {
+pub struct ExecutionSlot {
     /// The agent.
     pub agent: AgentId,
     /// The decision that started the agent.
-    pub start: Start,
+    pub start: AgentStart,
     /// The number of the last attempt that started; 0 if there was none.
     pub attempt: u32,
     /// The number of failed attempts, without those that a crash interrupted.
@@ -32,27 +32,27 @@ pub struct Slot {
     /// The number of the last attempt that was not interrupted; 0 if there was none.
     pub last_ended: u32,
     /// The failure of the last failed attempt.
-    pub last_failure: Option<Failure>,
+    pub last_failure: Option<ExecutionFailure>,
     /// The usage of the attempts that have ended.
-    pub usage: Option<Usage>,
+    pub usage: Option<ModelUsage>,
     /// What was recorded of the messages between the agent and its model in the attempt that is not over.
-    pub exchanges: Exchanges,
+    pub exchanges: RecordedExchanges,
     /// The parts that have ended, of an agent with `for_each`.
     pub parts: EndedParts,
     /// The progress of the execution.
-    pub progress: OpenExecution,
+    pub progress: ExecutionProgress,
 }
 
-impl Slot {
+impl ExecutionSlot {
     /// Returns the usage of the execution until now, with the records of an attempt that has not ended.
-    pub fn used(&self) -> Option<Usage> {
-        Usage::sum(self.usage, self.exchanges.usage())
+    pub fn usage_so_far(&self) -> Option<ModelUsage> {
+        ModelUsage::sum_optional(self.usage, self.exchanges.usage())
     }
 }
 
 /// The progress of an execution of an open turn.
 #[derive(Debug, Clone)]
-pub enum OpenExecution {
+pub enum ExecutionProgress {
     /// The execution has not ended.
     Pending,
     /// The execution waits for the answers to these requests, which are in the order of the file.

@@ -1,23 +1,23 @@
 use super::*;
 use crate::thread::{Message, Role};
 
-fn used(requests: u64, input_tokens: u64) -> Usage {
-    Usage {
+fn used(requests: u64, input_tokens: u64) -> ModelUsage {
+    ModelUsage {
         requests,
         input_tokens,
-        ..Usage::default()
+        ..ModelUsage::default()
     }
 }
 
 fn asking(text: &str) -> Thread {
-    Thread::of(vec![Iteration {
+    Thread::from_iterations(vec![ThreadIteration {
         number: 1,
         messages: vec![Message::new(Role::User, text)],
-        ..Iteration::default()
+        ..ThreadIteration::default()
     }])
 }
 
-fn text(iteration: &Iteration) -> &str {
+fn text(iteration: &ThreadIteration) -> &str {
     &iteration.messages[0].content
 }
 
@@ -39,8 +39,10 @@ fn what_no_record_contains_is_left_with_its_request() {
     ledger.begin_round(asking("first"), 0);
     ledger.add_usage(used(1, 10));
     assert_eq!(ledger.record_iteration().map(|(_, usage)| usage), Some(used(1, 10)));
-    ledger.change_exchange(|exchange| exchange.opened(vec![Message::new(Role::User, "second")], chrono::Utc::now()));
-    ledger.add_recorded_usage(used(1, 5).by_a_tool());
+    ledger.change_exchange(|exchange| {
+        exchange.open_iteration(vec![Message::new(Role::User, "second")], chrono::Utc::now())
+    });
+    ledger.add_recorded_usage(used(1, 5).mark_as_tool_usage());
     ledger.open_request().fetch_add(1, Ordering::Relaxed);
     let mut left = ledger.take_entries();
     assert_eq!(left.usage.map(|all| (all.requests, all.by_tools)), Some((3, 1)));
@@ -60,7 +62,7 @@ fn a_call_that_is_stopped_leaves_its_request_and_its_usage_counts_once() {
     drop(inner);
     drop(outer);
     let left = ledger.take_entries();
-    assert_eq!(left.usage, Some(used(1, 7).by_a_tool()));
+    assert_eq!(left.usage, Some(used(1, 7).mark_as_tool_usage()));
     assert_eq!(left.warnings, ["tool helper: tool scribe: slow"]);
     let [work] = left.stopped.as_slice() else {
         panic!("{:?}", left.stopped)

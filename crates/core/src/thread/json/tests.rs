@@ -37,11 +37,11 @@ fn thread() -> Thread {
     };
     Thread::new("Where?", Some("Be \"brief\".".into()), at(1))
         .add_assistant_message("I look.", calls.clone())
-        .noted("stop_reason", json!("end_turn"))
+        .add_metadata("stop_reason", json!("end_turn"))
         .add_tool_results(calls, at(2))
         .add_assistant_message("", vec![open])
-        .opened(vec![Message::new(Role::User, "and?\u{2028}")], at(3))
-        .opened(Vec::new(), at(4))
+        .open_iteration(vec![Message::new(Role::User, "and?\u{2028}")], at(3))
+        .open_iteration(Vec::new(), at(4))
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn every_kind_of_message_is_read_as_it_was_written() {
 #[test]
 fn the_written_form_stays() {
     let thread = Thread::default()
-        .opened(vec![Message::new(Role::User, "hi")], at(1))
+        .open_iteration(vec![Message::new(Role::User, "hi")], at(1))
         .add_assistant_message("ho", Vec::new());
     let text = r#"{"version":1,"iterations":[{"number":1,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}],"tool_calls":[],"started_at":"1970-01-01T00:00:01.120Z"}]}"#;
     assert_eq!(thread.to_json(), text);

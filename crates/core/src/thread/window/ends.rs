@@ -1,36 +1,38 @@
 //! Keeps blocks of messages at the beginning and at the end.
 
-use super::{Keep, Limits, Size};
+use super::{RetentionPolicy, ThreadSize, WindowLimits};
 
 /// Blocks in order, of which those in the middle are left out if not all fit.
-pub(super) struct Ends<'a> {
-    pub(super) limits: Limits,
-    pub(super) keep: Keep,
+pub(super) struct EndBlocks<'a> {
+    pub(super) limits: WindowLimits,
+    pub(super) keep: RetentionPolicy,
     /// The size of what is sent beside the blocks.
-    pub(super) fixed: Size,
+    pub(super) fixed: ThreadSize,
     /// The size of the text that is sent if a block is left out.
-    pub(super) in_place: Size,
-    pub(super) blocks: &'a [Size],
+    pub(super) in_place: ThreadSize,
+    pub(super) blocks: &'a [ThreadSize],
 }
 
-impl Ends<'_> {
+impl EndBlocks<'_> {
     /// The numbers of blocks that are kept at the beginning and at the end: at least `must` at the end, and no more
     /// than `most` together.
-    pub(super) fn kept(&self, must: usize, most: usize) -> (usize, usize) {
+    pub(super) fn count_kept(&self, must: usize, most: usize) -> (usize, usize) {
         let all = self.blocks.len();
         // Without a limit, the number of blocks is the limit.
-        let is_limited = self.limits != Limits::default() && !matches!(self.keep, Keep::Always(_));
-        if (is_limited || most == all) && self.fits(0, all) {
+        let is_limited = self.limits != WindowLimits::default() && !matches!(self.keep, RetentionPolicy::Always(_));
+        if (is_limited || most == all) && self.fits_limits(0, all) {
             return (0, all);
         }
         let (mut head, mut tail) = (0, must.min(most));
         while head + tail < most {
             let steps = match self.keep {
-                Keep::BothEnds if head < tail => [(head + 1, tail), (head, tail + 1)],
-                Keep::BothEnds => [(head, tail + 1), (head + 1, tail)],
-                Keep::Latest | Keep::AtMost(_) | Keep::Always(_) => [(head, tail + 1); 2],
+                RetentionPolicy::BothEnds if head < tail => [(head + 1, tail), (head, tail + 1)],
+                RetentionPolicy::BothEnds => [(head, tail + 1), (head + 1, tail)],
+                RetentionPolicy::Latest | RetentionPolicy::AtMost(_) | RetentionPolicy::Always(_) => {
+                    [(head, tail + 1); 2]
+                }
             };
-            match steps.into_iter().find(|(head, tail)| self.fits(*head, *tail)) {
+            match steps.into_iter().find(|(head, tail)| self.fits_limits(*head, *tail)) {
                 Some(step) => (head, tail) = step,
                 None => break,
             }
@@ -38,11 +40,11 @@ impl Ends<'_> {
         (head, tail)
     }
 
-    fn fits(&self, head: usize, tail: usize) -> bool {
-        self.limits.allow(self.size(head, tail))
+    fn fits_limits(&self, head: usize, tail: usize) -> bool {
+        self.limits.allows_size(self.kept_size(head, tail))
     }
 
-    fn size(&self, head: usize, tail: usize) -> Size {
+    fn kept_size(&self, head: usize, tail: usize) -> ThreadSize {
         let all = self.blocks.len();
         if head + tail >= all {
             return self.fixed + self.blocks.iter().copied().sum();

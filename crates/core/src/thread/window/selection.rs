@@ -9,7 +9,7 @@ use crate::thread::{Message, Role};
 
 /// A message as a script sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
+pub enum MessageEntry {
     /// The message at this index, without the results of its tool calls.
     Message(usize),
     /// The result of a call, by the indexes of the message and of the call.
@@ -18,7 +18,7 @@ pub enum Entry {
 
 /// The messages that are sent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Selected {
+pub struct SelectedMessages {
     /// The messages.
     pub messages: Vec<Message>,
     /// The indexes of the entries that are not sent.
@@ -27,23 +27,23 @@ pub struct Selected {
 
 /// The reason why entries are not a selection of a thread. Items are counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoSelection {
+pub enum SelectionError {
     /// An entry is not part of the thread, or it is not in the order of the thread.
     #[error("item {0} is not one of the messages, or is out of order")]
-    Stranger(usize),
+    UnknownItem(usize),
     /// The last user message and the last reply must be sent.
     #[error("the last user message and the latest reply after it must be kept")]
-    Present,
+    MissingLatest,
     /// A tool result without the reply that calls the tool.
     #[error("item {0} is the result of a tool call that is left out")]
     Dangling(usize),
 }
 
 /// The messages of a thread as a script sees them.
-pub fn entries(messages: &[Message]) -> Vec<Entry> {
+pub fn list_entries(messages: &[Message]) -> Vec<MessageEntry> {
     let of_message = |(at, message): (usize, &Message)| {
-        let results = (0..message.tool_calls.len()).map(move |call| Entry::Result(at, call));
-        std::iter::once(Entry::Message(at)).chain(results)
+        let results = (0..message.tool_calls.len()).map(move |call| MessageEntry::Result(at, call));
+        std::iter::once(MessageEntry::Message(at)).chain(results)
     };
     messages.iter().enumerate().flat_map(of_message).collect()
 }
@@ -54,23 +54,27 @@ pub fn entries(messages: &[Message]) -> Vec<Entry> {
 /// model waits for are always sent.
 ///
 /// # Errors
-/// [`NoSelection`]: the selection is not a part of the entries in their order, or a message that must be sent is missing.
-pub fn selected<T: PartialEq>(all: &[T], selection: &[T], messages: &[Message]) -> Result<Selected, NoSelection> {
-    let found = found(all, selection)?;
+/// [`SelectionError`]: the selection is not a part of the entries in their order, or a message that must be sent is missing.
+pub fn select_messages<T: PartialEq>(
+    all: &[T],
+    selection: &[T],
+    messages: &[Message],
+) -> Result<SelectedMessages, SelectionError> {
+    let found = find_indexes(all, selection)?;
     let chosen: BTreeSet<usize> = found.iter().copied().collect();
-    let entries = entries(messages);
+    let entries = list_entries(messages);
     let last = messages.len().checked_sub(1);
     let last_user = messages.iter().rposition(|message| message.role == Role::User);
     let mut sent = vec![false; entries.len()];
     let mut kept = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
-        let Entry::Message(index) = *entry else { continue };
+        let MessageEntry::Message(index) = *entry else { continue };
         let results = at + 1..at + 1 + messages[index].tool_calls.len();
         if !chosen.contains(&at) {
             let result = found.iter().position(|entry| results.contains(entry));
             match result {
-                Some(item) => return Err(NoSelection::Dangling(item + 1)),
-                None if Some(index) == last || Some(index) == last_user => return Err(NoSelection::Present),
+                Some(item) => return Err(SelectionError::Dangling(item + 1)),
+                None if Some(index) == last || Some(index) == last_user => return Err(SelectionError::MissingLatest),
                 None => continue,
             }
         }
@@ -87,20 +91,20 @@ pub fn selected<T: PartialEq>(all: &[T], selection: &[T], messages: &[Message]) 
             ..messages[index].clone()
         });
     }
-    Ok(Selected {
+    Ok(SelectedMessages {
         messages: kept,
         left_out: (0..sent.len()).filter(|at| !sent[*at]).collect(),
     })
 }
 
 /// The indexes of the selected entries.
-fn found<T: PartialEq>(all: &[T], selection: &[T]) -> Result<Vec<usize>, NoSelection> {
+fn find_indexes<T: PartialEq>(all: &[T], selection: &[T]) -> Result<Vec<usize>, SelectionError> {
     let mut found = Vec::with_capacity(selection.len());
     let mut end = all.len();
     // Starts from the end, so that the latest of equal messages is selected.
     for (item, wanted) in selection.iter().enumerate().rev() {
         let at = all[..end].iter().rposition(|entry| entry == wanted);
-        end = at.ok_or(NoSelection::Stranger(item + 1))?;
+        end = at.ok_or(SelectionError::UnknownItem(item + 1))?;
         found.push(end);
     }
     found.reverse();

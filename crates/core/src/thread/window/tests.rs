@@ -4,35 +4,35 @@ use serde_json::json;
 use super::*;
 use crate::thread::ToolCall;
 
-const RULES: Rules = Rules {
-    limits: Limits {
+const RULES: TrimRules = TrimRules {
+    limits: WindowLimits {
         max_tokens: None,
         max_messages: None,
     },
     keeps_system: true,
     min_recent_turns: 3,
-    keep: Keep::Latest,
-    in_place: Size { tokens: 0, messages: 0 },
+    keep: RetentionPolicy::Latest,
+    in_place: ThreadSize { tokens: 0, messages: 0 },
 };
 
-fn at_most_messages(max_messages: u64) -> Limits {
-    Limits {
+fn at_most_messages(max_messages: u64) -> WindowLimits {
+    WindowLimits {
         max_tokens: None,
         max_messages: Some(max_messages),
     }
 }
 
-fn at_most_tokens(max_tokens: u64) -> Limits {
-    Limits {
+fn at_most_tokens(max_tokens: u64) -> WindowLimits {
+    WindowLimits {
         max_tokens: Some(max_tokens),
         max_messages: None,
     }
 }
 
 /// A thread whose last turn is the present one.
-fn whole<'a>(system: Option<u64>, messages: &'a [Message], tokens: &'a [u64]) -> Whole<'a> {
-    let task = turns(messages).last().map_or(0, |turn| turn.start);
-    Whole {
+fn whole<'a>(system: Option<u64>, messages: &'a [Message], tokens: &'a [u64]) -> ThreadToTrim<'a> {
+    let task = split_turns(messages).last().map_or(0, |turn| turn.start);
+    ThreadToTrim {
         system,
         messages,
         tokens,
@@ -63,7 +63,7 @@ fn a_turn_is_a_user_message_with_all_that_follows() {
         ("aaua", &[(0, 2), (2, 4)]),
     ];
     for (spelling, expected) in table {
-        let turns: Vec<_> = turns(&messages(spelling))
+        let turns: Vec<_> = split_turns(&messages(spelling))
             .iter()
             .map(|turn| (turn.start, turn.end))
             .collect();
@@ -74,7 +74,7 @@ fn a_turn_is_a_user_message_with_all_that_follows() {
 /// One token a message, and one for the instructions.
 #[test]
 fn what_is_left_out() {
-    let none = Limits::default();
+    let none = WindowLimits::default();
     let twenty = "u".repeat(20);
     let ten = "u".repeat(10);
     // The rules, are there instructions, the thread; then: are they sent, what is dropped, is the limit held?
@@ -82,7 +82,7 @@ fn what_is_left_out() {
         // The seed's own examples: 20 user messages and room for 10; instructions, ten messages and room for five.
         (
             at_most_messages(10),
-            Keep::Latest,
+            RetentionPolicy::Latest,
             3,
             false,
             twenty.as_str(),
@@ -90,7 +90,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(5),
-            Keep::Latest,
+            RetentionPolicy::Latest,
             3,
             true,
             ten.as_str(),
@@ -98,7 +98,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(10),
-            Keep::BothEnds,
+            RetentionPolicy::BothEnds,
             3,
             false,
             twenty.as_str(),
@@ -106,19 +106,40 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(9),
-            Keep::BothEnds,
+            RetentionPolicy::BothEnds,
             3,
             false,
             twenty.as_str(),
             (false, 4..15, true),
         ),
-        (none, Keep::AtMost(4), 3, true, ten.as_str(), (true, 0..6, true)),
+        (
+            none,
+            RetentionPolicy::AtMost(4),
+            3,
+            true,
+            ten.as_str(),
+            (true, 0..6, true),
+        ),
         // Whole turns only.
-        (at_most_messages(4), Keep::Latest, 1, true, "uauau", (true, 0..2, true)),
-        (at_most_messages(3), Keep::Latest, 1, true, "uauau", (true, 0..4, true)),
+        (
+            at_most_messages(4),
+            RetentionPolicy::Latest,
+            1,
+            true,
+            "uauau",
+            (true, 0..2, true),
+        ),
+        (
+            at_most_messages(3),
+            RetentionPolicy::Latest,
+            1,
+            true,
+            "uauau",
+            (true, 0..4, true),
+        ),
         (
             at_most_messages(5),
-            Keep::Latest,
+            RetentionPolicy::Latest,
             1,
             false,
             "uttauau",
@@ -126,7 +147,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(6),
-            Keep::Latest,
+            RetentionPolicy::Latest,
             1,
             false,
             "uttauau",
@@ -134,17 +155,24 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(5),
-            Keep::BothEnds,
+            RetentionPolicy::BothEnds,
             1,
             false,
             "uauauau",
             (false, 2..4, true),
         ),
-        (at_most_tokens(6), Keep::Latest, 1, true, "uauauau", (true, 0..2, true)),
+        (
+            at_most_tokens(6),
+            RetentionPolicy::Latest,
+            1,
+            true,
+            "uauauau",
+            (true, 0..2, true),
+        ),
         // The minimum stays, whatever the limit says.
         (
             at_most_messages(2),
-            Keep::Latest,
+            RetentionPolicy::Latest,
             3,
             true,
             "uauauau",
@@ -152,39 +180,66 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(1),
-            Keep::BothEnds,
+            RetentionPolicy::BothEnds,
             1,
             true,
             "uttt",
             (true, 1..3, false),
         ),
         // Of the present turn, tool calls go with their results: the oldest first, or those in the middle.
-        (at_most_messages(6), Keep::Latest, 3, true, "uttt", (true, 1..2, true)),
-        (at_most_tokens(4), Keep::Latest, 3, true, "uttt", (true, 1..3, true)),
+        (
+            at_most_messages(6),
+            RetentionPolicy::Latest,
+            3,
+            true,
+            "uttt",
+            (true, 1..2, true),
+        ),
+        (
+            at_most_tokens(4),
+            RetentionPolicy::Latest,
+            3,
+            true,
+            "uttt",
+            (true, 1..3, true),
+        ),
         (
             at_most_messages(8),
-            Keep::BothEnds,
+            RetentionPolicy::BothEnds,
             3,
             true,
             "utttt",
             (true, 2..3, true),
         ),
-        (at_most_messages(9), Keep::Latest, 1, true, "uauttt", (true, 0..2, true)),
+        (
+            at_most_messages(9),
+            RetentionPolicy::Latest,
+            1,
+            true,
+            "uauttt",
+            (true, 0..2, true),
+        ),
         // Of a turn that is always sent, only they go.
-        (at_most_messages(7), Keep::Latest, 3, true, "utaut", (true, 1..2, true)),
+        (
+            at_most_messages(7),
+            RetentionPolicy::Latest,
+            3,
+            true,
+            "utaut",
+            (true, 1..2, true),
+        ),
         (
             at_most_tokens(1),
-            Keep::AtMost(2),
+            RetentionPolicy::AtMost(2),
             2,
             false,
             "uauau",
             (false, 0..2, false),
         ),
         // Nothing is dropped without need.
-        (at_most_messages(6), Keep::Latest, 1, true, "uauau", (true, 0..0, true)),
         (
             at_most_messages(6),
-            Keep::BothEnds,
+            RetentionPolicy::Latest,
             1,
             true,
             "uauau",
@@ -192,16 +247,24 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(6),
-            Keep::AtMost(1),
+            RetentionPolicy::BothEnds,
             1,
             true,
             "uauau",
             (true, 0..0, true),
         ),
-        (none, Keep::AtMost(3), 3, true, "uauau", (true, 0..0, true)),
+        (
+            at_most_messages(6),
+            RetentionPolicy::AtMost(1),
+            1,
+            true,
+            "uauau",
+            (true, 0..0, true),
+        ),
+        (none, RetentionPolicy::AtMost(3), 3, true, "uauau", (true, 0..0, true)),
         (
             at_most_tokens(9),
-            Keep::Always(2),
+            RetentionPolicy::Always(2),
             1,
             true,
             "uauauau",
@@ -209,7 +272,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_tokens(4),
-            Keep::Always(2),
+            RetentionPolicy::Always(2),
             1,
             true,
             "uauauau",
@@ -217,7 +280,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_tokens(3),
-            Keep::Always(2),
+            RetentionPolicy::Always(2),
             1,
             true,
             "uauauau",
@@ -226,7 +289,7 @@ fn what_is_left_out() {
         // Once something is, no more than that many turns stay.
         (
             at_most_messages(5),
-            Keep::AtMost(1),
+            RetentionPolicy::AtMost(1),
             1,
             true,
             "uauau",
@@ -234,7 +297,7 @@ fn what_is_left_out() {
         ),
         (
             at_most_messages(2),
-            Keep::AtMost(3),
+            RetentionPolicy::AtMost(3),
             1,
             true,
             "uauauau",
@@ -242,7 +305,7 @@ fn what_is_left_out() {
         ),
     ];
     for (limits, keep, min_recent_turns, system, spelling, (kept, dropped, fits)) in table {
-        let rules = Rules {
+        let rules = TrimRules {
             limits,
             keep,
             min_recent_turns,
@@ -253,7 +316,7 @@ fn what_is_left_out() {
             .iter()
             .map(|message| 1 + message.tool_calls.len() as u64)
             .collect();
-        let cut = cut(&rules, &whole(system.then_some(1), &messages, &tokens));
+        let cut = trim_thread(&rules, &whole(system.then_some(1), &messages, &tokens));
         assert_eq!(
             (cut.system, cut.dropped.clone(), cut.fits),
             (kept, dropped.collect(), fits),
@@ -268,7 +331,7 @@ fn what_is_left_out() {
 #[test]
 fn instructions_that_may_go_go_like_the_oldest_turn() {
     let cut_of = |most, keep| {
-        let rules = Rules {
+        let rules = TrimRules {
             limits: at_most_messages(most),
             keeps_system: false,
             min_recent_turns: 1,
@@ -276,30 +339,30 @@ fn instructions_that_may_go_go_like_the_oldest_turn() {
             ..RULES
         };
         let messages = messages("uauau");
-        let cut = cut(&rules, &whole(Some(1), &messages, &[1; 5]));
+        let cut = trim_thread(&rules, &whole(Some(1), &messages, &[1; 5]));
         (cut.system, cut.dropped.len(), cut.fits)
     };
-    assert_eq!(cut_of(6, Keep::Latest), (true, 0, true));
-    assert_eq!(cut_of(5, Keep::Latest), (false, 0, true), "they alone");
-    assert_eq!(cut_of(4, Keep::Latest), (false, 2, true));
+    assert_eq!(cut_of(6, RetentionPolicy::Latest), (true, 0, true));
+    assert_eq!(cut_of(5, RetentionPolicy::Latest), (false, 0, true), "they alone");
+    assert_eq!(cut_of(4, RetentionPolicy::Latest), (false, 2, true));
     assert_eq!(
-        cut_of(4, Keep::BothEnds),
+        cut_of(4, RetentionPolicy::BothEnds),
         (true, 2, true),
         "they stand at the beginning"
     );
-    assert_eq!(cut_of(1, Keep::BothEnds), (false, 4, true));
+    assert_eq!(cut_of(1, RetentionPolicy::BothEnds), (false, 4, true));
 }
 
 #[test]
 fn what_comes_in_place_counts_once_something_is_left_out() {
-    let rules = Rules {
+    let rules = TrimRules {
         limits: at_most_tokens(6),
         min_recent_turns: 1,
-        in_place: Size { tokens: 2, messages: 1 },
+        in_place: ThreadSize { tokens: 2, messages: 1 },
         ..RULES
     };
     let cut_of = |spelling: &str| {
-        let cut = cut(&rules, &whole(None, &messages(spelling), &vec![1; spelling.len()]));
+        let cut = trim_thread(&rules, &whole(None, &messages(spelling), &vec![1; spelling.len()]));
         (cut.dropped.len(), cut.sent.tokens)
     };
     assert_eq!(cut_of("uauauu"), (0, 6));
@@ -309,23 +372,23 @@ fn what_comes_in_place_counts_once_something_is_left_out() {
 
 #[test]
 fn the_task_stays_when_a_correction_follows() {
-    let rules = Rules {
+    let rules = TrimRules {
         limits: at_most_tokens(2),
         min_recent_turns: 1,
         ..RULES
     };
     let messages = messages("uauattau");
     let tokens = vec![1; messages.len()];
-    let whole = Whole {
+    let whole = ThreadToTrim {
         system: None,
         messages: &messages,
         tokens: &tokens,
         task: 2,
     };
-    let cut = cut(&rules, &whole);
+    let cut = trim_thread(&rules, &whole);
     assert_eq!((cut.dropped, cut.fits), (vec![0, 1, 3, 4, 5, 6], true));
-    let both = super::cut(
-        &Rules {
+    let both = super::trim_thread(
+        &TrimRules {
             limits: at_most_tokens(3),
             ..rules
         },
@@ -342,7 +405,7 @@ fn the_task_stays_when_a_correction_follows() {
 fn the_older_half_of_what_may_go() {
     let half = |spelling: &str, recent| {
         let messages = messages(spelling);
-        whole(None, &messages, &vec![10; spelling.len()]).older_half(recent)
+        whole(None, &messages, &vec![10; spelling.len()]).list_older_half(recent)
     };
     assert_eq!(half("uauauau", 1), [0, 1, 2, 3], "whole turns");
     assert_eq!(half("uauttttt", 1), [0, 1, 3], "then calls of the present turn");
@@ -357,9 +420,9 @@ fn a_selection_is_part_of_the_messages_and_separates_no_call_from_its_result() {
     // As a script sees it:  0 1  2  3 4  5 6  7  8  9
     //                       u a  u  t r  t r  a  u  t r(10)
     let thread = messages("uauttaut");
-    let entries = entries(&thread);
+    let entries = list_entries(&thread);
     let all: Vec<usize> = (0..entries.len()).collect();
-    let select = |indices: &[usize]| selected(&all, indices, &thread);
+    let select = |indices: &[usize]| select_messages(&all, indices, &thread);
     let left_out = |indices: &[usize]| select(indices).expect("is sound").left_out;
     assert_eq!(left_out(&all), [0; 0]);
     assert_eq!(left_out(&[8, 9, 10]), [0, 1, 2, 3, 4, 5, 6, 7]);
@@ -369,19 +432,22 @@ fn a_selection_is_part_of_the_messages_and_separates_no_call_from_its_result() {
     assert_eq!((sent[1].tool_calls.len(), sent[2].tool_calls.len()), (0, 1));
     // The result that the model waits for is sent.
     assert_eq!(left_out(&[8, 9]), [0, 1, 2, 3, 4, 5, 6, 7]);
-    assert_eq!(select(&[1, 0, 8, 9]), Err(NoSelection::Stranger(1)));
-    assert_eq!(select(&[4, 8, 9]), Err(NoSelection::Dangling(1)));
+    assert_eq!(select(&[1, 0, 8, 9]), Err(SelectionError::UnknownItem(1)));
+    assert_eq!(select(&[4, 8, 9]), Err(SelectionError::Dangling(1)));
     for missing in [&[][..], &[0, 1], &[8], &[9, 10]] {
-        assert_eq!(select(missing), Err(NoSelection::Present), "{missing:?}");
+        assert_eq!(select(missing), Err(SelectionError::MissingLatest), "{missing:?}");
     }
-    assert_eq!(select(&[99, 8, 9]), Err(NoSelection::Stranger(1)));
+    assert_eq!(select(&[99, 8, 9]), Err(SelectionError::UnknownItem(1)));
     let twins = vec![Message::new(Role::User, "again"); 3];
-    let latest = selected(&twins, &twins[..2], &twins).unwrap();
+    let latest = select_messages(&twins, &twins[..2], &twins).unwrap();
     assert_eq!(latest.left_out, [0], "the latest of equals");
     // A reply that only called tools is nothing without its calls.
     let mut silent = messages("utu");
     silent[1].content.clear();
-    assert_eq!(selected(&[0, 1, 2, 3], &[0, 1, 3], &silent).unwrap().left_out, [1, 2]);
+    assert_eq!(
+        select_messages(&[0, 1, 2, 3], &[0, 1, 3], &silent).unwrap().left_out,
+        [1, 2]
+    );
 }
 
 proptest! {
@@ -390,21 +456,21 @@ proptest! {
         (thread, _) in threads(),
         chosen in proptest::collection::vec(any::<bool>(), 60),
     ) {
-        let entries = entries(&thread);
+        let entries = list_entries(&thread);
         let indices: Vec<usize> = (0..entries.len()).filter(|at| chosen.get(*at) != Some(&false)).collect();
         let all: Vec<usize> = (0..entries.len()).collect();
-        if let Ok(selected) = selected(&all, &indices, &thread) {
-            let sent: Vec<Entry> = (0..entries.len())
+        if let Ok(selected) = select_messages(&all, &indices, &thread) {
+            let sent: Vec<MessageEntry> = (0..entries.len())
                 .filter(|at| !selected.left_out.contains(at))
                 .map(|at| entries[at])
                 .collect();
             for entry in &sent {
-                if let Entry::Result(message, _) = entry {
-                    prop_assert!(sent.contains(&Entry::Message(*message)), "a result without its call");
+                if let MessageEntry::Result(message, _) = entry {
+                    prop_assert!(sent.contains(&MessageEntry::Message(*message)), "a result without its call");
                 }
             }
             let calls: usize = selected.messages.iter().map(|message| message.tool_calls.len()).sum();
-            let results = sent.iter().filter(|entry| matches!(entry, Entry::Result(..))).count();
+            let results = sent.iter().filter(|entry| matches!(entry, MessageEntry::Result(..))).count();
             prop_assert_eq!(calls, results, "each call with its result");
             prop_assert_eq!(sent.len() - results, selected.messages.len());
             prop_assert_eq!(selected.messages.last().map(|last| &last.tool_calls), thread.last().map(|last| &last.tool_calls));
@@ -421,25 +487,29 @@ fn threads() -> impl Strategy<Value = (Vec<Message>, Vec<u64>)> {
     })
 }
 
-fn rules() -> impl Strategy<Value = Rules> {
+fn rules() -> impl Strategy<Value = TrimRules> {
     let limits = (proptest::option::of(1..150_u64), proptest::option::of(1..30_u64));
     let keep = prop_oneof![
-        Just(Keep::Latest),
-        Just(Keep::BothEnds),
-        (1..6_usize).prop_map(Keep::AtMost)
+        Just(RetentionPolicy::Latest),
+        Just(RetentionPolicy::BothEnds),
+        (1..6_usize).prop_map(RetentionPolicy::AtMost)
     ];
     (limits, any::<bool>(), 1..5_usize, keep, 0..8_u64).prop_map(
         |((tokens, messages), keeps_system, least, keep, place)| {
-            let most = if let Keep::AtMost(most) = keep { most } else { least };
-            Rules {
-                limits: Limits {
+            let most = if let RetentionPolicy::AtMost(most) = keep {
+                most
+            } else {
+                least
+            };
+            TrimRules {
+                limits: WindowLimits {
                     max_tokens: tokens,
                     max_messages: messages,
                 },
                 keeps_system,
                 min_recent_turns: least.min(most),
                 keep,
-                in_place: Size {
+                in_place: ThreadSize {
                     tokens: place,
                     messages: u64::from(place > 0),
                 },
@@ -456,21 +526,21 @@ proptest! {
         system in proptest::option::of(0..20_u64),
         task in any::<prop::sample::Index>(),
     ) {
-        let all = turns(&messages);
+        let all = split_turns(&messages);
         let task = all[task.index(all.len())].start;
-        let whole = Whole { system, messages: &messages, tokens: &tokens, task };
-        let cut = cut(&rules, &whole);
+        let whole = ThreadToTrim { system, messages: &messages, tokens: &tokens, task };
+        let cut = trim_thread(&rules, &whole);
         let kept: Vec<usize> = (0..messages.len()).filter(|at| !cut.dropped.contains(at)).collect();
-        let instructions = |is_sent| Size {
+        let instructions = |is_sent| ThreadSize {
             tokens: system.filter(|_| is_sent).unwrap_or_default(),
             messages: u64::from(system.is_some() && is_sent),
         };
         let is_cut = !cut.dropped.is_empty() || (system.is_some() && !cut.system);
-        let in_place = if is_cut { rules.in_place } else { Size::default() };
+        let in_place = if is_cut { rules.in_place } else { ThreadSize::default() };
 
         // It tells what is sent, and keeps the order.
-        prop_assert_eq!(cut.sent, whole.size(kept.iter().copied()) + instructions(cut.system) + in_place);
-        prop_assert_eq!(cut.fits, rules.limits.allow(cut.sent));
+        prop_assert_eq!(cut.sent, whole.sum_sizes(kept.iter().copied()) + instructions(cut.system) + in_place);
+        prop_assert_eq!(cut.fits, rules.limits.allows_size(cut.sent));
         prop_assert!(cut.dropped.is_sorted() && cut.dropped.iter().all(|at| *at < messages.len()));
         // The instructions stay where they must.
         prop_assert!(!rules.keeps_system || cut.system == system.is_some());
@@ -482,10 +552,10 @@ proptest! {
             prop_assert!(*at < recent || !messages[*at].tool_calls.is_empty(), "{} is dropped", at);
         }
         // The limit is held whenever that minimum allows it.
-        let droppable = whole.droppable(rules.min_recent_turns);
-        let least = whole.size((0..messages.len()).filter(|at| !droppable[*at]));
+        let droppable = whole.list_droppable(rules.min_recent_turns);
+        let least = whole.sum_sizes((0..messages.len()).filter(|at| !droppable[*at]));
         let least = least + instructions(rules.keeps_system) + rules.in_place;
-        prop_assert!(cut.fits || !rules.limits.allow(least));
+        prop_assert!(cut.fits || !rules.limits.allows_size(least));
         // Earlier turns are left out whole, except that the task stays; so a question goes with its answer.
         for turn in all.iter().filter(|turn| turn.end <= recent) {
             let gone: Vec<bool> = turn.clone().filter(|at| *at != task).map(|at| cut.dropped.contains(&at)).collect();
@@ -494,27 +564,27 @@ proptest! {
             prop_assert!(gone.iter().all(|gone| *gone) || gone_without_calls.iter().all(|gone| !*gone));
         }
         // Nothing is dropped when everything fits a limit.
-        let everything = whole.size(0..messages.len()) + instructions(true);
-        let is_limited = rules.limits != Limits::default() || !matches!(rules.keep, Keep::AtMost(_));
-        prop_assert!(!(is_limited && rules.limits.allow(everything) && is_cut));
+        let everything = whole.sum_sizes(0..messages.len()) + instructions(true);
+        let is_limited = rules.limits != WindowLimits::default() || !matches!(rules.keep, RetentionPolicy::AtMost(_));
+        prop_assert!(!(is_limited && rules.limits.allows_size(everything) && is_cut));
         // What has been cut is not cut again.
-        let rules = Rules { in_place: Size::default(), ..rules };
+        let rules = TrimRules { in_place: ThreadSize::default(), ..rules };
         let sent: Vec<Message> = kept.iter().map(|at| messages[*at].clone()).collect();
         let sent_tokens: Vec<u64> = kept.iter().map(|at| tokens[*at]).collect();
-        let again = super::cut(&rules, &Whole {
+        let again = super::trim_thread(&rules, &ThreadToTrim {
             system: system.filter(|_| cut.system),
             messages: &sent,
             tokens: &sent_tokens,
             task: kept.iter().position(|at| *at == task).expect("the task is sent"),
         });
-        prop_assert!(again.dropped.is_empty() || matches!(rules.keep, Keep::AtMost(_)), "{:?} then {:?}", cut, again);
+        prop_assert!(again.dropped.is_empty() || matches!(rules.keep, RetentionPolicy::AtMost(_)), "{:?} then {:?}", cut, again);
     }
 
     #[test]
     fn the_older_half_keeps_what_must_stay((messages, tokens) in threads(), recent in 1..5_usize) {
         let whole = whole(None, &messages, &tokens);
-        let droppable = whole.droppable(recent);
-        let half = whole.older_half(recent);
+        let droppable = whole.list_droppable(recent);
+        let half = whole.list_older_half(recent);
         prop_assert!(half.iter().all(|at| droppable[*at]) && half.is_sorted());
         prop_assert_eq!(half.is_empty(), !droppable.contains(&true));
         let tokens_of = |at: &mut dyn Iterator<Item = usize>| at.map(|at| tokens[at]).sum::<u64>();

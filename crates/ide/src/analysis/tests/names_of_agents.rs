@@ -5,37 +5,37 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
-use ensemble_language::condition::{Fields, Type};
+use ensemble_language::condition::{MapFields, ValueType};
 use ensemble_language::diagnostic::Finding;
-use ensemble_language::ensemble::{Agent, Ensemble, Profile};
-use ensemble_language::loader::load;
-use ensemble_language::source::Source;
+use ensemble_language::ensemble::{Agent, Ensemble, ModelProfile};
+use ensemble_language::loader::load_ensemble;
+use ensemble_language::source::SourceText;
 use ensemble_language::yaml::edit::apply_edits;
 
-use crate::analysis::findings::Kind;
-use crate::analysis::{View, complete, hover, names, rename};
+use crate::analysis::findings::EditedFileKind;
+use crate::analysis::{EditorView, completions, hover, name_occurrences, rename};
 
 /// Scripts by name, and a type of outputs.
 #[derive(Default)]
 struct Beside {
     scripts: HashMap<&'static str, &'static str>,
-    output: Option<Type>,
+    output: Option<ValueType>,
 }
 
 impl CheckContext for Beside {
-    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+    fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]> {
         None
     }
     fn output_keys(&self, _: &Ensemble, _: &Agent) -> Option<OutputKeys> {
         None
     }
-    fn output_type(&self, _: &Ensemble, _: &Agent) -> Option<Type> {
+    fn output_type(&self, _: &Ensemble, _: &Agent) -> Option<ValueType> {
         self.output.clone()
     }
-    fn files(&self, _: &Ensemble) -> Vec<Finding> {
+    fn check_files(&self, _: &Ensemble) -> Vec<Finding> {
         Vec::new()
     }
-    fn script(&self, script: &str) -> Option<Arc<ScriptText>> {
+    fn find_script(&self, script: &str) -> Option<Arc<ScriptText>> {
         Some(Arc::new(ScriptText {
             name: script.to_owned(),
             text: (*self.scripts.get(script)?).to_owned(),
@@ -44,9 +44,9 @@ impl CheckContext for Beside {
     }
 }
 
-fn with<T>(text: &str, around: &Beside, ask: impl FnOnce(&View<'_>) -> T) -> T {
-    let good = load(&Source::new("", text)).ensemble.map(Arc::new);
-    ask(&View::of(text, around, good, Kind::Ensemble))
+fn with<T>(text: &str, around: &Beside, ask: impl FnOnce(&EditorView<'_>) -> T) -> T {
+    let good = load_ensemble(&SourceText::new("", text)).ensemble.map(Arc::new);
+    ask(&EditorView::parse(text, around, good, EditedFileKind::Ensemble))
 }
 
 /// An ensemble with agents `a` and `b`, and `b` with these lines.
@@ -62,11 +62,12 @@ fn renamed(text: &str, scripts: &[(&'static str, &'static str)], new: &str) -> (
     };
     with(text, &around, |view| {
         let offset = text.find("name: a").expect("the agent") + 6;
-        let renamed = rename::rename(view, offset, new, &|_: &Path| false, Vec::new()).expect("it can be renamed");
-        let of_scripts = renamed.others.iter();
+        let renamed =
+            rename::rename_symbol(view, offset, new, &|_: &Path| false, Vec::new()).expect("it can be renamed");
+        let of_scripts = renamed.other_files.iter();
         let changed = of_scripts.map(|(_, text, edits)| apply_edits(text, edits)).collect();
         let left = renamed
-            .uncertain
+            .unchanged_scripts
             .iter()
             .map(|path| path.display().to_string())
             .collect();
@@ -102,7 +103,8 @@ fn names_in_the_history_are_found_whichever_way_they_are_compared() {
 fn the_definition_is_that_of_the_agent() {
     let text = ensemble("    script: b.rhai\n  - {name: c, script: c.rhai, depends_on: [b]}\n");
     with(&text, &Beside::default(), |view| {
-        let at = names::definition(view, names::Named::Agent, "b").expect("it is defined");
+        let at =
+            name_occurrences::find_definition(view, name_occurrences::NameSubject::Agent, "b").expect("it is defined");
         assert_eq!(at.start, text.find("name: b").expect("the agent") + 6);
     });
 }
@@ -149,16 +151,19 @@ fn a_script_is_changed_only_if_it_is_certain_what_it_names() {
 
 #[test]
 fn hovers_tell_which_keys_are_always_there_and_codes_only_in_comments() {
-    let mut fields = Fields::exactly([("sure".to_owned(), Type::any())]);
-    fields.known.insert("perhaps".to_owned(), (Type::any(), false));
+    let mut fields = MapFields::with_exact_keys([("sure".to_owned(), ValueType::any_value())]);
+    fields
+        .known_keys
+        .insert("perhaps".to_owned(), (ValueType::any_value(), false));
     let around = Beside {
-        output: Some(Type::map(fields)),
+        output: Some(ValueType::map_with_fields(fields)),
         ..Beside::default()
     };
     let text = ensemble("    script: b.rhai # W013\n    description: about W013\n");
     with(&text, &around, |view| {
-        let told =
-            |mark: &str| hover::hover(view, text.find(mark).expect("the mark") + mark.len()).map(|hover| hover.text);
+        let told = |mark: &str| {
+            hover::find_hover_text(view, text.find(mark).expect("the mark") + mark.len()).map(|hover| hover.text)
+        };
         let agent = told("depends_on: [a").expect("an agent");
         let line = |key: &str| {
             agent
@@ -198,7 +203,9 @@ fn completions_are_offered_in_lists_and_maps_that_are_begun() {
         let marked = ensemble(lines);
         let offset = marked.find('‸').expect("a mark");
         let text = marked.replace('‸', "");
-        let found = with(&text, &Beside::default(), |view| complete::complete(view, offset));
+        let found = with(&text, &Beside::default(), |view| {
+            completions::list_completions(view, offset)
+        });
         let labels: Vec<&str> = found.iter().map(|one| one.label.as_str()).collect();
         assert!(labels.contains(&label), "{lines}: {labels:?}");
     }

@@ -6,8 +6,8 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, Stmt, U
 use minijinja::machinery::{parse, parse_expr};
 use minijinja::syntax::SyntaxConfig;
 
-use super::jinja::{self, Refused};
-use super::names::{Found, Names, Place, is_word, quoted};
+use super::jinja::{self, ConversionError};
+use super::template_names::{ExpressionPosition, NameReplacement, WorkflowNames, is_word, quote_string};
 use ensemble_language::condition::Condition;
 
 const NO_EQUIVALENT: &str = "a part of the expression has no equivalent here";
@@ -17,47 +17,55 @@ const MOST_VALUES: usize = 50;
 const LONGEST: usize = 20_000;
 
 /// A converted expression.
-pub(super) struct Converted {
+pub(super) struct ConvertedExpression {
     pub(super) text: String,
     /// Whether it reads anything besides the output of its own step and the inputs.
     pub(super) reads_others: bool,
 }
 
 /// Converts `when` of a route: a template, or an expression over the keys of the output.
-pub(super) fn condition(text: &str, names: &Names, source: &str) -> Result<Converted, Refused> {
-    convert(text, names, Place::Condition(source))
+pub(super) fn convert_condition(
+    text: &str,
+    names: &WorkflowNames,
+    source: &str,
+) -> Result<ConvertedExpression, ConversionError> {
+    convert_text(text, names, ExpressionPosition::Condition(source))
 }
 
 /// Converts a template of the workflow's output, or the path of a list.
-pub(super) fn result(text: &str, names: &Names) -> Result<String, Refused> {
-    convert(text, names, Place::Result).map(|converted| converted.text)
+pub(super) fn convert_result(text: &str, names: &WorkflowNames) -> Result<String, ConversionError> {
+    convert_text(text, names, ExpressionPosition::Result).map(|converted| converted.text)
 }
 
-fn convert(text: &str, names: &Names, place: Place<'_>) -> Result<Converted, Refused> {
+fn convert_text(
+    text: &str,
+    names: &WorkflowNames,
+    place: ExpressionPosition<'_>,
+) -> Result<ConvertedExpression, ConversionError> {
     let text = text.trim();
     let is_template = text.contains("{{") || text.contains("{%");
-    let bare = !is_template && matches!(place, Place::Condition(_));
-    let work = Work {
+    let bare = !is_template && matches!(place, ExpressionPosition::Condition(_));
+    let work = ExpressionConverter {
         names,
         place,
         bare,
         values: Cell::new(0),
         reads_others: Cell::new(false),
     };
-    let converted = if is_template || place == Place::Result && !is_path(text) {
-        jinja::pieces(text, false)?;
+    let converted = if is_template || place == ExpressionPosition::Result && !is_path(text) {
+        jinja::tokenize_template(text, false)?;
         match parse(text, "text", SyntaxConfig::default()) {
-            Ok(Stmt::Template(template)) => work.statements(&template.children)?,
+            Ok(Stmt::Template(template)) => work.convert_statements(&template.children)?,
             _ => return Err("it is not a template"),
         }
     } else {
-        work.source(text)?
+        work.convert_source(text)?
     };
     if converted.len() > LONGEST {
         return Err("the expression is too large");
     }
     match Condition::compile(&converted) {
-        Ok(_) => Ok(Converted {
+        Ok(_) => Ok(ConvertedExpression {
             text: converted,
             reads_others: work.reads_others.get(),
         }),
@@ -70,35 +78,35 @@ fn is_path(text: &str) -> bool {
     !text.is_empty() && text.contains('.') && text.split('.').all(is_word)
 }
 
-struct Work<'a> {
-    names: &'a Names,
-    place: Place<'a>,
+struct ExpressionConverter<'a> {
+    names: &'a WorkflowNames,
+    place: ExpressionPosition<'a>,
     /// Whether unknown names are keys of the output.
     bare: bool,
     values: Cell<usize>,
     reads_others: Cell<bool>,
 }
 
-impl Work<'_> {
-    fn source(&self, text: &str) -> Result<String, Refused> {
-        jinja::pieces(text, true)?;
+impl ExpressionConverter<'_> {
+    fn convert_source(&self, text: &str) -> Result<String, ConversionError> {
+        jinja::tokenize_template(text, true)?;
         let expression = parse_expr(text).map_err(|_| "it is not an expression")?;
-        self.expression(&expression)
+        self.convert_expression(&expression)
     }
 
     /// A template as one expression.
-    fn statements(&self, statements: &[Stmt<'_>]) -> Result<String, Refused> {
+    fn convert_statements(&self, statements: &[Stmt<'_>]) -> Result<String, ConversionError> {
         let mut parts: Vec<(String, bool)> = Vec::new();
         for statement in statements {
             match statement {
                 Stmt::EmitRaw(raw)
                     if raw.raw.trim().is_empty() && (raw.raw.contains('\n') || statements.len() == 1) => {}
-                Stmt::EmitRaw(raw) => parts.push((quoted(raw.raw), true)),
-                Stmt::EmitExpr(one) => parts.push((self.expression(&one.expr)?, false)),
+                Stmt::EmitRaw(raw) => parts.push((quote_string(raw.raw), true)),
+                Stmt::EmitExpr(one) => parts.push((self.convert_expression(&one.expr)?, false)),
                 Stmt::IfCond(one) => {
-                    let condition = self.within(&one.expr)?;
-                    let yes = self.statements(&one.true_body)?;
-                    let no = self.statements(&one.false_body)?;
+                    let condition = self.convert_operand(&one.expr)?;
+                    let yes = self.convert_statements(&one.true_body)?;
+                    let no = self.convert_statements(&one.false_body)?;
                     parts.push((format!("({yes} if {condition} else {no})"), false));
                 }
                 _ => return Err("loops and other blocks of templates have no equivalent in an expression"),
@@ -119,8 +127,8 @@ impl Work<'_> {
     }
 
     /// An operand.
-    fn within(&self, expression: &Expr<'_>) -> Result<String, Refused> {
-        let text = self.expression(expression)?;
+    fn convert_operand(&self, expression: &Expr<'_>) -> Result<String, ConversionError> {
+        let text = self.convert_expression(expression)?;
         let binds = matches!(
             expression,
             Expr::BinOp(_) | Expr::Compare(_) | Expr::IfExpr(_) | Expr::UnaryOp(_) | Expr::Test(_)
@@ -128,21 +136,21 @@ impl Work<'_> {
         Ok(if binds { format!("({text})") } else { text })
     }
 
-    fn expression(&self, expression: &Expr<'_>) -> Result<String, Refused> {
-        if let Some((root, keys)) = chain(expression) {
-            return self.path(root, &keys);
+    fn convert_expression(&self, expression: &Expr<'_>) -> Result<String, ConversionError> {
+        if let Some((root, keys)) = split_attribute_chain(expression) {
+            return self.convert_path(root, &keys);
         }
         match expression {
-            Expr::Const(value) => literal(&value.value),
+            Expr::Const(value) => convert_literal(&value.value),
             Expr::UnaryOp(one) => {
                 let sign = match one.op {
                     UnaryOpKind::Not => "not ",
                     UnaryOpKind::Neg => "-",
                 };
-                Ok(format!("{sign}{}", self.within(&one.expr)?))
+                Ok(format!("{sign}{}", self.convert_operand(&one.expr)?))
             }
             Expr::BinOp(one) => {
-                let (left, right) = (self.within(&one.left)?, self.within(&one.right)?);
+                let (left, right) = (self.convert_operand(&one.left)?, self.convert_operand(&one.right)?);
                 let sign = match one.op {
                     BinOpKind::Eq => "==",
                     BinOpKind::Ne => "!=",
@@ -165,7 +173,7 @@ impl Work<'_> {
                 Ok(format!("{left} {sign} {right}"))
             }
             Expr::Compare(one) => {
-                let mut text = self.within(&one.expr)?;
+                let mut text = self.convert_operand(&one.expr)?;
                 for op in &one.ops {
                     let sign = match op.op {
                         CompareOpKind::Eq => "==",
@@ -177,38 +185,38 @@ impl Work<'_> {
                         CompareOpKind::In => "in",
                         CompareOpKind::NotIn => "not in",
                     };
-                    text = format!("{text} {sign} {}", self.within(&op.expr)?);
+                    text = format!("{text} {sign} {}", self.convert_operand(&op.expr)?);
                 }
                 Ok(text)
             }
             Expr::IfExpr(one) => {
                 let no = match &one.false_expr {
-                    Some(no) => self.within(no)?,
+                    Some(no) => self.convert_operand(no)?,
                     None => "''".to_owned(),
                 };
                 Ok(format!(
                     "({} if {} else {no})",
-                    self.within(&one.true_expr)?,
-                    self.within(&one.test_expr)?
+                    self.convert_operand(&one.true_expr)?,
+                    self.convert_operand(&one.test_expr)?
                 ))
             }
             Expr::Filter(one) => {
                 let value = one.expr.as_ref().ok_or(NO_EQUIVALENT)?;
-                self.filter(one.name, value, &one.args)
+                self.convert_filter(one.name, value, &one.args)
             }
             Expr::Test(one) => {
-                let value = self.within(&one.expr)?;
+                let value = self.convert_operand(&one.expr)?;
                 match one.name {
                     "defined" => Ok(format!("{value} is not None")),
                     "undefined" | "none" => Ok(format!("{value} is None")),
                     _ => Err(NO_EQUIVALENT),
                 }
             }
-            Expr::GetAttr(one) => Ok(format!("{}.{}", self.within(&one.expr)?, one.name)),
+            Expr::GetAttr(one) => Ok(format!("{}.{}", self.convert_operand(&one.expr)?, one.name)),
             Expr::GetItem(one) => Ok(format!(
                 "{}[{}]",
-                self.within(&one.expr)?,
-                self.expression(&one.subscript_expr)?
+                self.convert_operand(&one.expr)?,
+                self.convert_expression(&one.subscript_expr)?
             )),
             Expr::Call(one) => match &one.expr {
                 Expr::GetAttr(method)
@@ -227,8 +235,12 @@ impl Work<'_> {
                             | "count"
                     ) =>
                 {
-                    let value = self.within(&method.expr)?;
-                    Ok(format!("{value}.{}({})", method.name, self.arguments(&one.args)?))
+                    let value = self.convert_operand(&method.expr)?;
+                    Ok(format!(
+                        "{value}.{}({})",
+                        method.name,
+                        self.convert_arguments(&one.args)?
+                    ))
                 }
                 Expr::Var(function)
                     if matches!(
@@ -236,33 +248,39 @@ impl Work<'_> {
                         "len" | "str" | "int" | "float" | "bool" | "abs" | "min" | "max"
                     ) =>
                 {
-                    Ok(format!("{}({})", function.id, self.arguments(&one.args)?))
+                    Ok(format!("{}({})", function.id, self.convert_arguments(&one.args)?))
                 }
                 _ => Err(NO_EQUIVALENT),
             },
-            Expr::List(one) => self.list(&one.items),
-            Expr::Tuple(one) => self.list(&one.items),
+            Expr::List(one) => self.convert_list(&one.items),
+            Expr::Tuple(one) => self.convert_list(&one.items),
             _ => Err(NO_EQUIVALENT),
         }
     }
 
-    fn list(&self, items: &[Expr<'_>]) -> Result<String, Refused> {
-        let items: Result<Vec<String>, Refused> = items.iter().map(|item| self.expression(item)).collect();
+    fn convert_list(&self, items: &[Expr<'_>]) -> Result<String, ConversionError> {
+        let items: Result<Vec<String>, ConversionError> =
+            items.iter().map(|item| self.convert_expression(item)).collect();
         Ok(format!("[{}]", items?.join(", ")))
     }
 
-    fn arguments(&self, arguments: &[CallArg<'_>]) -> Result<String, Refused> {
-        let texts: Result<Vec<String>, Refused> = arguments
+    fn convert_arguments(&self, arguments: &[CallArg<'_>]) -> Result<String, ConversionError> {
+        let texts: Result<Vec<String>, ConversionError> = arguments
             .iter()
             .map(|argument| match argument {
-                CallArg::Pos(value) => self.expression(value),
+                CallArg::Pos(value) => self.convert_expression(value),
                 _ => Err(NO_EQUIVALENT),
             })
             .collect();
         Ok(texts?.join(", "))
     }
 
-    fn filter(&self, name: &str, value: &Expr<'_>, arguments: &[CallArg<'_>]) -> Result<String, Refused> {
+    fn convert_filter(
+        &self,
+        name: &str,
+        value: &Expr<'_>,
+        arguments: &[CallArg<'_>],
+    ) -> Result<String, ConversionError> {
         let function = match name {
             "length" | "count" => "len",
             "trim" => "strip",
@@ -270,76 +288,79 @@ impl Work<'_> {
             "lower" | "upper" | "int" | "float" | "first" | "last" | "abs" | "round" | "sum" | "min" | "max"
             | "replace" => name,
             "default" | "d" => {
-                let other = self.arguments(&arguments[..arguments.len().min(1)])?;
+                let other = self.convert_arguments(&arguments[..arguments.len().min(1)])?;
                 let other = if other.is_empty() { "''".to_owned() } else { other };
-                return Ok(format!("({} ?? {other})", self.within(value)?));
+                return Ok(format!("({} ?? {other})", self.convert_operand(value)?));
             }
             // The value itself is a part of the result, not its text.
-            "json" | "tojson" if self.place == Place::Result => return self.within(value),
-            "list" | "safe" => return self.within(value),
+            "json" | "tojson" if self.place == ExpressionPosition::Result => return self.convert_operand(value),
+            "list" | "safe" => return self.convert_operand(value),
             _ => return Err(NO_EQUIVALENT),
         };
-        let mut inner = self.expression(value)?;
+        let mut inner = self.convert_expression(value)?;
         if function == "len" {
             inner = format!("{inner} ?? []");
         }
-        let more = self.arguments(arguments)?;
+        let more = self.convert_arguments(arguments)?;
         let comma = if more.is_empty() { "" } else { ", " };
         Ok(format!("{function}({inner}{comma}{more})"))
     }
 
-    fn path(&self, root: &str, keys: &[&str]) -> Result<String, Refused> {
-        let (mut text, used, soft) = match self.names.find(root, keys, self.place) {
-            Found::Path { text, used, soft } => {
+    fn convert_path(&self, root: &str, keys: &[&str]) -> Result<String, ConversionError> {
+        let (mut text, used, soft) = match self.names.find_replacement(root, keys, self.place) {
+            NameReplacement::Path { text, used, soft } => {
                 if soft || text == "turn_count" || text.contains("outputs") {
                     self.reads_others.set(true);
                 }
                 (text, used, soft)
             }
-            Found::Value { source, used } => {
+            NameReplacement::Value { source, used } => {
                 self.values.set(self.values.get() + 1);
                 if self.values.get() > MOST_VALUES {
                     return Err("the values of `set` steps read each other");
                 }
                 self.reads_others.set(true);
-                let inner = Work {
+                let inner = ExpressionConverter {
                     names: self.names,
-                    place: Place::Result,
+                    place: ExpressionPosition::Result,
                     bare: false,
                     values: Cell::new(self.values.get() + MOST_VALUES / 8),
                     reads_others: Cell::new(false),
                 };
-                (format!("({})", inner.source(&source)?), used, true)
+                (format!("({})", inner.convert_source(&source)?), used, true)
             }
-            Found::Lost(why) => return Err(why),
-            Found::Unknown if self.bare => {
-                let Place::Condition(source) = self.place else {
+            NameReplacement::NoEquivalent(why) => return Err(why),
+            NameReplacement::Unknown if self.bare => {
+                let ExpressionPosition::Condition(source) = self.place else {
                     return Err(NO_EQUIVALENT);
                 };
                 let key = root.strip_prefix("output_").unwrap_or(root);
                 let all: Vec<&str> = [key].into_iter().chain(keys.iter().copied()).collect();
-                return match self.names.find("output", &all, Place::Condition(source)) {
-                    Found::Path { text, used, .. } => Ok(attributes(text, &all[used..], false)),
-                    Found::Lost(why) => Err(why),
+                return match self
+                    .names
+                    .find_replacement("output", &all, ExpressionPosition::Condition(source))
+                {
+                    NameReplacement::Path { text, used, .. } => Ok(append_keys(text, &all[used..], false)),
+                    NameReplacement::NoEquivalent(why) => Err(why),
                     _ => Err(NO_EQUIVALENT),
                 };
             }
-            Found::Unknown if root == "output" => ("output".to_owned(), 0, false),
-            Found::Unknown => return Err("it reads a name that no step has"),
+            NameReplacement::Unknown if root == "output" => ("output".to_owned(), 0, false),
+            NameReplacement::Unknown => return Err("it reads a name that no step has"),
         };
-        text = attributes(text, &keys[used..], soft);
+        text = append_keys(text, &keys[used..], soft);
         Ok(text)
     }
 }
 
 /// A value followed by keys.
-fn attributes(mut text: String, keys: &[&str], soft: bool) -> String {
+fn append_keys(mut text: String, keys: &[&str], soft: bool) -> String {
     for key in keys {
         let mark = if soft { "?" } else { "" };
         let key = if is_word(key) {
             format!("{mark}.{key}")
         } else {
-            format!("{mark}[{}]", quoted(key))
+            format!("{mark}[{}]", quote_string(key))
         };
         text.push_str(&key);
     }
@@ -347,7 +368,7 @@ fn attributes(mut text: String, keys: &[&str], soft: bool) -> String {
 }
 
 /// A name with the keys behind it.
-fn chain<'e>(expression: &'e Expr<'_>) -> Option<(&'e str, Vec<&'e str>)> {
+fn split_attribute_chain<'e>(expression: &'e Expr<'_>) -> Option<(&'e str, Vec<&'e str>)> {
     let mut keys = Vec::new();
     let mut at = expression;
     loop {
@@ -372,12 +393,12 @@ fn chain<'e>(expression: &'e Expr<'_>) -> Option<(&'e str, Vec<&'e str>)> {
     }
 }
 
-fn literal(value: &minijinja::Value) -> Result<String, Refused> {
+fn convert_literal(value: &minijinja::Value) -> Result<String, ConversionError> {
     if value.is_none() {
         return Ok("None".to_owned());
     }
     if let Some(text) = value.as_str() {
-        return Ok(quoted(text));
+        return Ok(quote_string(text));
     }
     use minijinja::value::ValueKind;
     match value.kind() {

@@ -4,16 +4,16 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::super::values::text_of;
-use super::super::{Task, entries, names as old_names, span_of};
-use super::names::{Names, Reads, Step, quoted};
+use super::super::values::scalar_text;
+use super::super::{ImportTask, agent_names as old_names, find_key_span, map_entries};
+use super::template_names::{NamedStep, StepOutputForm, WorkflowNames, quote_string};
 use super::{EXIT_CODE, expression, jinja};
-use ensemble_language::loader::document::Node;
-use ensemble_language::plan::walks::reach;
+use ensemble_language::loader::document::YamlNode;
+use ensemble_language::plan::graph_walks::find_reachable;
 
 /// The kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum StepKind {
     Model,
     Script,
     Gate,
@@ -23,113 +23,118 @@ pub(super) enum Kind {
     Terminate,
     Workflow,
     Parallel,
-    Each,
+    ForEach,
     /// The text that an option of a gate asks for.
-    Asked,
+    OptionField,
 }
 
 /// A step of a workflow.
-pub(super) struct Stage<'a> {
+pub(super) struct WorkflowStep<'a> {
     pub(super) old: String,
     pub(super) new: String,
-    pub(super) kind: Kind,
-    pub(super) node: &'a Node,
+    pub(super) kind: StepKind,
+    pub(super) node: &'a YamlNode,
     /// The steps of a parallel group.
     pub(super) members: Vec<usize>,
-    exits: Vec<Exit>,
+    exits: Vec<StepRoute>,
     /// Whether the steps after a group depend on its members, so that the group itself is no agent.
-    pub(super) dissolved: bool,
+    pub(super) is_dissolved: bool,
 }
 
 /// A route.
 #[derive(Debug, Clone)]
-struct Exit {
+struct StepRoute {
     to: usize,
     on: &'static str,
     condition: Option<String>,
 }
 
 /// A dependency of an agent.
-pub(super) struct Edge {
+pub(super) struct StepDependency {
     pub(super) keys: serde_json::Map<String, Value>,
 }
 
 /// The steps of a workflow and their order.
-pub(super) struct Flow<'a> {
-    pub(super) stages: Vec<Stage<'a>>,
-    pub(super) names: Names,
+pub(super) struct WorkflowGraph<'a> {
+    pub(super) stages: Vec<WorkflowStep<'a>>,
+    pub(super) names: WorkflowNames,
     entry: Option<usize>,
-    reached: HashSet<usize>,
-    circles: HashSet<usize>,
+    reached_steps: HashSet<usize>,
+    repeating_steps: HashSet<usize>,
 }
 
-impl<'a> Flow<'a> {
-    pub(super) fn of(task: &mut Task<'a>, root: &'a Node) -> Self {
+impl<'a> WorkflowGraph<'a> {
+    pub(super) fn build(task: &mut ImportTask<'a>, root: &'a YamlNode) -> Self {
         let mut flow = Self {
-            stages: stages(root),
-            names: Names::default(),
+            stages: collect_steps(root),
+            names: WorkflowNames::default(),
             entry: None,
-            reached: HashSet::new(),
-            circles: HashSet::new(),
+            reached_steps: HashSet::new(),
+            repeating_steps: HashSet::new(),
         };
         let workflow = root.get("workflow");
-        let text = |key: &str| workflow.and_then(|node| node.get(key)).map(text_of).unwrap_or_default();
+        let text = |key: &str| {
+            workflow
+                .and_then(|node| node.get(key))
+                .map(scalar_text)
+                .unwrap_or_default()
+        };
         flow.names.name = text("name");
         flow.names.description = text("description");
         for stage in &flow.stages {
-            let step = Step {
+            let step = NamedStep {
                 new: stage.new.clone(),
-                reads: reads(stage, &flow.stages),
+                reads: detect_output_form(stage, &flow.stages),
             };
             flow.names.steps.entry(stage.old.clone()).or_insert(step);
         }
         for at in 0..flow.stages.len() {
-            let exits = flow.exits(task, at);
+            let exits = flow.convert_routes(task, at);
             flow.stages[at].exits = exits;
         }
         let start = text("entry_point");
-        flow.entry = flow.position(&start);
+        flow.entry = flow.find_step(&start);
         if flow.entry.is_none() {
             let span = workflow.map_or(root.span, |node| {
-                span_of(entries(node), "entry_point").unwrap_or(node.span)
+                find_key_span(map_entries(node), "entry_point").unwrap_or(node.span)
             });
             let message = format!("there is no step `{start}` to begin with");
-            task.note(
+            task.add_remark(
                 span,
                 &message,
                 "it begins with the first step; write the name of a step as `entry_point`",
             );
             flow.entry = (!flow.stages.is_empty()).then_some(0);
         }
-        flow.reached = flow.list_following(flow.entry.map(|entry| flow.begin(entry)).unwrap_or_default());
-        flow.circles = (0..flow.stages.len())
-            .filter(|at| flow.list_following(flow.next(*at)).contains(at))
+        flow.reached_steps = flow.list_following(flow.entry.map(|entry| flow.entry_steps(entry)).unwrap_or_default());
+        flow.repeating_steps = (0..flow.stages.len())
+            .filter(|at| flow.list_following(flow.next_steps(*at)).contains(at))
             .collect();
         for at in 0..flow.stages.len() {
-            flow.stages[at].dissolved = flow.can_dissolve(at);
+            flow.stages[at].is_dissolved = flow.can_dissolve(at);
         }
         flow
     }
 
-    fn position(&self, old: &str) -> Option<usize> {
+    fn find_step(&self, old: &str) -> Option<usize> {
         self.stages.iter().position(|stage| stage.old == old)
     }
 
     pub(super) fn is_reached(&self, at: usize) -> bool {
-        self.reached.contains(&at)
+        self.reached_steps.contains(&at)
     }
 
     /// Returns whether the step can run again after itself.
-    pub(super) fn repeats(&self, at: usize) -> bool {
-        self.circles.contains(&at)
+    pub(super) fn can_repeat(&self, at: usize) -> bool {
+        self.repeating_steps.contains(&at)
     }
 
     /// The steps that can follow a step: a route to a group leads to its members, and a group is over after its members.
-    fn next(&self, at: usize) -> Vec<usize> {
+    fn next_steps(&self, at: usize) -> Vec<usize> {
         let mut next: Vec<usize> = self.stages[at]
             .exits
             .iter()
-            .flat_map(|exit| self.begin(exit.to))
+            .flat_map(|exit| self.entry_steps(exit.to))
             .collect();
         for (group, stage) in self.stages.iter().enumerate() {
             if stage.members.contains(&at) {
@@ -140,20 +145,22 @@ impl<'a> Flow<'a> {
     }
 
     /// Returns the steps that run first when a route leads to a step.
-    fn begin(&self, at: usize) -> Vec<usize> {
+    fn entry_steps(&self, at: usize) -> Vec<usize> {
         let members = &self.stages[at].members;
         if members.is_empty() { vec![at] } else { members.clone() }
     }
 
     /// Returns these steps and all steps that can follow them.
     fn list_following(&self, steps: Vec<usize>) -> HashSet<usize> {
-        reach(self.stages.len(), steps, |at| self.next(at)).ones().collect()
+        find_reachable(self.stages.len(), steps, |at| self.next_steps(at))
+            .ones()
+            .collect()
     }
 
     /// A group is no agent if one step alone follows it, without a condition, and follows nothing else.
     fn can_dissolve(&self, at: usize) -> bool {
         let stage = &self.stages[at];
-        if stage.kind != Kind::Parallel || stage.members.is_empty() || collects(stage.node) {
+        if stage.kind != StepKind::Parallel || stage.members.is_empty() || continues_on_error(stage.node) {
             return false;
         }
         match &stage.exits[..] {
@@ -162,7 +169,7 @@ impl<'a> Flow<'a> {
                 let target = &self.stages[only.to];
                 let before = self.stages.iter().flat_map(|stage| &stage.exits);
                 only.condition.is_none()
-                    && target.kind != Kind::Parallel
+                    && target.kind != StepKind::Parallel
                     && self.entry != Some(only.to)
                     && before.filter(|exit| exit.to == only.to).count() == 1
                     && !self.stages.iter().any(|stage| stage.members.contains(&only.to))
@@ -172,60 +179,66 @@ impl<'a> Flow<'a> {
     }
 
     /// The routes of a step, each with the whole condition under which it is taken.
-    fn exits(&mut self, task: &mut Task<'a>, at: usize) -> Vec<Exit> {
+    fn convert_routes(&mut self, task: &mut ImportTask<'a>, at: usize) -> Vec<StepRoute> {
         let stage = &self.stages[at];
         let (old, kind, node) = (stage.old.clone(), stage.kind, stage.node);
         let mut exits = Vec::new();
-        if kind == Kind::Gate {
-            for option in node.get("options").and_then(Node::items).unwrap_or_default() {
-                let choice = choice(option);
-                let condition = format!("output.response == {}", quoted(&choice));
+        if kind == StepKind::Gate {
+            for option in node.get("options").and_then(YamlNode::items).unwrap_or_default() {
+                let choice = option_choice(option);
+                let condition = format!("output.response == {}", quote_string(&choice));
                 let Some(route) = option.get("route") else { continue };
-                let asked = option.get("prompt_for").map(text_of);
-                let asked = asked.and_then(|field| self.position(&format!("{old}\u{0}{field}")));
-                let to = asked.or_else(|| self.target(task, route));
-                if let (Some(asked), Some(to)) = (asked, self.target_quietly(route)) {
+                let asked = option.get("prompt_for").map(scalar_text);
+                let asked = asked.and_then(|field| self.find_step(&format!("{old}\u{0}{field}")));
+                let to = asked.or_else(|| self.resolve_target(task, route));
+                if let (Some(asked), Some(to)) = (asked, self.find_target(route)) {
                     // Several options may ask for the same field: then the choice decides where the answer leads.
-                    let is_shared = asking(node, option.get("prompt_for").map(text_of).as_deref()) > 1;
-                    let gate = quoted(&self.stages[at].new);
-                    self.stages[asked].exits.push(Exit {
+                    let is_shared =
+                        count_options_asking_for(node, option.get("prompt_for").map(scalar_text).as_deref()) > 1;
+                    let gate = quote_string(&self.stages[at].new);
+                    self.stages[asked].exits.push(StepRoute {
                         to,
                         on: "success",
-                        condition: is_shared.then(|| format!("outputs[{gate}].response == {}", quoted(&choice))),
+                        condition: is_shared.then(|| format!("outputs[{gate}].response == {}", quote_string(&choice))),
                     });
                 }
-                exits.extend(to.map(|to| Exit {
+                exits.extend(to.map(|to| StepRoute {
                     to,
                     on: "success",
                     condition: Some(condition),
                 }));
             }
         }
-        if kind == Kind::Asked {
+        if kind == StepKind::OptionField {
             return self.stages[at].exits.clone();
         }
         let declared = matches!(
             self.names.steps.get(&old).map(|step| &step.reads),
-            Some(Reads::Script { declared: true })
+            Some(StepOutputForm::Script { declared: true })
         );
-        let always = if kind == Kind::Script && !declared {
+        let always = if kind == StepKind::Script && !declared {
             "any"
         } else {
             "success"
         };
         let mut before: Vec<String> = Vec::new();
         let mut others = false;
-        for route in node.get("routes").and_then(Node::items).unwrap_or_default() {
+        for route in node.get("routes").and_then(YamlNode::items).unwrap_or_default() {
             if route.get("output").is_some() {
                 let help = "write the values where they are read";
-                task.note(
+                task.add_remark(
                     route.span,
                     "`output` of a route is not converted: a route carries no values",
                     help,
                 );
             }
-            let when = route.get("when").filter(|when| !text_of(when).trim().is_empty());
-            let own = match when.map(|when| (when, expression::condition(&text_of(when), &self.names, &old))) {
+            let when = route.get("when").filter(|when| !scalar_text(when).trim().is_empty());
+            let own = match when.map(|when| {
+                (
+                    when,
+                    expression::convert_condition(&scalar_text(when), &self.names, &old),
+                )
+            }) {
                 None => None,
                 Some((_, Ok(converted))) => {
                     others |= converted.reads_others;
@@ -234,10 +247,10 @@ impl<'a> Flow<'a> {
                 Some((when, Err(why))) => {
                     let message = format!("the condition of this route is not converted: {why}");
                     let help = "the route is never taken: write a `condition` at the dependency, and exclude it in those of the other routes";
-                    task.note(when.span, &message, help);
-                    if let Some(to) = self.target(task, route.get("to").unwrap_or(route)) {
+                    task.add_remark(when.span, &message, help);
+                    if let Some(to) = self.resolve_target(task, route.get("to").unwrap_or(route)) {
                         let condition = Some("False".to_owned());
-                        exits.push(Exit {
+                        exits.push(StepRoute {
                             to,
                             on: always,
                             condition,
@@ -246,17 +259,17 @@ impl<'a> Flow<'a> {
                     continue;
                 }
             };
-            let to = route.get("to").and_then(|to| self.target(task, to));
-            let (on, condition) = together(&before, own.as_deref(), always);
+            let to = route.get("to").and_then(|to| self.resolve_target(task, to));
+            let (on, condition) = combine_conditions(&before, own.as_deref(), always);
             let condition = match condition {
                 Some(text) if others => Some(format!(
                     "history[-1].agent_name == {} and ({text})",
-                    quoted(&self.stages[at].new)
+                    quote_string(&self.stages[at].new)
                 )),
                 other => other,
             };
             if let Some(to) = to {
-                exits.push(Exit { to, on, condition });
+                exits.push(StepRoute { to, on, condition });
             }
             match own {
                 Some(own) => before.push(own),
@@ -266,23 +279,23 @@ impl<'a> Flow<'a> {
         exits
     }
 
-    fn target_quietly(&self, node: &Node) -> Option<usize> {
-        self.position(&text_of(node))
+    fn find_target(&self, node: &YamlNode) -> Option<usize> {
+        self.find_step(&scalar_text(node))
     }
 
     /// The step that a route names; `None` for the end.
-    fn target(&self, task: &mut Task<'a>, node: &'a Node) -> Option<usize> {
-        let name = text_of(node);
-        let found = self.position(&name);
+    fn resolve_target(&self, task: &mut ImportTask<'a>, node: &'a YamlNode) -> Option<usize> {
+        let name = scalar_text(node);
+        let found = self.find_step(&name);
         if found.is_none() && name != "$end" {
             let message = format!("there is no step `{name}`");
-            task.note(node.span, &message, "leave the route out, or add the step");
+            task.add_remark(node.span, &message, "leave the route out, or add the step");
         }
         found
     }
 
     /// The dependencies of an agent.
-    pub(super) fn dependencies(&self, at: usize) -> Vec<Edge> {
+    pub(super) fn list_dependencies(&self, at: usize) -> Vec<StepDependency> {
         let mut wanted: BTreeSet<usize> = [at].into();
         for (group, stage) in self.stages.iter().enumerate() {
             if stage.members.contains(&at) {
@@ -290,15 +303,15 @@ impl<'a> Flow<'a> {
             }
         }
         let is_first = self.entry.is_some_and(|entry| wanted.contains(&entry));
-        let mut edges: Vec<Edge> = Vec::new();
+        let mut edges: Vec<StepDependency> = Vec::new();
         // A group that is an agent comes after its members.
-        if self.stages[at].kind == Kind::Parallel {
-            let collects = collects(self.stages[at].node);
+        if self.stages[at].kind == StepKind::Parallel {
+            let collects = continues_on_error(self.stages[at].node);
             return self.stages[at]
                 .members
                 .iter()
                 .map(|member| {
-                    edge(
+                    build_dependency(
                         &self.stages[*member].new,
                         if collects { "any" } else { "success" },
                         None,
@@ -312,14 +325,14 @@ impl<'a> Flow<'a> {
                 continue;
             }
             for exit in stage.exits.iter().filter(|exit| wanted.contains(&exit.to)) {
-                if stage.dissolved {
+                if stage.is_dissolved {
                     let members = stage.members.iter();
-                    edges.extend(members.map(|member| edge(&self.stages[*member].new, "success", None)));
+                    edges.extend(members.map(|member| build_dependency(&self.stages[*member].new, "success", None)));
                     count += 1;
                     continue;
                 }
                 count += 1;
-                edges.push(edge(&stage.new, exit.on, exit.condition.as_deref()));
+                edges.push(build_dependency(&stage.new, exit.on, exit.condition.as_deref()));
             }
         }
         for edge in &mut edges {
@@ -334,7 +347,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-fn edge(name: &str, on: &str, condition: Option<&str>) -> Edge {
+fn build_dependency(name: &str, on: &str, condition: Option<&str>) -> StepDependency {
     let mut keys = serde_json::Map::new();
     keys.insert("agent_name".to_owned(), json!(name));
     if on != "success" {
@@ -343,11 +356,11 @@ fn edge(name: &str, on: &str, condition: Option<&str>) -> Edge {
     if let Some(condition) = condition {
         keys.insert("condition".to_owned(), json!(condition));
     }
-    Edge { keys }
+    StepDependency { keys }
 }
 
 /// The condition of a route: none of the routes before it, and its own. An exit code alone is how the script ends.
-fn together(before: &[String], own: Option<&str>, always: &'static str) -> (&'static str, Option<String>) {
+fn combine_conditions(before: &[String], own: Option<&str>, always: &'static str) -> (&'static str, Option<String>) {
     let (zero, other) = (format!("{EXIT_CODE} == 0"), format!("{EXIT_CODE} != 0"));
     match (before, own) {
         ([], Some(own)) if own == zero => return ("success", None),
@@ -366,23 +379,23 @@ fn together(before: &[String], own: Option<&str>, always: &'static str) -> (&'st
 }
 
 /// The answer that an option of a gate stands for.
-pub(super) fn choice(option: &Node) -> String {
+pub(super) fn option_choice(option: &YamlNode) -> String {
     let found = ["value", "name", "label"].iter().find_map(|key| option.get(key));
-    found.map(text_of).unwrap_or_default()
+    found.map(scalar_text).unwrap_or_default()
 }
 
 /// Returns whether a group goes on if a part of it has failed.
-pub(super) fn collects(node: &Node) -> bool {
+pub(super) fn continues_on_error(node: &YamlNode) -> bool {
     node.get("failure_mode")
-        .is_some_and(|node| text_of(node) == "continue_on_error")
+        .is_some_and(|node| scalar_text(node) == "continue_on_error")
 }
 
-fn stages(root: &Node) -> Vec<Stage<'_>> {
-    let mut stages: Vec<Stage<'_>> = Vec::new();
-    let list = |key: &str| root.get(key).and_then(Node::items).unwrap_or_default();
-    let mut add = |old: String, kind: Kind, node| {
-        let wanted = old_names::sound(&old.replace('\u{0}', "-"), &format!("step-{}", stages.len() + 1));
-        let taken = |name: &str| stages.iter().any(|stage: &Stage<'_>| stage.new == name);
+fn collect_steps(root: &YamlNode) -> Vec<WorkflowStep<'_>> {
+    let mut stages: Vec<WorkflowStep<'_>> = Vec::new();
+    let list = |key: &str| root.get(key).and_then(YamlNode::items).unwrap_or_default();
+    let mut add = |old: String, kind: StepKind, node| {
+        let wanted = old_names::sanitize_name(&old.replace('\u{0}', "-"), &format!("step-{}", stages.len() + 1));
+        let taken = |name: &str| stages.iter().any(|stage: &WorkflowStep<'_>| stage.new == name);
         let new = (1..)
             .map(|number| {
                 if number == 1 {
@@ -393,42 +406,49 @@ fn stages(root: &Node) -> Vec<Stage<'_>> {
             })
             .find(|name| !taken(name))
             .unwrap_or_else(|| wanted.clone());
-        stages.push(Stage {
+        stages.push(WorkflowStep {
             old,
             new,
             kind,
             node,
             members: Vec::new(),
             exits: Vec::new(),
-            dissolved: false,
+            is_dissolved: false,
         });
     };
     for node in list("agents") {
-        let old = node.get("name").map(text_of).unwrap_or_default();
-        let kind = kind(node);
+        let old = node.get("name").map(scalar_text).unwrap_or_default();
+        let kind = detect_step_kind(node);
         add(old.clone(), kind, node);
-        if kind == Kind::Gate {
+        if kind == StepKind::Gate {
             let mut fields = Vec::new();
-            for option in node.get("options").and_then(Node::items).unwrap_or_default() {
-                let field = option.get("prompt_for").map(text_of).filter(|field| !field.is_empty());
+            for option in node.get("options").and_then(YamlNode::items).unwrap_or_default() {
+                let field = option
+                    .get("prompt_for")
+                    .map(scalar_text)
+                    .filter(|field| !field.is_empty());
                 // Options that ask for the same field share the step that asks.
                 if let Some(field) = field.filter(|field| !fields.contains(field)) {
-                    add(format!("{old}\u{0}{field}"), Kind::Asked, option);
+                    add(format!("{old}\u{0}{field}"), StepKind::OptionField, option);
                     fields.push(field);
                 }
             }
         }
     }
     for node in list("for_each") {
-        add(node.get("name").map(text_of).unwrap_or_default(), Kind::Each, node);
+        add(
+            node.get("name").map(scalar_text).unwrap_or_default(),
+            StepKind::ForEach,
+            node,
+        );
     }
     for node in list("parallel") {
         let kind = if node.get("for_each").is_some() || node.get("source").is_some() {
-            Kind::Each
+            StepKind::ForEach
         } else {
-            Kind::Parallel
+            StepKind::Parallel
         };
-        add(node.get("name").map(text_of).unwrap_or_default(), kind, node);
+        add(node.get("name").map(scalar_text).unwrap_or_default(), kind, node);
     }
     let positions: HashMap<String, usize> = stages
         .iter()
@@ -436,15 +456,15 @@ fn stages(root: &Node) -> Vec<Stage<'_>> {
         .rev()
         .map(|(at, stage)| (stage.old.clone(), at))
         .collect();
-    for stage in stages.iter_mut().filter(|stage| stage.kind == Kind::Parallel) {
-        let names = stage.node.get("agents").and_then(Node::items).unwrap_or_default();
+    for stage in stages.iter_mut().filter(|stage| stage.kind == StepKind::Parallel) {
+        let names = stage.node.get("agents").and_then(YamlNode::items).unwrap_or_default();
         stage.members = names
             .iter()
-            .filter_map(|name| positions.get(&text_of(name)).copied())
+            .filter_map(|name| positions.get(&scalar_text(name)).copied())
             .collect();
     }
     let groups: HashSet<usize> = (0..stages.len())
-        .filter(|at| stages[*at].kind == Kind::Parallel)
+        .filter(|at| stages[*at].kind == StepKind::Parallel)
         .collect();
     for stage in &mut stages {
         stage.members.retain(|member| !groups.contains(member));
@@ -453,52 +473,57 @@ fn stages(root: &Node) -> Vec<Stage<'_>> {
     stages
 }
 
-pub(super) fn kind(node: &Node) -> Kind {
-    match node.get("type").map(text_of).unwrap_or_default().as_str() {
-        "script" => Kind::Script,
-        "human_gate" => Kind::Gate,
-        "questions" => Kind::Questions,
-        "set" => Kind::Set,
-        "wait" => Kind::Wait,
-        "terminate" => Kind::Terminate,
-        "workflow" => Kind::Workflow,
-        _ => Kind::Model,
+pub(super) fn detect_step_kind(node: &YamlNode) -> StepKind {
+    match node.get("type").map(scalar_text).unwrap_or_default().as_str() {
+        "script" => StepKind::Script,
+        "human_gate" => StepKind::Gate,
+        "questions" => StepKind::Questions,
+        "set" => StepKind::Set,
+        "wait" => StepKind::Wait,
+        "terminate" => StepKind::Terminate,
+        "workflow" => StepKind::Workflow,
+        _ => StepKind::Model,
     }
 }
 
-fn reads(stage: &Stage<'_>, all: &[Stage<'_>]) -> Reads {
-    let has = |node: &Node, key: &str| node.get(key).is_some_and(|node| !entries(node).is_empty());
+fn detect_output_form(stage: &WorkflowStep<'_>, all: &[WorkflowStep<'_>]) -> StepOutputForm {
+    let has = |node: &YamlNode, key: &str| node.get(key).is_some_and(|node| !map_entries(node).is_empty());
     match stage.kind {
-        Kind::Model => Reads::Model {
+        StepKind::Model => StepOutputForm::Model {
             raw: !has(stage.node, "output"),
         },
-        Kind::Script => Reads::Script {
+        StepKind::Script => StepOutputForm::Script {
             declared: stage.node.get("output").is_some(),
         },
-        Kind::Gate => Reads::Gate,
-        Kind::Questions | Kind::Asked => Reads::Questions,
-        Kind::Set => {
+        StepKind::Gate => StepOutputForm::Gate,
+        StepKind::Questions | StepKind::OptionField => StepOutputForm::Questions,
+        StepKind::Set => {
             let one = stage
                 .node
                 .get("value")
-                .map(|value| (String::new(), jinja::as_expression(&text_of(value))));
-            let many = stage.node.get("values").map_or(&[][..], entries).iter();
-            let many = many.map(|entry| (entry.key.to_string(), jinja::as_expression(&text_of(&entry.value))));
-            Reads::Set(one.into_iter().chain(many).collect())
+                .map(|value| (String::new(), jinja::template_to_expression(&scalar_text(value))));
+            let many = stage.node.get("values").map_or(&[][..], map_entries).iter();
+            let many = many.map(|entry| {
+                (
+                    entry.key.to_string(),
+                    jinja::template_to_expression(&scalar_text(&entry.value)),
+                )
+            });
+            StepOutputForm::Set(one.into_iter().chain(many).collect())
         }
-        Kind::Wait | Kind::Terminate => Reads::Nothing,
-        Kind::Workflow => Reads::Workflow,
-        Kind::Parallel => Reads::Parallel(stage.members.iter().map(|at| all[*at].old.clone()).collect()),
-        Kind::Each => Reads::Each {
-            collect: collects(stage.node),
+        StepKind::Wait | StepKind::Terminate => StepOutputForm::NoOutput,
+        StepKind::Workflow => StepOutputForm::Workflow,
+        StepKind::Parallel => StepOutputForm::Parallel(stage.members.iter().map(|at| all[*at].old.clone()).collect()),
+        StepKind::ForEach => StepOutputForm::Each {
+            collect: continues_on_error(stage.node),
             keyed: stage.node.get("key_by").is_some(),
         },
     }
 }
 
 /// Returns how many options of a gate ask for this field.
-fn asking(gate: &Node, field: Option<&str>) -> usize {
-    let options = gate.get("options").and_then(Node::items).unwrap_or_default();
-    let fields = options.iter().map(|option| option.get("prompt_for").map(text_of));
+fn count_options_asking_for(gate: &YamlNode, field: Option<&str>) -> usize {
+    let options = gate.get("options").and_then(YamlNode::items).unwrap_or_default();
+    let fields = options.iter().map(|option| option.get("prompt_for").map(scalar_text));
     fields.filter(|other| other.as_deref() == field).count()
 }

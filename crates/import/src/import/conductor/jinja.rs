@@ -3,7 +3,7 @@
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-use super::names::{Found, Names, Place};
+use super::template_names::{ExpressionPosition, NameReplacement, WorkflowNames};
 
 /// The most tokens of one tag and of one template; the parser of the template library goes as deep as a text does.
 const TAG_TOKENS: usize = 120;
@@ -33,13 +33,13 @@ const WORDS: [&str; 14] = [
 ];
 
 /// Why a text cannot be converted.
-pub(super) type Refused = &'static str;
+pub(super) type ConversionError = &'static str;
 
 /// A part of a template.
-type Piece<'a> = (Token<'a>, usize, usize);
+type TemplateToken<'a> = (Token<'a>, usize, usize);
 
 /// The tokens of a template, or of an expression; refuses texts that are too deep to be parsed.
-pub(super) fn pieces(text: &str, in_expression: bool) -> Result<Vec<Piece<'_>>, Refused> {
+pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<TemplateToken<'_>>, ConversionError> {
     let mut pieces = Vec::new();
     let (mut in_tag, mut elifs) = (0, 0);
     for token in tokenize(text, in_expression, SyntaxConfig::default()) {
@@ -52,7 +52,7 @@ pub(super) fn pieces(text: &str, in_expression: bool) -> Result<Vec<Piece<'_>>, 
         if in_tag > TAG_TOKENS || pieces.len() > ALL_TOKENS || elifs > ELIFS {
             return Err("the template is too large");
         }
-        let (start, end) = (at(span.start_offset), at(span.end_offset));
+        let (start, end) = (to_byte_index(span.start_offset), to_byte_index(span.end_offset));
         if text.get(start..end).is_none() {
             return Err("it is not a template");
         }
@@ -61,24 +61,24 @@ pub(super) fn pieces(text: &str, in_expression: bool) -> Result<Vec<Piece<'_>>, 
     Ok(pieces)
 }
 
-fn at(offset: u32) -> usize {
+fn to_byte_index(offset: u32) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
 /// A template in which the names are those of this language.
-pub(super) fn renamed(text: &str, names: &Names, local: Option<&str>) -> Result<String, Refused> {
-    rename(text, names, local, false, DEPTH)
+pub(super) fn convert_names(text: &str, names: &WorkflowNames, local: Option<&str>) -> Result<String, ConversionError> {
+    convert_names_in(text, names, local, false, DEPTH)
 }
 
-fn rename(
+fn convert_names_in(
     text: &str,
-    names: &Names,
+    names: &WorkflowNames,
     local: Option<&str>,
     in_expression: bool,
     depth: usize,
-) -> Result<String, Refused> {
-    let pieces = pieces(text, in_expression)?;
-    let locals = locals(&pieces);
+) -> Result<String, ConversionError> {
+    let pieces = tokenize_template(text, in_expression)?;
+    let locals = list_local_names(&pieces);
     let mut out = String::new();
     let mut written = 0;
     let mut next = 0;
@@ -88,7 +88,7 @@ fn rename(
         let (Token::Ident(word), start, end) = &pieces[here] else {
             continue;
         };
-        if matches!(before(&pieces, here, 1), Some(Token::Pipe)) {
+        if matches!(token_before(&pieces, here, 1), Some(Token::Pipe)) {
             if *word == "json" {
                 out.push_str(&text[written..*start]);
                 out.push_str("tojson");
@@ -106,17 +106,20 @@ fn rename(
         if !is_name(&pieces, here, word) || locals.contains(word) || local == Some(*word) {
             continue;
         }
-        let (keys, ends) = keys(&pieces, here);
-        let (new, used) = match names.find(word, &keys, Place::Prompt) {
-            Found::Path { text, used, .. } => (text, used),
-            Found::Value { source, used } => {
+        let (keys, ends) = read_key_chain(&pieces, here);
+        let (new, used) = match names.find_replacement(word, &keys, ExpressionPosition::Prompt) {
+            NameReplacement::Path { text, used, .. } => (text, used),
+            NameReplacement::Value { source, used } => {
                 let depth = depth
                     .checked_sub(1)
                     .ok_or("the values of `set` steps read each other")?;
-                (format!("({})", rename(&source, names, None, true, depth)?), used)
+                (
+                    format!("({})", convert_names_in(&source, names, None, true, depth)?),
+                    used,
+                )
             }
-            Found::Unknown => continue,
-            Found::Lost(why) => return Err(why),
+            NameReplacement::Unknown => continue,
+            NameReplacement::NoEquivalent(why) => return Err(why),
         };
         out.push_str(&text[written..*start]);
         out.push_str(&new);
@@ -140,13 +143,13 @@ fn rename(
 }
 
 /// The names that `for` and `set` give to values.
-fn locals<'a>(pieces: &[Piece<'a>]) -> Vec<&'a str> {
+fn list_local_names<'a>(pieces: &[TemplateToken<'a>]) -> Vec<&'a str> {
     let mut locals = vec!["loop"];
     for (at, (token, ..)) in pieces.iter().enumerate() {
         let Token::Ident(tag @ ("for" | "set" | "with" | "macro")) = token else {
             continue;
         };
-        if !matches!(before(pieces, at, 1), Some(Token::BlockStart)) {
+        if !matches!(token_before(pieces, at, 1), Some(Token::BlockStart)) {
             continue;
         }
         for (token, ..) in &pieces[at + 1..] {
@@ -161,34 +164,35 @@ fn locals<'a>(pieces: &[Piece<'a>]) -> Vec<&'a str> {
 }
 
 /// `.NAME()`.
-fn is_empty_call(pieces: &[Piece<'_>], at: usize) -> bool {
-    matches!(before(pieces, at, 1), Some(Token::Dot))
+fn is_empty_call(pieces: &[TemplateToken<'_>], at: usize) -> bool {
+    matches!(token_before(pieces, at, 1), Some(Token::Dot))
         && matches!(pieces.get(at + 1), Some((Token::ParenOpen, ..)))
         && matches!(pieces.get(at + 2), Some((Token::ParenClose, ..)))
 }
 
-fn before<'p, 'a>(pieces: &'p [Piece<'a>], at: usize, back: usize) -> Option<&'p Token<'a>> {
+fn token_before<'p, 'a>(pieces: &'p [TemplateToken<'a>], at: usize, back: usize) -> Option<&'p Token<'a>> {
     at.checked_sub(back).map(|at| &pieces[at].0)
 }
 
 /// Returns whether a word is the name of a value, and not a keyword, a key, a test, a filter or a tag.
-fn is_name(pieces: &[Piece<'_>], at: usize, word: &str) -> bool {
+fn is_name(pieces: &[TemplateToken<'_>], at: usize, word: &str) -> bool {
     if WORDS.contains(&word) {
         return false;
     }
-    let is_test = match before(pieces, at, 1) {
+    let is_test = match token_before(pieces, at, 1) {
         Some(Token::Ident("is")) => true,
-        Some(Token::Ident("not")) => matches!(before(pieces, at, 2), Some(Token::Ident("is"))),
+        Some(Token::Ident("not")) => matches!(token_before(pieces, at, 2), Some(Token::Ident("is"))),
         Some(Token::Dot | Token::BlockStart) => true,
         _ => false,
     };
     let after = pieces.get(at + 1).map(|piece| &piece.0);
-    let keyword = matches!(after, Some(Token::Assign)) && !matches!(before(pieces, at, 1), Some(Token::Ident("set")));
+    let keyword =
+        matches!(after, Some(Token::Assign)) && !matches!(token_before(pieces, at, 1), Some(Token::Ident("set")));
     !is_test && !keyword && !matches!(after, Some(Token::ParenOpen))
 }
 
 /// The keys behind a name, each with the index and the end of its last token.
-fn keys<'a>(pieces: &[Piece<'a>], at: usize) -> (Vec<&'a str>, Vec<(usize, usize)>) {
+fn read_key_chain<'a>(pieces: &[TemplateToken<'a>], at: usize) -> (Vec<&'a str>, Vec<(usize, usize)>) {
     let mut keys = Vec::new();
     let mut ends = Vec::new();
     let mut next = at + 1;
@@ -212,13 +216,13 @@ fn keys<'a>(pieces: &[Piece<'a>], at: usize) -> (Vec<&'a str>, Vec<(usize, usize
 }
 
 /// A template without blocks as one expression of Conductor: the value of its only expression, or the parts as one text.
-pub(super) fn as_expression(text: &str) -> Option<String> {
+pub(super) fn template_to_expression(text: &str) -> Option<String> {
     let text = text.trim();
     let mut parts = Vec::new();
     let mut from = None;
-    for (token, start, end) in pieces(text, false).ok()? {
+    for (token, start, end) in tokenize_template(text, false).ok()? {
         match token {
-            Token::TemplateData(raw) => parts.push(super::names::quoted(raw)),
+            Token::TemplateData(raw) => parts.push(super::template_names::quote_string(raw)),
             Token::VariableStart => from = Some(end),
             Token::VariableEnd => parts.push(text.get(from?..start)?.trim().to_owned()),
             Token::BlockStart => return None,

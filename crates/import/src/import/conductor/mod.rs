@@ -3,25 +3,25 @@
 //! In Conductor one step runs at a time, and its `routes` say which step is next. Here every step has a dependency on each
 //! step with a route to it, with the condition under which the route is taken.
 
-mod agents;
 mod expression;
 mod flow;
 mod jinja;
 mod models;
-mod names;
 mod schemas;
+mod step_conversion;
+mod template_names;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Value, json};
 
-use super::draft::{Line, Map, Shape};
-use super::limits::remark;
-use super::values::{is_true, json as value_of, text_of};
-use super::{Task, entries, names as old_names, span_of};
-use ensemble_language::loader::document::{Content, Document, Entry, Node};
+use super::draft::{DraftLine, DraftMap, DraftValue};
+use super::limits::comment_line;
+use super::values::{means_true, scalar_text, to_json as value_of};
+use super::{ImportTask, agent_names as old_names, find_key_span, map_entries};
+use ensemble_language::loader::document::{YamlContent, YamlDocument, YamlEntry, YamlNode};
 
-use flow::Flow;
+use flow::WorkflowGraph;
 
 /// What stands for the exit code of a script in the condition of a route.
 const EXIT_CODE: &str = "(1 if output.get('kind') == 'exit' else 0)";
@@ -31,14 +31,14 @@ const ITERATIONS: u64 = 10;
 const DAY: u64 = 86_400;
 
 /// Returns whether this is certainly a workflow of Conductor.
-pub(super) fn is_workflow(document: &Document) -> bool {
+pub(super) fn is_workflow(document: &YamlDocument) -> bool {
     let workflow = document.root().get("workflow");
     workflow.is_some_and(|workflow| workflow.get("entry_point").is_some())
         && document.root().get("agents").is_some_and(|node| node.items().is_some())
 }
 
 /// A sentence about keys of Conductor without an equivalent: why, and what to write instead.
-fn advice(key: &str) -> (&'static str, &'static str) {
+fn conductor_key_advice(key: &str) -> (&'static str, &'static str) {
     match key {
         "hooks" => ("there are no hooks", "read the outcome of `ensemble run --output json`"),
         "instructions" => (
@@ -109,79 +109,89 @@ const SILENT: [&str; 8] = [
     "tool_output",
 ];
 
-impl<'a> Task<'a> {
+impl<'a> ImportTask<'a> {
     /// The draft of a workflow of Conductor.
-    pub(super) fn conductor(&mut self) -> Map {
-        let root: &'a Node = self.document.root();
-        let flow = Flow::of(self, root);
-        let mut map = Map::default();
+    pub(super) fn convert_workflow(&mut self) -> DraftMap {
+        let root: &'a YamlNode = self.document.root();
+        let flow = WorkflowGraph::build(self, root);
+        let mut map = DraftMap::default();
         let workflow = root.get("workflow");
-        let keys = workflow.map_or(&[][..], entries);
-        let given = workflow.and_then(|workflow| workflow.get("name")).map(text_of);
-        let name = old_names::sound(given.as_deref().unwrap_or(self.beside.stem), "workflow");
+        let keys = workflow.map_or(&[][..], map_entries);
+        let given = workflow.and_then(|workflow| workflow.get("name")).map(scalar_text);
+        let name = old_names::sanitize_name(given.as_deref().unwrap_or(self.context.stem), "workflow");
         if let Some(given) = given.filter(|given| *given != name) {
-            let span = span_of(keys, "name").unwrap_or(root.span);
-            self.note(
+            let span = find_key_span(keys, "name").unwrap_or(root.span);
+            self.add_remark(
                 span,
                 &format!("the name `{given}` has become `{name}`"),
                 old_names::HELP,
             );
         }
-        map.put("name", name, span_of(keys, "name"));
-        let mut models = models::Models::of(workflow);
+        map.put_value("name", name, find_key_span(keys, "name"));
+        let mut models = models::WorkflowModels::for_workflow(workflow);
         for entry in keys {
             match &*entry.key {
                 "name" => {}
-                "description" => map.put("description", text_of(&entry.value).trim_end(), Some(entry.key_span)),
+                "description" => map.put_value(
+                    "description",
+                    scalar_text(&entry.value).trim_end(),
+                    Some(entry.key_span),
+                ),
                 "input" => {
-                    if let Some(inputs) = schemas::inputs(&entry.value) {
-                        map.put("inputs", inputs, Some(entry.key_span));
+                    if let Some(inputs) = schemas::convert_input_schemas(&entry.value) {
+                        map.put_value("inputs", inputs, Some(entry.key_span));
                     }
                 }
                 "limits" => {}
-                "runtime" => self.runtime(&mut map, entry, &mut models),
-                "cost" => self.unknown_keys(&mut map, &entry.value, &["pricing"]),
-                key if SILENT.contains(&key) => map.lines.push(Line::Pass(entry.key_span)),
+                "runtime" => self.convert_runtime_key(&mut map, entry, &mut models),
+                "cost" => self.report_unknown_keys(&mut map, &entry.value, &["pricing"]),
+                key if SILENT.contains(&key) => map.lines.push(DraftLine::WrittenElsewhere(entry.key_span)),
                 key => {
-                    let (why, instead) = advice(key);
-                    map.lose(self.lose(entry, why, instead));
+                    let (why, instead) = conductor_key_advice(key);
+                    map.put_unconverted(self.report_unconverted_key(entry, why, instead));
                 }
             }
         }
-        self.conductor_limits(&mut map, workflow);
-        let agents = self.steps(&flow, &mut models);
-        map.lines.push(Line::entry(
+        self.convert_conductor_limits(&mut map, workflow);
+        let agents = self.convert_steps(&flow, &mut models);
+        map.lines.push(DraftLine::new_entry(
             "agents",
-            Shape::List(agents),
-            span_of(entries(root), "agents"),
+            DraftValue::List(agents),
+            find_key_span(map_entries(root), "agents"),
         ));
-        for entry in entries(root) {
+        for entry in map_entries(root) {
             match &*entry.key {
                 "workflow" | "agents" | "parallel" | "for_each" => {}
-                "output" => self.conductor_result(&mut map, entry, &flow),
+                "output" => self.convert_conductor_result(&mut map, entry, &flow),
                 "tools" if entry.value.items().is_some_and(<[_]>::is_empty) => {}
                 key => {
-                    let (why, instead) = advice(key);
-                    map.lose(self.lose(entry, why, instead));
+                    let (why, instead) = conductor_key_advice(key);
+                    map.put_unconverted(self.report_unconverted_key(entry, why, instead));
                 }
             }
         }
         let tools = models.take_tools();
         if !tools.lines.is_empty() {
-            map.lines.push(Line::entry("tools", Shape::Map(tools), None));
+            map.lines
+                .push(DraftLine::new_entry("tools", DraftValue::Map(tools), None));
         }
         let mut profiles = models.take_profiles();
         profiles.lines.extend(self.take_profiles().lines);
         if !profiles.lines.is_empty() {
             map.lines
-                .push(Line::entry("model_profiles", Shape::Map(profiles), None));
+                .push(DraftLine::new_entry("model_profiles", DraftValue::Map(profiles), None));
         }
         map
     }
 
     /// Keys of `runtime` that are neither part of a model profile nor of a tool.
-    fn runtime(&mut self, map: &mut Map, entry: &'a Entry, models: &mut models::Models<'a>) {
-        for inner in entries(&entry.value) {
+    fn convert_runtime_key(
+        &mut self,
+        map: &mut DraftMap,
+        entry: &'a YamlEntry,
+        models: &mut models::WorkflowModels<'a>,
+    ) {
+        for inner in map_entries(&entry.value) {
             match &*inner.key {
                 "provider"
                 | "default_model"
@@ -191,77 +201,80 @@ impl<'a> Task<'a> {
                 | "max_agent_iterations"
                 | "tool_output" => {}
                 "timeout" => {}
-                "mcp_servers" => self.servers(&inner.value, models),
-                "checkpoint" => map.lines.push(Line::Pass(inner.key_span)),
-                _ if matches!(&inner.value.content, Content::Sequence(list) if list.is_empty()) => {}
+                "mcp_servers" => self.convert_servers(&inner.value, models),
+                "checkpoint" => map.lines.push(DraftLine::WrittenElsewhere(inner.key_span)),
+                _ if matches!(&inner.value.content, YamlContent::Sequence(list) if list.is_empty()) => {}
                 key => {
-                    let (why, instead) = advice(key);
-                    map.lose(self.lose(inner, why, instead));
+                    let (why, instead) = conductor_key_advice(key);
+                    map.put_unconverted(self.report_unconverted_key(inner, why, instead));
                 }
             }
         }
     }
 
-    fn unknown_keys(&mut self, map: &mut Map, node: &'a Node, known: &[&str]) {
-        for entry in entries(node) {
+    fn report_unknown_keys(&mut self, map: &mut DraftMap, node: &'a YamlNode, known: &[&str]) {
+        for entry in map_entries(node) {
             if !known.contains(&&*entry.key) && !SILENT.contains(&&*entry.key) {
-                let (why, instead) = advice(&entry.key);
-                map.lose(self.lose(entry, why, instead));
+                let (why, instead) = conductor_key_advice(&entry.key);
+                map.put_unconverted(self.report_unconverted_key(entry, why, instead));
             }
         }
     }
 
-    fn conductor_limits(&mut self, map: &mut Map, workflow: Option<&'a Node>) {
+    fn convert_conductor_limits(&mut self, map: &mut DraftMap, workflow: Option<&'a YamlNode>) {
         let limits = workflow.and_then(|workflow| workflow.get("limits"));
         let number = |key: &str| limits.and_then(|limits| limits.get(key)).map(value_of);
-        let from = workflow.and_then(|workflow| span_of(entries(workflow), "limits"));
+        let from = workflow.and_then(|workflow| find_key_span(map_entries(workflow), "limits"));
         let at = from.map_or(self.document.root().span.start, |span| span.start);
-        let mut inner = Map::default();
-        inner.put(
+        let mut inner = DraftMap::default();
+        inner.put_value(
             "max_total_turns",
             number("max_iterations").unwrap_or(json!(ITERATIONS)),
             from,
         );
         match number("timeout_seconds").filter(|value| *value != Value::Null) {
-            Some(seconds) => inner.put("timeout_seconds", seconds, None),
+            Some(seconds) => inner.put_value("timeout_seconds", seconds, None),
             None => {
                 let why = "Conductor has no time limit of its own; without the key, a run is stopped after 300 seconds";
-                inner.lose(remark(why, at));
-                inner.put("timeout_seconds", DAY, None);
+                inner.put_unconverted(comment_line(why, at));
+                inner.put_value("timeout_seconds", DAY, None);
             }
         }
-        for entry in limits.map_or(&[][..], entries) {
+        for entry in limits.map_or(&[][..], map_entries) {
             match &*entry.key {
                 "max_iterations" | "timeout_seconds" | "budget_mode" => {}
                 "budget_usd" if number("budget_mode") == Some(json!("enforce")) => {
-                    inner.put("max_cost", value_of(&entry.value), Some(entry.key_span));
+                    inner.put_value("max_cost", value_of(&entry.value), Some(entry.key_span));
                 }
                 "budget_usd" if value_of(&entry.value) == Value::Null => {}
                 key => {
-                    let (why, instead) = advice(key);
-                    inner.lose(self.lose(entry, why, instead));
+                    let (why, instead) = conductor_key_advice(key);
+                    inner.put_unconverted(self.report_unconverted_key(entry, why, instead));
                 }
             }
         }
-        map.lines
-            .push(Line::entry("conversation_limits", Shape::Map(inner), from));
+        map.lines.push(DraftLine::new_entry(
+            "conversation_limits",
+            DraftValue::Map(inner),
+            from,
+        ));
     }
 
     /// `output` of the workflow: expressions in place of templates.
-    fn conductor_result(&mut self, map: &mut Map, entry: &'a Entry, flow: &Flow<'a>) {
-        let mut result = Map::default();
-        for inner in entries(&entry.value) {
-            let text = text_of(&inner.value);
-            match expression::result(&text, &flow.names) {
-                Ok(text) => result.put(&inner.key, text, Some(inner.key_span)),
+    fn convert_conductor_result(&mut self, map: &mut DraftMap, entry: &'a YamlEntry, flow: &WorkflowGraph<'a>) {
+        let mut result = DraftMap::default();
+        for inner in map_entries(&entry.value) {
+            let text = scalar_text(&inner.value);
+            match expression::convert_result(&text, &flow.names) {
+                Ok(text) => result.put_value(&inner.key, text, Some(inner.key_span)),
                 Err(why) => {
                     let instead = "write an expression over `outputs`, or an agent that composes the text";
-                    result.lose(self.lose(inner, why, instead));
+                    result.put_unconverted(self.report_unconverted_key(inner, why, instead));
                 }
             }
         }
-        if result.lines.iter().any(|line| matches!(line, Line::Entry { .. })) {
-            map.entry("result", Shape::Map(result), entry.key_span);
+        if result.lines.iter().any(|line| matches!(line, DraftLine::Entry { .. })) {
+            map.put_draft_value("result", DraftValue::Map(result), entry.key_span);
         } else {
             map.lines.extend(result.lines);
         }
@@ -269,6 +282,6 @@ impl<'a> Task<'a> {
 }
 
 /// Returns whether a key is set to true; `false` for a missing one.
-fn set(node: &Node, key: &str) -> bool {
-    node.get(key).is_some_and(is_true)
+fn is_set(node: &YamlNode, key: &str) -> bool {
+    node.get(key).is_some_and(means_true)
 }

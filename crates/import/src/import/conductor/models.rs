@@ -2,96 +2,103 @@
 
 use serde_json::{Map as JsonMap, Value, json};
 
-use super::super::draft::{Map, Shape};
-use super::super::names::sound;
-use super::super::values::{json as value_of, text_of};
-use super::super::{Task, entries};
-use ensemble_language::loader::document::{Content, Entry, Node};
+use super::super::agent_names::sanitize_name;
+use super::super::draft::{DraftMap, DraftValue};
+use super::super::values::{scalar_text, to_json as value_of};
+use super::super::{ImportTask, map_entries};
+use ensemble_language::loader::document::{YamlContent, YamlEntry, YamlNode};
 use ensemble_language::source::Span;
 
 /// The profile of agents that name no model.
 const DEFAULT: &str = "default";
 
 /// The model settings that the agents of a workflow share.
-pub(super) struct Models<'a> {
-    runtime: Option<&'a Node>,
-    pricing: Option<&'a Node>,
+pub(super) struct WorkflowModels<'a> {
+    runtime: Option<&'a YamlNode>,
+    pricing: Option<&'a YamlNode>,
     /// The profiles with the provider, the model and the effort that they stand for.
     profiles: Vec<(String, [String; 3], Value)>,
-    tools: Map,
+    tools: DraftMap,
     /// The names of the servers, and what an agent names to use them.
     servers: Vec<(String, Vec<String>)>,
 }
 
-impl<'a> Models<'a> {
-    pub(super) fn of(workflow: Option<&'a Node>) -> Self {
+impl<'a> WorkflowModels<'a> {
+    pub(super) fn for_workflow(workflow: Option<&'a YamlNode>) -> Self {
         Self {
             runtime: workflow.and_then(|workflow| workflow.get("runtime")),
             pricing: workflow
                 .and_then(|workflow| workflow.get("cost"))
                 .and_then(|cost| cost.get("pricing")),
             profiles: Vec::new(),
-            tools: Map::default(),
+            tools: DraftMap::default(),
             servers: Vec::new(),
         }
     }
 
-    pub(super) fn take_profiles(&mut self) -> Map {
-        let mut all = Map::default();
+    pub(super) fn take_profiles(&mut self) -> DraftMap {
+        let mut all = DraftMap::default();
         for (name, _, value) in std::mem::take(&mut self.profiles) {
-            all.put(&name, value, None);
+            all.put_value(&name, value, None);
         }
         all
     }
 
-    pub(super) fn take_tools(&mut self) -> Map {
+    pub(super) fn take_tools(&mut self) -> DraftMap {
         std::mem::take(&mut self.tools)
     }
 
-    fn setting(&self, key: &str) -> Option<&'a Node> {
+    fn runtime_setting(&self, key: &str) -> Option<&'a YamlNode> {
         let node = self.runtime?.get(key)?;
         (value_of(node) != Value::Null).then_some(node)
     }
 
     /// The provider of the workflow: its name, and its settings if it has some.
-    fn provider(&self) -> (String, Option<&'a Node>) {
-        match self.setting("provider") {
-            Some(node) if node.get("name").is_some() => (node.get("name").map(text_of).unwrap_or_default(), Some(node)),
-            Some(node) if entries(node).is_empty() => (text_of(node), None),
+    fn default_provider(&self) -> (String, Option<&'a YamlNode>) {
+        match self.runtime_setting("provider") {
+            Some(node) if node.get("name").is_some() => {
+                (node.get("name").map(scalar_text).unwrap_or_default(), Some(node))
+            }
+            Some(node) if map_entries(node).is_empty() => (scalar_text(node), None),
             Some(node) => ("copilot".to_owned(), Some(node)),
             None => ("copilot".to_owned(), None),
         }
     }
 
     /// Returns how many requests an agent can make while it calls tools.
-    pub(super) fn iterations(&self) -> Option<Value> {
-        self.setting("max_agent_iterations").map(value_of)
+    pub(super) fn max_iterations(&self) -> Option<Value> {
+        self.runtime_setting("max_agent_iterations").map(value_of)
     }
 }
 
-impl<'a> Task<'a> {
+impl<'a> ImportTask<'a> {
     /// The profile of an agent.
-    pub(super) fn conductor_profile(&mut self, agent: &'a Node, span: Span, models: &mut Models<'a>) -> String {
-        let (shared, settings) = models.provider();
-        let provider = agent.get("provider").map(text_of).filter(|text| !text.is_empty());
+    pub(super) fn find_or_add_conductor_profile(
+        &mut self,
+        agent: &'a YamlNode,
+        span: Span,
+        models: &mut WorkflowModels<'a>,
+    ) -> String {
+        let (shared, settings) = models.default_provider();
+        let provider = agent.get("provider").map(scalar_text).filter(|text| !text.is_empty());
         let settings = settings.filter(|_| provider.as_ref().is_none_or(|own| *own == shared));
         let provider = provider.unwrap_or(shared);
         let model = agent
             .get("model")
-            .or_else(|| models.setting("default_model"))
-            .map(text_of);
+            .or_else(|| models.runtime_setting("default_model"))
+            .map(scalar_text);
         let model = model.filter(|model| !model.trim().is_empty()).unwrap_or_default();
         let effort = agent.get("reasoning").and_then(|reasoning| reasoning.get("effort"));
         let effort = effort
-            .or_else(|| models.setting("default_reasoning_effort"))
-            .map(text_of);
+            .or_else(|| models.runtime_setting("default_reasoning_effort"))
+            .map(scalar_text);
         let key = [provider.clone(), model.clone(), effort.clone().unwrap_or_default()];
         if let Some((name, ..)) = models.profiles.iter().find(|(_, known, _)| *known == key) {
             return name.clone();
         }
         let computed = model.contains("{{");
         let wanted = if model.is_empty() || computed { DEFAULT } else { &model };
-        let wanted = sound(wanted, DEFAULT);
+        let wanted = sanitize_name(wanted, DEFAULT);
         let taken = |name: &str| models.profiles.iter().any(|(known, ..)| known == name);
         let name = (1..)
             .map(|number| {
@@ -103,40 +110,40 @@ impl<'a> Task<'a> {
             })
             .find(|name| !taken(name))
             .unwrap_or(wanted);
-        let value = if wanted_default(&model) {
+        let value = if needs_default_profile(&model) {
             let message = if computed {
                 format!("the model `{model}` is not known before the run")
             } else {
                 format!("no model is named, and `{provider}` chooses one itself")
             };
             let help = format!("write `provider` and `model` in the profile `{name}`");
-            self.note(span, &message, &help);
+            self.add_remark(span, &message, &help);
             json!({"provider": "simulated", "replies": [{"error": "the workflow names no model: write `provider` and `model` in this profile"}]})
         } else {
-            self.profile_of(&provider, &model, effort.as_deref(), settings, span, models)
+            self.build_profile(&provider, &model, effort.as_deref(), settings, span, models)
         };
         models.profiles.push((name.clone(), key, value));
         name
     }
 
-    fn profile_of(
+    fn build_profile(
         &mut self,
         provider: &str,
         model: &str,
         effort: Option<&str>,
-        settings: Option<&'a Node>,
+        settings: Option<&'a YamlNode>,
         span: Span,
-        models: &Models<'a>,
+        models: &WorkflowModels<'a>,
     ) -> Value {
         let known = match provider {
             "claude" | "anthropic" => "anthropic",
             "openai" => "openai",
             _ => {
-                let guess = maker(model);
+                let guess = guess_model_provider(model);
                 let message =
                     format!("the provider `{provider}` is not one of this program; `{model}` is asked at {guess}");
                 let help = "write another `provider` in the model profile if you have no key for this one";
-                self.note(span, &message, help);
+                self.add_remark(span, &message, help);
                 guess
             }
         };
@@ -144,15 +151,15 @@ impl<'a> Task<'a> {
         profile.insert("provider".to_owned(), json!(known));
         profile.insert("model".to_owned(), json!(model));
         for key in ["temperature", "max_tokens"] {
-            if let Some(node) = models.setting(key) {
+            if let Some(node) = models.runtime_setting(key) {
                 profile.insert(key.to_owned(), value_of(node));
             }
         }
-        if let Some(node) = models.setting("timeout") {
+        if let Some(node) = models.runtime_setting("timeout") {
             profile.insert("timeout_seconds".to_owned(), value_of(node));
         }
-        for entry in settings.map_or(&[][..], entries) {
-            self.provider_setting(&mut profile, entry);
+        for entry in settings.map_or(&[][..], map_entries) {
+            self.convert_provider_setting(&mut profile, entry);
         }
         match effort {
             Some(effort) if known == "openai" => {
@@ -161,7 +168,7 @@ impl<'a> Task<'a> {
             Some(effort) => {
                 let message = format!("the reasoning effort `{effort}` of `{model}` is not converted");
                 let help = "write the parameter of the provider under `options` in the model profile";
-                self.note(span, &message, help);
+                self.add_remark(span, &message, help);
             }
             None => {}
         }
@@ -181,8 +188,8 @@ impl<'a> Task<'a> {
         Value::Object(profile)
     }
 
-    fn provider_setting(&mut self, profile: &mut JsonMap<String, Value>, entry: &'a Entry) {
-        let text = text_of(&entry.value);
+    fn convert_provider_setting(&mut self, profile: &mut JsonMap<String, Value>, entry: &'a YamlEntry) {
+        let text = scalar_text(&entry.value);
         match &*entry.key {
             "name" | "type" | "wire_api" => {}
             "base_url" => {
@@ -193,9 +200,9 @@ impl<'a> Task<'a> {
                     .map_or(text.as_str(), |(_, address)| address);
                 profile.insert("base_url".to_owned(), json!(address));
             }
-            "api_key" | "bearer_token" | "auth_token" => match variable(&text) {
+            "api_key" | "bearer_token" | "auth_token" => match parse_variable_name(&text) {
                 Some(name) => drop(profile.insert("api_key_env".to_owned(), json!(name))),
-                None => self.note(
+                None => self.add_remark(
                     entry.key_span,
                     &format!("`{}` is not converted: a file contains no keys", entry.key),
                     "write the name of a variable of the environment as `api_key_env`",
@@ -204,7 +211,7 @@ impl<'a> Task<'a> {
             key => {
                 let message =
                     format!("`{key}` of the provider is not converted: there is no equivalent in this language");
-                self.note(
+                self.add_remark(
                     entry.key_span,
                     &message,
                     "leave it out, or write `headers` and `options` in the model profile",
@@ -214,34 +221,34 @@ impl<'a> Task<'a> {
     }
 
     /// MCP servers become tools.
-    pub(super) fn servers(&mut self, node: &'a Node, models: &mut Models<'a>) {
-        for entry in entries(node) {
-            let server: &Node = &entry.value;
-            let name: String = sound(&entry.key, "server").replace('.', "-");
+    pub(super) fn convert_servers(&mut self, node: &'a YamlNode, models: &mut WorkflowModels<'a>) {
+        for entry in map_entries(node) {
+            let server: &YamlNode = &entry.value;
+            let name: String = sanitize_name(&entry.key, "server").replace('.', "-");
             let mut mcp = JsonMap::new();
             if let Some(url) = server.get("url") {
-                mcp.insert("url".to_owned(), json!(text_of(url)));
+                mcp.insert("url".to_owned(), json!(scalar_text(url)));
             }
             if let Some(command) = server.get("command") {
-                let mut words = vec![json!(text_of(command))];
-                let arguments = server.get("args").and_then(Node::items).unwrap_or_default();
-                words.extend(arguments.iter().map(|node| json!(text_of(node))));
+                let mut words = vec![json!(scalar_text(command))];
+                let arguments = server.get("args").and_then(YamlNode::items).unwrap_or_default();
+                words.extend(arguments.iter().map(|node| json!(scalar_text(node))));
                 mcp.insert("command".to_owned(), Value::Array(words));
             }
             for key in ["env", "headers"] {
-                let Some(map) = server.get(key).filter(|map| !entries(map).is_empty()) else {
+                let Some(map) = server.get(key).filter(|map| !map_entries(map).is_empty()) else {
                     continue;
                 };
-                mcp.insert(key.to_owned(), environment(map));
+                mcp.insert(key.to_owned(), convert_environment(map));
             }
-            let mut tool = Map::default();
-            tool.put("mcp", Value::Object(mcp), None);
+            let mut tool = DraftMap::default();
+            tool.put_value("mcp", Value::Object(mcp), None);
             let some: Vec<String> = server
                 .get("tools")
-                .and_then(Node::items)
+                .and_then(YamlNode::items)
                 .unwrap_or_default()
                 .iter()
-                .map(|tool| text_of(tool))
+                .map(|tool| scalar_text(tool))
                 .collect();
             let used = if some.iter().any(|tool| tool == "*") || some.is_empty() {
                 vec![name.clone()]
@@ -249,27 +256,29 @@ impl<'a> Task<'a> {
                 some.iter().map(|tool| format!("{name}.{tool}")).collect()
             };
             models.servers.push((entry.key.to_string(), used));
-            models.tools.entry(&name, Shape::Map(tool), entry.key_span);
+            models
+                .tools
+                .put_draft_value(&name, DraftValue::Map(tool), entry.key_span);
         }
     }
 
     /// The tools of an agent: all servers, unless it names some.
-    pub(super) fn conductor_tools(&mut self, agent: &'a Node, models: &Models<'a>) -> Option<Value> {
+    pub(super) fn convert_agent_tools(&mut self, agent: &'a YamlNode, models: &WorkflowModels<'a>) -> Option<Value> {
         let all = models.servers.iter().flat_map(|(_, new)| new);
-        let Some(list) = agent.get("tools").and_then(Node::items) else {
+        let Some(list) = agent.get("tools").and_then(YamlNode::items) else {
             let all: Vec<&String> = all.collect();
             return (!all.is_empty()).then(|| json!(all));
         };
         let mut tools: Vec<String> = Vec::new();
         for item in list {
-            let wanted = text_of(item);
+            let wanted = scalar_text(item);
             let (server, tool) = wanted.split_once("__").unwrap_or((&wanted, ""));
             match models.servers.iter().find(|(old, _)| old == server) {
                 Some((_, new)) if tool.is_empty() => tools.extend(new.iter().cloned()),
-                Some((old, _)) => tools.push(format!("{}.{tool}", sound(old, "server").replace('.', "-"))),
+                Some((old, _)) => tools.push(format!("{}.{tool}", sanitize_name(old, "server").replace('.', "-"))),
                 None => {
                     let message = format!("the tool `{wanted}` is not converted: it belongs to the provider");
-                    self.note(
+                    self.add_remark(
                         item.span,
                         &message,
                         "write a tool of this name under `tools`, and name it at the agent",
@@ -281,25 +290,25 @@ impl<'a> Task<'a> {
     }
 }
 
-fn wanted_default(model: &str) -> bool {
+fn needs_default_profile(model: &str) -> bool {
     model.is_empty() || model.contains("{{")
 }
 
 /// A map of strings, in which `${NAME}` reads the environment.
-pub(super) fn environment(map: &Node) -> Value {
-    let pairs = entries(map).iter().map(|entry| {
+pub(super) fn convert_environment(map: &YamlNode) -> Value {
+    let pairs = map_entries(map).iter().map(|entry| {
         let text = match &entry.value.content {
-            Content::Scalar(scalar) => scalar.text.to_string(),
+            YamlContent::Scalar(scalar) => scalar.text.to_string(),
             _ => String::new(),
         };
-        let value = variable(&text).map_or_else(|| json!(text), |name| json!({"env": name}));
+        let value = parse_variable_name(&text).map_or_else(|| json!(text), |name| json!({"env": name}));
         (entry.key.to_string(), value)
     });
     Value::Object(pairs.collect())
 }
 
 /// The name in `${NAME}` or `${NAME:-default}`.
-fn variable(text: &str) -> Option<String> {
+fn parse_variable_name(text: &str) -> Option<String> {
     let inner = text.trim().strip_prefix("${")?.strip_suffix('}')?;
     let name = inner.split(':').next().unwrap_or(inner);
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -307,7 +316,7 @@ fn variable(text: &str) -> Option<String> {
 }
 
 /// The provider that offers a model with this name.
-fn maker(model: &str) -> &'static str {
+fn guess_model_provider(model: &str) -> &'static str {
     let last = model.rsplit('/').next().unwrap_or(model);
     let makers = [
         ("claude", "anthropic"),

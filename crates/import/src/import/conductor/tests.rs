@@ -5,70 +5,73 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::{Beside, Imported, import};
-use super::names::{Names, Reads, Step};
+use super::super::{ImportContext, ImportResult, import_ensemble};
+use super::template_names::{NamedStep, StepOutputForm, WorkflowNames};
 use super::{expression, jinja};
 use ensemble_language::check;
-use ensemble_language::diagnostic::Severity;
+use ensemble_language::diagnostic::FindingSeverity;
 use ensemble_language::loader;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 
-fn names() -> Names {
-    let value = |text: &str| jinja::as_expression(text);
+fn names() -> WorkflowNames {
+    let value = |text: &str| jinja::template_to_expression(text);
     let steps = [
-        ("raw", Reads::Model { raw: true }),
-        ("typed", Reads::Model { raw: false }),
-        ("my-step", Reads::Model { raw: false }),
-        ("run", Reads::Script { declared: false }),
-        ("gate", Reads::Gate),
-        ("ask", Reads::Questions),
-        ("pair", Reads::Parallel(vec!["raw".to_owned(), "typed".to_owned()])),
+        ("raw", StepOutputForm::Model { raw: true }),
+        ("typed", StepOutputForm::Model { raw: false }),
+        ("my-step", StepOutputForm::Model { raw: false }),
+        ("run", StepOutputForm::Script { declared: false }),
+        ("gate", StepOutputForm::Gate),
+        ("ask", StepOutputForm::Questions),
+        (
+            "pair",
+            StepOutputForm::Parallel(vec!["raw".to_owned(), "typed".to_owned()]),
+        ),
         (
             "list",
-            Reads::Each {
+            StepOutputForm::Each {
                 collect: false,
                 keyed: false,
             },
         ),
         (
             "some",
-            Reads::Each {
+            StepOutputForm::Each {
                 collect: true,
                 keyed: false,
             },
         ),
         (
             "by_key",
-            Reads::Each {
+            StepOutputForm::Each {
                 collect: false,
                 keyed: true,
             },
         ),
-        ("wait", Reads::Nothing),
+        ("wait", StepOutputForm::NoOutput),
         (
             "set",
-            Reads::Set(HashMap::from([(
+            StepOutputForm::Set(HashMap::from([(
                 String::new(),
                 value("{{ typed.output.a }}/{{ workflow.input.x }}"),
             )])),
         ),
         (
             "self",
-            Reads::Set(HashMap::from([(
+            StepOutputForm::Set(HashMap::from([(
                 String::new(),
                 value("{{ self.output + self.output }}"),
             )])),
         ),
     ];
     let steps = steps.into_iter().map(|(name, reads)| {
-        let step = Step {
+        let step = NamedStep {
             new: name.to_owned(),
             reads,
         };
         (name.to_owned(), step)
     });
-    Names {
+    WorkflowNames {
         steps: steps.collect(),
         name: "flow".to_owned(),
         description: "it's one".to_owned(),
@@ -137,7 +140,7 @@ fn names_in_templates_are_replaced_and_the_rest_stays() {
         ),
     ];
     for (old, new) in rows {
-        let is = jinja::renamed(old, &names(), None).unwrap_or_else(|why| panic!("{old}: {why}"));
+        let is = jinja::convert_names(old, &names(), None).unwrap_or_else(|why| panic!("{old}: {why}"));
         assert_eq!(is, new, "{old}");
     }
 }
@@ -154,7 +157,7 @@ fn what_cannot_be_read_is_refused() {
         "{{ self.output }}",
         "{{ pair.outputs.other }}",
     ] {
-        assert!(jinja::renamed(text, &names(), None).is_err(), "{text}");
+        assert!(jinja::convert_names(text, &names(), None).is_err(), "{text}");
     }
 }
 
@@ -179,7 +182,7 @@ fn conditions_become_expressions() {
         ("{{ output.text.startswith('x') }}", "output.text.startswith('x')"),
     ];
     for (old, new) in rows {
-        let is = expression::condition(old, &names(), "typed").unwrap_or_else(|why| panic!("{old}: {why}"));
+        let is = expression::convert_condition(old, &names(), "typed").unwrap_or_else(|why| panic!("{old}: {why}"));
         assert_eq!(is.text, new, "{old}");
         assert_eq!(
             is.reads_others,
@@ -194,12 +197,15 @@ fn conditions_become_expressions() {
         "a b c",
         "",
     ] {
-        assert!(expression::condition(text, &names(), "typed").is_err(), "{text}");
+        assert!(
+            expression::convert_condition(text, &names(), "typed").is_err(),
+            "{text}"
+        );
     }
 }
 
-fn imported(text: &str) -> Option<Imported> {
-    let beside = Beside {
+fn imported(text: &str) -> Option<ImportResult> {
+    let beside = ImportContext {
         stem: "stem",
         configurations: &[],
         script: &|_| None,
@@ -207,17 +213,17 @@ fn imported(text: &str) -> Option<Imported> {
         ensemble: &|_| false,
         schema: None,
     };
-    import(&Source::new("old.yaml", text), &beside, None).ok()
+    import_ensemble(&SourceText::new("old.yaml", text), &beside, None).ok()
 }
 
 fn errors(text: &str) -> Vec<String> {
-    let mut loaded = loader::load(&Source::new("new.yaml", text));
+    let mut loaded = loader::load_ensemble(&SourceText::new("new.yaml", text));
     let mut findings = loaded.findings.clone();
     if let Some(ensemble) = loaded.ensemble.take() {
-        findings.extend(check::check(&ensemble));
+        findings.extend(check::check_ensemble(&ensemble));
         findings.extend(Plan::build(Arc::new(ensemble)).err().into_iter().flatten());
     }
-    findings.retain(|finding| finding.severity == Severity::Error);
+    findings.retain(|finding| finding.severity == FindingSeverity::Error);
     findings.into_iter().map(|finding| finding.message).collect()
 }
 
@@ -413,7 +419,7 @@ proptest! {
         if let Some(imported) = imported(&text) {
             prop_assert_eq!(errors(&imported.text), Vec::<String>::new(), "{}", imported.text);
         } else {
-            prop_assert!(loader::parse(&Source::new("old.yaml", text.as_str())).is_err(), "{}", text);
+            prop_assert!(loader::parse_yaml(&SourceText::new("old.yaml", text.as_str())).is_err(), "{}", text);
         }
     }
 }

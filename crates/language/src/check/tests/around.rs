@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use super::{loaded, show};
-use crate::check::{CheckContext, OutputKeys, Text, check_around};
+use crate::check::{CheckContext, OutputKeys, TextSecrets, check_with_context};
 use crate::diagnostic::{Diagnostic, Finding};
-use crate::ensemble::{Agent, Ensemble, Profile};
-use crate::loader::load;
-use crate::source::Source;
+use crate::ensemble::{Agent, Ensemble, ModelProfile};
+use crate::loader::load_ensemble;
+use crate::source::SourceText;
 
 /// Agents put out what their description says: `a b`; anything where there is none. `b!` is only ever true, and not always
 /// there.
-pub(super) struct Beside(pub(super) Vec<(Arc<str>, Profile)>);
+pub(super) struct Beside(pub(super) Vec<(Arc<str>, ModelProfile)>);
 
 impl CheckContext for Beside {
-    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+    fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]> {
         Some(&self.0)
     }
     fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
@@ -25,14 +25,14 @@ impl CheckContext for Beside {
         let keys = agent.description.iter().flat_map(|keys| keys.split_whitespace());
         keys.filter_map(|key| Some(key.strip_suffix('!')?.to_owned())).collect()
     }
-    fn files(&self, _: &Ensemble) -> Vec<Finding> {
+    fn check_files(&self, _: &Ensemble) -> Vec<Finding> {
         Vec::new()
     }
 }
 
-pub(super) fn diagnostics(agents: &str, configured: Vec<(Arc<str>, Profile)>) -> Vec<Diagnostic> {
+pub(super) fn diagnostics(agents: &str, configured: Vec<(Arc<str>, ModelProfile)>) -> Vec<Diagnostic> {
     let loaded = loaded(agents);
-    let findings = check_around(loaded.ensemble.as_ref().unwrap(), &Beside(configured));
+    let findings = check_with_context(loaded.ensemble.as_ref().unwrap(), &Beside(configured));
     loaded.diagnostics_with(&findings)
 }
 
@@ -166,9 +166,9 @@ fn what_to_do_about_a_key() {
 
 #[test]
 fn circles_through_the_configuration() {
-    let profile = |fallback: &str| Profile {
+    let profile = |fallback: &str| ModelProfile {
         fallback: Some(fallback.into()),
-        ..Profile::default()
+        ..ModelProfile::default()
     };
     let agents = "- {name: a, model_profile: p}\nmodel_profiles:\n  p: {provider: xai, model: y, fallback: q}\n  r: {provider: xai, model: y, fallback: p}";
     let with = |q: &str| {
@@ -189,7 +189,7 @@ fn circles_through_the_configuration() {
     assert_eq!(with("s"), [""; 0]);
     // The file's own profile hides one of the same name, and a circle is told from the first of the file's own.
     let entered = "- {name: a, model_profile: r}\nmodel_profiles:\n  r: {provider: xai, model: y, fallback: q}\n  p: {provider: xai, model: y, fallback: q}";
-    let configured = vec![("p".into(), Profile::default()), ("q".into(), profile("p"))];
+    let configured = vec![("p".into(), ModelProfile::default()), ("q".into(), profile("p"))];
     assert_eq!(
         show(&diagnostics(entered, configured))
             .into_iter()
@@ -202,16 +202,16 @@ fn circles_through_the_configuration() {
 #[test]
 fn every_place_stays_where_it_is_beside_a_hidden_secret() {
     let text = "name: e\nagents:\n- {name: a, script: x, config: {password: 'gehé本🔑12'}, scirpt: 1}\n";
-    let source = Source::new("t", text);
-    let loaded = load(&source);
-    let looked = Text::look(&source, loaded.document.as_ref());
+    let source = SourceText::new("t", text);
+    let loaded = load_ensemble(&source);
+    let looked = TextSecrets::find_in(&source, loaded.document.as_ref());
     let mut diagnostics = loaded.diagnostics_with(&looked.findings());
-    looked.conceal(&mut diagnostics);
+    looked.redact(&mut diagnostics);
     for diagnostic in &diagnostics {
         let masked = &diagnostic.source;
         assert!(masked.text().contains("'***·•🔒**'"), "{}", masked.text());
         for (at, _) in text.char_indices() {
-            assert_eq!(masked.place(at), source.place(at));
+            assert_eq!(masked.line_column(at), source.line_column(at));
         }
     }
     assert!(diagnostics.len() >= 2, "{diagnostics:?}");
@@ -233,14 +233,14 @@ fn secrets_are_told_and_never_shown() {
             "name: e\nagents:\n- {{name: a, model_profile: p}}\nmodel_profiles: {{p: {{provider: xai, model: y, api_key_env: {secret}}}}}\n"
         ),
     ] {
-        let source = Source::new("t", text.as_str());
-        let loaded = load(&source);
-        let looked = Text::look(&source, loaded.document.as_ref());
+        let source = SourceText::new("t", text.as_str());
+        let loaded = load_ensemble(&source);
+        let looked = TextSecrets::find_in(&source, loaded.document.as_ref());
         let mut diagnostics = loaded.diagnostics_with(&looked.findings());
         let mut quoting = diagnostics[0].clone();
         quoting.help = Some(format!("did you mean `{secret}`?"));
         diagnostics.push(quoting);
-        looked.conceal(&mut diagnostics);
+        looked.redact(&mut diagnostics);
         let warning = diagnostics.iter().find(|one| one.code.0 == "W014").expect("a warning");
         let place = text.find(&secret).unwrap();
         assert_eq!(
@@ -248,7 +248,7 @@ fn secrets_are_told_and_never_shown() {
             (place, place + secret.len()),
             "{text}"
         );
-        assert_eq!(warning.source.place(place), source.place(place));
+        assert_eq!(warning.source.line_column(place), source.line_column(place));
         // All that a report could show, the masked text included.
         let shown = format!("{diagnostics:?}");
         for part in ["sk-ant", "hJ9", "kL1m", "tU8v"] {

@@ -110,7 +110,7 @@ fn agents_behind_a_condition_that_is_never_true() {
     // Those that wait for it are named with it.
     let downstream = super::found(
         &format!("{never}\n- {{name: c, script: x, depends_on: [b]}}"),
-        super::check,
+        super::check_ensemble,
     );
     let labels: Vec<&str> = downstream[0].related.iter().map(|one| one.message.as_str()).collect();
     assert_eq!(labels, ["never true", "`c` can never run either: it waits for `b`"]);
@@ -161,7 +161,7 @@ fn agents_that_come_too_late() {
     let long: String = std::iter::once("- {name: a0, script: x}\n".to_owned())
         .chain((1..21).map(waits))
         .collect();
-    let labels = |agents: &str| -> usize { super::found(agents, super::check)[0].related.len() };
+    let labels = |agents: &str| -> usize { super::found(agents, super::check_ensemble)[0].related.len() };
     assert_eq!(labels(&long), 0);
     assert_eq!(
         labels(&format!("{long}conversation_limits: {{max_total_turns: 19}}\n")),
@@ -275,7 +275,7 @@ fn counts_on_edges() {
         ]
     );
     // A limit that is written is shown with it.
-    let labels = |agents: &str| -> usize { super::found(agents, super::check)[0].related.len() };
+    let labels = |agents: &str| -> usize { super::found(agents, super::check_ensemble)[0].related.len() };
     assert_eq!(labels(&b_listens("max_executions: 2")), 0);
     let written = b_listens("max_executions: 3").replace("b, script: x", "b, script: x, conversation: {max_turns: 2}");
     assert_eq!(

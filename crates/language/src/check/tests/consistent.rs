@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::around::diagnostics;
 use super::found;
-use crate::check::{CheckContext, OutputKeys, check_around};
-use crate::condition::Type;
+use crate::check::{CheckContext, OutputKeys, check_with_context};
+use crate::condition::ValueType;
 use crate::diagnostic::{Diagnostic, Finding};
-use crate::ensemble::{Agent, Ensemble, Profile};
+use crate::ensemble::{Agent, Ensemble, ModelProfile};
 
 const CODES: [&str; 5] = ["W043", "W044", "W045", "W046", "W047"];
 
@@ -20,23 +20,23 @@ fn told(found: &[Diagnostic]) -> Vec<String> {
 struct Described;
 
 impl CheckContext for Described {
-    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+    fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]> {
         Some(&[])
     }
     fn output_keys(&self, _: &Ensemble, _: &Agent) -> Option<OutputKeys> {
         None
     }
-    fn output_type(&self, _: &Ensemble, agent: &Agent) -> Option<Type> {
+    fn output_type(&self, _: &Ensemble, agent: &Agent) -> Option<ValueType> {
         let value: serde_json::Value = serde_json::from_str(agent.description.as_ref()?).ok()?;
         Some(
             value
                 .as_array()?
                 .iter()
-                .map(Type::of_value)
-                .fold(Type::never(), Type::or),
+                .map(ValueType::from_value)
+                .fold(ValueType::impossible_value(), ValueType::union_with),
         )
     }
-    fn files(&self, _: &Ensemble) -> Vec<Finding> {
+    fn check_files(&self, _: &Ensemble) -> Vec<Finding> {
         Vec::new()
     }
 }
@@ -273,7 +273,7 @@ fn agents_that_never_succeed() {
         let agents = format!(
             "- {{name: a, {kind}, description: '{described}', output_schema: {schema}}}\nmodel_profiles: {{p: {{provider: simulated, replies: [x]}}, q: {{provider: simulated, replies: [x], fallback: p}}}}\n"
         );
-        told(&found(&agents, |ensemble| check_around(ensemble, &Described)))
+        told(&found(&agents, |ensemble| check_with_context(ensemble, &Described)))
     };
     let fails = format!("W046 {schema}");
     let rows: [(&str, &str); 13] = [
@@ -326,7 +326,7 @@ fn requests_of_prepared_replies() {
         let agents = format!(
             "- {{name: a, model_profile: p, description: '{reply}', {conversation}}}\n- {{name: helper, script: x}}\nmodel_profiles: {{p: {{provider: simulated, replies: [x]}}}}\n"
         );
-        told(&found(&agents, |ensemble| check_around(ensemble, &Described)))
+        told(&found(&agents, |ensemble| check_with_context(ensemble, &Described)))
     };
     let may = "conversation: {triggers_conversation: true}";
     assert_eq!(asks("helper", may), [""; 0]);

@@ -17,18 +17,18 @@ mod scripts;
 mod typed;
 mod typed_templates;
 
-use super::context::NoFiles;
-use super::graph::Graph;
-use super::subject::Subject;
-use super::{CHECKS, CheckContext, check};
+use super::check_graph::CheckGraph;
+use super::check_subject::CheckSubject;
+use super::context::NoFileContext;
+use super::{CHECKS, CheckContext, check_ensemble};
 use crate::diagnostic::{Diagnostic, Finding};
 use crate::ensemble::Ensemble;
-use crate::loader::{Loaded, load, profiles};
-use crate::source::Source;
+use crate::loader::{LoadedEnsemble, load_ensemble, load_profiles};
+use crate::source::SourceText;
 use around::Beside;
 
-fn loaded(agents: &str) -> Loaded {
-    let loaded = load(&Source::new("t", format!("name: e\nagents:\n{agents}")));
+fn loaded(agents: &str) -> LoadedEnsemble {
+    let loaded = load_ensemble(&SourceText::new("t", format!("name: e\nagents:\n{agents}")));
     assert!(loaded.ensemble.is_some(), "{agents}\n{:#?}", loaded.findings);
     loaded
 }
@@ -41,19 +41,19 @@ fn found(agents: &str, check: impl Fn(&Ensemble) -> Vec<Finding>) -> Vec<Diagnos
 
 /// Runs the check of one file.
 fn run_check(file: &str, ensemble: &Ensemble, context: &dyn CheckContext) -> Vec<Finding> {
-    let graph = Graph::of(ensemble);
+    let graph = CheckGraph::build(ensemble);
     let check = CHECKS.iter().find(|check| check.file == file).expect("a check");
-    (check.run)(&Subject::new(&graph, context))
+    (check.run)(&CheckSubject::new(&graph, context))
 }
 
 /// `E040 4:5 message`.
 fn shown(agents: &str) -> Vec<String> {
-    show(&found(agents, check))
+    show(&found(agents, check_ensemble))
 }
 
 fn show(diagnostics: &[Diagnostic]) -> Vec<String> {
     let line = |it: &Diagnostic| {
-        let place = it.source.place(it.span.start);
+        let place = it.source.line_column(it.span.start);
         format!("{} {}:{} {}", it.code.0, place.line, place.column, it.message)
     };
     diagnostics.iter().map(line).collect()
@@ -269,7 +269,7 @@ fn circles_that_none_can_enter() {
 fn a_circle_shows_its_edges() {
     let found = found(
         "- {name: a, script: x, depends_on: [b]}\n- {name: b, script: x, depends_on: [a]}",
-        check,
+        check_ensemble,
     );
     let labels: Vec<&str> = found[0].related.iter().map(|one| one.message.as_str()).collect();
     assert_eq!(labels, ["`a` waits for `b`", "`b` waits for `a`"]);
@@ -354,7 +354,7 @@ fn caps_and_state_keys() {
 fn profiles_that_are_not_defined() {
     let agents = "- {name: a, model_profile: p}\n- {name: b, model_profile: q}\n- {name: c, model: ollama/y}\n- {name: d, input: {prompt: q, responses: {model_profile: r}}}\nmodel_profiles:\n  p: {provider: simulated, replies: [a], fallback: s}";
     let configured = "model_profiles:\n  q: {provider: simulated, replies: [a]}\n";
-    let configured = profiles(&Source::new("c", configured)).expect("profiles");
+    let configured = load_profiles(&SourceText::new("c", configured)).expect("profiles");
     let found = show(&found(agents, |ensemble| {
         run_check("unknown_profiles", ensemble, &Beside(configured.clone()))
     }));
@@ -379,10 +379,10 @@ fn profiles_that_are_not_defined() {
 #[test]
 fn templates_that_cannot_be_rendered_are_errors() {
     let agents = "  - {name: w-1, script: x}\n  - name: a\n    model_profile: p\n    depends_on: [w-1]\n    prompt: 'Say {{ oops }}'\n    system_prompt: 'fine: {{ context.k }}'\n  - name: b\n    input: 'What {% if %}?'\n";
-    let shown: Vec<String> = found(agents, |ensemble| run_check("templates", ensemble, &NoFiles))
+    let shown: Vec<String> = found(agents, |ensemble| run_check("templates", ensemble, &NoFileContext))
         .iter()
         .map(|it| {
-            let place = it.source.place(it.span.start);
+            let place = it.source.line_column(it.span.start);
             let message = it.message.split(';').next().unwrap_or_default();
             format!("{} {}:{} {message}", it.code.0, place.line, place.column)
         })
@@ -392,10 +392,14 @@ fn templates_that_cannot_be_rendered_are_errors() {
     assert_eq!(shown.len(), 2, "{shown:?}");
     // A profile's template is read as one, but whom its users listen to is not known there.
     let agents = "- {name: a, model_profile: p, prompt: x}\nmodel_profiles:\n  p: {provider: xai, model: n, system_prompt: 'You {% if %}'}\n  q: {provider: xai, model: n, system_prompt: 'You and {{ anybody }}'}";
-    let faults = show(&found(agents, |ensemble| run_check("templates", ensemble, &NoFiles)));
+    let faults = show(&found(agents, |ensemble| {
+        run_check("templates", ensemble, &NoFileContext)
+    }));
     assert!(faults.len() == 1 && faults[0].starts_with("E043 5:"), "{faults:?}");
     // Whoever listens to nobody has no other agent to name.
     let alone = "- {name: a, model_profile: p, prompt: '{{ b }}'}\n- {name: b, script: x}";
-    let faults = show(&found(alone, |ensemble| run_check("templates", ensemble, &NoFiles)));
+    let faults = show(&found(alone, |ensemble| {
+        run_check("templates", ensemble, &NoFileContext)
+    }));
     assert!(faults.len() == 1 && faults[0].starts_with("E044 3:"), "{faults:?}");
 }

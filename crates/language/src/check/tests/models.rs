@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::around::diagnostics;
 use super::show;
 use crate::diagnostic::Diagnostic;
-use crate::ensemble::Profile;
-use crate::loader::load;
-use crate::source::Source;
+use crate::ensemble::ModelProfile;
+use crate::loader::load_ensemble;
+use crate::source::SourceText;
 
 #[test]
 fn config_that_no_prompt_uses() {
-    let configured: Vec<(Arc<str>, Profile)> = load(&Source::new(
+    let configured: Vec<(Arc<str>, ModelProfile)> = load_ensemble(&SourceText::new(
         "t",
         "name: e\nagents: [{name: a, script: x}]\nmodel_profiles: {there: {provider: xai, model: n, system_prompt: 'Be {{ parameters.tone }}'}}",
     ))

@@ -9,18 +9,18 @@ use crate::check::CHECKS;
 
 /// The files that are not checks: what checks share, and what is about the text.
 const SHARED: [&str; 12] = [
-    "allow",
-    "bounds",
+    "allowances",
+    "run_bounds",
     "context",
-    "graph",
+    "check_graph",
     "mod",
     "output_keys",
-    "profiles",
-    "script",
+    "usable_profiles",
+    "script_text",
     "secrets",
-    "subject",
+    "check_subject",
     "tests",
-    "text",
+    "text_secrets",
 ];
 
 #[test]

@@ -3,32 +3,32 @@
 use std::sync::Arc;
 
 use super::{loaded, show};
-use crate::check::{CheckContext, OutputKeys, ScriptKey, ScriptName, ScriptText, check_around};
+use crate::check::{CheckContext, OutputKeys, ScriptKey, ScriptName, ScriptText, check_with_context};
 use crate::diagnostic::{Diagnostic, Finding};
-use crate::ensemble::{Agent, Ensemble, Profile};
+use crate::ensemble::{Agent, Ensemble, ModelProfile};
 
 /// One Rhai script, `s`; what every script puts out is known.
 struct Beside(ScriptText);
 
 impl CheckContext for Beside {
-    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+    fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]> {
         Some(&[])
     }
     fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
         let keys = agent.description.as_ref()?.split_whitespace();
         Some(keys.map(str::to_owned).collect())
     }
-    fn script(&self, script: &str) -> Option<Arc<ScriptText>> {
+    fn find_script(&self, script: &str) -> Option<Arc<ScriptText>> {
         (script == "s").then(|| Arc::new(self.0.clone()))
     }
-    fn files(&self, _: &Ensemble) -> Vec<Finding> {
+    fn check_files(&self, _: &Ensemble) -> Vec<Finding> {
         Vec::new()
     }
 }
 
 fn found(agents: &str, script: ScriptText, code: &str) -> Vec<Diagnostic> {
     let loaded = loaded(agents);
-    let findings = check_around(loaded.ensemble.as_ref().unwrap(), &Beside(script));
+    let findings = check_with_context(loaded.ensemble.as_ref().unwrap(), &Beside(script));
     let mut found = loaded.diagnostics_with(&findings);
     found.retain(|one| one.code.0 == code);
     found
@@ -235,7 +235,7 @@ fn what_scripts_cannot_read() {
     let [named] = found[0].related.as_slice() else {
         panic!("{found:?}");
     };
-    let place = named.source.place(named.span.start);
+    let place = named.source.line_column(named.span.start);
     assert_eq!((named.source.name(), place.line, place.column), ("t", 4, 21));
 }
 

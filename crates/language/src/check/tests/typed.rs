@@ -2,10 +2,10 @@
 
 use super::around::diagnostics;
 use super::found;
-use crate::check::{CheckContext, check_around};
-use crate::condition::Type;
+use crate::check::{CheckContext, check_with_context};
+use crate::condition::ValueType;
 use crate::diagnostic::{Diagnostic, Finding};
-use crate::ensemble::{Agent, Ensemble, Profile};
+use crate::ensemble::{Agent, Ensemble, ModelProfile};
 use std::sync::Arc;
 
 /// What `a` puts out in all rows.
@@ -328,16 +328,18 @@ fn what_is_wrong_is_said_with_what_to_write() {
 struct Described;
 
 impl CheckContext for Described {
-    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+    fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]> {
         None
     }
     fn output_keys(&self, _: &Ensemble, _: &Agent) -> Option<crate::check::OutputKeys> {
         None
     }
-    fn output_type(&self, _: &Ensemble, agent: &Agent) -> Option<Type> {
-        Some(Type::of_value(&serde_json::from_str(agent.description.as_ref()?).ok()?))
+    fn output_type(&self, _: &Ensemble, agent: &Agent) -> Option<ValueType> {
+        Some(ValueType::from_value(
+            &serde_json::from_str(agent.description.as_ref()?).ok()?,
+        ))
     }
-    fn files(&self, _: &Ensemble) -> Vec<Finding> {
+    fn check_files(&self, _: &Ensemble) -> Vec<Finding> {
         Vec::new()
     }
 }
@@ -348,7 +350,7 @@ fn a_key_of_the_context_has_the_types_of_all_who_write_it() {
         let agents = format!(
             "- {{name: a, script: x, description: '{{\"n\": 1}}'}}\n- {{name: c, script: x, {second}}}\n- name: b\n  script: x\n  description: '{{}}'\n  dependencies: [{{agent_name: a, condition: \"{condition}\"}}]\n"
         );
-        told(&found(&agents, |ensemble| check_around(ensemble, &Described)))
+        told(&found(&agents, |ensemble| check_with_context(ensemble, &Described)))
     };
     let number = "description: '{\"n\": 2}'";
     assert_eq!(of(number, "context.n == 3"), ["W040 context.n == 3"]);
@@ -370,9 +372,9 @@ agents:
   - {name: b, script: x, description: '{}', dependencies: [{agent_name: a, condition: \"context.tone == 'Dry'\"}]}
   - {name: c, script: x, description: '{}', dependencies: [{agent_name: a, condition: \"context.tone == 'dry'\"}]}
 ";
-    let loaded = crate::loader::load(&crate::source::Source::new("t", text));
+    let loaded = crate::loader::load_ensemble(&crate::source::SourceText::new("t", text));
     let ensemble = loaded.ensemble.as_ref().expect("an ensemble");
-    let found = loaded.diagnostics_with(&check_around(ensemble, &Described));
+    let found = loaded.diagnostics_with(&check_with_context(ensemble, &Described));
     assert_eq!(told(&found), ["W040 context.tone == 'Dry'"]);
 }
 
@@ -410,9 +412,9 @@ agents:
   - {name: d, script: x, dependencies: [{agent_name: a, condition: \"inputs.tone == 'dry' and inputs.depth == 3\"}]}
 result: {deep: \"inputs.depth == 'three'\", dry: \"inputs.tone\"}
 ";
-    let loaded = crate::loader::load(&crate::source::Source::new("t", text));
+    let loaded = crate::loader::load_ensemble(&crate::source::SourceText::new("t", text));
     let ensemble = loaded.ensemble.as_ref().expect("an ensemble");
-    let found = loaded.diagnostics_with(&check_around(ensemble, &Described));
+    let found = loaded.diagnostics_with(&check_with_context(ensemble, &Described));
     assert_eq!(
         told(&found),
         [

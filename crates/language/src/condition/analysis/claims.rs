@@ -4,30 +4,32 @@
 
 use std::sync::Arc;
 
-use crate::condition::analysis::reads::keys_read;
-use crate::condition::evaluation::code::{Emitted, emit};
+use crate::condition::analysis::reads::list_read_keys;
+use crate::condition::evaluation::code::{EmittedScript, emit_truth_script};
 use crate::condition::evaluation::engine::ENGINE;
-use crate::condition::expression::tree::{Comparison, Expr, Kind, SuffixKind, Variable};
-use crate::condition::functions::Function;
-use crate::condition::{Condition, with_room};
+use crate::condition::expression::tree::{
+    ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind,
+};
+use crate::condition::functions::ConditionFunction;
+use crate::condition::{Condition, run_with_large_stack};
 use crate::source::Span;
 
 /// The logic by which the result of a condition follows from its claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Claims {
+pub enum ClaimLogic {
     /// The claim with this index in the list.
     Claim(usize),
     /// The negation.
-    Not(Box<Claims>),
+    Not(Box<ClaimLogic>),
     /// True if all of them are true; evaluated from left to right until one is false.
-    And(Vec<Claims>),
+    And(Vec<ClaimLogic>),
     /// True if one of them is true; evaluated from left to right until one is true.
-    Or(Vec<Claims>),
+    Or(Vec<ClaimLogic>),
 }
 
 /// A part of a condition that is evaluated to true or false.
 #[derive(Debug)]
-pub struct Claim {
+pub struct ConditionClaim {
     /// A key that is equal for claims with the same meaning, independent of their spelling.
     pub identity: Arc<str>,
     /// The text as the user wrote it.
@@ -37,12 +39,12 @@ pub struct Claim {
     /// The compiled claim; positions in its errors refer to the whole condition.
     pub condition: Condition,
     /// The values that it reads.
-    pub reads: Sources,
+    pub reads: ClaimReads,
 }
 
 /// The values that a claim reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sources {
+pub struct ClaimReads {
     /// The context.
     pub context: bool,
     /// The output of the agent that is depended on.
@@ -59,88 +61,95 @@ pub struct Sources {
     pub executions: bool,
 }
 
-impl Sources {
+impl ClaimReads {
     /// Returns whether the result depends only on the numbers of turns and executions, not on outputs.
-    pub fn are_counts(&self) -> bool {
+    pub fn are_only_counts(&self) -> bool {
         !(self.context || self.output || self.outputs || self.history || self.input)
     }
 }
 
-impl Claim {
+impl ConditionClaim {
     /// The agents whose executions it counts, if it names all of them; `None` if it counts those of other agents, too.
-    pub fn agents_counted(&self) -> Option<Vec<String>> {
+    pub fn find_counted_agents(&self) -> Option<Vec<String>> {
         let expr = &self.condition.expr;
-        let named = keys_read(expr, &[Variable::Executions, Variable::AgentExecutionCount]);
-        let is_all = named.len() == places_of_counts(expr);
+        let named = list_read_keys(
+            expr,
+            &[ConditionVariable::Executions, ConditionVariable::AgentExecutionCount],
+        );
+        let is_all = named.len() == count_execution_reads(expr);
         is_all.then(|| named.into_iter().map(|read| read.key).collect())
     }
 }
 
 impl Condition {
     /// Splits the condition into claims.
-    pub fn claims(&self) -> (Claims, Vec<Claim>) {
+    pub fn split_into_claims(&self) -> (ClaimLogic, Vec<ConditionClaim>) {
         let mut list = Vec::new();
-        let claims = self.take_apart(&self.expr, &mut list);
+        let claims = self.collect_claims(&self.expr, &mut list);
         (claims, list)
     }
 
-    fn take_apart(&self, expr: &Expr, list: &mut Vec<Claim>) -> Claims {
+    fn collect_claims(&self, expr: &ConditionExpr, list: &mut Vec<ConditionClaim>) -> ClaimLogic {
         match &expr.kind {
-            Kind::Not(operand) => negated(self.take_apart(operand, list)),
-            Kind::And(operands) => Claims::And(operands.iter().map(|one| self.take_apart(one, list)).collect()),
-            Kind::Or(operands) => Claims::Or(operands.iter().map(|one| self.take_apart(one, list)).collect()),
-            Kind::Compare(left, rest) if let [(comparison, right)] = rest.as_slice() => {
-                self.comparison(expr, left, *comparison, right, list)
+            ExprKind::Not(operand) => negate_claims(self.collect_claims(operand, list)),
+            ExprKind::And(operands) => {
+                ClaimLogic::And(operands.iter().map(|one| self.collect_claims(one, list)).collect())
             }
-            _ => self.claim(expr, emit(expr).script, list),
+            ExprKind::Or(operands) => {
+                ClaimLogic::Or(operands.iter().map(|one| self.collect_claims(one, list)).collect())
+            }
+            ExprKind::Compare(left, rest) if let [(comparison, right)] = rest.as_slice() => {
+                self.add_comparison_claim(expr, left, *comparison, right, list)
+            }
+            _ => self.add_claim(expr, emit_truth_script(expr).script, list),
         }
     }
 
     /// `a != b` is the negation of `a == b`, and `a > b` has the same meaning as `b < a`.
-    fn comparison(
+    fn add_comparison_claim(
         &self,
-        whole: &Expr,
-        left: &Expr,
-        comparison: Comparison,
-        right: &Expr,
-        list: &mut Vec<Claim>,
-    ) -> Claims {
-        let plain = is_plain(left) && is_plain(right);
+        whole: &ConditionExpr,
+        left: &ConditionExpr,
+        comparison: ComparisonOperator,
+        right: &ConditionExpr,
+        list: &mut Vec<ConditionClaim>,
+    ) -> ClaimLogic {
+        let plain = is_plain_value(left) && is_plain_value(right);
         let (opposite, said, first, second) = match comparison {
-            Comparison::Different => (true, Comparison::Equal, left, right),
-            Comparison::NotIn => (true, Comparison::In, left, right),
-            Comparison::Greater => (false, Comparison::Less, right, left),
+            ComparisonOperator::Different => (true, ComparisonOperator::Equal, left, right),
+            ComparisonOperator::NotIn => (true, ComparisonOperator::In, left, right),
+            ComparisonOperator::Greater => (false, ComparisonOperator::Less, right, left),
             // This is done only for simple values: the result of a calculation may be NaN.
-            Comparison::GreaterEqual if plain => (true, Comparison::Less, left, right),
-            Comparison::LessEqual if plain => (true, Comparison::Less, right, left),
+            ComparisonOperator::GreaterEqual if plain => (true, ComparisonOperator::Less, left, right),
+            ComparisonOperator::LessEqual if plain => (true, ComparisonOperator::Less, right, left),
             other => (false, other, left, right),
         };
-        let alike = Expr::new(
-            Kind::Compare(Box::new(first.clone()), vec![(said, second.clone())]),
+        let alike = ConditionExpr::new(
+            ExprKind::Compare(Box::new(first.clone()), vec![(said, second.clone())]),
             whole.span,
         );
         if !opposite {
-            return self.claim(whole, emit(&alike).script, list);
+            return self.add_claim(whole, emit_truth_script(&alike).script, list);
         }
-        let claim = self.claim(&alike, emit(&alike).script, list);
+        let claim = self.add_claim(&alike, emit_truth_script(&alike).script, list);
         if let Some(last) = list.last_mut() {
             last.is_opposite = true;
         }
-        negated(claim)
+        negate_claims(claim)
     }
 
-    fn claim(&self, expr: &Expr, identity: String, list: &mut Vec<Claim>) -> Claims {
-        let Emitted {
+    fn add_claim(&self, expr: &ConditionExpr, identity: String, list: &mut Vec<ConditionClaim>) -> ClaimLogic {
+        let EmittedScript {
             script,
             sites,
             variables,
-        } = emit(expr);
-        let script = with_room(expr, || ENGINE.compile(&script)).expect("a part of a condition compiles");
-        let mut reads = Sources::default();
-        note_sources(expr, &mut reads);
-        list.push(Claim {
+        } = emit_truth_script(expr);
+        let script = run_with_large_stack(expr, || ENGINE.compile(&script)).expect("a part of a condition compiles");
+        let mut reads = ClaimReads::default();
+        mark_claim_reads(expr, &mut reads);
+        list.push(ConditionClaim {
             identity: identity.into(),
-            text: self.part(expr.span),
+            text: self.balanced_part_text(expr.span),
             is_opposite: false,
             condition: Self {
                 text: self.text.clone(),
@@ -151,19 +160,19 @@ impl Condition {
             },
             reads,
         });
-        Claims::Claim(list.len() - 1)
+        ClaimLogic::Claim(list.len() - 1)
     }
 
     /// The text of a part. The position of a part does not include the parentheses around it, so its text may contain
     /// only one of two parentheses.
-    fn part(&self, span: Span) -> Arc<str> {
-        let span = balanced(&self.text, span);
+    fn balanced_part_text(&self, span: Span) -> Arc<str> {
+        let span = balance_parentheses(&self.text, span);
         self.text[span.start..span.end].trim().into()
     }
 }
 
 /// The position with the other one of each parenthesis.
-pub(crate) fn balanced(text: &str, span: Span) -> Span {
+pub(crate) fn balance_parentheses(text: &str, span: Span) -> Span {
     let (mut start, mut end) = (span.start, span.end);
     let count = |start: usize, end: usize, c: char| text[start..end].matches(c).count();
     while count(start, end, '(') < count(start, end, ')') {
@@ -181,70 +190,79 @@ pub(crate) fn balanced(text: &str, span: Span) -> Span {
     Span::new(start, end)
 }
 
-fn negated(claims: Claims) -> Claims {
+fn negate_claims(claims: ClaimLogic) -> ClaimLogic {
     match claims {
-        Claims::Not(inner) => *inner,
-        other => Claims::Not(Box::new(other)),
+        ClaimLogic::Not(inner) => *inner,
+        other => ClaimLogic::Not(Box::new(other)),
     }
 }
 
 /// A constant, or a value that is read without a calculation.
-fn is_plain(expr: &Expr) -> bool {
+fn is_plain_value(expr: &ConditionExpr) -> bool {
     match &expr.kind {
-        Kind::Nothing | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Text(_) | Kind::Variable(_) => true,
-        Kind::Sign(_, operand) => is_plain(operand),
-        Kind::Chain(base, suffixes) => {
-            is_plain(base)
+        ExprKind::Nothing
+        | ExprKind::Bool(_)
+        | ExprKind::Int(_)
+        | ExprKind::Float(_)
+        | ExprKind::Text(_)
+        | ExprKind::Variable(_) => true,
+        ExprKind::Sign(_, operand) => is_plain_value(operand),
+        ExprKind::Chain(base, suffixes) => {
+            is_plain_value(base)
                 && suffixes.iter().all(|suffix| match &suffix.kind {
-                    SuffixKind::Member(_) => true,
-                    SuffixKind::Index(at) => is_plain(at),
-                    SuffixKind::Method(function, arguments) => function.is("get") && arguments.iter().all(is_plain),
+                    ChainStepKind::Member(_) => true,
+                    ChainStepKind::Index(at) => is_plain_value(at),
+                    ChainStepKind::Method(function, arguments) => {
+                        function.has_own_name("get") && arguments.iter().all(is_plain_value)
+                    }
                 })
         }
         _ => false,
     }
 }
 
-fn note_sources(expr: &Expr, reads: &mut Sources) {
-    if is_length_of_history(expr) {
+fn mark_claim_reads(expr: &ConditionExpr, reads: &mut ClaimReads) {
+    if is_history_length(expr) {
         reads.executions = true;
         return;
     }
     match expr.kind {
-        Kind::Variable(Variable::Context) => reads.context = true,
-        Kind::Variable(Variable::Output) => reads.output = true,
-        Kind::Variable(Variable::TurnCount) => reads.turn_count = true,
-        Kind::Variable(Variable::History) => reads.history = true,
-        Kind::Variable(Variable::Executions | Variable::AgentExecutionCount) => reads.executions = true,
-        Kind::Variable(Variable::Input | Variable::Inputs) => reads.input = true,
-        Kind::Variable(Variable::Outputs) => reads.outputs = true,
+        ExprKind::Variable(ConditionVariable::Context) => reads.context = true,
+        ExprKind::Variable(ConditionVariable::Output) => reads.output = true,
+        ExprKind::Variable(ConditionVariable::TurnCount) => reads.turn_count = true,
+        ExprKind::Variable(ConditionVariable::History) => reads.history = true,
+        ExprKind::Variable(ConditionVariable::Executions | ConditionVariable::AgentExecutionCount) => {
+            reads.executions = true
+        }
+        ExprKind::Variable(ConditionVariable::Input | ConditionVariable::Inputs) => reads.input = true,
+        ExprKind::Variable(ConditionVariable::Outputs) => reads.outputs = true,
         // Only expressions of parts have these, and no decision reads those.
-        Kind::Variable(Variable::Item | Variable::Part) => {}
-        _ => expr.parts(&mut |part| note_sources(part, reads)),
+        ExprKind::Variable(ConditionVariable::Item | ConditionVariable::Part) => {}
+        _ => expr.visit_parts(&mut |part| mark_claim_reads(part, reads)),
     }
 }
 
 /// The number of places where executions are counted.
-fn places_of_counts(expr: &Expr) -> usize {
+fn count_execution_reads(expr: &ConditionExpr) -> usize {
     match expr.kind {
-        Kind::Variable(Variable::Executions | Variable::AgentExecutionCount) => 1,
-        _ if is_length_of_history(expr) => 1,
+        ExprKind::Variable(ConditionVariable::Executions | ConditionVariable::AgentExecutionCount) => 1,
+        _ if is_history_length(expr) => 1,
         _ => {
             let mut places = 0;
-            expr.parts(&mut |part| places += places_of_counts(part));
+            expr.visit_parts(&mut |part| places += count_execution_reads(part));
             places
         }
     }
 }
 
 /// `len(history)`, `history.len()`, `history.is_empty()`: the number of executions of all agents.
-fn is_length_of_history(expr: &Expr) -> bool {
-    let is_history = |expr: &Expr| matches!(expr.kind, Kind::Variable(Variable::History));
-    let counts = |function: &Function| function.is("len") || function.is("is_empty");
+fn is_history_length(expr: &ConditionExpr) -> bool {
+    let is_history = |expr: &ConditionExpr| matches!(expr.kind, ExprKind::Variable(ConditionVariable::History));
+    let counts = |function: &ConditionFunction| function.has_own_name("len") || function.has_own_name("is_empty");
     match &expr.kind {
-        Kind::Call(function, arguments) => counts(function) && arguments.first().is_some_and(is_history),
-        Kind::Chain(base, suffixes) => match suffixes.as_slice() {
-            [only] => matches!(&only.kind, SuffixKind::Method(function, _) if counts(function)) && is_history(base),
+        ExprKind::Call(function, arguments) => counts(function) && arguments.first().is_some_and(is_history),
+        ExprKind::Chain(base, suffixes) => match suffixes.as_slice() {
+            [only] => matches!(&only.kind, ChainStepKind::Method(function, _) if counts(function)) && is_history(base),
             _ => false,
         },
         _ => false,

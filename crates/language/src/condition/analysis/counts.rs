@@ -1,37 +1,43 @@
 //! Counts of executions that make a condition true, whatever else it reads.
 
-use super::super::expression::tree::{Comparison, Expr, Kind, Variable};
+use super::super::expression::tree::{ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind};
 use super::paths::find_path;
-use super::polarity::{step_for, swap_sides, visit_sufficient};
+use super::polarity::{find_boundary_step, swap_comparison_sides, visit_sufficient_parts};
 use crate::source::Span;
 
 /// `executions.writer >= 3`, where it is enough to make the condition true.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CountRead {
+pub struct CountThreshold {
     /// The agent whose executions are counted.
     pub agent: String,
     /// The number of executions with which it becomes true.
-    pub from: u64,
+    pub threshold: u64,
     /// The bytes of the comparison.
     pub span: Span,
 }
 
 /// Adds all such comparisons, from left to right.
-pub(in super::super) fn counts_read(expr: &Expr, counts: &mut Vec<CountRead>) {
-    visit_sufficient(expr, true, &mut |part, answer| {
-        if let Kind::Compare(left, rest) = &part.kind
+pub(in super::super) fn collect_count_thresholds(expr: &ConditionExpr, counts: &mut Vec<CountThreshold>) {
+    visit_sufficient_parts(expr, true, &mut |part, answer| {
+        if let ExprKind::Compare(left, rest) = &part.kind
             && let [(comparison, right)] = rest.as_slice()
         {
-            counts.extend(count(left, *comparison, right, answer, part.span));
+            counts.extend(find_count_threshold(left, *comparison, right, answer, part.span));
         }
     });
 }
 
-fn count(left: &Expr, comparison: Comparison, right: &Expr, answer: bool, span: Span) -> Option<CountRead> {
-    use Comparison::{Different, Equal, Greater, GreaterEqual, Less, LessEqual};
-    let (agent, number, comparison) = match (counted(left), counted(right)) {
-        (Some(agent), None) => (agent, number(right)?, comparison),
-        (None, Some(agent)) => (agent, number(left)?, swap_sides(comparison)),
+fn find_count_threshold(
+    left: &ConditionExpr,
+    comparison: ComparisonOperator,
+    right: &ConditionExpr,
+    answer: bool,
+    span: Span,
+) -> Option<CountThreshold> {
+    use ComparisonOperator::{Different, Equal, Greater, GreaterEqual, Less, LessEqual};
+    let (agent, number, comparison) = match (find_counted_agent(left), find_counted_agent(right)) {
+        (Some(agent), None) => (agent, as_literal_count(right)?, comparison),
+        (None, Some(agent)) => (agent, as_literal_count(left)?, swap_comparison_sides(comparison)),
         _ => return None,
     };
     // Only a count that grows makes the comparison true.
@@ -39,22 +45,26 @@ fn count(left: &Expr, comparison: Comparison, right: &Expr, answer: bool, span: 
         (comparison, answer),
         (GreaterEqual | Greater | Equal, true) | (Less | LessEqual | Different, false)
     );
-    let from = number.checked_add_signed(step_for(comparison, answer))?;
-    grows.then_some(CountRead { agent, from, span })
+    let from = number.checked_add_signed(find_boundary_step(comparison, answer))?;
+    grows.then_some(CountThreshold {
+        agent,
+        threshold: from,
+        span,
+    })
 }
 
 /// The agent, if the expression is the number of its executions.
-fn counted(expr: &Expr) -> Option<String> {
-    let (Variable::Executions | Variable::AgentExecutionCount, mut keys) = find_path(expr)? else {
+fn find_counted_agent(expr: &ConditionExpr) -> Option<String> {
+    let (ConditionVariable::Executions | ConditionVariable::AgentExecutionCount, mut keys) = find_path(expr)? else {
         return None;
     };
     let agent = keys.pop()?;
     keys.is_empty().then_some(agent)
 }
 
-fn number(expr: &Expr) -> Option<u64> {
+fn as_literal_count(expr: &ConditionExpr) -> Option<u64> {
     match expr.kind {
-        Kind::Int(value) => value.try_into().ok(),
+        ExprKind::Int(value) => value.try_into().ok(),
         _ => None,
     }
 }

@@ -3,26 +3,26 @@
 
 use serde_json::{Number, Value};
 
-use super::super::expression::tree::{Comparison, Expr, Kind, SuffixKind, Variable};
-use super::super::functions::Function;
-use super::super::{Condition, Expression, parse};
+use super::super::expression::tree::{ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind};
+use super::super::functions::ConditionFunction;
+use super::super::{Condition, Expression, parse_condition};
 use super::paths::find_path_through;
-use super::polarity::{step_for, swap_sides, visit_enough};
+use super::polarity::{find_boundary_step, swap_comparison_sides, visit_satisfying_parts};
 
 /// A value that a condition reads, and its kind of demand on it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Demand {
+pub struct ValueRequirement {
     /// The variable.
-    pub of: DemandRoot,
+    pub variable: ExampleVariable,
     /// The keys that lead from the variable to the value.
     pub path: Vec<String>,
     /// The demand on the value.
-    pub kind: DemandKind,
+    pub kind: RequiredValue,
 }
 
 /// The variables that examples can fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DemandRoot {
+pub enum ExampleVariable {
     /// `output`.
     Output,
     /// `outputs`; the first key is the agent.
@@ -37,7 +37,7 @@ pub enum DemandRoot {
 
 /// The kinds of demands on a value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum DemandKind {
+pub enum RequiredValue {
     /// Anything that is true.
     True,
     /// Anything that is false.
@@ -58,11 +58,11 @@ pub enum DemandKind {
 
 impl Condition {
     /// Returns demands on its values that give it this answer.
-    pub fn demands(text: &str, answer: bool) -> Vec<Demand> {
+    pub fn required_values(text: &str, answer: bool) -> Vec<ValueRequirement> {
         let mut demands = Vec::new();
-        if let Ok(expr) = parse(text) {
-            visit_enough(&expr, answer, &mut |part, answer| {
-                add_demand(part, answer, &mut demands)
+        if let Ok(expr) = parse_condition(text) {
+            visit_satisfying_parts(&expr, answer, &mut |part, answer| {
+                add_requirements(part, answer, &mut demands)
             });
         }
         demands
@@ -71,121 +71,138 @@ impl Condition {
 
 impl Expression {
     /// Returns the variable and the keys that an expression reads, if it is nothing but one value.
-    pub fn read_path(text: &str) -> Option<(DemandRoot, Vec<String>)> {
-        find_root(&parse(text).ok()?)
+    pub fn parse_read_path(text: &str) -> Option<(ExampleVariable, Vec<String>)> {
+        find_example_path(&parse_condition(text).ok()?)
     }
 }
 
-fn add_demand(expr: &Expr, answer: bool, demands: &mut Vec<Demand>) {
+fn add_requirements(expr: &ConditionExpr, answer: bool, demands: &mut Vec<ValueRequirement>) {
     match &expr.kind {
-        Kind::Compare(left, rest) if let [(comparison, right)] = rest.as_slice() => {
-            demands.extend(compared(left, *comparison, right, answer));
+        ExprKind::Compare(left, rest) if let [(comparison, right)] = rest.as_slice() => {
+            demands.extend(find_comparison_requirement(left, *comparison, right, answer));
         }
-        Kind::Call(function, arguments) => {
-            demands.extend(called(function.names[0], arguments.iter().collect(), answer));
+        ExprKind::Call(function, arguments) => {
+            demands.extend(find_call_requirement(
+                function.names[0],
+                arguments.iter().collect(),
+                answer,
+            ));
         }
-        Kind::Chain(..) => demands.extend(method(expr, answer)),
-        Kind::Variable(_) => demands.extend(demanded(expr, truth(answer))),
+        ExprKind::Chain(..) => demands.extend(find_chain_requirement(expr, answer)),
+        ExprKind::Variable(_) => demands.extend(build_requirement(expr, require_truth(answer))),
         _ => {}
     }
 }
 
-fn truth(answer: bool) -> DemandKind {
+fn require_truth(answer: bool) -> RequiredValue {
     match answer {
-        true => DemandKind::True,
-        false => DemandKind::False,
+        true => RequiredValue::True,
+        false => RequiredValue::False,
     }
 }
 
 /// A chain: a value that is read, or a method at its end.
-fn method(expr: &Expr, answer: bool) -> Option<Demand> {
-    if let Some(demand) = demanded(expr, truth(answer)) {
+fn find_chain_requirement(expr: &ConditionExpr, answer: bool) -> Option<ValueRequirement> {
+    if let Some(demand) = build_requirement(expr, require_truth(answer)) {
         return Some(demand);
     }
-    let Kind::Chain(base, suffixes) = &expr.kind else {
+    let ExprKind::Chain(base, suffixes) = &expr.kind else {
         return None;
     };
     let (last, before) = suffixes.split_last()?;
-    let SuffixKind::Method(function, arguments) = &last.kind else {
+    let ChainStepKind::Method(function, arguments) = &last.kind else {
         return None;
     };
-    let rest = Expr::new(Kind::Chain(base.clone(), before.to_vec()), expr.span);
+    let rest = ConditionExpr::new(ExprKind::Chain(base.clone(), before.to_vec()), expr.span);
     let arguments = std::iter::once(&rest).chain(arguments).collect();
-    called(function.names[0], arguments, answer)
+    find_call_requirement(function.names[0], arguments, answer)
 }
 
-fn called(function: &str, arguments: Vec<&Expr>, answer: bool) -> Option<Demand> {
-    let literal = || literal(arguments.get(1)?);
+fn find_call_requirement(function: &str, arguments: Vec<&ConditionExpr>, answer: bool) -> Option<ValueRequirement> {
+    let literal = || literal_to_json(arguments.get(1)?);
     let kind = match (function, answer) {
-        ("contains", true) => DemandKind::Has(literal()?),
-        ("contains", false) => DemandKind::Lacks(literal()?),
-        ("starts_with" | "ends_with", true) => DemandKind::Is(literal()?),
-        ("starts_with" | "ends_with", false) => DemandKind::IsNot(literal()?),
-        ("is_empty", true) => DemandKind::Length(0),
-        ("is_empty", false) => DemandKind::Length(1),
-        ("any" | "all", true) => DemandKind::Is(vec![Value::Bool(true)].into()),
-        ("any" | "all", false) => DemandKind::Is(vec![Value::Bool(false)].into()),
-        ("bool", true) => DemandKind::True,
-        ("bool", false) => DemandKind::False,
+        ("contains", true) => RequiredValue::Has(literal()?),
+        ("contains", false) => RequiredValue::Lacks(literal()?),
+        ("starts_with" | "ends_with", true) => RequiredValue::Is(literal()?),
+        ("starts_with" | "ends_with", false) => RequiredValue::IsNot(literal()?),
+        ("is_empty", true) => RequiredValue::Length(0),
+        ("is_empty", false) => RequiredValue::Length(1),
+        ("any" | "all", true) => RequiredValue::Is(vec![Value::Bool(true)].into()),
+        ("any" | "all", false) => RequiredValue::Is(vec![Value::Bool(false)].into()),
+        ("bool", true) => RequiredValue::True,
+        ("bool", false) => RequiredValue::False,
         _ => return None,
     };
-    demanded(arguments.first()?, kind)
+    build_requirement(arguments.first()?, kind)
 }
 
-fn compared(left: &Expr, comparison: Comparison, right: &Expr, answer: bool) -> Option<Demand> {
-    if matches!(comparison, Comparison::In | Comparison::NotIn) {
-        return contained(left, right, (comparison == Comparison::In) == answer);
+fn find_comparison_requirement(
+    left: &ConditionExpr,
+    comparison: ComparisonOperator,
+    right: &ConditionExpr,
+    answer: bool,
+) -> Option<ValueRequirement> {
+    if matches!(comparison, ComparisonOperator::In | ComparisonOperator::NotIn) {
+        return find_membership_requirement(left, right, (comparison == ComparisonOperator::In) == answer);
     }
-    let (value, comparison, other) = match (literal(right), literal(left)) {
+    let (value, comparison, other) = match (literal_to_json(right), literal_to_json(left)) {
         (Some(other), None) => (left, comparison, other),
-        (None, Some(other)) => (right, swap_sides(comparison), other),
+        (None, Some(other)) => (right, swap_comparison_sides(comparison), other),
         _ => return None,
     };
-    if let Some(counted) = length_of(value) {
-        let length = usize::try_from(fitting(comparison, &other, answer)?.as_u64()?).ok()?;
-        return demanded(&counted, DemandKind::Length(length));
+    if let Some(counted) = find_length_operand(value) {
+        let length = usize::try_from(find_boundary_value(comparison, &other, answer)?.as_u64()?).ok()?;
+        return build_requirement(&counted, RequiredValue::Length(length));
     }
     let kind = match (comparison, answer) {
-        (Comparison::Equal, true) | (Comparison::Different, false) => DemandKind::Is(other),
-        (Comparison::Equal, false) | (Comparison::Different, true) => DemandKind::IsNot(other),
-        _ => DemandKind::Is(fitting(comparison, &other, answer)?),
+        (ComparisonOperator::Equal, true) | (ComparisonOperator::Different, false) => RequiredValue::Is(other),
+        (ComparisonOperator::Equal, false) | (ComparisonOperator::Different, true) => RequiredValue::IsNot(other),
+        _ => RequiredValue::Is(find_boundary_value(comparison, &other, answer)?),
     };
-    demanded(value, kind)
+    build_requirement(value, kind)
 }
 
-fn contained(left: &Expr, right: &Expr, answer: bool) -> Option<Demand> {
-    if let (Some(Value::Array(values)), Some(_)) = (literal(right), find_root(left)) {
+fn find_membership_requirement(left: &ConditionExpr, right: &ConditionExpr, answer: bool) -> Option<ValueRequirement> {
+    if let (Some(Value::Array(values)), Some(_)) = (literal_to_json(right), find_example_path(left)) {
         let first = values.first()?.clone();
-        return demanded(
+        return build_requirement(
             left,
             if answer {
-                DemandKind::Is(first)
+                RequiredValue::Is(first)
             } else {
-                DemandKind::IsNot(first)
+                RequiredValue::IsNot(first)
             },
         );
     }
-    let item = literal(left)?;
-    let (of, mut path) = find_root(right)?;
-    if let (true, Value::String(key)) = (path.is_empty() && of != DemandRoot::Input, &item) {
+    let item = literal_to_json(left)?;
+    let (of, mut path) = find_example_path(right)?;
+    if let (true, Value::String(key)) = (path.is_empty() && of != ExampleVariable::Input, &item) {
         // A key of the variable itself.
         path.push(key.clone());
-        let kind = if answer { DemandKind::True } else { DemandKind::Missing };
-        return Some(Demand { of, path, kind });
+        let kind = if answer {
+            RequiredValue::True
+        } else {
+            RequiredValue::Missing
+        };
+        return Some(ValueRequirement {
+            variable: of,
+            path,
+            kind,
+        });
     }
-    demanded(
+    build_requirement(
         right,
         if answer {
-            DemandKind::Has(item)
+            RequiredValue::Has(item)
         } else {
-            DemandKind::Lacks(item)
+            RequiredValue::Lacks(item)
         },
     )
 }
 
 /// A number at the boundary for which the comparison has this answer.
-fn fitting(comparison: Comparison, other: &Value, answer: bool) -> Option<Value> {
-    let step = step_for(comparison, answer);
+fn find_boundary_value(comparison: ComparisonOperator, other: &Value, answer: bool) -> Option<Value> {
+    let step = find_boundary_step(comparison, answer);
     match other.as_i64() {
         Some(whole) => whole.checked_add(step).map(Value::from),
         None => Number::from_f64(other.as_f64()? + step as f64).map(Value::Number),
@@ -193,50 +210,54 @@ fn fitting(comparison: Comparison, other: &Value, answer: bool) -> Option<Value>
 }
 
 /// The value whose length this is.
-fn length_of(expr: &Expr) -> Option<Expr> {
+fn find_length_operand(expr: &ConditionExpr) -> Option<ConditionExpr> {
     match &expr.kind {
-        Kind::Call(function, arguments) if function.is("len") => arguments.first().cloned(),
-        Kind::Chain(base, suffixes) => {
+        ExprKind::Call(function, arguments) if function.has_own_name("len") => arguments.first().cloned(),
+        ExprKind::Chain(base, suffixes) => {
             let (last, before) = suffixes.split_last()?;
-            let is_length = matches!(&last.kind, SuffixKind::Method(function, _) if function.is("len"));
-            is_length.then(|| Expr::new(Kind::Chain(base.clone(), before.to_vec()), expr.span))
+            let is_length = matches!(&last.kind, ChainStepKind::Method(function, _) if function.has_own_name("len"));
+            is_length.then(|| ConditionExpr::new(ExprKind::Chain(base.clone(), before.to_vec()), expr.span))
         }
         _ => None,
     }
 }
 
-fn demanded(expr: &Expr, kind: DemandKind) -> Option<Demand> {
-    let (of, path) = find_root(expr)?;
-    Some(Demand { of, path, kind })
+fn build_requirement(expr: &ConditionExpr, kind: RequiredValue) -> Option<ValueRequirement> {
+    let (of, path) = find_example_path(expr)?;
+    Some(ValueRequirement {
+        variable: of,
+        path,
+        kind,
+    })
 }
 
 /// Finds the variable and the keys, if the expression reads nothing but one value that examples can fill.
-fn find_root(expr: &Expr) -> Option<(DemandRoot, Vec<String>)> {
+fn find_example_path(expr: &ConditionExpr) -> Option<(ExampleVariable, Vec<String>)> {
     let (variable, path) = find_path_through(expr, &keeps_examples)?;
     let of = match variable {
-        Variable::Output => DemandRoot::Output,
-        Variable::Outputs => DemandRoot::Outputs,
-        Variable::Context => DemandRoot::Context,
-        Variable::Input => DemandRoot::Input,
-        Variable::Inputs => DemandRoot::Inputs,
+        ConditionVariable::Output => ExampleVariable::Output,
+        ConditionVariable::Outputs => ExampleVariable::Outputs,
+        ConditionVariable::Context => ExampleVariable::Context,
+        ConditionVariable::Input => ExampleVariable::Input,
+        ConditionVariable::Inputs => ExampleVariable::Inputs,
         _ => return None,
     };
     Some((of, path))
 }
 
 /// Returns whether the function leaves the values of examples as they are.
-fn keeps_examples(function: &Function) -> bool {
+fn keeps_examples(function: &ConditionFunction) -> bool {
     matches!(function.names[0], "lower" | "strip" | "str" | "int" | "float" | "round")
 }
 
-fn literal(expr: &Expr) -> Option<Value> {
+fn literal_to_json(expr: &ConditionExpr) -> Option<Value> {
     Some(match &expr.kind {
-        Kind::Nothing => Value::Null,
-        Kind::Bool(value) => (*value).into(),
-        Kind::Int(value) => (*value).into(),
-        Kind::Float(value) => Value::Number(Number::from_f64(*value)?),
-        Kind::Text(text) => text.as_str().into(),
-        Kind::List(items) => items.iter().map(literal).collect::<Option<Vec<_>>>()?.into(),
+        ExprKind::Nothing => Value::Null,
+        ExprKind::Bool(value) => (*value).into(),
+        ExprKind::Int(value) => (*value).into(),
+        ExprKind::Float(value) => Value::Number(Number::from_f64(*value)?),
+        ExprKind::Text(text) => text.as_str().into(),
+        ExprKind::List(items) => items.iter().map(literal_to_json).collect::<Option<Vec<_>>>()?.into(),
         _ => return None,
     })
 }
@@ -245,18 +266,22 @@ fn literal(expr: &Expr) -> Option<Value> {
 mod tests {
     use serde_json::json;
 
-    use super::{Demand, DemandKind};
+    use super::{RequiredValue, ValueRequirement};
     use crate::condition::Condition;
 
-    fn shown(text: &str, answer: bool) -> Vec<(String, DemandKind)> {
-        let demands = Condition::demands(text, answer);
-        let shown = |Demand { of, path, kind }: Demand| (format!("{of:?}.{}", path.join(".")), kind);
+    fn shown(text: &str, answer: bool) -> Vec<(String, RequiredValue)> {
+        let demands = Condition::required_values(text, answer);
+        let shown = |ValueRequirement {
+                         variable: of,
+                         path,
+                         kind,
+                     }: ValueRequirement| (format!("{of:?}.{}", path.join(".")), kind);
         demands.into_iter().map(shown).collect()
     }
 
     #[test]
     fn a_demand_is_at_the_boundary_of_the_answer() {
-        use DemandKind::{False, Has, Is, IsNot, Lacks, Length, Missing, True};
+        use RequiredValue::{False, Has, Is, IsNot, Lacks, Length, Missing, True};
         let rows = [
             ("output.a", "Output.a", True, False),
             ("not output.a", "Output.a", False, True),

@@ -1,32 +1,39 @@
 //! Two conditions that can never be true together.
 
-use super::super::expression::tree::{Expr, Kind, Variable};
-use super::super::typing::verdict::Verdict;
-use super::super::{Condition, Reading};
+use super::super::expression::tree::{ConditionExpr, ConditionVariable, ExprKind};
+use super::super::typing::verdict::StaticResult;
+use super::super::{Condition, ParsedCondition};
 
-impl Reading {
+impl ParsedCondition {
     /// Returns whether this condition and the other one can never both be true for the same values. What they read as
     /// `output` is the output of the agents with these numbers.
-    pub fn excludes(&self, agent: usize, other: &Self, other_agent: usize) -> bool {
-        let both = format!("({}\n) and ({}\n)", self.about(agent), other.about(other_agent));
-        Condition::read(&both).is_ok_and(|both| both.verdict() == Verdict::Never)
+    pub fn is_exclusive_with(&self, agent: usize, other: &Self, other_agent: usize) -> bool {
+        let both = format!(
+            "({}\n) and ({}\n)",
+            self.replace_output_variable(agent),
+            other.replace_output_variable(other_agent)
+        );
+        Condition::parse(&both).is_ok_and(|both| both.static_result() == StaticResult::AlwaysFalse)
     }
 
     /// Returns whether it reads nothing but `output` and what the run was given: values that change only with a new
     /// output.
     pub fn reads_only_output(&self) -> bool {
         let mut is_only = true;
-        each_variable(&self.expr, &mut |_, variable| {
-            is_only &= matches!(variable, Variable::Output | Variable::Input | Variable::Inputs);
+        visit_variables(&self.expr, &mut |_, variable| {
+            is_only &= matches!(
+                variable,
+                ConditionVariable::Output | ConditionVariable::Input | ConditionVariable::Inputs
+            );
         });
         is_only
     }
 
     /// The text, with another expression for `output`: equal for the same agent, and different from what users write.
-    fn about(&self, agent: usize) -> String {
+    fn replace_output_variable(&self, agent: usize) -> String {
         let mut spans = Vec::new();
-        each_variable(&self.expr, &mut |expr, variable| {
-            if variable == Variable::Output {
+        visit_variables(&self.expr, &mut |expr, variable| {
+            if variable == ConditionVariable::Output {
                 spans.push(expr.span);
             }
         });
@@ -42,9 +49,9 @@ impl Reading {
     }
 }
 
-fn each_variable(expr: &Expr, visit: &mut impl FnMut(&Expr, Variable)) {
-    if let Kind::Variable(variable) = expr.kind {
+fn visit_variables(expr: &ConditionExpr, visit: &mut impl FnMut(&ConditionExpr, ConditionVariable)) {
+    if let ExprKind::Variable(variable) = expr.kind {
         visit(expr, variable);
     }
-    expr.parts(&mut |part| each_variable(part, visit));
+    expr.visit_parts(&mut |part| visit_variables(part, visit));
 }

@@ -1,14 +1,14 @@
 //! Changed conditions, each with one small change, for tests of tests.
 
-use crate::condition::analysis::claims::balanced;
-use crate::condition::expression::tree::{Comparison, Expr, Kind, SuffixKind};
-use crate::condition::functions::Function;
-use crate::condition::{CompileError, Condition, parse};
+use crate::condition::analysis::claims::balance_parentheses;
+use crate::condition::expression::tree::{ChainStepKind, ComparisonOperator, ConditionExpr, ExprKind};
+use crate::condition::functions::ConditionFunction;
+use crate::condition::{CompileError, Condition, parse_condition};
 use crate::source::Span;
 
 /// A condition with one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mutant {
+pub struct ConditionMutant {
     /// The whole condition.
     pub text: String,
     /// The bytes of the original condition that are changed.
@@ -25,116 +25,116 @@ impl Condition {
     ///
     /// # Errors
     /// The text is no condition.
-    pub fn mutants(text: &str) -> Result<Vec<Mutant>, CompileError> {
-        let expr = parse(text)?;
-        let mut mutants = Mutants { text, all: Vec::new() };
-        mutants.negated(&expr);
-        let is_whole = |kind: &Kind| matches!(kind, Kind::Compare(..));
+    pub fn list_mutants(text: &str) -> Result<Vec<ConditionMutant>, CompileError> {
+        let expr = parse_condition(text)?;
+        let mut mutants = MutantCollector { text, all: Vec::new() };
+        mutants.add_negation(&expr);
+        let is_whole = |kind: &ExprKind| matches!(kind, ExprKind::Compare(..));
         let inner = match &expr.kind {
-            Kind::Not(inner) => inner,
+            ExprKind::Not(inner) => inner,
             _ => &expr,
         };
-        mutants.inside(&expr, is_whole(&inner.kind).then_some(inner.span));
+        mutants.add_inner_mutants(&expr, is_whole(&inner.kind).then_some(inner.span));
         Ok(mutants.all)
     }
 }
 
-struct Mutants<'t> {
+struct MutantCollector<'t> {
     text: &'t str,
-    all: Vec<Mutant>,
+    all: Vec<ConditionMutant>,
 }
 
-impl Mutants<'_> {
-    fn part(&self, span: Span) -> &str {
+impl MutantCollector<'_> {
+    fn part_text(&self, span: Span) -> &str {
         &self.text[span.start..span.end]
     }
 
-    fn add(&mut self, span: Span, to: String) {
+    fn add_mutant(&mut self, span: Span, to: String) {
         let text = format!("{}{to}{}", &self.text[..span.start], &self.text[span.end..]);
         let is_new = *text != *self.text && self.all.iter().all(|known| known.text != text);
-        if is_new && Condition::check(&text).is_ok() {
-            let from = self.part(span).to_owned();
-            self.all.push(Mutant { text, span, from, to });
+        if is_new && Condition::check_syntax(&text).is_ok() {
+            let from = self.part_text(span).to_owned();
+            self.all.push(ConditionMutant { text, span, from, to });
         }
     }
 
-    fn negated(&mut self, expr: &Expr) {
+    fn add_negation(&mut self, expr: &ConditionExpr) {
         let trimmed = self.text.trim();
         let start = self.text.len() - self.text.trim_start().len();
         let whole = Span::new(start, start + trimmed.len());
         let to = match &expr.kind {
-            Kind::Not(inner) => self.part(balanced(self.text, inner.span)).to_owned(),
-            Kind::Chain(..) | Kind::Variable(_) | Kind::Call(..) => format!("not {trimmed}"),
+            ExprKind::Not(inner) => self.part_text(balance_parentheses(self.text, inner.span)).to_owned(),
+            ExprKind::Chain(..) | ExprKind::Variable(_) | ExprKind::Call(..) => format!("not {trimmed}"),
             _ => format!("not ({trimmed})"),
         };
-        self.add(whole, to);
+        self.add_mutant(whole, to);
     }
 
     /// The changes in the expression and its parts. `plain`: a comparison whose opposite is the negation of all.
-    fn inside(&mut self, expr: &Expr, plain: Option<Span>) {
+    fn add_inner_mutants(&mut self, expr: &ConditionExpr, plain: Option<Span>) {
         match &expr.kind {
-            Kind::And(operands) => self.operands(expr.span, operands, "and", "or"),
-            Kind::Or(operands) => self.operands(expr.span, operands, "or", "and"),
-            Kind::Compare(first, rest) => {
+            ExprKind::And(operands) => self.add_operand_mutants(expr.span, operands, "and", "or"),
+            ExprKind::Or(operands) => self.add_operand_mutants(expr.span, operands, "or", "and"),
+            ExprKind::Compare(first, rest) => {
                 let mut left = first.span;
                 for (comparison, right) in rest {
-                    let others = others(*comparison, plain == Some(expr.span) && rest.len() == 1);
-                    self.comparison(left, *comparison, right.span, others);
+                    let others = alternative_comparisons(*comparison, plain == Some(expr.span) && rest.len() == 1);
+                    self.add_comparison_mutants(left, *comparison, right.span, others);
                     left = right.span;
                 }
             }
-            Kind::Call(function, _) => self.function(function, expr.span.start),
-            Kind::Chain(_, suffixes) => {
+            ExprKind::Call(function, _) => self.add_function_mutants(function, expr.span.start),
+            ExprKind::Chain(_, suffixes) => {
                 for suffix in suffixes {
-                    if let SuffixKind::Method(function, _) = &suffix.kind {
-                        self.function(function, suffix.span.start);
+                    if let ChainStepKind::Method(function, _) = &suffix.kind {
+                        self.add_function_mutants(function, suffix.span.start);
                     }
                 }
             }
             _ => {}
         }
         let mut parts = Vec::new();
-        expr.parts(&mut |part| parts.push(part));
+        expr.visit_parts(&mut |part| parts.push(part));
         for part in parts {
-            self.inside(part, plain);
+            self.add_inner_mutants(part, plain);
         }
     }
 
     /// Without each of the operands, and with the other operator.
-    fn operands(&mut self, span: Span, operands: &[Expr], operator: &str, other: &str) {
-        let span = balanced(self.text, span);
-        let texts: Vec<String> = operands.iter().map(|operand| self.operand(operand)).collect();
+    fn add_operand_mutants(&mut self, span: Span, operands: &[ConditionExpr], operator: &str, other: &str) {
+        let span = balance_parentheses(self.text, span);
+        let texts: Vec<String> = operands.iter().map(|operand| self.operand_text(operand)).collect();
         for left_out in 0..texts.len() {
             let kept = texts.iter().enumerate().filter(|(at, _)| *at != left_out);
             let kept: Vec<&str> = kept.map(|(_, text)| text.as_str()).collect();
-            self.add(span, kept.join(&format!(" {operator} ")));
+            self.add_mutant(span, kept.join(&format!(" {operator} ")));
         }
-        self.add(span, texts.join(&format!(" {other} ")));
+        self.add_mutant(span, texts.join(&format!(" {other} ")));
     }
 
-    fn operand(&self, operand: &Expr) -> String {
-        let text = self.part(balanced(self.text, operand.span));
+    fn operand_text(&self, operand: &ConditionExpr) -> String {
+        let text = self.part_text(balance_parentheses(self.text, operand.span));
         match operand.kind {
-            Kind::And(_) | Kind::Or(_) | Kind::Choice(_) => format!("({text})"),
+            ExprKind::And(_) | ExprKind::Or(_) | ExprKind::IfElse(_) => format!("({text})"),
             _ => text.to_owned(),
         }
     }
 
-    fn comparison(&mut self, left: Span, comparison: Comparison, right: Span, others: &[&str]) {
+    fn add_comparison_mutants(&mut self, left: Span, comparison: ComparisonOperator, right: Span, others: &[&str]) {
         let (start, end) = (left.end, right.start);
         if start >= end {
             return;
         }
         let between = &self.text[start..end];
         let spellings: &[&str] = match comparison {
-            Comparison::Equal => &["==", "is"],
-            Comparison::Different => &["!=", "is not"],
-            Comparison::Less => &["<"],
-            Comparison::LessEqual => &["<="],
-            Comparison::Greater => &[">"],
-            Comparison::GreaterEqual => &[">="],
-            Comparison::In => &["in"],
-            Comparison::NotIn => &["not in", "! in", "!in"],
+            ComparisonOperator::Equal => &["==", "is"],
+            ComparisonOperator::Different => &["!=", "is not"],
+            ComparisonOperator::Less => &["<"],
+            ComparisonOperator::LessEqual => &["<="],
+            ComparisonOperator::Greater => &[">"],
+            ComparisonOperator::GreaterEqual => &[">="],
+            ComparisonOperator::In => &["in"],
+            ComparisonOperator::NotIn => &["not in", "! in", "!in"],
         };
         let found = spellings.iter().find_map(|spelling| {
             let at = between.find(spelling)?;
@@ -142,32 +142,39 @@ impl Mutants<'_> {
         });
         for other in others {
             if let Some(span) = found {
-                self.add(span, (*other).to_owned());
+                self.add_mutant(span, (*other).to_owned());
             }
         }
     }
 
-    fn function(&mut self, function: &Function, start: usize) {
+    fn add_function_mutants(&mut self, function: &ConditionFunction, start: usize) {
         for (name, other) in [("any", "all"), ("all", "any")] {
             let span = Span::new(start, start + name.len());
-            if function.is(name) && self.text.get(span.start..span.end) == Some(name) {
-                self.add(span, other.to_owned());
+            if function.has_own_name(name) && self.text.get(span.start..span.end) == Some(name) {
+                self.add_mutant(span, other.to_owned());
             }
         }
     }
 }
 
 /// The comparisons in the place of this one: with the other answer at the boundary, and in the other direction.
-fn others(comparison: Comparison, is_negated_anyway: bool) -> &'static [&'static str] {
+fn alternative_comparisons(comparison: ComparisonOperator, is_negated_anyway: bool) -> &'static [&'static str] {
     match comparison {
-        Comparison::Equal | Comparison::Different | Comparison::In | Comparison::NotIn if is_negated_anyway => &[],
-        Comparison::Equal => &["!="],
-        Comparison::Different => &["=="],
-        Comparison::In => &["not in"],
-        Comparison::NotIn => &["in"],
-        Comparison::Less => &["<=", ">"],
-        Comparison::LessEqual => &["<", ">="],
-        Comparison::Greater => &[">=", "<"],
-        Comparison::GreaterEqual => &[">", "<="],
+        ComparisonOperator::Equal
+        | ComparisonOperator::Different
+        | ComparisonOperator::In
+        | ComparisonOperator::NotIn
+            if is_negated_anyway =>
+        {
+            &[]
+        }
+        ComparisonOperator::Equal => &["!="],
+        ComparisonOperator::Different => &["=="],
+        ComparisonOperator::In => &["not in"],
+        ComparisonOperator::NotIn => &["in"],
+        ComparisonOperator::Less => &["<=", ">"],
+        ComparisonOperator::LessEqual => &["<", ">="],
+        ComparisonOperator::Greater => &[">=", "<"],
+        ComparisonOperator::GreaterEqual => &[">", "<="],
     }
 }

@@ -1,52 +1,56 @@
 //! The values that an expression reads by literal keys.
 
-use super::super::expression::tree::{Expr, Kind, Suffix, SuffixKind, Variable};
-use super::super::functions::Function;
+use super::super::expression::tree::{ChainStep, ChainStepKind, ConditionExpr, ConditionVariable, ExprKind};
+use super::super::functions::ConditionFunction;
 
 /// Finds the variable and the keys of an expression that only looks up literal keys.
-pub(in super::super) fn find_path(expr: &Expr) -> Option<(Variable, Vec<String>)> {
+pub(in super::super) fn find_path(expr: &ConditionExpr) -> Option<(ConditionVariable, Vec<String>)> {
     find_path_through(expr, &|_| false)
 }
 
 /// Finds the variable and the keys of an expression that looks up literal keys and applies only functions that are skipped.
 pub(super) fn find_path_through(
-    expr: &Expr,
-    is_skipped: &dyn Fn(&Function) -> bool,
-) -> Option<(Variable, Vec<String>)> {
+    expr: &ConditionExpr,
+    is_skipped: &dyn Fn(&ConditionFunction) -> bool,
+) -> Option<(ConditionVariable, Vec<String>)> {
     match &expr.kind {
-        Kind::Variable(variable) => Some((*variable, Vec::new())),
-        Kind::Chain(base, suffixes) => {
+        ExprKind::Variable(variable) => Some((*variable, Vec::new())),
+        ExprKind::Chain(base, suffixes) => {
             let (variable, mut keys) = find_path_through(base, is_skipped)?;
             for suffix in suffixes {
                 match &suffix.kind {
-                    SuffixKind::Method(function, _) if is_skipped(function) => {}
-                    _ => keys.push(key_of(suffix)?),
+                    ChainStepKind::Method(function, _) if is_skipped(function) => {}
+                    _ => keys.push(find_literal_key(suffix)?),
                 }
             }
             Some((variable, keys))
         }
-        Kind::Call(function, arguments) if is_skipped(function) => find_path_through(arguments.first()?, is_skipped),
-        Kind::Call(function, arguments) if function.is("get") => {
+        ExprKind::Call(function, arguments) if is_skipped(function) => {
+            find_path_through(arguments.first()?, is_skipped)
+        }
+        ExprKind::Call(function, arguments) if function.has_own_name("get") => {
             let (variable, mut keys) = find_path_through(arguments.first()?, is_skipped)?;
-            keys.push(literal_text(arguments.get(1)?)?);
+            keys.push(as_literal_text(arguments.get(1)?)?);
             Some((variable, keys))
         }
         _ => None,
     }
 }
 
-fn key_of(suffix: &Suffix) -> Option<String> {
+fn find_literal_key(suffix: &ChainStep) -> Option<String> {
     match &suffix.kind {
-        SuffixKind::Member(name) => Some(name.clone()),
-        SuffixKind::Index(at) => literal_text(at),
-        SuffixKind::Method(function, arguments) if function.is("get") => literal_text(arguments.first()?),
-        SuffixKind::Method(..) => None,
+        ChainStepKind::Member(name) => Some(name.clone()),
+        ChainStepKind::Index(at) => as_literal_text(at),
+        ChainStepKind::Method(function, arguments) if function.has_own_name("get") => {
+            as_literal_text(arguments.first()?)
+        }
+        ChainStepKind::Method(..) => None,
     }
 }
 
-fn literal_text(expr: &Expr) -> Option<String> {
+fn as_literal_text(expr: &ConditionExpr) -> Option<String> {
     match &expr.kind {
-        Kind::Text(text) => Some(text.clone()),
+        ExprKind::Text(text) => Some(text.clone()),
         _ => None,
     }
 }

@@ -1,65 +1,81 @@
 //! The parts of an expression that decide whether it has a wanted answer.
 
-use super::super::expression::tree::{Comparison, Expr, Kind};
+use super::super::expression::tree::{ComparisonOperator, ConditionExpr, ExprKind};
 
 /// The parts that give an expression a wanted answer.
-pub(super) enum Split<'e> {
+pub(super) enum AnswerParts<'e> {
     /// Each of them must have the answer.
-    All(&'e [Expr]),
+    All(&'e [ConditionExpr]),
     /// One of them must have the answer.
-    Any(&'e [Expr]),
+    Any(&'e [ConditionExpr]),
     /// It must have the opposite answer.
-    Opposite(&'e Expr),
+    Opposite(&'e ConditionExpr),
     /// The expression is not combined of others.
     Whole,
 }
 
 /// Splits an expression by the answer that is wanted.
-pub(super) fn split(expr: &Expr, answer: bool) -> Split<'_> {
+pub(super) fn split_by_answer(expr: &ConditionExpr, answer: bool) -> AnswerParts<'_> {
     match (&expr.kind, answer) {
-        (Kind::Not(operand), _) => Split::Opposite(operand),
-        (Kind::And(operands), true) | (Kind::Or(operands), false) => Split::All(operands),
-        (Kind::Or(operands), true) | (Kind::And(operands), false) => Split::Any(operands),
-        _ => Split::Whole,
+        (ExprKind::Not(operand), _) => AnswerParts::Opposite(operand),
+        (ExprKind::And(operands), true) | (ExprKind::Or(operands), false) => AnswerParts::All(operands),
+        (ExprKind::Or(operands), true) | (ExprKind::And(operands), false) => AnswerParts::Any(operands),
+        _ => AnswerParts::Whole,
     }
 }
 
 /// Visits the parts of which each alone gives the expression the wanted answer, with the answer that the part must have.
-pub(super) fn visit_sufficient<'e>(expr: &'e Expr, answer: bool, visit: &mut impl FnMut(&'e Expr, bool)) {
-    match split(expr, answer) {
-        Split::Opposite(operand) => visit_sufficient(operand, !answer, visit),
-        Split::Any(operands) => operands.iter().for_each(|one| visit_sufficient(one, answer, visit)),
-        Split::All(_) => {}
-        Split::Whole => visit(expr, answer),
+pub(super) fn visit_sufficient_parts<'e>(
+    expr: &'e ConditionExpr,
+    answer: bool,
+    visit: &mut impl FnMut(&'e ConditionExpr, bool),
+) {
+    match split_by_answer(expr, answer) {
+        AnswerParts::Opposite(operand) => visit_sufficient_parts(operand, !answer, visit),
+        AnswerParts::Any(operands) => operands
+            .iter()
+            .for_each(|one| visit_sufficient_parts(one, answer, visit)),
+        AnswerParts::All(_) => {}
+        AnswerParts::Whole => visit(expr, answer),
     }
 }
 
 /// Visits parts that together give the expression the wanted answer: of alternatives, the first one.
-pub(super) fn visit_enough<'e>(expr: &'e Expr, answer: bool, visit: &mut impl FnMut(&'e Expr, bool)) {
-    match split(expr, answer) {
-        Split::Opposite(operand) => visit_enough(operand, !answer, visit),
-        Split::Any(operands) => operands.iter().take(1).for_each(|one| visit_enough(one, answer, visit)),
-        Split::All(operands) => operands.iter().for_each(|one| visit_enough(one, answer, visit)),
-        Split::Whole => visit(expr, answer),
+pub(super) fn visit_satisfying_parts<'e>(
+    expr: &'e ConditionExpr,
+    answer: bool,
+    visit: &mut impl FnMut(&'e ConditionExpr, bool),
+) {
+    match split_by_answer(expr, answer) {
+        AnswerParts::Opposite(operand) => visit_satisfying_parts(operand, !answer, visit),
+        AnswerParts::Any(operands) => operands
+            .iter()
+            .take(1)
+            .for_each(|one| visit_satisfying_parts(one, answer, visit)),
+        AnswerParts::All(operands) => operands
+            .iter()
+            .for_each(|one| visit_satisfying_parts(one, answer, visit)),
+        AnswerParts::Whole => visit(expr, answer),
     }
 }
 
 /// Returns the comparison with its sides swapped: `a < b` means `b > a`.
-pub(super) fn swap_sides(comparison: Comparison) -> Comparison {
+pub(super) fn swap_comparison_sides(comparison: ComparisonOperator) -> ComparisonOperator {
     match comparison {
-        Comparison::Less => Comparison::Greater,
-        Comparison::LessEqual => Comparison::GreaterEqual,
-        Comparison::Greater => Comparison::Less,
-        Comparison::GreaterEqual => Comparison::LessEqual,
+        ComparisonOperator::Less => ComparisonOperator::Greater,
+        ComparisonOperator::LessEqual => ComparisonOperator::GreaterEqual,
+        ComparisonOperator::Greater => ComparisonOperator::Less,
+        ComparisonOperator::GreaterEqual => ComparisonOperator::LessEqual,
         other => other,
     }
 }
 
 /// Returns the step from a number to the nearest number that gives the comparison with it the wanted answer.
-pub(super) fn step_for(comparison: Comparison, answer: bool) -> i64 {
+pub(super) fn find_boundary_step(comparison: ComparisonOperator, answer: bool) -> i64 {
     match (comparison, answer) {
-        (Comparison::Less, true) | (Comparison::GreaterEqual, false) => -1,
-        (Comparison::Greater | Comparison::Different, true) | (Comparison::LessEqual | Comparison::Equal, false) => 1,
+        (ComparisonOperator::Less, true) | (ComparisonOperator::GreaterEqual, false) => -1,
+        (ComparisonOperator::Greater | ComparisonOperator::Different, true)
+        | (ComparisonOperator::LessEqual | ComparisonOperator::Equal, false) => 1,
         _ => 0,
     }
 }

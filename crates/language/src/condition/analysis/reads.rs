@@ -2,46 +2,56 @@
 
 use std::sync::Arc;
 
-use crate::condition::evaluation::operators::{Outcome, contains, fault, index, member};
-use crate::condition::evaluation::report::shorten;
-use crate::condition::evaluation::value::{Datum, List, Map};
-use crate::condition::expression::tree::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
-use crate::condition::functions::Function;
-use crate::condition::{Facts, PartFacts, Read};
+use crate::condition::evaluation::operators::{Outcome, contains_item, fail_with, get_indexed_item, get_member};
+use crate::condition::evaluation::report::shorten_value;
+use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
+use crate::condition::expression::tree::{
+    ChainStep, ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind,
+};
+use crate::condition::functions::ConditionFunction;
+use crate::condition::{ConditionFacts, ConditionRead, PartFacts};
 use crate::source::Span;
 
 /// The value of a variable.
-pub(crate) fn variable(variable: Variable, facts: &Facts) -> Datum {
+pub(crate) fn read_variable(variable: ConditionVariable, facts: &ConditionFacts) -> ConditionValue {
     match variable {
-        Variable::Context => Datum::Map(Map::Context(facts.context.clone())),
-        Variable::Output => facts.output.clone().map_or(Datum::Nothing, Datum::shared),
-        Variable::TurnCount => Datum::Int(i64::try_from(facts.turn_count).unwrap_or(i64::MAX)),
-        Variable::History => Datum::List(List::History(facts.history.clone())),
-        Variable::Executions | Variable::AgentExecutionCount => Datum::Map(Map::Counts(facts.executions.clone())),
-        Variable::Input => Datum::input(&facts.input),
-        Variable::Inputs => Datum::Map(Map::Context(facts.inputs.clone())),
-        Variable::Outputs => Datum::Map(Map::Outputs(facts.outputs.clone())),
-        Variable::Item => of_part(facts, |part| &part.item),
-        Variable::Part => of_part(facts, |part| &part.part),
+        ConditionVariable::Context => ConditionValue::Map(MapValue::Context(facts.context.clone())),
+        ConditionVariable::Output => facts
+            .output
+            .clone()
+            .map_or(ConditionValue::Nothing, ConditionValue::from_shared_json),
+        ConditionVariable::TurnCount => ConditionValue::Int(i64::try_from(facts.turn_count).unwrap_or(i64::MAX)),
+        ConditionVariable::History => ConditionValue::List(ListValue::History(facts.history.clone())),
+        ConditionVariable::Executions | ConditionVariable::AgentExecutionCount => {
+            ConditionValue::Map(MapValue::Counts(facts.executions.clone()))
+        }
+        ConditionVariable::Input => ConditionValue::from_input(&facts.input),
+        ConditionVariable::Inputs => ConditionValue::Map(MapValue::Context(facts.inputs.clone())),
+        ConditionVariable::Outputs => ConditionValue::Map(MapValue::Outputs(facts.outputs.clone())),
+        ConditionVariable::Item => read_part_variable(facts, |part| &part.item),
+        ConditionVariable::Part => read_part_variable(facts, |part| &part.part),
     }
 }
 
-fn of_part(facts: &Facts, value: impl Fn(&PartFacts) -> &Arc<serde_json::Value>) -> Datum {
+fn read_part_variable(facts: &ConditionFacts, value: impl Fn(&PartFacts) -> &Arc<serde_json::Value>) -> ConditionValue {
     let part = facts.part.as_ref();
-    part.map_or(Datum::Nothing, |part| Datum::shared(value(part).clone()))
+    part.map_or(ConditionValue::Nothing, |part| {
+        ConditionValue::from_shared_json(value(part).clone())
+    })
 }
 
 /// Every part of the condition that reads a value of the snapshot, each once, in order.
-pub(crate) fn reads(text: &str, expr: &Expr, facts: &Facts) -> Vec<Read> {
-    let mut spans: Vec<(Span, &Expr, usize)> = Vec::new();
-    collect(expr, &mut spans);
-    let mut reads: Vec<Read> = Vec::new();
+pub(crate) fn list_reads(text: &str, expr: &ConditionExpr, facts: &ConditionFacts) -> Vec<ConditionRead> {
+    let mut spans: Vec<(Span, &ConditionExpr, usize)> = Vec::new();
+    collect_reads(expr, &mut spans);
+    let mut reads: Vec<ConditionRead> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for (span, expr, steps) in spans {
         let expression = &text[span.start..span.end];
         if seen.insert(expression) {
-            let value = look(expr, steps, facts).map_or(serde_json::Value::Null, |value| shorten(&value));
-            reads.push(Read {
+            let value =
+                evaluate_read(expr, steps, facts).map_or(serde_json::Value::Null, |value| shorten_value(&value));
+            reads.push(ConditionRead {
                 expression: expression.to_owned(),
                 value,
             });
@@ -52,121 +62,130 @@ pub(crate) fn reads(text: &str, expr: &Expr, facts: &Facts) -> Vec<Read> {
 
 /// The reads in the expression: their positions, the expression, and the number of steps of its chain that belong to
 /// it.
-fn collect<'a>(expr: &'a Expr, spans: &mut Vec<(Span, &'a Expr, usize)>) {
+fn collect_reads<'a>(expr: &'a ConditionExpr, spans: &mut Vec<(Span, &'a ConditionExpr, usize)>) {
     match &expr.kind {
-        Kind::Variable(_) => spans.push((expr.span, expr, 0)),
-        Kind::Call(..) if is_look(expr) => spans.push((expr.span, expr, 0)),
-        Kind::Compare(key, rest) if is_question(key, rest) => spans.push((expr.span, expr, 0)),
-        Kind::Chain(base, suffixes) if matches!(base.kind, Kind::Variable(_)) => {
-            let steps = suffixes.iter().take_while(|suffix| is_step(suffix)).count();
+        ExprKind::Variable(_) => spans.push((expr.span, expr, 0)),
+        ExprKind::Call(..) if is_lookup_call(expr) => spans.push((expr.span, expr, 0)),
+        ExprKind::Compare(key, rest) if is_key_question(key, rest) => spans.push((expr.span, expr, 0)),
+        ExprKind::Chain(base, suffixes) if matches!(base.kind, ExprKind::Variable(_)) => {
+            let steps = suffixes.iter().take_while(|suffix| is_path_step(suffix)).count();
             let end = steps.checked_sub(1).map_or(base.span.end, |at| suffixes[at].end);
             spans.push((Span::new(base.span.start, end), expr, steps));
             for suffix in suffixes {
                 match &suffix.kind {
-                    SuffixKind::Member(_) => {}
-                    SuffixKind::Index(index) => collect(index, spans),
-                    SuffixKind::Method(_, arguments) => arguments.iter().for_each(|argument| collect(argument, spans)),
+                    ChainStepKind::Member(_) => {}
+                    ChainStepKind::Index(index) => collect_reads(index, spans),
+                    ChainStepKind::Method(_, arguments) => {
+                        arguments.iter().for_each(|argument| collect_reads(argument, spans))
+                    }
                 }
             }
         }
-        _ => expr.parts(&mut |part| collect(part, spans)),
+        _ => expr.visit_parts(&mut |part| collect_reads(part, spans)),
     }
 }
 
 /// `'key' in context`.
-fn is_question(key: &Expr, rest: &[(Comparison, Expr)]) -> bool {
-    matches!(rest, [(Comparison::In | Comparison::NotIn, place)] if is_path(place)) && matches!(key.kind, Kind::Text(_))
+fn is_key_question(key: &ConditionExpr, rest: &[(ComparisonOperator, ConditionExpr)]) -> bool {
+    matches!(rest, [(ComparisonOperator::In | ComparisonOperator::NotIn, place)] if is_variable_path(place))
+        && matches!(key.kind, ExprKind::Text(_))
 }
 
 /// `len(history)`, `get(context, 'key')`.
-fn is_look(expr: &Expr) -> bool {
+fn is_lookup_call(expr: &ConditionExpr) -> bool {
     match &expr.kind {
-        Kind::Call(function, arguments) => {
-            looks(function) && arguments.first().is_some_and(is_path) && arguments[1..].iter().all(is_simple)
+        ExprKind::Call(function, arguments) => {
+            is_lookup_function(function)
+                && arguments.first().is_some_and(is_variable_path)
+                && arguments[1..].iter().all(is_simple_operand)
         }
         _ => false,
     }
 }
 
-fn looks(function: &Function) -> bool {
-    function.is("get") || function.is("len")
+fn is_lookup_function(function: &ConditionFunction) -> bool {
+    function.has_own_name("get") || function.has_own_name("len")
 }
 
 /// A variable, or a chain that consists only of steps from a variable.
-fn is_path(expr: &Expr) -> bool {
+fn is_variable_path(expr: &ConditionExpr) -> bool {
     match &expr.kind {
-        Kind::Variable(_) => true,
-        Kind::Chain(base, suffixes) => matches!(base.kind, Kind::Variable(_)) && suffixes.iter().all(is_step),
+        ExprKind::Variable(_) => true,
+        ExprKind::Chain(base, suffixes) => {
+            matches!(base.kind, ExprKind::Variable(_)) && suffixes.iter().all(is_path_step)
+        }
         _ => false,
     }
 }
 
-fn is_step(suffix: &Suffix) -> bool {
+fn is_path_step(suffix: &ChainStep) -> bool {
     match &suffix.kind {
-        SuffixKind::Member(_) => true,
-        SuffixKind::Index(index) => is_simple(index),
-        SuffixKind::Method(function, arguments) => looks(function) && arguments.iter().all(is_simple),
+        ChainStepKind::Member(_) => true,
+        ChainStepKind::Index(index) => is_simple_operand(index),
+        ChainStepKind::Method(function, arguments) => {
+            is_lookup_function(function) && arguments.iter().all(is_simple_operand)
+        }
     }
 }
 
 /// A constant, or a path.
-fn is_simple(expr: &Expr) -> bool {
+fn is_simple_operand(expr: &ConditionExpr) -> bool {
     match &expr.kind {
-        Kind::Nothing | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Text(_) => true,
-        Kind::List(items) => items.is_empty(),
-        Kind::Map(entries) => entries.is_empty(),
-        _ => is_path(expr),
+        ExprKind::Nothing | ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Text(_) => true,
+        ExprKind::List(items) => items.is_empty(),
+        ExprKind::Map(entries) => entries.is_empty(),
+        _ => is_variable_path(expr),
     }
 }
 
 /// The value of a read, computed without the engine.
-fn look(expr: &Expr, steps: usize, facts: &Facts) -> Outcome {
+fn evaluate_read(expr: &ConditionExpr, steps: usize, facts: &ConditionFacts) -> Outcome {
     match &expr.kind {
-        Kind::Chain(base, suffixes) => {
-            let mut value = look(base, 0, facts)?;
+        ExprKind::Chain(base, suffixes) => {
+            let mut value = evaluate_read(base, 0, facts)?;
             for suffix in &suffixes[..steps.min(suffixes.len())] {
-                if suffix.optional && matches!(value, Datum::Nothing) {
+                if suffix.is_optional && matches!(value, ConditionValue::Nothing) {
                     return Ok(value);
                 }
-                value = step(&value, suffix, facts)?;
+                value = apply_step(&value, suffix, facts)?;
             }
             Ok(value)
         }
-        Kind::Compare(key, rest) => match rest.as_slice() {
+        ExprKind::Compare(key, rest) => match rest.as_slice() {
             [(comparison, place)] => {
-                let found = contains(&whole(place, facts)?, &whole(key, facts)?)?;
-                Ok(Datum::Bool(found == (*comparison == Comparison::In)))
+                let found = contains_item(&evaluate_whole(place, facts)?, &evaluate_whole(key, facts)?)?;
+                Ok(ConditionValue::Bool(found == (*comparison == ComparisonOperator::In)))
             }
-            _ => fault(""),
+            _ => fail_with(""),
         },
-        Kind::Call(function, arguments) => {
-            let arguments = arguments.iter().map(|argument| whole(argument, facts));
+        ExprKind::Call(function, arguments) => {
+            let arguments = arguments.iter().map(|argument| evaluate_whole(argument, facts));
             (function.run)(&arguments.collect::<Result<Vec<_>, _>>()?)
         }
-        Kind::Variable(name) => Ok(variable(*name, facts)),
-        Kind::Nothing => Ok(Datum::Nothing),
-        Kind::Bool(value) => Ok(Datum::Bool(*value)),
-        Kind::Int(value) => Ok(Datum::Int(*value)),
-        Kind::Float(value) => Ok(Datum::Float(*value)),
-        Kind::Text(text) => Ok(Datum::text(text.as_str())),
-        Kind::List(_) => Ok(Datum::list([])),
-        Kind::Map(_) => Ok(Datum::Map(Map::Own([].into()))),
-        _ => fault(""),
+        ExprKind::Variable(name) => Ok(read_variable(*name, facts)),
+        ExprKind::Nothing => Ok(ConditionValue::Nothing),
+        ExprKind::Bool(value) => Ok(ConditionValue::Bool(*value)),
+        ExprKind::Int(value) => Ok(ConditionValue::Int(*value)),
+        ExprKind::Float(value) => Ok(ConditionValue::Float(*value)),
+        ExprKind::Text(text) => Ok(ConditionValue::new_text(text.as_str())),
+        ExprKind::List(_) => Ok(ConditionValue::new_list([])),
+        ExprKind::Map(_) => Ok(ConditionValue::Map(MapValue::Own([].into()))),
+        _ => fail_with(""),
     }
 }
 
-fn whole(expr: &Expr, facts: &Facts) -> Outcome {
-    look(expr, usize::MAX, facts)
+fn evaluate_whole(expr: &ConditionExpr, facts: &ConditionFacts) -> Outcome {
+    evaluate_read(expr, usize::MAX, facts)
 }
 
-fn step(value: &Datum, suffix: &Suffix, facts: &Facts) -> Outcome {
+fn apply_step(value: &ConditionValue, suffix: &ChainStep, facts: &ConditionFacts) -> Outcome {
     match &suffix.kind {
-        SuffixKind::Member(name) => member(value, name),
-        SuffixKind::Index(at) => index(value, &whole(at, facts)?),
-        SuffixKind::Method(function, arguments) => {
+        ChainStepKind::Member(name) => get_member(value, name),
+        ChainStepKind::Index(at) => get_indexed_item(value, &evaluate_whole(at, facts)?),
+        ChainStepKind::Method(function, arguments) => {
             let mut all = vec![value.clone()];
             for argument in arguments {
-                all.push(whole(argument, facts)?);
+                all.push(evaluate_whole(argument, facts)?);
             }
             (function.run)(&all)
         }
@@ -175,7 +194,7 @@ fn step(value: &Datum, suffix: &Suffix, facts: &Facts) -> Outcome {
 
 /// A key with which a condition reads a member of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyRead {
+pub struct ConditionKeyRead {
     /// The literal key.
     pub key: String,
     /// Its position.
@@ -185,69 +204,75 @@ pub struct KeyRead {
 }
 
 /// The literal keys with which members of the variables are read.
-pub(crate) fn keys_read(expr: &Expr, of: &[Variable]) -> Vec<KeyRead> {
+pub(crate) fn list_read_keys(expr: &ConditionExpr, of: &[ConditionVariable]) -> Vec<ConditionKeyRead> {
     let mut keys = Vec::new();
-    collect_keys(expr, of, &mut keys);
+    collect_read_keys(expr, of, &mut keys);
     keys
 }
 
 /// The agents whose executions are counted, or whose outputs are read, by a literal name, with the position of each
 /// name.
-pub(crate) fn agents_read(expr: &Expr) -> Vec<(String, Span)> {
-    let read = keys_read(
+pub(crate) fn list_read_agents(expr: &ConditionExpr) -> Vec<(String, Span)> {
+    let read = list_read_keys(
         expr,
-        &[Variable::Executions, Variable::AgentExecutionCount, Variable::Outputs],
+        &[
+            ConditionVariable::Executions,
+            ConditionVariable::AgentExecutionCount,
+            ConditionVariable::Outputs,
+        ],
     );
     read.into_iter().map(|read| (read.key, read.span)).collect()
 }
 
-fn collect_keys(expr: &Expr, of: &[Variable], keys: &mut Vec<KeyRead>) {
-    let is_one = |expr: &Expr| matches!(expr.kind, Kind::Variable(variable) if of.contains(&variable));
+fn collect_read_keys(expr: &ConditionExpr, of: &[ConditionVariable], keys: &mut Vec<ConditionKeyRead>) {
+    let is_one = |expr: &ConditionExpr| matches!(expr.kind, ExprKind::Variable(variable) if of.contains(&variable));
     match &expr.kind {
-        Kind::Chain(base, suffixes) if is_one(base) => match suffixes.first().map(|first| (&first.kind, first.span)) {
-            Some((SuffixKind::Member(name), span)) => keys.push(KeyRead {
-                key: name.clone(),
-                span,
-                is_question: false,
-            }),
-            Some((SuffixKind::Index(index), _)) => literal(index, false, keys),
-            Some((SuffixKind::Method(function, arguments), _)) if by_key(function) => {
-                let is_question = !function.is("get");
-                arguments
-                    .first()
-                    .into_iter()
-                    .for_each(|key| literal(key, is_question, keys));
+        ExprKind::Chain(base, suffixes) if is_one(base) => {
+            match suffixes.first().map(|first| (&first.kind, first.span)) {
+                Some((ChainStepKind::Member(name), span)) => keys.push(ConditionKeyRead {
+                    key: name.clone(),
+                    span,
+                    is_question: false,
+                }),
+                Some((ChainStepKind::Index(index), _)) => push_literal_key(index, false, keys),
+                Some((ChainStepKind::Method(function, arguments), _)) if takes_key(function) => {
+                    let is_question = !function.has_own_name("get");
+                    arguments
+                        .first()
+                        .into_iter()
+                        .for_each(|key| push_literal_key(key, is_question, keys));
+                }
+                _ => {}
             }
-            _ => {}
-        },
-        Kind::Call(function, arguments) if by_key(function) => {
+        }
+        ExprKind::Call(function, arguments) if takes_key(function) => {
             if let [place, key, ..] = arguments.as_slice()
                 && is_one(place)
             {
-                literal(key, !function.is("get"), keys);
+                push_literal_key(key, !function.has_own_name("get"), keys);
             }
         }
-        Kind::Compare(first, rest) => {
+        ExprKind::Compare(first, rest) => {
             let mut left = &**first;
             for (comparison, right) in rest {
-                if matches!(comparison, Comparison::In | Comparison::NotIn) && is_one(right) {
-                    literal(left, true, keys);
+                if matches!(comparison, ComparisonOperator::In | ComparisonOperator::NotIn) && is_one(right) {
+                    push_literal_key(left, true, keys);
                 }
                 left = right;
             }
         }
         _ => {}
     }
-    expr.parts(&mut |part| collect_keys(part, of, keys));
+    expr.visit_parts(&mut |part| collect_read_keys(part, of, keys));
 }
 
-fn by_key(function: &Function) -> bool {
-    function.is("get") || function.is("contains")
+fn takes_key(function: &ConditionFunction) -> bool {
+    function.has_own_name("get") || function.has_own_name("contains")
 }
 
-fn literal(expr: &Expr, is_question: bool, keys: &mut Vec<KeyRead>) {
-    if let Kind::Text(text) = &expr.kind {
-        keys.push(KeyRead {
+fn push_literal_key(expr: &ConditionExpr, is_question: bool, keys: &mut Vec<ConditionKeyRead>) {
+    if let ExprKind::Text(text) = &expr.kind {
+        keys.push(ConditionKeyRead {
             key: text.clone(),
             span: expr.span,
             is_question,

@@ -1,6 +1,6 @@
 //! The keys of outputs of which a condition asks whether they are true, without a comparison.
 
-use super::super::expression::tree::{Expr, Kind, Variable};
+use super::super::expression::tree::{ConditionExpr, ConditionVariable, ExprKind};
 use super::paths::find_path;
 use crate::source::Span;
 
@@ -8,7 +8,7 @@ use crate::source::Span;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TruthRead {
     /// The output that is read.
-    pub of: OutputOf,
+    pub output: OutputSource,
     /// The key of the output.
     pub key: String,
     /// The bytes of the whole read.
@@ -17,55 +17,59 @@ pub struct TruthRead {
 
 /// The output that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OutputOf {
+pub enum OutputSource {
     /// The agent that is depended on.
     Dependency,
     /// The agent that stores its output in the context under this key.
-    Stored(String),
+    ContextKey(String),
     /// The agent with this name.
     Agent(String),
 }
 
 /// All such reads, from left to right. `is_asked`: the truth of the whole expression is asked for.
-pub(in super::super) fn truths_read(expr: &Expr, is_asked: bool, reads: &mut Vec<TruthRead>) {
+pub(in super::super) fn collect_truth_reads(expr: &ConditionExpr, is_asked: bool, reads: &mut Vec<TruthRead>) {
     match &expr.kind {
-        Kind::Not(operand) => truths_read(operand, true, reads),
-        Kind::And(operands) | Kind::Or(operands) => {
+        ExprKind::Not(operand) => collect_truth_reads(operand, true, reads),
+        ExprKind::And(operands) | ExprKind::Or(operands) => {
             // The value of the last operand can be the value of the whole.
             let last = operands.len().saturating_sub(1);
             for (at, operand) in operands.iter().enumerate() {
-                truths_read(operand, is_asked || at < last, reads);
+                collect_truth_reads(operand, is_asked || at < last, reads);
             }
         }
-        Kind::Coalesce(operands) => operands.iter().for_each(|one| truths_read(one, is_asked, reads)),
-        Kind::Choice(choice) => {
-            truths_read(&choice.condition, true, reads);
-            truths_read(&choice.then, is_asked, reads);
-            truths_read(&choice.otherwise, is_asked, reads);
+        ExprKind::Coalesce(operands) => operands
+            .iter()
+            .for_each(|one| collect_truth_reads(one, is_asked, reads)),
+        ExprKind::IfElse(choice) => {
+            collect_truth_reads(&choice.condition, true, reads);
+            collect_truth_reads(&choice.then, is_asked, reads);
+            collect_truth_reads(&choice.otherwise, is_asked, reads);
         }
-        Kind::Call(function, arguments) if function.is("bool") => {
-            arguments.iter().for_each(|argument| truths_read(argument, true, reads));
+        ExprKind::Call(function, arguments) if function.has_own_name("bool") => {
+            arguments
+                .iter()
+                .for_each(|argument| collect_truth_reads(argument, true, reads));
         }
         _ => {
             if is_asked {
-                reads.extend(read(expr));
+                reads.extend(find_truth_read(expr));
             }
-            expr.parts(&mut |part| truths_read(part, false, reads));
+            expr.visit_parts(&mut |part| collect_truth_reads(part, false, reads));
         }
     }
 }
 
-fn read(expr: &Expr) -> Option<TruthRead> {
+fn find_truth_read(expr: &ConditionExpr) -> Option<TruthRead> {
     let (variable, mut steps) = find_path(expr)?;
     let key = steps.pop()?;
     let of = match (variable, steps.pop()) {
-        (Variable::Output, None) => OutputOf::Dependency,
-        (Variable::Context, Some(stored)) => OutputOf::Stored(stored),
-        (Variable::Outputs, Some(agent)) => OutputOf::Agent(agent),
+        (ConditionVariable::Output, None) => OutputSource::Dependency,
+        (ConditionVariable::Context, Some(stored)) => OutputSource::ContextKey(stored),
+        (ConditionVariable::Outputs, Some(agent)) => OutputSource::Agent(agent),
         _ => return None,
     };
     steps.is_empty().then_some(TruthRead {
-        of,
+        output: of,
         key,
         span: expr.span,
     })

@@ -7,8 +7,10 @@
 
 use std::fmt::Write;
 
-use crate::condition::evaluation::operators::Arithmetic;
-use crate::condition::expression::tree::{Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Variable};
+use crate::condition::evaluation::operators::ArithmeticOperator;
+use crate::condition::expression::tree::{
+    ChainStep, ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind, IfElseExpr, SignOperator,
+};
 use crate::source::Span;
 
 /// Chains up to this length are translated to nested calls, if their operands are not deep.
@@ -18,7 +20,7 @@ const LOW: usize = 4;
 
 /// A position at which the evaluation can fail.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Site {
+pub(crate) struct EvaluationSite {
     /// The part that fails.
     pub(crate) span: Span,
     /// The operand that the message names.
@@ -26,354 +28,356 @@ pub(crate) struct Site {
 }
 
 /// The Rhai script of a condition, and the values that it refers to.
-pub(crate) struct Emitted {
+pub(crate) struct EmittedScript {
     pub(crate) script: String,
-    pub(crate) sites: Vec<Site>,
+    pub(crate) sites: Vec<EvaluationSite>,
     /// Every variable that the condition reads, each once.
-    pub(crate) variables: Vec<Variable>,
+    pub(crate) variables: Vec<ConditionVariable>,
 }
 
 /// The script that returns the truth value of the expression.
-pub(crate) fn emit(expr: &Expr) -> Emitted {
-    emit_by(expr, Emitter::truth)
+pub(crate) fn emit_truth_script(expr: &ConditionExpr) -> EmittedScript {
+    emit_script_with(expr, ScriptEmitter::emit_truth)
 }
 
 /// The script that returns the value of the expression.
-pub(crate) fn emit_value(expr: &Expr) -> Emitted {
-    emit_by(expr, Emitter::expr)
+pub(crate) fn emit_value_script(expr: &ConditionExpr) -> EmittedScript {
+    emit_script_with(expr, ScriptEmitter::emit_expr)
 }
 
-fn emit_by(expr: &Expr, emit: impl Fn(&mut Emitter, &Expr)) -> Emitted {
-    let mut emitter = Emitter {
+fn emit_script_with(expr: &ConditionExpr, emit: impl Fn(&mut ScriptEmitter, &ConditionExpr)) -> EmittedScript {
+    let mut emitter = ScriptEmitter {
         out: String::with_capacity(128),
         sites: Vec::new(),
         variables: Vec::new(),
     };
     emit(&mut emitter, expr);
-    Emitted {
+    EmittedScript {
         script: emitter.out,
         sites: emitter.sites,
         variables: emitter.variables,
     }
 }
 
-struct Emitter {
+struct ScriptEmitter {
     out: String,
-    sites: Vec<Site>,
-    variables: Vec<Variable>,
+    sites: Vec<EvaluationSite>,
+    variables: Vec<ConditionVariable>,
 }
 
-impl Emitter {
-    fn push(&mut self, text: &str) {
+impl ScriptEmitter {
+    fn push_text(&mut self, text: &str) {
         self.out.push_str(text);
     }
 
     /// `name(site,`
-    fn open(&mut self, name: &str, span: Span, operand: Span) {
+    fn open_call(&mut self, name: &str, span: Span, operand: Span) {
         let site = self.sites.len();
-        self.sites.push(Site { span, operand });
-        self.number(format_args!("{name}({site},"));
+        self.sites.push(EvaluationSite { span, operand });
+        self.push_display(format_args!("{name}({site},"));
     }
 
-    fn number(&mut self, number: impl std::fmt::Display) {
+    fn push_display(&mut self, number: impl std::fmt::Display) {
         // Writing to a `String` cannot fail.
         let _ = write!(self.out, "{number}");
     }
 
     /// Translates the expression to a Rhai boolean.
-    fn truth(&mut self, expr: &Expr) {
+    fn emit_truth(&mut self, expr: &ConditionExpr) {
         match &expr.kind {
-            _ if expr.is_bool() => self.expr(expr),
-            Kind::And(operands) => self.truths(operands, "r"),
-            Kind::Or(operands) => self.truths(operands, "!r"),
-            Kind::Choice(choice) => self.choice(choice, Self::truth),
+            _ if expr.is_bool() => self.emit_expr(expr),
+            ExprKind::And(operands) => self.emit_truth_chain(operands, "r"),
+            ExprKind::Or(operands) => self.emit_truth_chain(operands, "!r"),
+            ExprKind::IfElse(choice) => self.emit_if_else(choice, Self::emit_truth),
             _ => {
-                self.open("truth", expr.span, expr.span);
-                self.expr(expr);
-                self.push(")");
+                self.open_call("truth", expr.span, expr.span);
+                self.emit_expr(expr);
+                self.push_text(")");
             }
         }
     }
 
     /// Operands of which only the truth is needed, as long as the question about the truth so far is answered with yes.
-    fn truths(&mut self, operands: &[Expr], question: &str) {
-        self.push("{let r=");
+    fn emit_truth_chain(&mut self, operands: &[ConditionExpr], question: &str) {
+        self.push_text("{let r=");
         for (at, operand) in operands.iter().enumerate() {
             if at > 0 {
-                self.number(format_args!("if {question}{{r="));
+                self.push_display(format_args!("if {question}{{r="));
             }
-            self.truth(operand);
-            self.push(if at > 0 { ";}" } else { ";" });
+            self.emit_truth(operand);
+            self.push_text(if at > 0 { ";}" } else { ";" });
         }
-        self.push("r}");
+        self.push_text("r}");
     }
 
-    fn expr(&mut self, expr: &Expr) {
+    fn emit_expr(&mut self, expr: &ConditionExpr) {
         match &expr.kind {
-            Kind::Nothing => self.push("()"),
-            Kind::Bool(value) => self.push(if *value { "true" } else { "false" }),
-            Kind::Int(i64::MIN) => self.push("smallest()"),
-            Kind::Int(number) => self.number(number),
-            Kind::Float(number) => self.number(format_args!("{number:?}")),
-            Kind::Text(text) => self.text(text),
-            Kind::List(items) => self.list(items),
-            Kind::Map(entries) => self.map(expr.span, entries),
-            Kind::Variable(variable) => self.variable(*variable),
-            Kind::Chain(base, suffixes) => self.chain(base, suffixes),
-            Kind::Call(function, arguments) => {
+            ExprKind::Nothing => self.push_text("()"),
+            ExprKind::Bool(value) => self.push_text(if *value { "true" } else { "false" }),
+            ExprKind::Int(i64::MIN) => self.push_text("smallest()"),
+            ExprKind::Int(number) => self.push_display(number),
+            ExprKind::Float(number) => self.push_display(format_args!("{number:?}")),
+            ExprKind::Text(text) => self.emit_text(text),
+            ExprKind::List(items) => self.emit_list(items),
+            ExprKind::Map(entries) => self.emit_map(expr.span, entries),
+            ExprKind::Variable(variable) => self.emit_variable(*variable),
+            ExprKind::Chain(base, suffixes) => self.emit_chain(base, suffixes),
+            ExprKind::Call(function, arguments) => {
                 let operand = arguments.first().map_or(expr.span, |argument| argument.span);
-                self.open("apply", expr.span, operand);
-                self.number(format_args!("{},", function.number()));
-                self.list(arguments);
-                self.push(")");
+                self.open_call("apply", expr.span, operand);
+                self.push_display(format_args!("{},", function.table_index()));
+                self.emit_list(arguments);
+                self.push_text(")");
             }
-            Kind::Sign(sign, operand) => {
-                let name = if *sign == Sign::Minus { "minus" } else { "plus" };
-                self.open(name, expr.span, operand.span);
-                self.expr(operand);
-                self.push(")");
+            ExprKind::Sign(sign, operand) => {
+                let name = if *sign == SignOperator::Minus { "minus" } else { "plus" };
+                self.open_call(name, expr.span, operand.span);
+                self.emit_expr(operand);
+                self.push_text(")");
             }
-            Kind::Not(operand) => {
-                self.push("!(");
-                self.truth(operand);
-                self.push(")");
+            ExprKind::Not(operand) => {
+                self.push_text("!(");
+                self.emit_truth(operand);
+                self.push_text(")");
             }
-            Kind::Arithmetic(first, rest) => self.arithmetic(first, rest),
-            Kind::Compare(first, rest) => self.compare(first, rest),
-            Kind::And(operands) => self.flat(operands, "truth", Some("r")),
-            Kind::Or(operands) => self.flat(operands, "untrue", Some("!r")),
-            Kind::Coalesce(operands) => self.flat(operands, "missing", None),
-            Kind::Choice(choice) => self.choice(choice, Self::expr),
+            ExprKind::Arithmetic(first, rest) => self.emit_arithmetic(first, rest),
+            ExprKind::Compare(first, rest) => self.emit_comparisons(first, rest),
+            ExprKind::And(operands) => self.emit_operand_chain(operands, "truth", Some("r")),
+            ExprKind::Or(operands) => self.emit_operand_chain(operands, "untrue", Some("!r")),
+            ExprKind::Coalesce(operands) => self.emit_operand_chain(operands, "missing", None),
+            ExprKind::IfElse(choice) => self.emit_if_else(choice, Self::emit_expr),
         }
     }
 
-    fn text(&mut self, text: &str) {
-        self.push("\"");
+    fn emit_text(&mut self, text: &str) {
+        self.push_text("\"");
         for c in text.chars() {
             match c {
-                '"' => self.push("\\\""),
-                '\\' => self.push("\\\\"),
-                '\n' => self.push("\\n"),
-                '\r' => self.push("\\r"),
-                '\t' => self.push("\\t"),
-                c if c.is_control() => self.number(format_args!("\\U{:08x}", u32::from(c))),
+                '"' => self.push_text("\\\""),
+                '\\' => self.push_text("\\\\"),
+                '\n' => self.push_text("\\n"),
+                '\r' => self.push_text("\\r"),
+                '\t' => self.push_text("\\t"),
+                c if c.is_control() => self.push_display(format_args!("\\U{:08x}", u32::from(c))),
                 c => self.out.push(c),
             }
         }
-        self.push("\"");
+        self.push_text("\"");
     }
 
-    fn list(&mut self, items: &[Expr]) {
-        self.push("[");
+    fn emit_list(&mut self, items: &[ConditionExpr]) {
+        self.push_text("[");
         for item in items {
-            self.expr(item);
-            self.push(",");
+            self.emit_expr(item);
+            self.push_text(",");
         }
-        self.push("]");
+        self.push_text("]");
     }
 
-    fn map(&mut self, span: Span, entries: &[(String, Expr)]) {
-        self.open("map", span, span);
-        self.push("[");
+    fn emit_map(&mut self, span: Span, entries: &[(String, ConditionExpr)]) {
+        self.open_call("map", span, span);
+        self.push_text("[");
         for (key, value) in entries {
-            self.text(key);
-            self.push(",");
-            self.expr(value);
-            self.push(",");
+            self.emit_text(key);
+            self.push_text(",");
+            self.emit_expr(value);
+            self.push_text(",");
         }
-        self.push("])");
+        self.push_text("])");
     }
 
-    fn variable(&mut self, variable: Variable) {
+    fn emit_variable(&mut self, variable: ConditionVariable) {
         if !self.variables.contains(&variable) {
             self.variables.push(variable);
         }
-        self.push(variable.name());
+        self.push_text(variable.name());
     }
 
-    fn chain(&mut self, base: &Expr, suffixes: &[Suffix]) {
+    fn emit_chain(&mut self, base: &ConditionExpr, suffixes: &[ChainStep]) {
         let flat = suffixes.len() <= SHORT
             && base.height <= LOW
-            && suffixes.iter().all(|suffix| !suffix.optional && low(suffix));
+            && suffixes
+                .iter()
+                .all(|suffix| !suffix.is_optional && has_shallow_arguments(suffix));
         if flat {
             for (at, suffix) in suffixes.iter().enumerate().rev() {
-                self.step(base.span, suffixes, at, suffix);
+                self.emit_step_start(base.span, suffixes, at, suffix);
             }
-            self.expr(base);
+            self.emit_expr(base);
             for suffix in suffixes {
-                self.step_end(suffix);
+                self.emit_step_end(suffix);
             }
             return;
         }
-        self.push("{let r=");
-        self.expr(base);
-        self.push(";");
+        self.push_text("{let r=");
+        self.emit_expr(base);
+        self.push_text(";");
         let mut guarded = false;
         for (at, suffix) in suffixes.iter().enumerate() {
-            if suffix.optional && !guarded {
+            if suffix.is_optional && !guarded {
                 guarded = true;
-                self.push("let fit=true;");
+                self.push_text("let fit=true;");
             }
-            if suffix.optional {
-                self.push("if fit{fit=present(r);}");
+            if suffix.is_optional {
+                self.push_text("if fit{fit=present(r);}");
             }
-            self.push(if guarded { "if fit{r=" } else { "r=" });
-            self.step(base.span, suffixes, at, suffix);
-            self.push("r");
-            self.step_end(suffix);
-            self.push(if guarded { ";}" } else { ";" });
+            self.push_text(if guarded { "if fit{r=" } else { "r=" });
+            self.emit_step_start(base.span, suffixes, at, suffix);
+            self.push_text("r");
+            self.emit_step_end(suffix);
+            self.push_text(if guarded { ";}" } else { ";" });
         }
-        self.push("r}");
+        self.push_text("r}");
     }
 
     /// The part of a step before the value to which it is applied.
-    fn step(&mut self, base: Span, suffixes: &[Suffix], at: usize, suffix: &Suffix) {
+    fn emit_step_start(&mut self, base: Span, suffixes: &[ChainStep], at: usize, suffix: &ChainStep) {
         let before = at.checked_sub(1).map_or(base.end, |at| suffixes[at].end);
         let (span, operand) = (Span::new(base.start, suffix.end), Span::new(base.start, before));
         match &suffix.kind {
-            SuffixKind::Member(_) => self.open("member", span, operand),
-            SuffixKind::Index(_) => self.open("index", span, operand),
-            SuffixKind::Method(function, _) => {
-                self.open("apply", span, operand);
-                self.number(format_args!("{},[", function.number()));
+            ChainStepKind::Member(_) => self.open_call("member", span, operand),
+            ChainStepKind::Index(_) => self.open_call("index", span, operand),
+            ChainStepKind::Method(function, _) => {
+                self.open_call("apply", span, operand);
+                self.push_display(format_args!("{},[", function.table_index()));
             }
         }
     }
 
     /// The part of a step after the value to which it is applied.
-    fn step_end(&mut self, suffix: &Suffix) {
-        self.push(",");
+    fn emit_step_end(&mut self, suffix: &ChainStep) {
+        self.push_text(",");
         match &suffix.kind {
-            SuffixKind::Member(name) => self.text(name),
-            SuffixKind::Index(index) => self.expr(index),
-            SuffixKind::Method(_, arguments) => {
+            ChainStepKind::Member(name) => self.emit_text(name),
+            ChainStepKind::Index(index) => self.emit_expr(index),
+            ChainStepKind::Method(_, arguments) => {
                 for argument in arguments {
-                    self.expr(argument);
-                    self.push(",");
+                    self.emit_expr(argument);
+                    self.push_text(",");
                 }
-                self.push("]");
+                self.push_text("]");
             }
         }
-        self.push(")");
+        self.push_text(")");
     }
 
-    fn arithmetic(&mut self, first: &Expr, rest: &[(Arithmetic, Expr)]) {
+    fn emit_arithmetic(&mut self, first: &ConditionExpr, rest: &[(ArithmeticOperator, ConditionExpr)]) {
         let start = first.span.start;
         let flat = rest.len() <= SHORT && first.height <= LOW && rest.iter().all(|(_, operand)| operand.height <= LOW);
-        let open = |emitter: &mut Self, (operator, operand): &(Arithmetic, Expr)| {
+        let open = |emitter: &mut Self, (operator, operand): &(ArithmeticOperator, ConditionExpr)| {
             let span = Span::new(start, operand.span.end);
-            emitter.open(arithmetic(*operator), span, span);
+            emitter.open_call(arithmetic_function_name(*operator), span, span);
         };
         if flat {
             rest.iter().rev().for_each(|step| open(self, step));
-            self.expr(first);
+            self.emit_expr(first);
             for (_, operand) in rest {
-                self.push(",");
-                self.expr(operand);
-                self.push(")");
+                self.push_text(",");
+                self.emit_expr(operand);
+                self.push_text(")");
             }
             return;
         }
-        self.push("{let r=");
-        self.expr(first);
+        self.push_text("{let r=");
+        self.emit_expr(first);
         for step in rest {
-            self.push(";r=");
+            self.push_text(";r=");
             open(self, step);
-            self.push("r,");
-            self.expr(&step.1);
-            self.push(")");
+            self.push_text("r,");
+            self.emit_expr(&step.1);
+            self.push_text(")");
         }
-        self.push(";r}");
+        self.push_text(";r}");
     }
 
-    fn compare(&mut self, first: &Expr, rest: &[(Comparison, Expr)]) {
+    fn emit_comparisons(&mut self, first: &ConditionExpr, rest: &[(ComparisonOperator, ConditionExpr)]) {
         if let [(comparison, second)] = rest {
-            self.comparison(*comparison, first.span, second.span);
-            self.expr(first);
-            self.push(",");
-            self.expr(second);
-            return self.push(")");
+            self.open_comparison(*comparison, first.span, second.span);
+            self.emit_expr(first);
+            self.push_text(",");
+            self.emit_expr(second);
+            return self.push_text(")");
         }
-        self.push("{let a=");
-        self.expr(first);
-        self.push(";let b=();let r=true;");
+        self.push_text("{let a=");
+        self.emit_expr(first);
+        self.push_text(";let b=();let r=true;");
         let mut left = first.span;
         for (comparison, operand) in rest {
-            self.push("if r{b=");
-            self.expr(operand);
-            self.push(";r=");
-            self.comparison(*comparison, left, operand.span);
-            self.push("a,b);a=b;}");
+            self.push_text("if r{b=");
+            self.emit_expr(operand);
+            self.push_text(";r=");
+            self.open_comparison(*comparison, left, operand.span);
+            self.push_text("a,b);a=b;}");
             left = operand.span;
         }
-        self.push("r}");
+        self.push_text("r}");
     }
 
-    fn comparison(&mut self, comparison: Comparison, left: Span, right: Span) {
+    fn open_comparison(&mut self, comparison: ComparisonOperator, left: Span, right: Span) {
         let name = match comparison {
-            Comparison::Equal => "equal",
-            Comparison::Different => "different",
-            Comparison::Less => "less",
-            Comparison::LessEqual => "less_equal",
-            Comparison::Greater => "greater",
-            Comparison::GreaterEqual => "greater_equal",
-            Comparison::In => "within",
-            Comparison::NotIn => "without",
+            ComparisonOperator::Equal => "equal",
+            ComparisonOperator::Different => "different",
+            ComparisonOperator::Less => "less",
+            ComparisonOperator::LessEqual => "less_equal",
+            ComparisonOperator::Greater => "greater",
+            ComparisonOperator::GreaterEqual => "greater_equal",
+            ComparisonOperator::In => "within",
+            ComparisonOperator::NotIn => "without",
         };
-        self.open(name, Span::new(left.start, right.end), right);
+        self.open_call(name, Span::new(left.start, right.end), right);
     }
 
     /// Operands that are evaluated as long as the test of the value so far succeeds. The test can fail only at the
     /// operand before, because those before that have already passed it.
-    fn flat(&mut self, operands: &[Expr], question: &str, question_of_bool: Option<&str>) {
+    fn emit_operand_chain(&mut self, operands: &[ConditionExpr], question: &str, question_of_bool: Option<&str>) {
         let mut bools = true;
-        self.push("{let r=");
+        self.push_text("{let r=");
         for (at, operand) in operands.iter().enumerate() {
             if let Some(before) = at.checked_sub(1).map(|before| operands[before].span) {
-                self.push("if ");
+                self.push_text("if ");
                 match question_of_bool {
-                    Some(question) if bools => self.push(question),
+                    Some(question) if bools => self.push_text(question),
                     _ => {
-                        self.open(question, before, before);
-                        self.push("r)");
+                        self.open_call(question, before, before);
+                        self.push_text("r)");
                     }
                 }
-                self.push("{r=");
+                self.push_text("{r=");
             }
             bools &= operand.is_bool();
-            self.expr(operand);
-            self.push(if at > 0 { ";}" } else { ";" });
+            self.emit_expr(operand);
+            self.push_text(if at > 0 { ";}" } else { ";" });
         }
-        self.push("r}");
+        self.push_text("r}");
     }
 
-    fn choice(&mut self, choice: &Choice, emit: impl Fn(&mut Self, &Expr)) {
+    fn emit_if_else(&mut self, choice: &IfElseExpr, emit: impl Fn(&mut Self, &ConditionExpr)) {
         // Rhai accepts a block as a condition only in parentheses.
-        self.push("{if(");
-        self.truth(&choice.condition);
-        self.push("){");
+        self.push_text("{if(");
+        self.emit_truth(&choice.condition);
+        self.push_text("){");
         emit(self, &choice.then);
-        self.push("}else{");
+        self.push_text("}else{");
         emit(self, &choice.otherwise);
-        self.push("}}");
+        self.push_text("}}");
     }
 }
 
 /// Returns whether the arguments of the step are not deep.
-fn low(suffix: &Suffix) -> bool {
+fn has_shallow_arguments(suffix: &ChainStep) -> bool {
     match &suffix.kind {
-        SuffixKind::Member(_) => true,
-        SuffixKind::Index(index) => index.height <= LOW,
-        SuffixKind::Method(_, arguments) => arguments.iter().all(|argument| argument.height <= LOW),
+        ChainStepKind::Member(_) => true,
+        ChainStepKind::Index(index) => index.height <= LOW,
+        ChainStepKind::Method(_, arguments) => arguments.iter().all(|argument| argument.height <= LOW),
     }
 }
 
-fn arithmetic(operator: Arithmetic) -> &'static str {
+fn arithmetic_function_name(operator: ArithmeticOperator) -> &'static str {
     match operator {
-        Arithmetic::Add => "add",
-        Arithmetic::Subtract => "subtract",
-        Arithmetic::Multiply => "multiply",
-        Arithmetic::Divide => "divide",
-        Arithmetic::Remainder => "remainder",
+        ArithmeticOperator::Add => "add",
+        ArithmeticOperator::Subtract => "subtract",
+        ArithmeticOperator::Multiply => "multiply",
+        ArithmeticOperator::Divide => "divide",
+        ArithmeticOperator::Remainder => "remainder",
     }
 }

@@ -9,25 +9,26 @@ use std::sync::LazyLock;
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, OptimizationLevel, Position};
 
 use crate::condition::evaluation::operators::{
-    Arithmetic, Fault, Outcome, arithmetic, contains, equal, index, member, minus, order, plus, truth,
+    ArithmeticOperator, OperatorError, Outcome, apply_arithmetic, apply_minus, apply_plus, are_equal, check_truth,
+    compare_order, contains_item, get_indexed_item, get_member,
 };
-use crate::condition::evaluation::value::{Datum, Map};
+use crate::condition::evaluation::value::{ConditionValue, MapValue};
 use crate::condition::functions::FUNCTIONS;
 use crate::condition::{ITEM_LIMIT, OPERATION_LIMIT, STRING_LIMIT};
 
 /// An error that passes through the engine.
 #[derive(Debug, Clone)]
-pub(crate) struct Sited {
+pub(crate) struct EngineError {
     pub(crate) site: usize,
-    pub(crate) fault: Fault,
+    pub(crate) fault: OperatorError,
 }
 
 type Reply<T> = Result<T, Box<EvalAltResult>>;
 
 /// The engine; it is created when it is first needed.
-pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(build);
+pub(crate) static ENGINE: LazyLock<Engine> = LazyLock::new(build_engine);
 
-fn build() -> Engine {
+fn build_engine() -> Engine {
     let mut engine = Engine::new_raw();
     engine
         .set_optimization_level(OptimizationLevel::None)
@@ -53,9 +54,11 @@ fn build() -> Engine {
 
 fn register_truth(engine: &mut Engine) {
     engine
-        .register_fn("truth", |site: INT, value: Dynamic| sited(site, truth(&value.into())))
+        .register_fn("truth", |site: INT, value: Dynamic| {
+            attach_site(site, check_truth(&value.into()))
+        })
         .register_fn("untrue", |site: INT, value: Dynamic| {
-            sited(site, truth(&value.into()).map(|truth| !truth))
+            attach_site(site, check_truth(&value.into()).map(|truth| !truth))
         })
         .register_fn("missing", |_: INT, value: Dynamic| value.is_unit())
         .register_fn("present", |value: Dynamic| !value.is_unit())
@@ -64,19 +67,23 @@ fn register_truth(engine: &mut Engine) {
 
 fn register_arithmetic(engine: &mut Engine) {
     for (name, operator) in [
-        ("add", Arithmetic::Add),
-        ("subtract", Arithmetic::Subtract),
-        ("multiply", Arithmetic::Multiply),
-        ("divide", Arithmetic::Divide),
-        ("remainder", Arithmetic::Remainder),
+        ("add", ArithmeticOperator::Add),
+        ("subtract", ArithmeticOperator::Subtract),
+        ("multiply", ArithmeticOperator::Multiply),
+        ("divide", ArithmeticOperator::Divide),
+        ("remainder", ArithmeticOperator::Remainder),
     ] {
         engine.register_fn(name, move |site: INT, a: Dynamic, b: Dynamic| {
-            value(site, arithmetic(operator, &a.into(), &b.into()))
+            attach_site_to_value(site, apply_arithmetic(operator, &a.into(), &b.into()))
         });
     }
     engine
-        .register_fn("minus", |site: INT, a: Dynamic| value(site, minus(&a.into())))
-        .register_fn("plus", |site: INT, a: Dynamic| value(site, plus(&a.into())));
+        .register_fn("minus", |site: INT, a: Dynamic| {
+            attach_site_to_value(site, apply_minus(&a.into()))
+        })
+        .register_fn("plus", |site: INT, a: Dynamic| {
+            attach_site_to_value(site, apply_plus(&a.into()))
+        });
 }
 
 fn register_comparisons(engine: &mut Engine) {
@@ -89,37 +96,42 @@ fn register_comparisons(engine: &mut Engine) {
     ];
     for (name, symbol, holds) in orders {
         engine.register_fn(name, move |site: INT, a: Dynamic, b: Dynamic| {
-            sited(site, order(symbol, &a.into(), &b.into()).map(holds))
+            attach_site(site, compare_order(symbol, &a.into(), &b.into()).map(holds))
         });
     }
     engine
-        .register_fn("equal", |_: INT, a: Dynamic, b: Dynamic| equal(&a.into(), &b.into()))
+        .register_fn("equal", |_: INT, a: Dynamic, b: Dynamic| {
+            are_equal(&a.into(), &b.into())
+        })
         .register_fn("different", |_: INT, a: Dynamic, b: Dynamic| {
-            !equal(&a.into(), &b.into())
+            !are_equal(&a.into(), &b.into())
         })
         .register_fn("within", |site: INT, a: Dynamic, b: Dynamic| {
-            sited(site, contains(&b.into(), &a.into()))
+            attach_site(site, contains_item(&b.into(), &a.into()))
         })
         .register_fn("without", |site: INT, a: Dynamic, b: Dynamic| {
-            sited(site, contains(&b.into(), &a.into()).map(|found| !found))
+            attach_site(site, contains_item(&b.into(), &a.into()).map(|found| !found))
         });
 }
 
 fn register_access(engine: &mut Engine) {
     engine
         .register_fn("member", |site: INT, base: Dynamic, name: rhai::ImmutableString| {
-            value(site, member(&base.into(), &name))
+            attach_site_to_value(site, get_member(&base.into(), &name))
         })
         .register_fn("index", |site: INT, base: Dynamic, at: Dynamic| {
-            value(site, index(&base.into(), &at.into()))
+            attach_site_to_value(site, get_indexed_item(&base.into(), &at.into()))
         })
         .register_fn("apply", |site: INT, function: INT, arguments: Array| {
-            let arguments: Vec<Datum> = arguments.into_iter().map(Datum::from).collect();
+            let arguments: Vec<ConditionValue> = arguments.into_iter().map(ConditionValue::from).collect();
             let function = usize::try_from(function).ok().and_then(|at| FUNCTIONS.get(at));
             let Some(function) = function.filter(|function| arguments.len() >= function.least) else {
-                return value(site, crate::condition::evaluation::operators::fault("unknown function"));
+                return attach_site_to_value(
+                    site,
+                    crate::condition::evaluation::operators::fail_with("unknown function"),
+                );
             };
-            value(site, (function.run)(&arguments))
+            attach_site_to_value(site, (function.run)(&arguments))
         })
         .register_fn("map", |_: INT, items: Array| {
             let mut items = items.into_iter();
@@ -127,17 +139,17 @@ fn register_access(engine: &mut Engine) {
             while let (Some(key), Some(value)) = (items.next(), items.next()) {
                 entries.push((key.into_immutable_string().unwrap_or_default(), value.into()));
             }
-            Dynamic::from(Map::Own(entries.into()))
+            Dynamic::from(MapValue::Own(entries.into()))
         });
 }
 
-fn value(site: INT, outcome: Outcome) -> Reply<Dynamic> {
-    sited(site, outcome.map(Datum::into))
+fn attach_site_to_value(site: INT, outcome: Outcome) -> Reply<Dynamic> {
+    attach_site(site, outcome.map(ConditionValue::into))
 }
 
-fn sited<T>(site: INT, outcome: Result<T, Fault>) -> Reply<T> {
+fn attach_site<T>(site: INT, outcome: Result<T, OperatorError>) -> Reply<T> {
     outcome.map_err(|fault| {
         let site = usize::try_from(site).unwrap_or_default();
-        EvalAltResult::ErrorRuntime(Dynamic::from(Sited { site, fault }), Position::NONE).into()
+        EvalAltResult::ErrorRuntime(Dynamic::from(EngineError { site, fault }), Position::NONE).into()
     })
 }

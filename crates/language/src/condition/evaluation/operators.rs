@@ -8,13 +8,13 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use crate::condition::evaluation::report::show;
-use crate::condition::evaluation::value::{Datum, List, Map, number};
+use crate::condition::evaluation::report::render_value;
+use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue, convert_json_number};
 use crate::condition::{STRING_LIMIT, TEXT_LIMIT};
 
 /// Arithmetic operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arithmetic {
+pub(crate) enum ArithmeticOperator {
     Add,
     Subtract,
     Multiply,
@@ -24,7 +24,7 @@ pub(crate) enum Arithmetic {
 
 /// The reason why an operator has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum OperatorError {
     /// The whole message.
     Message(String),
     /// A message that begins with the user's text of the operand.
@@ -32,15 +32,15 @@ pub(crate) enum Fault {
 }
 
 /// The result of an operator.
-pub(crate) type Outcome = Result<Datum, Fault>;
+pub(crate) type Outcome = Result<ConditionValue, OperatorError>;
 
 /// An error with this message.
-pub(crate) fn fault<T>(message: impl Into<String>) -> Result<T, Fault> {
-    Err(Fault::Message(message.into()))
+pub(crate) fn fail_with<T>(message: impl Into<String>) -> Result<T, OperatorError> {
+    Err(OperatorError::Message(message.into()))
 }
 
 /// Two integers, or two floats after conversion.
-enum Pair {
+enum NumberPair {
     Ints(i64, i64),
     Floats(f64, f64),
 }
@@ -49,12 +49,12 @@ enum Pair {
     clippy::cast_precision_loss,
     reason = "arithmetic with a float is arithmetic of floats"
 )]
-fn pair(a: &Datum, b: &Datum) -> Option<Pair> {
+fn to_number_pair(a: &ConditionValue, b: &ConditionValue) -> Option<NumberPair> {
     Some(match (a, b) {
-        (&Datum::Int(a), &Datum::Int(b)) => Pair::Ints(a, b),
-        (&Datum::Int(a), &Datum::Float(b)) => Pair::Floats(a as f64, b),
-        (&Datum::Float(a), &Datum::Int(b)) => Pair::Floats(a, b as f64),
-        (&Datum::Float(a), &Datum::Float(b)) => Pair::Floats(a, b),
+        (&ConditionValue::Int(a), &ConditionValue::Int(b)) => NumberPair::Ints(a, b),
+        (&ConditionValue::Int(a), &ConditionValue::Float(b)) => NumberPair::Floats(a as f64, b),
+        (&ConditionValue::Float(a), &ConditionValue::Int(b)) => NumberPair::Floats(a, b as f64),
+        (&ConditionValue::Float(a), &ConditionValue::Float(b)) => NumberPair::Floats(a, b),
         _ => return None,
     })
 }
@@ -63,19 +63,19 @@ fn pair(a: &Datum, b: &Datum) -> Option<Pair> {
 const LIKE_FALSE: [&str; 6] = ["false", "no", "off", "0", "none", "null"];
 
 /// Returns whether the text, trimmed and in any case, is one of the words for "false".
-pub(crate) fn reads_false(text: &str) -> bool {
+pub(crate) fn is_false_word(text: &str) -> bool {
     let text = text.trim();
     LIKE_FALSE.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// The truth value, where a condition asks for it: as in Python, except that a text that reads false is an error.
-pub(crate) fn truth(value: &Datum) -> Result<bool, Fault> {
+pub(crate) fn check_truth(value: &ConditionValue) -> Result<bool, OperatorError> {
     match value {
-        Datum::Text(text) if reads_false(text.as_str()) => Err(Fault::Operand(format!(
+        ConditionValue::Text(text) if is_false_word(text.as_str()) => Err(OperatorError::Operand(format!(
             "is the string {}, which would count as true: {COMPARE_IT}",
-            show(value)
+            render_value(value)
         ))),
-        _ => Ok(value.truth()),
+        _ => Ok(value.is_truthy()),
     }
 }
 
@@ -88,74 +88,76 @@ thread_local! {
 }
 
 /// An evaluation begins on this thread.
-pub(crate) fn begin() {
+pub(crate) fn reset_text_work() {
     WORKED_THROUGH.set(0);
 }
 
 /// A function is about to work through the text. One step of the engine may take long on a long text, so steps alone do
 /// not bound the time of an evaluation.
-pub(crate) fn work_through(text: &str) -> Result<&str, Fault> {
+pub(crate) fn add_text_work(text: &str) -> Result<&str, OperatorError> {
     let bytes = WORKED_THROUGH.get().saturating_add(text.len());
     WORKED_THROUGH.set(bytes);
     match bytes > TEXT_LIMIT {
-        true => fault("the condition works through more than 64 MiB of text, which is the limit"),
+        true => fail_with("the condition works through more than 64 MiB of text, which is the limit"),
         false => Ok(text),
     }
 }
 
 /// `a + b` and the other arithmetic operators.
-pub(crate) fn arithmetic(operator: Arithmetic, a: &Datum, b: &Datum) -> Outcome {
-    if let (Arithmetic::Add, Datum::Text(a), Datum::Text(b)) = (operator, a, b) {
-        return join(a.as_str(), b.as_str());
+pub(crate) fn apply_arithmetic(operator: ArithmeticOperator, a: &ConditionValue, b: &ConditionValue) -> Outcome {
+    if let (ArithmeticOperator::Add, ConditionValue::Text(a), ConditionValue::Text(b)) = (operator, a, b) {
+        return join_texts(a.as_str(), b.as_str());
     }
-    match pair(a, b) {
-        Some(Pair::Ints(a, b)) => ints(operator, a, b),
-        Some(Pair::Floats(a, b)) => floats(operator, a, b),
+    match to_number_pair(a, b) {
+        Some(NumberPair::Ints(a, b)) => calculate_ints(operator, a, b),
+        Some(NumberPair::Floats(a, b)) => calculate_floats(operator, a, b),
         None => {
-            let (does, symbol) = words(operator);
-            fault(format!(
+            let (does, symbol) = operator_words(operator);
+            fail_with(format!(
                 "cannot {does} {} and {}: {} {symbol} {}",
-                a.a_sort(),
-                b.a_sort(),
-                show(a),
-                show(b)
+                a.type_name_with_article(),
+                b.type_name_with_article(),
+                render_value(a),
+                render_value(b)
             ))
         }
     }
 }
 
-fn words(operator: Arithmetic) -> (&'static str, &'static str) {
+fn operator_words(operator: ArithmeticOperator) -> (&'static str, &'static str) {
     match operator {
-        Arithmetic::Add => ("add", "+"),
-        Arithmetic::Subtract => ("subtract", "-"),
-        Arithmetic::Multiply => ("multiply", "*"),
-        Arithmetic::Divide => ("divide", "/"),
-        Arithmetic::Remainder => ("take the remainder of", "%"),
+        ArithmeticOperator::Add => ("add", "+"),
+        ArithmeticOperator::Subtract => ("subtract", "-"),
+        ArithmeticOperator::Multiply => ("multiply", "*"),
+        ArithmeticOperator::Divide => ("divide", "/"),
+        ArithmeticOperator::Remainder => ("take the remainder of", "%"),
     }
 }
 
-fn join(a: &str, b: &str) -> Outcome {
+fn join_texts(a: &str, b: &str) -> Outcome {
     if a.len() + b.len() > STRING_LIMIT {
-        return fault(TOO_LONG);
+        return fail_with(TOO_LONG);
     }
-    Ok(Datum::text([a, b].concat()))
+    Ok(ConditionValue::new_text([a, b].concat()))
 }
 
 /// The error message for a string that is too long.
 pub(crate) const TOO_LONG: &str = "the string would be longer than 1 MiB, which is the limit";
 
 #[expect(clippy::cast_precision_loss, reason = "a quotient that is no integer is a float")]
-fn ints(operator: Arithmetic, a: i64, b: i64) -> Outcome {
+fn calculate_ints(operator: ArithmeticOperator, a: i64, b: i64) -> Outcome {
     let exact = match operator {
-        Arithmetic::Add => a.checked_add(b),
-        Arithmetic::Subtract => a.checked_sub(b),
-        Arithmetic::Multiply => a.checked_mul(b),
-        Arithmetic::Divide | Arithmetic::Remainder if b == 0 => return by_zero(operator, &Datum::Int(a)),
-        Arithmetic::Divide if a.checked_rem(b).is_some_and(|rest| rest != 0) => {
-            return Ok(Datum::Float(a as f64 / b as f64));
+        ArithmeticOperator::Add => a.checked_add(b),
+        ArithmeticOperator::Subtract => a.checked_sub(b),
+        ArithmeticOperator::Multiply => a.checked_mul(b),
+        ArithmeticOperator::Divide | ArithmeticOperator::Remainder if b == 0 => {
+            return fail_division_by_zero(operator, &ConditionValue::Int(a));
         }
-        Arithmetic::Divide => a.checked_div(b),
-        Arithmetic::Remainder => {
+        ArithmeticOperator::Divide if a.checked_rem(b).is_some_and(|rest| rest != 0) => {
+            return Ok(ConditionValue::Float(a as f64 / b as f64));
+        }
+        ArithmeticOperator::Divide => a.checked_div(b),
+        ArithmeticOperator::Remainder => {
             let rest = a.checked_rem(b).unwrap_or(0);
             Some(if rest != 0 && (rest < 0) != (b < 0) {
                 rest + b
@@ -164,20 +166,22 @@ fn ints(operator: Arithmetic, a: i64, b: i64) -> Outcome {
             })
         }
     };
-    let (_, symbol) = words(operator);
+    let (_, symbol) = operator_words(operator);
     exact
-        .map(Datum::Int)
-        .ok_or_else(|| Fault::Message(format!("the integer is too large: {a} {symbol} {b}")))
+        .map(ConditionValue::Int)
+        .ok_or_else(|| OperatorError::Message(format!("the integer is too large: {a} {symbol} {b}")))
 }
 
-fn floats(operator: Arithmetic, a: f64, b: f64) -> Outcome {
+fn calculate_floats(operator: ArithmeticOperator, a: f64, b: f64) -> Outcome {
     let result = match operator {
-        Arithmetic::Add => a + b,
-        Arithmetic::Subtract => a - b,
-        Arithmetic::Multiply => a * b,
-        Arithmetic::Divide | Arithmetic::Remainder if b == 0.0 => return by_zero(operator, &Datum::Float(a)),
-        Arithmetic::Divide => a / b,
-        Arithmetic::Remainder => {
+        ArithmeticOperator::Add => a + b,
+        ArithmeticOperator::Subtract => a - b,
+        ArithmeticOperator::Multiply => a * b,
+        ArithmeticOperator::Divide | ArithmeticOperator::Remainder if b == 0.0 => {
+            return fail_division_by_zero(operator, &ConditionValue::Float(a));
+        }
+        ArithmeticOperator::Divide => a / b,
+        ArithmeticOperator::Remainder => {
             let rest = a % b;
             if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
                 rest + b
@@ -186,71 +190,75 @@ fn floats(operator: Arithmetic, a: f64, b: f64) -> Outcome {
             }
         }
     };
-    let (_, symbol) = words(operator);
-    finite(result, || format!("{a} {symbol} {b}"))
+    let (_, symbol) = operator_words(operator);
+    check_finite(result, || format!("{a} {symbol} {b}"))
 }
 
 /// A float, or an error if it is out of range.
-pub(crate) fn finite(result: f64, written: impl FnOnce() -> String) -> Outcome {
+pub(crate) fn check_finite(result: f64, written: impl FnOnce() -> String) -> Outcome {
     if result.is_finite() {
-        Ok(Datum::Float(result))
+        Ok(ConditionValue::Float(result))
     } else {
-        fault(format!("the number is out of range: {}", written()))
+        fail_with(format!("the number is out of range: {}", written()))
     }
 }
 
-fn by_zero(operator: Arithmetic, a: &Datum) -> Outcome {
-    let (_, symbol) = words(operator);
-    fault(format!("division by zero: {} {symbol} 0", show(a)))
+fn fail_division_by_zero(operator: ArithmeticOperator, a: &ConditionValue) -> Outcome {
+    let (_, symbol) = operator_words(operator);
+    fail_with(format!("division by zero: {} {symbol} 0", render_value(a)))
 }
 
 /// `-a`.
-pub(crate) fn minus(a: &Datum) -> Outcome {
+pub(crate) fn apply_minus(a: &ConditionValue) -> Outcome {
     match a {
-        Datum::Int(int) => int
+        ConditionValue::Int(int) => int
             .checked_neg()
-            .map(Datum::Int)
-            .ok_or_else(|| Fault::Message(format!("the integer is too large: -({int})"))),
-        Datum::Float(float) => Ok(Datum::Float(-float)),
-        _ => fault(format!("cannot negate {}: -{}", a.a_sort(), show(a))),
+            .map(ConditionValue::Int)
+            .ok_or_else(|| OperatorError::Message(format!("the integer is too large: -({int})"))),
+        ConditionValue::Float(float) => Ok(ConditionValue::Float(-float)),
+        _ => fail_with(format!(
+            "cannot negate {}: -{}",
+            a.type_name_with_article(),
+            render_value(a)
+        )),
     }
 }
 
 /// `+a`.
-pub(crate) fn plus(a: &Datum) -> Outcome {
+pub(crate) fn apply_plus(a: &ConditionValue) -> Outcome {
     match a {
-        Datum::Int(_) | Datum::Float(_) => Ok(a.clone()),
-        _ => fault(format!(
+        ConditionValue::Int(_) | ConditionValue::Float(_) => Ok(a.clone()),
+        _ => fail_with(format!(
             "the operand of `+` must be a number, but it is {}: +{}",
-            a.a_sort(),
-            show(a)
+            a.type_name_with_article(),
+            render_value(a)
         )),
     }
 }
 
 /// The order of two numbers or two texts.
-pub(crate) fn order(symbol: &str, a: &Datum, b: &Datum) -> Result<Ordering, Fault> {
+pub(crate) fn compare_order(symbol: &str, a: &ConditionValue, b: &ConditionValue) -> Result<Ordering, OperatorError> {
     let order = match (a, b) {
-        (Datum::Text(a), Datum::Text(b)) => Some(a.as_str().cmp(b.as_str())),
-        _ => numbers(a, b),
+        (ConditionValue::Text(a), ConditionValue::Text(b)) => Some(a.as_str().cmp(b.as_str())),
+        _ => compare_numbers(a, b),
     };
     order.ok_or_else(|| {
-        Fault::Message(format!(
+        OperatorError::Message(format!(
             "cannot compare {} with {}: {} {symbol} {}",
-            a.a_sort(),
-            b.a_sort(),
-            show(a),
-            show(b)
+            a.type_name_with_article(),
+            b.type_name_with_article(),
+            render_value(a),
+            render_value(b)
         ))
     })
 }
 
-fn numbers(a: &Datum, b: &Datum) -> Option<Ordering> {
+fn compare_numbers(a: &ConditionValue, b: &ConditionValue) -> Option<Ordering> {
     match (a, b) {
-        (Datum::Int(a), Datum::Int(b)) => Some(a.cmp(b)),
-        (Datum::Float(a), Datum::Float(b)) => a.partial_cmp(b),
-        (Datum::Int(a), Datum::Float(b)) => Some(mixed(*a, *b)),
-        (Datum::Float(a), Datum::Int(b)) => Some(mixed(*b, *a).reverse()),
+        (ConditionValue::Int(a), ConditionValue::Int(b)) => Some(a.cmp(b)),
+        (ConditionValue::Float(a), ConditionValue::Float(b)) => a.partial_cmp(b),
+        (ConditionValue::Int(a), ConditionValue::Float(b)) => Some(compare_int_with_float(*a, *b)),
+        (ConditionValue::Float(a), ConditionValue::Int(b)) => Some(compare_int_with_float(*b, *a).reverse()),
         _ => None,
     }
 }
@@ -260,7 +268,7 @@ fn numbers(a: &Datum, b: &Datum) -> Option<Ordering> {
     clippy::cast_possible_truncation,
     reason = "the float lies between the integers' bounds"
 )]
-fn mixed(int: i64, float: f64) -> Ordering {
+fn compare_int_with_float(int: i64, float: f64) -> Ordering {
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     if float >= BOUND {
         Ordering::Less
@@ -274,130 +282,141 @@ fn mixed(int: i64, float: f64) -> Ordering {
 }
 
 /// `a == b`; never fails, and values of different types are different.
-pub(crate) fn equal(a: &Datum, b: &Datum) -> bool {
+pub(crate) fn are_equal(a: &ConditionValue, b: &ConditionValue) -> bool {
     match (a, b) {
-        (Datum::Nothing, Datum::Nothing) => true,
-        (Datum::Bool(a), Datum::Bool(b)) => a == b,
-        (Datum::Text(a), Datum::Text(b)) => a.as_str() == b.as_str(),
-        (Datum::List(List::Json(a)), Datum::List(List::Json(b)))
-        | (Datum::Map(Map::Json(a)), Datum::Map(Map::Json(b))) => equal_json(a.value(), b.value()),
-        (Datum::List(a), Datum::List(b)) => a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| equal(&a, &b)),
-        (Datum::Map(a), Datum::Map(b)) => equal_maps(a, b),
-        _ => numbers(a, b) == Some(Ordering::Equal),
+        (ConditionValue::Nothing, ConditionValue::Nothing) => true,
+        (ConditionValue::Bool(a), ConditionValue::Bool(b)) => a == b,
+        (ConditionValue::Text(a), ConditionValue::Text(b)) => a.as_str() == b.as_str(),
+        (ConditionValue::List(ListValue::Json(a)), ConditionValue::List(ListValue::Json(b)))
+        | (ConditionValue::Map(MapValue::Json(a)), ConditionValue::Map(MapValue::Json(b))) => {
+            are_equal_json(a.resolve_value(), b.resolve_value())
+        }
+        (ConditionValue::List(a), ConditionValue::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| are_equal(&a, &b))
+        }
+        (ConditionValue::Map(a), ConditionValue::Map(b)) => are_equal_maps(a, b),
+        _ => compare_numbers(a, b) == Some(Ordering::Equal),
     }
 }
 
-fn equal_maps(a: &Map, b: &Map) -> bool {
+fn are_equal_maps(a: &MapValue, b: &MapValue) -> bool {
     a.len() == b.len()
         && a.keys().iter().all(|key| match (a.get(key), b.get(key)) {
-            (Some(a), Some(b)) => equal(&a, &b),
+            (Some(a), Some(b)) => are_equal(&a, &b),
             _ => false,
         })
 }
 
-fn equal_json(a: &Value, b: &Value) -> bool {
+fn are_equal_json(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => equal(&number(a), &number(b)),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal_json(a, b)),
+        (Value::Number(a), Value::Number(b)) => are_equal(&convert_json_number(a), &convert_json_number(b)),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_equal_json(a, b)),
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| equal_json(a, b)))
+            a.len() == b.len()
+                && a.iter()
+                    .all(|(key, a)| b.get(key).is_some_and(|b| are_equal_json(a, b)))
         }
         _ => a == b,
     }
 }
 
 /// `a in b`.
-pub(crate) fn contains(b: &Datum, a: &Datum) -> Result<bool, Fault> {
+pub(crate) fn contains_item(b: &ConditionValue, a: &ConditionValue) -> Result<bool, OperatorError> {
     match (b, a) {
-        (Datum::List(list), _) => Ok(list.iter().any(|item| equal(&item, a))),
-        (Datum::Map(map), Datum::Text(key)) => Ok(map.has(key.as_str())),
-        (Datum::Map(_), _) => Ok(false),
-        (Datum::Text(text), Datum::Text(part)) => Ok(work_through(text.as_str())?.contains(part.as_str())),
-        (Datum::Text(_), _) => fault(format!(
+        (ConditionValue::List(list), _) => Ok(list.iter().any(|item| are_equal(&item, a))),
+        (ConditionValue::Map(map), ConditionValue::Text(key)) => Ok(map.contains_key(key.as_str())),
+        (ConditionValue::Map(_), _) => Ok(false),
+        (ConditionValue::Text(text), ConditionValue::Text(part)) => {
+            Ok(add_text_work(text.as_str())?.contains(part.as_str()))
+        }
+        (ConditionValue::Text(_), _) => fail_with(format!(
             "a string can only contain strings, but {} is {}",
-            show(a),
-            a.a_sort()
+            render_value(a),
+            a.type_name_with_article()
         )),
-        (Datum::Nothing, _) => Err(Fault::Operand("is None, so it contains no items".into())),
-        _ => Err(Fault::Operand(format!(
+        (ConditionValue::Nothing, _) => Err(OperatorError::Operand("is None, so it contains no items".into())),
+        _ => Err(OperatorError::Operand(format!(
             "is {} ({}), but must be a list, a map or a string",
-            b.a_sort(),
-            show(b)
+            b.type_name_with_article(),
+            render_value(b)
         ))),
     }
 }
 
 /// `base.name`.
-pub(crate) fn member(base: &Datum, name: &str) -> Outcome {
+pub(crate) fn get_member(base: &ConditionValue, name: &str) -> Outcome {
     match base {
-        Datum::Map(map) => match map.get(name) {
+        ConditionValue::Map(map) => match map.get(name) {
             Some(value) => Ok(value),
-            None => missing(map, name),
+            None => get_missing_member(map, name),
         },
-        Datum::Nothing => Err(Fault::Operand(format!("is None, so it has no member `{name}`"))),
-        Datum::Text(text) if name == "len" => Ok(size(text.as_str().chars().count())),
-        Datum::List(list) if name == "len" => Ok(size(list.len())),
-        _ => Err(Fault::Operand(format!(
+        ConditionValue::Nothing => Err(OperatorError::Operand(format!("is None, so it has no member `{name}`"))),
+        ConditionValue::Text(text) if name == "len" => Ok(size_to_value(text.as_str().chars().count())),
+        ConditionValue::List(list) if name == "len" => Ok(size_to_value(list.len())),
+        _ => Err(OperatorError::Operand(format!(
             "is {} ({}), so it has no member `{name}`",
-            base.a_sort(),
-            show(base)
+            base.type_name_with_article(),
+            render_value(base)
         ))),
     }
 }
 
 /// A missing key is nothing. But an execution has a fixed set of fields, so another name is a spelling mistake.
-fn missing(map: &Map, name: &str) -> Outcome {
+fn get_missing_member(map: &MapValue, name: &str) -> Outcome {
     match map {
-        Map::Entry(history, _) => Err(Fault::Operand(format!(
+        MapValue::Entry(history, _) => Err(OperatorError::Operand(format!(
             "is an execution, which has no field `{name}`; its fields are {}",
-            history.fields().join(", ")
+            history.field_names().join(", ")
         ))),
-        _ => Ok(Datum::Nothing),
+        _ => Ok(ConditionValue::Nothing),
     }
 }
 
 /// The number of executions.
-pub(crate) fn size(size: usize) -> Datum {
-    Datum::Int(i64::try_from(size).unwrap_or(i64::MAX))
+pub(crate) fn size_to_value(size: usize) -> ConditionValue {
+    ConditionValue::Int(i64::try_from(size).unwrap_or(i64::MAX))
 }
 
 /// `base[index]`.
-pub(crate) fn index(base: &Datum, index: &Datum) -> Outcome {
+pub(crate) fn get_indexed_item(base: &ConditionValue, index: &ConditionValue) -> Outcome {
     match (base, index) {
-        (Datum::Map(map), Datum::Text(key)) => match map.get(key.as_str()) {
+        (ConditionValue::Map(map), ConditionValue::Text(key)) => match map.get(key.as_str()) {
             Some(value) => Ok(value),
-            None => missing(map, key.as_str()),
+            None => get_missing_member(map, key.as_str()),
         },
-        (Datum::List(list), _) if whole(index).is_some() => {
-            let found = whole(index)
-                .and_then(|at| position(at, list.len()))
+        (ConditionValue::List(list), _) if as_whole_number(index).is_some() => {
+            let found = as_whole_number(index)
+                .and_then(|at| resolve_index(at, list.len()))
                 .and_then(|at| list.get(at));
-            found.ok_or_else(|| out_of_range(index, "list", list.len(), "item"))
+            found.ok_or_else(|| index_range_error(index, "list", list.len(), "item"))
         }
-        (Datum::Text(text), _) if whole(index).is_some() => {
+        (ConditionValue::Text(text), _) if as_whole_number(index).is_some() => {
             let length = text.as_str().chars().count();
-            let found = whole(index)
-                .and_then(|at| position(at, length))
+            let found = as_whole_number(index)
+                .and_then(|at| resolve_index(at, length))
                 .and_then(|at| text.as_str().chars().nth(at));
             found
-                .map(|c| Datum::text(c.to_string()))
-                .ok_or_else(|| out_of_range(index, "string", length, "character"))
+                .map(|c| ConditionValue::new_text(c.to_string()))
+                .ok_or_else(|| index_range_error(index, "string", length, "character"))
         }
-        (Datum::Nothing, _) => Err(Fault::Operand(format!("is None, so it has no item {}", show(index)))),
-        (Datum::Map(_), _) => fault(format!(
+        (ConditionValue::Nothing, _) => Err(OperatorError::Operand(format!(
+            "is None, so it has no item {}",
+            render_value(index)
+        ))),
+        (ConditionValue::Map(_), _) => fail_with(format!(
             "a key of a map must be a string, but {} is {}",
-            show(index),
-            index.a_sort()
+            render_value(index),
+            index.type_name_with_article()
         )),
-        (Datum::List(_) | Datum::Text(_), _) => fault(format!(
+        (ConditionValue::List(_) | ConditionValue::Text(_), _) => fail_with(format!(
             "an index must be an integer, but {} is {}",
-            show(index),
-            index.a_sort()
+            render_value(index),
+            index.type_name_with_article()
         )),
-        _ => Err(Fault::Operand(format!(
+        _ => Err(OperatorError::Operand(format!(
             "is {} ({}), so it has no items",
-            base.a_sort(),
-            show(base)
+            base.type_name_with_article(),
+            render_value(base)
         ))),
     }
 }
@@ -407,16 +426,16 @@ pub(crate) fn index(base: &Datum, index: &Datum) -> Outcome {
     clippy::cast_possible_truncation,
     reason = "only whole numbers well within the bounds get there"
 )]
-pub(crate) fn whole(number: &Datum) -> Option<i64> {
+pub(crate) fn as_whole_number(number: &ConditionValue) -> Option<i64> {
     match number {
-        Datum::Int(int) => Some(*int),
-        Datum::Float(float) if float.fract() == 0.0 && float.abs() < 9.0e15 => Some(*float as i64),
+        ConditionValue::Int(int) => Some(*int),
+        ConditionValue::Float(float) if float.fract() == 0.0 && float.abs() < 9.0e15 => Some(*float as i64),
         _ => None,
     }
 }
 
 /// The index of the item that `at` refers to, counted from the end if it is negative.
-pub(crate) fn position(at: i64, length: usize) -> Option<usize> {
+pub(crate) fn resolve_index(at: i64, length: usize) -> Option<usize> {
     if at >= 0 {
         usize::try_from(at).ok().filter(|&at| at < length)
     } else {
@@ -424,10 +443,10 @@ pub(crate) fn position(at: i64, length: usize) -> Option<usize> {
     }
 }
 
-fn out_of_range(index: &Datum, of: &str, length: usize, unit: &str) -> Fault {
+fn index_range_error(index: &ConditionValue, of: &str, length: usize, unit: &str) -> OperatorError {
     let plural = if length == 1 { "" } else { "s" };
-    Fault::Message(format!(
+    OperatorError::Message(format!(
         "index {} is out of range: the {of} has {length} {unit}{plural}",
-        show(index)
+        render_value(index)
     ))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map as JsonMap, Value};
 
-use crate::condition::evaluation::value::{Datum, Map};
+use crate::condition::evaluation::value::{ConditionValue, MapValue};
 
 /// Longer strings are shortened in reports.
 const TEXT_BYTES: usize = 200;
@@ -14,42 +14,42 @@ const DEPTH: usize = 3;
 const MESSAGE_CHARS: usize = 60;
 
 /// A value as JSON; long strings and collections are shortened.
-pub(crate) fn shorten(datum: &Datum) -> Value {
-    shorten_to(datum, DEPTH)
+pub(crate) fn shorten_value(datum: &ConditionValue) -> Value {
+    shorten_to_depth(datum, DEPTH)
 }
 
-fn shorten_to(datum: &Datum, depth: usize) -> Value {
+fn shorten_to_depth(datum: &ConditionValue, depth: usize) -> Value {
     match datum {
-        Datum::Nothing => Value::Null,
-        Datum::Bool(value) => Value::Bool(*value),
-        Datum::Int(value) => Value::from(*value),
-        Datum::Float(value) => Value::from(*value),
-        Datum::Text(text) => Value::String(shorten_text(text.as_str())),
-        Datum::List(list) if depth == 0 && list.len() > 0 => Value::String(format!("… {} items", list.len())),
-        Datum::List(list) => {
+        ConditionValue::Nothing => Value::Null,
+        ConditionValue::Bool(value) => Value::Bool(*value),
+        ConditionValue::Int(value) => Value::from(*value),
+        ConditionValue::Float(value) => Value::from(*value),
+        ConditionValue::Text(text) => Value::String(shorten_text(text.as_str())),
+        ConditionValue::List(list) if depth == 0 && list.len() > 0 => Value::String(format!("… {} items", list.len())),
+        ConditionValue::List(list) => {
             let mut items: Vec<Value> = list
                 .iter()
                 .take(ITEMS)
-                .map(|item| shorten_to(&item, depth - 1))
+                .map(|item| shorten_to_depth(&item, depth - 1))
                 .collect();
             if list.len() > ITEMS {
                 items.push(Value::String(format!("… {} more", list.len() - ITEMS)));
             }
             Value::Array(items)
         }
-        Datum::Map(map) if depth == 0 && map.len() > 0 => Value::String(format!("… {} keys", map.len())),
-        Datum::Map(map) => Value::Object(shorten_map(map, depth)),
+        ConditionValue::Map(map) if depth == 0 && map.len() > 0 => Value::String(format!("… {} keys", map.len())),
+        ConditionValue::Map(map) => Value::Object(shorten_map(map, depth)),
     }
 }
 
-fn shorten_map(map: &Map, depth: usize) -> JsonMap<String, Value> {
+fn shorten_map(map: &MapValue, depth: usize) -> JsonMap<String, Value> {
     let mut entries: JsonMap<String, Value> = map
-        .first_keys(ITEMS)
+        .list_first_keys(ITEMS)
         .into_iter()
         .map(|key| {
             let value = map
                 .get(&key)
-                .map_or(Value::Null, |value| shorten_to(&value, depth.saturating_sub(1)));
+                .map_or(Value::Null, |value| shorten_to_depth(&value, depth.saturating_sub(1)));
             (shorten_text(&key), value)
         })
         .collect();
@@ -67,20 +67,23 @@ fn shorten_text(text: &str) -> String {
 }
 
 /// A value in a message: `'abc'`, `3`, `[1, 2]`.
-pub(crate) fn show(datum: &Datum) -> String {
+pub(crate) fn render_value(datum: &ConditionValue) -> String {
     let text = match datum {
-        Datum::Nothing => return "None".into(),
-        Datum::Text(text) => {
+        ConditionValue::Nothing => return "None".into(),
+        ConditionValue::Text(text) => {
             let shown: String = text.as_str().chars().take(MESSAGE_CHARS + 1).collect();
-            return format!("'{}'", clip(&shown).escape_debug().to_string().replace("\\\"", "\""));
+            return format!(
+                "'{}'",
+                clip_line(&shown).escape_debug().to_string().replace("\\\"", "\"")
+            );
         }
-        _ => shorten(datum).to_string(),
+        _ => shorten_value(datum).to_string(),
     };
-    clip(&text)
+    clip_line(&text)
 }
 
 /// At most [`MESSAGE_CHARS`] characters of the text, on one line.
-pub(crate) fn clip(text: &str) -> String {
+pub(crate) fn clip_line(text: &str) -> String {
     let mut line = String::new();
     for (count, c) in text.chars().enumerate() {
         if count == MESSAGE_CHARS {

@@ -9,85 +9,85 @@ use std::sync::Arc;
 use rhai::{Array, Dynamic, ImmutableString};
 use serde_json::Value;
 
-use crate::condition::{Counts, History, Outputs};
-use crate::data::Context;
+use crate::condition::{ConditionHistory, ConditionOutputs, ExecutionCounts};
+use crate::data::RunContext;
 
 /// Longer strings of the snapshot are viewed, shorter ones are copied.
 const SHORT_TEXT: usize = 64;
 
 /// A value.
 #[derive(Clone)]
-pub(crate) enum Datum {
+pub(crate) enum ConditionValue {
     Nothing,
     Bool(bool),
     Int(i64),
     Float(f64),
-    Text(Text),
-    List(List),
-    Map(Map),
+    Text(TextValue),
+    List(ListValue),
+    Map(MapValue),
 }
 
 /// A string: created by the condition, or part of the snapshot.
 #[derive(Clone)]
-pub(crate) enum Text {
+pub(crate) enum TextValue {
     Own(ImmutableString),
-    Json(Part),
+    Json(JsonPart),
     Input(Arc<str>),
 }
 
 /// A list: created by the condition, or part of the snapshot.
 #[derive(Clone)]
-pub(crate) enum List {
-    Own(Arc<[Datum]>),
-    Json(Part),
-    History(Arc<dyn History>),
+pub(crate) enum ListValue {
+    Own(Arc<[ConditionValue]>),
+    Json(JsonPart),
+    History(Arc<dyn ConditionHistory>),
 }
 
 /// A map: created by the condition, or part of the snapshot.
 #[derive(Clone)]
-pub(crate) enum Map {
-    Own(Arc<[(ImmutableString, Datum)]>),
-    Json(Part),
-    Context(Arc<Context>),
+pub(crate) enum MapValue {
+    Own(Arc<[(ImmutableString, ConditionValue)]>),
+    Json(JsonPart),
+    Context(Arc<RunContext>),
     /// An execution of the history.
-    Entry(Arc<dyn History>, usize),
-    Counts(Arc<dyn Counts>),
-    Outputs(Arc<dyn Outputs>),
+    Entry(Arc<dyn ConditionHistory>, usize),
+    Counts(Arc<dyn ExecutionCounts>),
+    Outputs(Arc<dyn ConditionOutputs>),
 }
 
 /// A part of a JSON value: the value, and the path to the part.
 #[derive(Clone)]
-pub(crate) struct Part {
+pub(crate) struct JsonPart {
     root: Arc<Value>,
-    path: Vec<Step>,
+    path: Vec<JsonPartStep>,
 }
 
 #[derive(Clone)]
-enum Step {
+enum JsonPartStep {
     Key(ImmutableString),
     Index(usize),
 }
 
-impl Part {
+impl JsonPart {
     /// The whole value.
-    pub(crate) fn whole(root: Arc<Value>) -> Self {
+    pub(crate) fn from_root(root: Arc<Value>) -> Self {
         Self { root, path: Vec::new() }
     }
 
     /// The value that it refers to.
-    pub(crate) fn value(&self) -> &Value {
+    pub(crate) fn resolve_value(&self) -> &Value {
         let mut value = &*self.root;
         for step in &self.path {
             let next = match step {
-                Step::Key(key) => value.get(key.as_str()),
-                Step::Index(index) => value.get(index),
+                JsonPartStep::Key(key) => value.get(key.as_str()),
+                JsonPartStep::Index(index) => value.get(index),
             };
             value = next.unwrap_or(&Value::Null);
         }
         value
     }
 
-    fn step(&self, step: Step) -> Self {
+    fn child_part(&self, step: JsonPartStep) -> Self {
         let mut path = Vec::with_capacity(self.path.len() + 1);
         path.extend_from_slice(&self.path);
         path.push(step);
@@ -97,58 +97,58 @@ impl Part {
         }
     }
 
-    fn array(&self) -> &[Value] {
-        self.value().as_array().map_or(&[], Vec::as_slice)
+    fn array_items(&self) -> &[Value] {
+        self.resolve_value().as_array().map_or(&[], Vec::as_slice)
     }
 }
 
 /// Converts a JSON number; integers that are too large become floats.
-pub(crate) fn number(number: &serde_json::Number) -> Datum {
+pub(crate) fn convert_json_number(number: &serde_json::Number) -> ConditionValue {
     match number.as_i64() {
-        Some(int) => Datum::Int(int),
-        None => Datum::Float(number.as_f64().unwrap_or_default()),
+        Some(int) => ConditionValue::Int(int),
+        None => ConditionValue::Float(number.as_f64().unwrap_or_default()),
     }
 }
 
-impl Datum {
+impl ConditionValue {
     /// Converts a JSON value, without copying it.
-    pub(crate) fn shared(root: Arc<Value>) -> Self {
-        Self::of(&root, || Part::whole(root.clone()))
+    pub(crate) fn from_shared_json(root: Arc<Value>) -> Self {
+        Self::from_json_part(&root, || JsonPart::from_root(root.clone()))
     }
 
-    fn of(value: &Value, part: impl FnOnce() -> Part) -> Self {
+    fn from_json_part(value: &Value, part: impl FnOnce() -> JsonPart) -> Self {
         match value {
             Value::Null => Self::Nothing,
             Value::Bool(value) => Self::Bool(*value),
-            Value::Number(value) => number(value),
-            Value::String(text) if text.len() <= SHORT_TEXT => Self::text(text.as_str()),
-            Value::String(_) => Self::Text(Text::Json(part())),
-            Value::Array(_) => Self::List(List::Json(part())),
-            Value::Object(_) => Self::Map(Map::Json(part())),
+            Value::Number(value) => convert_json_number(value),
+            Value::String(text) if text.len() <= SHORT_TEXT => Self::new_text(text.as_str()),
+            Value::String(_) => Self::Text(TextValue::Json(part())),
+            Value::Array(_) => Self::List(ListValue::Json(part())),
+            Value::Object(_) => Self::Map(MapValue::Json(part())),
         }
     }
 
     /// A string created by the condition.
-    pub(crate) fn text(text: impl Into<ImmutableString>) -> Self {
-        Self::Text(Text::Own(text.into()))
+    pub(crate) fn new_text(text: impl Into<ImmutableString>) -> Self {
+        Self::Text(TextValue::Own(text.into()))
     }
 
     /// A list created by the condition.
-    pub(crate) fn list(items: impl IntoIterator<Item = Datum>) -> Self {
-        Self::List(List::Own(items.into_iter().collect()))
+    pub(crate) fn new_list(items: impl IntoIterator<Item = ConditionValue>) -> Self {
+        Self::List(ListValue::Own(items.into_iter().collect()))
     }
 
     /// The run's input.
-    pub(crate) fn input(input: &Arc<str>) -> Self {
+    pub(crate) fn from_input(input: &Arc<str>) -> Self {
         if input.len() <= SHORT_TEXT {
-            Self::text(&**input)
+            Self::new_text(&**input)
         } else {
-            Self::Text(Text::Input(input.clone()))
+            Self::Text(TextValue::Input(input.clone()))
         }
     }
 
     /// The truth value, as in Python.
-    pub(crate) fn truth(&self) -> bool {
+    pub(crate) fn is_truthy(&self) -> bool {
         match self {
             Self::Nothing => false,
             Self::Bool(value) => *value,
@@ -161,7 +161,7 @@ impl Datum {
     }
 
     /// The name of the value's type.
-    pub(crate) fn sort(&self) -> &'static str {
+    pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
             Self::Bool(_) => "boolean",
@@ -173,9 +173,9 @@ impl Datum {
     }
 }
 
-impl Datum {
+impl ConditionValue {
     /// The name of the value's type, with its article.
-    pub(crate) fn a_sort(&self) -> &'static str {
+    pub(crate) fn type_name_with_article(&self) -> &'static str {
         match self {
             Self::Nothing => "None",
             Self::Bool(_) => "a Boolean",
@@ -187,7 +187,7 @@ impl Datum {
     }
 }
 
-impl Datum {
+impl ConditionValue {
     /// The whole value as JSON.
     pub(crate) fn to_json(&self) -> Value {
         match self {
@@ -196,7 +196,7 @@ impl Datum {
             Self::Int(value) => Value::from(*value),
             Self::Float(value) => Value::from(*value),
             Self::Text(text) => Value::from(text.as_str()),
-            Self::List(List::Json(part)) | Self::Map(Map::Json(part)) => part.value().clone(),
+            Self::List(ListValue::Json(part)) | Self::Map(MapValue::Json(part)) => part.resolve_value().clone(),
             Self::List(list) => Value::Array(list.iter().map(|item| item.to_json()).collect()),
             Self::Map(map) => {
                 let entries = map.keys().into_iter();
@@ -210,7 +210,7 @@ impl Datum {
     }
 }
 
-impl From<Dynamic> for Datum {
+impl From<Dynamic> for ConditionValue {
     fn from(value: Dynamic) -> Self {
         if let Ok(int) = value.as_int() {
             return Self::Int(int);
@@ -225,18 +225,18 @@ impl From<Dynamic> for Datum {
             return Self::Float(float);
         }
         let value = match value.into_immutable_string_or_self() {
-            Ok(text) => return Self::text(text),
+            Ok(text) => return Self::new_text(text),
             Err(value) => value,
         };
         value
-            .try_cast_result::<Map>()
+            .try_cast_result::<MapValue>()
             .map(Self::Map)
-            .or_else(|value| value.try_cast_result::<List>().map(Self::List))
-            .or_else(|value| value.try_cast_result::<Text>().map(Self::Text))
+            .or_else(|value| value.try_cast_result::<ListValue>().map(Self::List))
+            .or_else(|value| value.try_cast_result::<TextValue>().map(Self::Text))
             .or_else(|value| {
                 value
                     .try_cast_result::<Array>()
-                    .map(|items| Self::list(items.into_iter().map(Self::from)))
+                    .map(|items| Self::new_list(items.into_iter().map(Self::from)))
             })
             .unwrap_or(Self::Nothing)
     }
@@ -257,124 +257,142 @@ impl IntoText for Dynamic {
     }
 }
 
-impl From<Datum> for Dynamic {
-    fn from(value: Datum) -> Self {
+impl From<ConditionValue> for Dynamic {
+    fn from(value: ConditionValue) -> Self {
         match value {
-            Datum::Nothing => Self::UNIT,
-            Datum::Bool(value) => Self::from_bool(value),
-            Datum::Int(value) => Self::from_int(value),
-            Datum::Float(value) => Self::from_float(value),
-            Datum::Text(Text::Own(text)) => text.into(),
-            Datum::Text(text) => Self::from(text),
-            Datum::List(list) => Self::from(list),
-            Datum::Map(map) => Self::from(map),
+            ConditionValue::Nothing => Self::UNIT,
+            ConditionValue::Bool(value) => Self::from_bool(value),
+            ConditionValue::Int(value) => Self::from_int(value),
+            ConditionValue::Float(value) => Self::from_float(value),
+            ConditionValue::Text(TextValue::Own(text)) => text.into(),
+            ConditionValue::Text(text) => Self::from(text),
+            ConditionValue::List(list) => Self::from(list),
+            ConditionValue::Map(map) => Self::from(map),
         }
     }
 }
 
-impl Text {
+impl TextValue {
     /// Returns the characters of the text.
     pub(crate) fn as_str(&self) -> &str {
         match self {
             Self::Own(text) => text,
-            Self::Json(part) => part.value().as_str().unwrap_or_default(),
+            Self::Json(part) => part.resolve_value().as_str().unwrap_or_default(),
             Self::Input(text) => text,
         }
     }
 }
 
-impl List {
+impl ListValue {
     /// The number of items.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Own(items) => items.len(),
-            Self::Json(part) => part.array().len(),
+            Self::Json(part) => part.array_items().len(),
             Self::History(history) => history.len(),
         }
     }
 
     /// The item with this index, from 0.
-    pub(crate) fn get(&self, index: usize) -> Option<Datum> {
+    pub(crate) fn get(&self, index: usize) -> Option<ConditionValue> {
         match self {
             Self::Own(items) => items.get(index).cloned(),
             Self::Json(part) => {
-                let value = part.array().get(index)?;
-                Some(Datum::of(value, || part.step(Step::Index(index))))
+                let value = part.array_items().get(index)?;
+                Some(ConditionValue::from_json_part(value, || {
+                    part.child_part(JsonPartStep::Index(index))
+                }))
             }
-            Self::History(history) => (index < history.len()).then(|| Datum::Map(Map::Entry(history.clone(), index))),
+            Self::History(history) => {
+                (index < history.len()).then(|| ConditionValue::Map(MapValue::Entry(history.clone(), index)))
+            }
         }
     }
 
     /// All items, one after the other.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Datum> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ConditionValue> + '_ {
         (0..self.len()).map_while(|index| self.get(index))
     }
 }
 
-impl Map {
+impl MapValue {
     /// The number of keys.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Own(entries) => entries.len(),
-            Self::Json(part) => part.value().as_object().map_or(0, serde_json::Map::len),
+            Self::Json(part) => part.resolve_value().as_object().map_or(0, serde_json::Map::len),
             Self::Context(context) => context.len(),
-            Self::Entry(history, _) => history.fields().len(),
-            Self::Counts(counts) => counts.names().len(),
-            Self::Outputs(outputs) => outputs.agents().len(),
+            Self::Entry(history, _) => history.field_names().len(),
+            Self::Counts(counts) => counts.agent_names().len(),
+            Self::Outputs(outputs) => outputs.agents_with_output().len(),
         }
     }
 
     /// The value under `key`.
-    pub(crate) fn get(&self, key: &str) -> Option<Datum> {
+    pub(crate) fn get(&self, key: &str) -> Option<ConditionValue> {
         match self {
             Self::Own(entries) => entries
                 .iter()
                 .find(|(name, _)| name.as_str() == key)
                 .map(|(_, value)| value.clone()),
             Self::Json(part) => {
-                let value = part.value().get(key)?;
-                Some(Datum::of(value, || part.step(Step::Key(key.into()))))
+                let value = part.resolve_value().get(key)?;
+                Some(ConditionValue::from_json_part(value, || {
+                    part.child_part(JsonPartStep::Key(key.into()))
+                }))
             }
-            Self::Context(context) => context.get(key).map(|value| Datum::shared(value.clone())),
-            Self::Entry(history, at) => history.field(*at, key).map(Datum::shared),
+            Self::Context(context) => context
+                .get(key)
+                .map(|value| ConditionValue::from_shared_json(value.clone())),
+            Self::Entry(history, at) => history.field_value(*at, key).map(ConditionValue::from_shared_json),
             Self::Counts(counts) => counts
-                .count(key)
-                .map(|count| Datum::Int(i64::try_from(count).unwrap_or(i64::MAX))),
-            Self::Outputs(outputs) => outputs.output(key).map(Datum::shared),
+                .execution_count(key)
+                .map(|count| ConditionValue::Int(i64::try_from(count).unwrap_or(i64::MAX))),
+            Self::Outputs(outputs) => outputs.latest_output(key).map(ConditionValue::from_shared_json),
         }
     }
 
     /// Returns whether the key exists.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub(crate) fn contains_key(&self, key: &str) -> bool {
         match self {
             Self::Own(entries) => entries.iter().any(|(name, _)| name.as_str() == key),
-            Self::Json(part) => part.value().get(key).is_some(),
+            Self::Json(part) => part.resolve_value().get(key).is_some(),
             Self::Context(context) => context.get(key).is_some(),
-            Self::Entry(history, _) => history.fields().contains(&key),
-            Self::Counts(counts) => counts.count(key).is_some(),
-            Self::Outputs(outputs) => outputs.output(key).is_some(),
+            Self::Entry(history, _) => history.field_names().contains(&key),
+            Self::Counts(counts) => counts.execution_count(key).is_some(),
+            Self::Outputs(outputs) => outputs.latest_output(key).is_some(),
         }
     }
 
     /// All keys in order.
     pub(crate) fn keys(&self) -> Vec<ImmutableString> {
-        self.first_keys(usize::MAX)
+        self.list_first_keys(usize::MAX)
     }
 
     /// The first keys, at most this number.
-    pub(crate) fn first_keys(&self, most: usize) -> Vec<ImmutableString> {
+    pub(crate) fn list_first_keys(&self, most: usize) -> Vec<ImmutableString> {
         match self {
             Self::Own(entries) => entries.iter().take(most).map(|(name, _)| name.clone()).collect(),
             Self::Json(part) => part
-                .value()
+                .resolve_value()
                 .as_object()
                 .map(|map| map.keys().take(most).map(Into::into).collect())
                 .unwrap_or_default(),
             Self::Context(context) => context.iter().take(most).map(|(key, _)| (&**key).into()).collect(),
-            Self::Entry(history, _) => history.fields().iter().take(most).map(|&name| name.into()).collect(),
-            Self::Counts(counts) => counts.names().iter().take(most).map(|name| (&**name).into()).collect(),
+            Self::Entry(history, _) => history
+                .field_names()
+                .iter()
+                .take(most)
+                .map(|&name| name.into())
+                .collect(),
+            Self::Counts(counts) => counts
+                .agent_names()
+                .iter()
+                .take(most)
+                .map(|name| (&**name).into())
+                .collect(),
             Self::Outputs(outputs) => outputs
-                .agents()
+                .agents_with_output()
                 .iter()
                 .take(most)
                 .map(|name| (&**name).into())

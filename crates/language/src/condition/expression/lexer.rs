@@ -9,14 +9,14 @@ use crate::source::Span;
 
 /// A token and its position in bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Token<'a> {
-    pub(crate) kind: TokenKind<'a>,
+pub(crate) struct ConditionToken<'a> {
+    pub(crate) kind: ConditionTokenKind<'a>,
     pub(crate) span: Span,
 }
 
 /// The kinds of tokens.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum TokenKind<'a> {
+pub(crate) enum ConditionTokenKind<'a> {
     /// Up to 2^63, one more than the largest integer, because the smallest integer is written with a sign.
     Int(u64),
     Float(f64),
@@ -33,35 +33,35 @@ const SYMBOLS: &[&str] = &[
     "{", "}", ",", ".", ":", ";", "+", "-", "*", "/", "%", "<", ">", "=", "!", "?", "|", "&", "^", "~", "@", "#",
 ];
 
-struct Lexer<'a> {
+struct ConditionLexer<'a> {
     text: &'a str,
     at: usize,
-    tokens: Vec<Token<'a>>,
+    tokens: Vec<ConditionToken<'a>>,
 }
 
 /// All tokens of the text; the last token is the end of the text.
-pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, CompileError> {
-    let mut lexer = Lexer {
+pub(crate) fn lex_condition(text: &str) -> Result<Vec<ConditionToken<'_>>, CompileError> {
+    let mut lexer = ConditionLexer {
         text,
         at: 0,
         tokens: Vec::with_capacity(text.len() / 4 + 1),
     };
     while lexer.skip_space() {
         let start = lexer.at;
-        let kind = lexer.token()?;
-        lexer.tokens.push(Token {
+        let kind = lexer.lex_token()?;
+        lexer.tokens.push(ConditionToken {
             kind,
             span: Span::new(start, lexer.at),
         });
     }
-    lexer.tokens.push(Token {
-        kind: TokenKind::End,
+    lexer.tokens.push(ConditionToken {
+        kind: ConditionTokenKind::End,
         span: Span::new(text.len(), text.len()),
     });
     Ok(lexer.tokens)
 }
 
-fn error<T>(message: impl Into<String>, span: Span, help: &str) -> Result<T, CompileError> {
+fn fail_at<T>(message: impl Into<String>, span: Span, help: &str) -> Result<T, CompileError> {
     Err(CompileError {
         message: message.into(),
         span,
@@ -69,82 +69,85 @@ fn error<T>(message: impl Into<String>, span: Span, help: &str) -> Result<T, Com
     })
 }
 
-impl<'a> Lexer<'a> {
-    fn rest(&self) -> &'a str {
+impl<'a> ConditionLexer<'a> {
+    fn remaining_text(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    fn peek(&self) -> Option<char> {
-        self.rest().chars().next()
+    fn peek_char(&self) -> Option<char> {
+        self.remaining_text().chars().next()
     }
 
     /// The character after the next one.
-    fn second(&self) -> Option<char> {
-        self.rest().chars().nth(1)
+    fn peek_second_char(&self) -> Option<char> {
+        self.remaining_text().chars().nth(1)
     }
 
-    fn bump(&mut self) -> Option<char> {
-        let c = self.peek()?;
+    fn next_char(&mut self) -> Option<char> {
+        let c = self.peek_char()?;
         self.at += c.len_utf8();
         Some(c)
     }
 
     /// Returns whether anything follows after white space.
     fn skip_space(&mut self) -> bool {
-        let rest = self.rest();
+        let rest = self.remaining_text();
         self.at += rest.len() - rest.trim_start().len();
         self.at < self.text.len()
     }
 
-    fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
-        let rest = self.rest();
+    fn take_chars_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.remaining_text();
         let length = rest.find(|c| !keep(c)).unwrap_or(rest.len());
         self.at += length;
         &rest[..length]
     }
 
-    fn token(&mut self) -> Result<TokenKind<'a>, CompileError> {
-        match self.peek() {
-            Some(quote @ ('\'' | '"')) => self.string(quote),
-            Some(c) if c.is_ascii_digit() => self.number(),
-            Some('.') if self.second().is_some_and(|c| c.is_ascii_digit()) && !self.after_value() => self.number(),
-            Some(c) if starts_identifier(c) => self.name(),
-            _ => self.symbol(),
+    fn lex_token(&mut self) -> Result<ConditionTokenKind<'a>, CompileError> {
+        match self.peek_char() {
+            Some(quote @ ('\'' | '"')) => self.lex_string(quote),
+            Some(c) if c.is_ascii_digit() => self.lex_number(),
+            Some('.') if self.peek_second_char().is_some_and(|c| c.is_ascii_digit()) && !self.is_after_value() => {
+                self.lex_number()
+            }
+            Some(c) if starts_identifier(c) => self.lex_name(),
+            _ => self.lex_symbol(),
         }
     }
 
     /// Returns whether the previous token ends a value, so that a dot is a member access.
-    fn after_value(&self) -> bool {
+    fn is_after_value(&self) -> bool {
         self.tokens.last().is_some_and(|token| {
             token.span.end == self.at
-                && !matches!(token.kind, TokenKind::Symbol(symbol) if !matches!(symbol, ")" | "]" | "}"))
+                && !matches!(token.kind, ConditionTokenKind::Symbol(symbol) if !matches!(symbol, ")" | "]" | "}"))
         })
     }
 
-    fn name(&mut self) -> Result<TokenKind<'a>, CompileError> {
+    fn lex_name(&mut self) -> Result<ConditionTokenKind<'a>, CompileError> {
         let start = self.at;
-        let name = self.take_while(is_identifier_char);
-        if matches!(self.peek(), Some('\'' | '"')) && name.len() <= 2 && !matches!(name, "in" | "is" | "or" | "if") {
-            return error(
+        let name = self.take_chars_while(is_identifier_char);
+        if matches!(self.peek_char(), Some('\'' | '"')) && name.len() <= 2 && !matches!(name, "in" | "is" | "or" | "if")
+        {
+            return fail_at(
                 format!("string prefix `{name}` is not supported"),
                 Span::new(start, self.at + 1),
                 "write '…' or \"…\", and join strings with `+`",
             );
         }
-        Ok(TokenKind::Name(name))
+        Ok(ConditionTokenKind::Name(name))
     }
 
-    fn symbol(&mut self) -> Result<TokenKind<'a>, CompileError> {
-        let rest = self.rest().as_bytes();
+    fn lex_symbol(&mut self) -> Result<ConditionTokenKind<'a>, CompileError> {
+        let rest = self.remaining_text().as_bytes();
         // The first byte is enough to exclude most symbols.
         let first = rest.first().copied().unwrap_or_default();
         let mut possible = SYMBOLS.iter().filter(|symbol| symbol.as_bytes()[0] == first);
         if let Some(symbol) = possible.find(|symbol| rest.starts_with(symbol.as_bytes())) {
             self.at += symbol.len();
-            return Ok(TokenKind::Symbol(symbol));
+            return Ok(ConditionTokenKind::Symbol(symbol));
         }
         let start = self.at;
-        let c = self.bump().unwrap_or_default();
+        let c = self.next_char().unwrap_or_default();
         let help = match c {
             '`' | '“' | '”' | '„' | '‘' | '’' | '«' | '»' => "write strings as '…' or \"…\"",
             '≠' => "write `!=`",
@@ -158,32 +161,34 @@ impl<'a> Lexer<'a> {
             '$' => "write names without `$`",
             _ => "",
         };
-        error(
+        fail_at(
             format!("unexpected character `{}`", c.escape_debug()),
             Span::new(start, self.at),
             help,
         )
     }
 
-    fn number(&mut self) -> Result<TokenKind<'a>, CompileError> {
+    fn lex_number(&mut self) -> Result<ConditionTokenKind<'a>, CompileError> {
         let start = self.at;
-        let radix = match self.rest().as_bytes() {
+        let radix = match self.remaining_text().as_bytes() {
             [b'0', b'x' | b'X', ..] => 16,
             [b'0', b'o' | b'O', ..] => 8,
             [b'0', b'b' | b'B', ..] => 2,
             _ => 10,
         };
         let kind = if radix == 10 {
-            self.decimal(start)
+            self.lex_decimal(start)
         } else {
             self.at += 2;
-            let digits = self.take_while(|c| c == '_' || c.is_digit(radix)).replace('_', "");
-            self.int(start, u64::from_str_radix(&digits, radix).ok(), digits.is_empty())
+            let digits = self
+                .take_chars_while(|c| c == '_' || c.is_digit(radix))
+                .replace('_', "");
+            self.build_int_token(start, u64::from_str_radix(&digits, radix).ok(), digits.is_empty())
         }?;
-        if self.peek().is_some_and(is_identifier_char) {
-            self.take_while(is_identifier_char);
+        if self.peek_char().is_some_and(is_identifier_char) {
+            self.take_chars_while(is_identifier_char);
             let written = &self.text[start..self.at];
-            return error(
+            return fail_at(
                 format!("`{written}` is not a number and not a name"),
                 Span::new(start, self.at),
                 "a name must start with a letter or `_`",
@@ -192,17 +197,21 @@ impl<'a> Lexer<'a> {
         Ok(kind)
     }
 
-    fn decimal(&mut self, start: usize) -> Result<TokenKind<'a>, CompileError> {
+    fn lex_decimal(&mut self, start: usize) -> Result<ConditionTokenKind<'a>, CompileError> {
         let digit = |c: char| c == '_' || c.is_ascii_digit();
-        self.take_while(digit);
+        self.take_chars_while(digit);
         let mut float = false;
-        if self.peek() == Some('.') && !self.second().is_some_and(|c| starts_identifier(c) || c == '.') {
+        if self.peek_char() == Some('.')
+            && !self
+                .peek_second_char()
+                .is_some_and(|c| starts_identifier(c) || c == '.')
+        {
             float = true;
-            self.bump();
-            self.take_while(digit);
+            self.next_char();
+            self.take_chars_while(digit);
         }
-        let mut after = self.rest().chars().skip(1);
-        let exponent = matches!(self.peek(), Some('e' | 'E'))
+        let mut after = self.remaining_text().chars().skip(1);
+        let exponent = matches!(self.peek_char(), Some('e' | 'E'))
             && match after.next() {
                 Some('+' | '-') => after.next().is_some_and(|c| c.is_ascii_digit()),
                 next => next.is_some_and(|c| c.is_ascii_digit()),
@@ -210,24 +219,29 @@ impl<'a> Lexer<'a> {
         if exponent {
             float = true;
             self.at += 2;
-            self.take_while(digit);
+            self.take_chars_while(digit);
         }
         let written = self.text[start..self.at].replace('_', "");
         if !float {
-            return self.int(start, written.parse().ok(), false);
+            return self.build_int_token(start, written.parse().ok(), false);
         }
         match written.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(TokenKind::Float(number)),
-            _ => error("the number is too large", Span::new(start, self.at), ""),
+            Ok(number) if number.is_finite() => Ok(ConditionTokenKind::Float(number)),
+            _ => fail_at("the number is too large", Span::new(start, self.at), ""),
         }
     }
 
-    fn int(&self, start: usize, value: Option<u64>, empty: bool) -> Result<TokenKind<'a>, CompileError> {
+    fn build_int_token(
+        &self,
+        start: usize,
+        value: Option<u64>,
+        empty: bool,
+    ) -> Result<ConditionTokenKind<'a>, CompileError> {
         let span = Span::new(start, self.at);
         match value {
-            _ if empty => error("the number has no digits", span, ""),
-            Some(value) if value <= i64::MAX.unsigned_abs() + 1 => Ok(TokenKind::Int(value)),
-            _ => error(
+            _ if empty => fail_at("the number has no digits", span, ""),
+            Some(value) if value <= i64::MAX.unsigned_abs() + 1 => Ok(ConditionTokenKind::Int(value)),
+            _ => fail_at(
                 "the integer is too large",
                 span,
                 "the largest integer is 9223372036854775807; write a larger number with a decimal point",
@@ -235,18 +249,18 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn string(&mut self, quote: char) -> Result<TokenKind<'a>, CompileError> {
+    fn lex_string(&mut self, quote: char) -> Result<ConditionTokenKind<'a>, CompileError> {
         let start = self.at;
-        self.bump();
+        self.next_char();
         let mut text = String::new();
         loop {
-            let plain = self.take_while(|c| c != quote && c != '\\' && c != '\n');
+            let plain = self.take_chars_while(|c| c != quote && c != '\\' && c != '\n');
             text.push_str(plain);
-            match self.peek() {
-                Some('\\') => self.escape(&mut text)?,
+            match self.peek_char() {
+                Some('\\') => self.lex_escape(&mut text)?,
                 Some(c) if c == quote => break,
                 _ => {
-                    return error(
+                    return fail_at(
                         format!("the string has no closing {quote}"),
                         Span::new(start, self.at),
                         "a string must end on the line where it starts; write a line break as `\\n`",
@@ -254,27 +268,27 @@ impl<'a> Lexer<'a> {
                 }
             }
         }
-        self.bump();
+        self.next_char();
         if text.len() > STRING_LIMIT {
-            return error("the string is longer than 1 MiB", Span::new(start, self.at), "");
+            return fail_at("the string is longer than 1 MiB", Span::new(start, self.at), "");
         }
-        Ok(TokenKind::Text(text))
+        Ok(ConditionTokenKind::Text(text))
     }
 
-    fn escape(&mut self, text: &mut String) -> Result<(), CompileError> {
+    fn lex_escape(&mut self, text: &mut String) -> Result<(), CompileError> {
         let start = self.at;
-        self.bump();
-        let digits = match self.bump() {
-            Some('n') => return push(text, '\n'),
-            Some('t') => return push(text, '\t'),
-            Some('r') => return push(text, '\r'),
-            Some('0') => return push(text, '\0'),
-            Some(c @ ('\\' | '\'' | '"')) => return push(text, c),
+        self.next_char();
+        let digits = match self.next_char() {
+            Some('n') => return push_char(text, '\n'),
+            Some('t') => return push_char(text, '\t'),
+            Some('r') => return push_char(text, '\r'),
+            Some('0') => return push_char(text, '\0'),
+            Some(c @ ('\\' | '\'' | '"')) => return push_char(text, c),
             Some('x') => 2,
             Some('u') => 4,
             Some('U') => 8,
             _ => {
-                return error(
+                return fail_at(
                     "unknown escape sequence",
                     Span::new(start, self.at),
                     "write a backslash as `\\\\`",
@@ -282,7 +296,7 @@ impl<'a> Lexer<'a> {
             }
         };
         let number: String = self
-            .rest()
+            .remaining_text()
             .chars()
             .take(digits)
             .take_while(char::is_ascii_hexdigit)
@@ -292,8 +306,8 @@ impl<'a> Lexer<'a> {
             .then(|| u32::from_str_radix(&number, 16).ok().and_then(char::from_u32))
             .flatten();
         match character {
-            Some(c) => push(text, c),
-            None => error(
+            Some(c) => push_char(text, c),
+            None => fail_at(
                 "the escape sequence is not a character",
                 Span::new(start, self.at),
                 "write `\\xHH`, `\\uHHHH` or `\\UHHHHHHHH`",
@@ -302,7 +316,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-fn push(text: &mut String, c: char) -> Result<(), CompileError> {
+fn push_char(text: &mut String, c: char) -> Result<(), CompileError> {
     text.push(c);
     Ok(())
 }

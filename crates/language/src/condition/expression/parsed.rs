@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use crate::condition::analysis::counts::{CountRead, counts_read};
+use crate::condition::analysis::counts::{CountThreshold, collect_count_thresholds};
 use crate::condition::analysis::reads;
-use crate::condition::analysis::truths::{TruthRead, truths_read};
-use crate::condition::expression::tree::{Expr, Kind, Variable};
+use crate::condition::analysis::truths::{TruthRead, collect_truth_reads};
+use crate::condition::expression::tree::{ConditionExpr, ConditionVariable, ExprKind};
 use crate::condition::typing::verdict;
-use crate::condition::typing::verdict::Verdict;
-use crate::condition::{CompileError, Condition, KeyRead, parse};
+use crate::condition::typing::verdict::StaticResult;
+use crate::condition::{CompileError, Condition, ConditionKeyRead, parse_condition};
 use crate::source::Span;
 
 /// The text of the condition.
-pub struct Reading {
+pub struct ParsedCondition {
     pub(crate) text: Arc<str>,
-    pub(crate) expr: Expr,
+    pub(crate) expr: ConditionExpr,
 }
 
 /// A variable with keys that must be written by an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keyed {
+pub enum KeyedVariable {
     /// `context`.
     Context,
     /// `output`.
@@ -30,13 +30,13 @@ pub enum Keyed {
 
 impl Condition {
     /// Parses a condition without compiling it. A condition that can be parsed can also be compiled.
-    pub fn read(text: &str) -> Result<Reading, CompileError> {
-        Ok(Reading::of(text, parse(text)?))
+    pub fn parse(text: &str) -> Result<ParsedCondition, CompileError> {
+        Ok(ParsedCondition::from_expr(text, parse_condition(text)?))
     }
 }
 
-impl Reading {
-    pub(crate) fn of(text: &str, expr: Expr) -> Self {
+impl ParsedCondition {
+    pub(crate) fn from_expr(text: &str, expr: ConditionExpr) -> Self {
         Self {
             text: text.into(),
             expr,
@@ -44,39 +44,39 @@ impl Reading {
     }
 
     /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
-    pub fn agents_read(&self) -> Vec<(String, Span)> {
-        reads::agents_read(&self.expr)
+    pub fn list_read_agents(&self) -> Vec<(String, Span)> {
+        reads::list_read_agents(&self.expr)
     }
 
     /// The keys of `of` that it reads by a literal name.
-    pub fn keys_read(&self, of: Keyed) -> Vec<KeyRead> {
+    pub fn list_read_keys(&self, of: KeyedVariable) -> Vec<ConditionKeyRead> {
         let variable = match of {
-            Keyed::Context => Variable::Context,
-            Keyed::Output => Variable::Output,
-            Keyed::Inputs => Variable::Inputs,
+            KeyedVariable::Context => ConditionVariable::Context,
+            KeyedVariable::Output => ConditionVariable::Output,
+            KeyedVariable::Inputs => ConditionVariable::Inputs,
         };
-        reads::keys_read(&self.expr, &[variable])
+        reads::list_read_keys(&self.expr, &[variable])
     }
 
     /// The keys of outputs of which it asks whether they are true, without a comparison.
-    pub fn truths_read(&self) -> Vec<TruthRead> {
+    pub fn list_truth_reads(&self) -> Vec<TruthRead> {
         let mut reads = Vec::new();
-        truths_read(&self.expr, true, &mut reads);
+        collect_truth_reads(&self.expr, true, &mut reads);
         reads
     }
 
     /// The counts of executions that are enough to make it true.
-    pub fn counts_read(&self) -> Vec<CountRead> {
+    pub fn list_count_thresholds(&self) -> Vec<CountThreshold> {
         let mut counts = Vec::new();
-        counts_read(&self.expr, &mut counts);
+        collect_count_thresholds(&self.expr, &mut counts);
         counts
     }
 
     /// The result of the condition, if it is the same for all values.
-    pub fn verdict(&self) -> Verdict {
+    pub fn static_result(&self) -> StaticResult {
         match self.expr.kind {
-            Kind::Bool(value) => Verdict::Plain(value),
-            _ => verdict::verdict(&self.text, &self.expr),
+            ExprKind::Bool(value) => StaticResult::WrittenLiteral(value),
+            _ => verdict::find_static_result(&self.text, &self.expr),
         }
     }
 }

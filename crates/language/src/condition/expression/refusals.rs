@@ -1,11 +1,11 @@
 //! Error messages for expressions that are not allowed in conditions, with suggestions what to write instead.
 
-use crate::condition::evaluation::report::clip;
-use crate::condition::expression::lexer::{Token, TokenKind};
-use crate::condition::expression::tree::Variable;
+use crate::condition::evaluation::report::clip_line;
+use crate::condition::expression::lexer::{ConditionToken, ConditionTokenKind};
+use crate::condition::expression::tree::ConditionVariable;
 use crate::condition::functions::FUNCTIONS;
-use crate::condition::{CompileError, PartNames};
-use crate::diagnostic::did_you_mean;
+use crate::condition::{CompileError, PartVariables};
+use crate::diagnostic::find_similar_word;
 use crate::source::Span;
 
 const ONE_EXPRESSION: &str = "a condition must be one expression, without statements, loops or local variables";
@@ -119,18 +119,25 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 }
 
 /// Returns whether a condition has a variable or a word of this name, so that an item cannot be called so.
-pub fn is_taken(name: &str) -> bool {
+pub fn is_taken_name(name: &str) -> bool {
     const WORDS: [&str; 12] = [
         "and", "or", "not", "in", "is", "if", "else", "True", "true", "False", "false", "None",
     ];
-    Variable::named(name).is_some() || is_reserved(name) || WORDS.contains(&name) || name == PartNames::PART
+    ConditionVariable::from_name(name).is_some()
+        || is_reserved(name)
+        || WORDS.contains(&name)
+        || name == PartVariables::PART
 }
 
 /// The reason why this token is not allowed here.
-pub(crate) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token: &Token<'_>) -> CompileError {
+pub(crate) fn unexpected_token_error(
+    expected: &str,
+    previous: Option<&ConditionTokenKind<'_>>,
+    token: &ConditionToken<'_>,
+) -> CompileError {
     let (message, help) = match &token.kind {
-        TokenKind::End => ("unexpected end of the condition".to_owned(), expected.to_owned()),
-        TokenKind::Symbol(symbol) => {
+        ConditionTokenKind::End => ("unexpected end of the condition".to_owned(), expected.to_owned()),
+        ConditionTokenKind::Symbol(symbol) => {
             let assigns = symbol.len() > 1 && symbol.ends_with('=') && !matches!(*symbol, "==" | "!=" | "<=" | ">=");
             let help = match SYMBOLS.iter().find(|(refused, _)| refused == symbol) {
                 Some(&(_, help)) => help.to_owned(),
@@ -139,15 +146,19 @@ pub(crate) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token
             };
             (format!("unexpected `{symbol}`"), help)
         }
-        TokenKind::Name(name) => {
-            let help = reserved_help(name).unwrap_or_else(|| match previous {
-                Some(TokenKind::Name(before)) if !is_reserved(before) => beside(before, name, expected),
-                _ => near_word(name).unwrap_or_else(|| expected.to_owned()),
+        ConditionTokenKind::Name(name) => {
+            let help = find_reserved_help(name).unwrap_or_else(|| match previous {
+                Some(ConditionTokenKind::Name(before)) if !is_reserved(before) => {
+                    adjacent_names_help(before, name, expected)
+                }
+                _ => suggest_word(name).unwrap_or_else(|| expected.to_owned()),
             });
-            (format!("unexpected `{}`", clip(name)), help)
+            (format!("unexpected `{}`", clip_line(name)), help)
         }
-        TokenKind::Int(_) | TokenKind::Float(_) => ("unexpected number".to_owned(), expected.to_owned()),
-        TokenKind::Text(_) => ("unexpected string".to_owned(), expected.to_owned()),
+        ConditionTokenKind::Int(_) | ConditionTokenKind::Float(_) => {
+            ("unexpected number".to_owned(), expected.to_owned())
+        }
+        ConditionTokenKind::Text(_) => ("unexpected string".to_owned(), expected.to_owned()),
     };
     CompileError {
         message,
@@ -157,35 +168,39 @@ pub(crate) fn unexpected(expected: &str, previous: Option<&TokenKind<'_>>, token
 }
 
 /// Two names without an operator between them.
-fn beside(before: &str, name: &str, expected: &str) -> String {
-    near_word(name)
-        .or_else(|| reserved_help(before))
+fn adjacent_names_help(before: &str, name: &str, expected: &str) -> String {
+    suggest_word(name)
+        .or_else(|| find_reserved_help(before))
         .unwrap_or_else(|| expected.to_owned())
 }
 
-fn reserved_help(name: &str) -> Option<String> {
+fn find_reserved_help(name: &str) -> Option<String> {
     RESERVED
         .iter()
         .find(|(word, help)| *word == name && !help.is_empty())
         .map(|(_, help)| (*help).to_owned())
 }
 
-fn near_word(name: &str) -> Option<String> {
-    did_you_mean(name, ["and", "or", "not", "in", "is", "if", "else"].into_iter())
+fn suggest_word(name: &str) -> Option<String> {
+    find_similar_word(name, ["and", "or", "not", "in", "is", "if", "else"].into_iter())
         .map(|word| format!("did you mean `{word}`?"))
 }
 
 /// A name that is not a variable.
-pub(crate) fn unknown_name(name: &str, span: Span, names: PartNames<'_>) -> CompileError {
+pub(crate) fn unknown_name_error(name: &str, span: Span, names: PartVariables<'_>) -> CompileError {
     if let Some((_, help)) = RESERVED.iter().find(|(word, _)| *word == name) {
         let help = if help.is_empty() { "expected a value" } else { *help };
-        return refused(format!("unexpected `{name}`"), span, help.to_owned());
+        return new_compile_error(format!("unexpected `{name}`"), span, help.to_owned());
     }
-    let shown = clip(name);
+    let shown = clip_line(name);
     let constants = ["True", "False", "None"].into_iter();
-    let mut known: Vec<&str> = names.all().collect();
-    known.extend(Variable::ALL.into_iter().map(|variable| -> &str { variable.name() }));
-    let near = did_you_mean(name, known.iter().copied().chain(constants));
+    let mut known: Vec<&str> = names.list_names().collect();
+    known.extend(
+        ConditionVariable::ALL
+            .into_iter()
+            .map(|variable| -> &str { variable.name() }),
+    );
+    let near = find_similar_word(name, known.iter().copied().chain(constants));
     let help = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None if FUNCTIONS.iter().any(|function| function.names.contains(&name)) => {
@@ -198,17 +213,17 @@ pub(crate) fn unknown_name(name: &str, span: Span, names: PartNames<'_>) -> Comp
             )
         }
     };
-    refused(format!("unknown variable `{shown}`"), span, help)
+    new_compile_error(format!("unknown variable `{shown}`"), span, help)
 }
 
 /// A call of something that is not a function.
-pub(crate) fn unknown_function(name: &str, span: Span) -> CompileError {
-    let shown = clip(name);
-    if let Some(help) = reserved_help(name) {
-        return refused(format!("conditions do not support `{shown}`"), span, help);
+pub(crate) fn unknown_function_error(name: &str, span: Span) -> CompileError {
+    let shown = clip_line(name);
+    if let Some(help) = find_reserved_help(name) {
+        return new_compile_error(format!("conditions do not support `{shown}`"), span, help);
     }
-    if let Some(variable) = Variable::named(name) {
-        return refused(
+    if let Some(variable) = ConditionVariable::from_name(name) {
+        return new_compile_error(
             format!("`{shown}` is a variable, not a function"),
             span,
             format!("write `{}['key']` or `{}.key`", variable.name(), variable.name()),
@@ -216,17 +231,17 @@ pub(crate) fn unknown_function(name: &str, span: Span) -> CompileError {
     }
     let names = FUNCTIONS.iter().flat_map(|function| function.names.iter().copied());
     let begun = |candidate: &&str| candidate.len() > 2 && name.to_lowercase().starts_with(*candidate);
-    let help = match did_you_mean(name, names.clone()).or_else(|| names.clone().find(begun)) {
+    let help = match find_similar_word(name, names.clone()).or_else(|| names.clone().find(begun)) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
             let all: Vec<&str> = FUNCTIONS.iter().map(|function| function.names[0]).collect();
             format!("the functions are {}", all.join(", "))
         }
     };
-    refused(format!("unknown function `{shown}`"), span, help)
+    new_compile_error(format!("unknown function `{shown}`"), span, help)
 }
 
-fn refused(message: String, span: Span, help: String) -> CompileError {
+fn new_compile_error(message: String, span: Span, help: String) -> CompileError {
     CompileError {
         message,
         span,

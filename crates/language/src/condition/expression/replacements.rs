@@ -1,10 +1,10 @@
 //! What is meant by a word or a symbol that is not allowed in an expression.
 
-use crate::condition::expression::tree::Variable;
+use crate::condition::expression::tree::ConditionVariable;
 use crate::condition::functions::FUNCTIONS;
-use crate::diagnostic::nearest;
+use crate::diagnostic::find_nearest_word;
 use crate::source::Span;
-use crate::yaml::edit::Applicability;
+use crate::yaml::edit::FixApplicability;
 
 /// Spellings of other languages that can mean only one thing.
 const SPELLINGS: [(&str, &str); 18] = [
@@ -29,18 +29,18 @@ const SPELLINGS: [(&str, &str); 18] = [
 ];
 
 /// Returns the replacement at the position of an error, and whether it is certain.
-pub(crate) fn instead(
+pub(crate) fn find_replacement(
     text: &str,
     span: Span,
     check: impl Fn(&str) -> Result<(), Span>,
-) -> Option<(&'static str, Applicability)> {
+) -> Option<(&'static str, FixApplicability)> {
     let written = text.get(span.start..span.end)?;
     let spelling = SPELLINGS.iter().find(|(other, _)| *other == written);
     let (word, applicability) = match spelling {
-        Some((_, word)) => (*word, Applicability::Safe),
+        Some((_, word)) => (*word, FixApplicability::Safe),
         None => {
-            let near = nearest(written, names())?;
-            (near.word, Applicability::safe_if(near.is_only))
+            let near = find_nearest_word(written, list_expression_words())?;
+            (near.word, FixApplicability::safe_if(near.is_only))
         }
     };
     let corrected = format!("{}{word}{}", &text[..span.start], &text[span.end..]);
@@ -52,9 +52,9 @@ pub(crate) fn instead(
 }
 
 /// The words of expressions.
-fn names() -> impl Iterator<Item = &'static str> {
+fn list_expression_words() -> impl Iterator<Item = &'static str> {
     let words = ["and", "or", "not", "in", "is", "if", "else", "True", "False", "None"];
-    let variables = Variable::ALL
+    let variables = ConditionVariable::ALL
         .into_iter()
         .map(|variable| -> &'static str { variable.name() });
     let functions = FUNCTIONS.iter().flat_map(|function| function.names.iter().copied());

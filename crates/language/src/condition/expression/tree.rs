@@ -3,15 +3,15 @@
 //! Chains of one kind (`a and b and c`, `a + b - c`, `a.b.c`) are one flat node: a long condition is wide, not deep. So
 //! functions that walk over the tree cannot overflow the stack.
 
-use crate::condition::evaluation::operators::Arithmetic;
-use crate::condition::functions::Function;
+use crate::condition::evaluation::operators::ArithmeticOperator;
+use crate::condition::functions::ConditionFunction;
 use crate::source::Span;
 use crate::vocabulary::VARIABLES;
 
 /// An expression.
 #[derive(Debug, Clone)]
-pub(crate) struct Expr {
-    pub(crate) kind: Kind,
+pub(crate) struct ConditionExpr {
+    pub(crate) kind: ExprKind,
     /// The bytes of the expression, without surrounding parentheses.
     pub(crate) span: Span,
     /// The number of nested levels of expressions, including this one.
@@ -20,45 +20,45 @@ pub(crate) struct Expr {
 
 /// The kinds of expressions.
 #[derive(Debug, Clone)]
-pub(crate) enum Kind {
+pub(crate) enum ExprKind {
     Nothing,
     Bool(bool),
     Int(i64),
     Float(f64),
     Text(String),
-    List(Vec<Expr>),
-    Map(Vec<(String, Expr)>),
-    Variable(Variable),
+    List(Vec<ConditionExpr>),
+    Map(Vec<(String, ConditionExpr)>),
+    Variable(ConditionVariable),
     /// `base.member[index].method()`.
-    Chain(Box<Expr>, Vec<Suffix>),
-    Call(&'static Function, Vec<Expr>),
-    Sign(Sign, Box<Expr>),
-    Not(Box<Expr>),
+    Chain(Box<ConditionExpr>, Vec<ChainStep>),
+    Call(&'static ConditionFunction, Vec<ConditionExpr>),
+    Sign(SignOperator, Box<ConditionExpr>),
+    Not(Box<ConditionExpr>),
     /// Operators of the same precedence, from left to right.
-    Arithmetic(Box<Expr>, Vec<(Arithmetic, Expr)>),
+    Arithmetic(Box<ConditionExpr>, Vec<(ArithmeticOperator, ConditionExpr)>),
     /// `a < b <= c`: every pair of neighbours must be true.
-    Compare(Box<Expr>, Vec<(Comparison, Expr)>),
-    And(Vec<Expr>),
-    Or(Vec<Expr>),
+    Compare(Box<ConditionExpr>, Vec<(ComparisonOperator, ConditionExpr)>),
+    And(Vec<ConditionExpr>),
+    Or(Vec<ConditionExpr>),
     /// `a ?? b`.
-    Coalesce(Vec<Expr>),
-    Choice(Box<Choice>),
+    Coalesce(Vec<ConditionExpr>),
+    IfElse(Box<IfElseExpr>),
 }
 
 /// `then if condition else otherwise`.
 #[derive(Debug, Clone)]
-pub(crate) struct Choice {
-    pub(crate) condition: Expr,
-    pub(crate) then: Expr,
-    pub(crate) otherwise: Expr,
+pub(crate) struct IfElseExpr {
+    pub(crate) condition: ConditionExpr,
+    pub(crate) then: ConditionExpr,
+    pub(crate) otherwise: ConditionExpr,
 }
 
 /// A step from a value to a part of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Suffix {
-    pub(crate) kind: SuffixKind,
+pub(crate) struct ChainStep {
+    pub(crate) kind: ChainStepKind,
     /// `?.` and `?[`: if the value so far is nothing, the result of the whole chain is nothing.
-    pub(crate) optional: bool,
+    pub(crate) is_optional: bool,
     /// The bytes of the name or the index, without the dot or the brackets.
     pub(crate) span: Span,
     /// The end of the chain up to this step.
@@ -67,15 +67,15 @@ pub(crate) struct Suffix {
 
 /// The kinds of steps.
 #[derive(Debug, Clone)]
-pub(crate) enum SuffixKind {
+pub(crate) enum ChainStepKind {
     Member(String),
-    Index(Expr),
-    Method(&'static Function, Vec<Expr>),
+    Index(ConditionExpr),
+    Method(&'static ConditionFunction, Vec<ConditionExpr>),
 }
 
 /// The variables that a condition can read, and those that only expressions of parts can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Variable {
+pub(crate) enum ConditionVariable {
     Context,
     Output,
     TurnCount,
@@ -93,14 +93,14 @@ pub(crate) enum Variable {
 
 /// A sign before a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum SignOperator {
     Minus,
     Plus,
 }
 
 /// Comparison operators; `is` and `is not` mean equality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Comparison {
+pub(crate) enum ComparisonOperator {
     Equal,
     Different,
     Less,
@@ -111,7 +111,7 @@ pub(crate) enum Comparison {
     NotIn,
 }
 
-impl Variable {
+impl ConditionVariable {
     /// All variables of conditions, in the order of the table of words.
     pub(crate) const ALL: [Self; 9] = [
         Self::Context,
@@ -135,16 +135,16 @@ impl Variable {
     }
 
     /// The variable with this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|variable| variable.name() == name)
     }
 }
 
-impl Expr {
+impl ConditionExpr {
     /// An expression; its height is computed from its parts.
-    pub(crate) fn new(kind: Kind, span: Span) -> Self {
+    pub(crate) fn new(kind: ExprKind, span: Span) -> Self {
         let mut height = 0;
-        each_part(&kind, &mut |part| height = height.max(part.height));
+        visit_kind_parts(&kind, &mut |part| height = height.max(part.height));
         Self {
             kind,
             span,
@@ -153,48 +153,55 @@ impl Expr {
     }
 
     /// Calls `visit` with every part, from left to right.
-    pub(crate) fn parts<'a>(&'a self, visit: &mut impl FnMut(&'a Expr)) {
-        each_part(&self.kind, visit);
+    pub(crate) fn visit_parts<'a>(&'a self, visit: &mut impl FnMut(&'a ConditionExpr)) {
+        visit_kind_parts(&self.kind, visit);
     }
 
     /// Returns whether its value is always a boolean.
     pub(crate) fn is_bool(&self) -> bool {
         match &self.kind {
-            Kind::Bool(_) | Kind::Not(_) | Kind::Compare(..) => true,
-            Kind::And(operands) | Kind::Or(operands) => operands.iter().all(Self::is_bool),
+            ExprKind::Bool(_) | ExprKind::Not(_) | ExprKind::Compare(..) => true,
+            ExprKind::And(operands) | ExprKind::Or(operands) => operands.iter().all(Self::is_bool),
             _ => false,
         }
     }
 }
 
-fn each_part<'a>(kind: &'a Kind, visit: &mut impl FnMut(&'a Expr)) {
+fn visit_kind_parts<'a>(kind: &'a ExprKind, visit: &mut impl FnMut(&'a ConditionExpr)) {
     match kind {
-        Kind::Nothing | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Text(_) | Kind::Variable(_) => {}
-        Kind::List(items) | Kind::Call(_, items) | Kind::And(items) | Kind::Or(items) | Kind::Coalesce(items) => {
-            items.iter().for_each(visit)
-        }
-        Kind::Map(entries) => entries.iter().for_each(|(_, value)| visit(value)),
-        Kind::Sign(_, operand) | Kind::Not(operand) => visit(operand),
-        Kind::Arithmetic(first, rest) => {
+        ExprKind::Nothing
+        | ExprKind::Bool(_)
+        | ExprKind::Int(_)
+        | ExprKind::Float(_)
+        | ExprKind::Text(_)
+        | ExprKind::Variable(_) => {}
+        ExprKind::List(items)
+        | ExprKind::Call(_, items)
+        | ExprKind::And(items)
+        | ExprKind::Or(items)
+        | ExprKind::Coalesce(items) => items.iter().for_each(visit),
+        ExprKind::Map(entries) => entries.iter().for_each(|(_, value)| visit(value)),
+        ExprKind::Sign(_, operand) | ExprKind::Not(operand) => visit(operand),
+        ExprKind::Arithmetic(first, rest) => {
             visit(first);
             rest.iter().for_each(|(_, operand)| visit(operand));
         }
-        Kind::Compare(first, rest) => {
+        ExprKind::Compare(first, rest) => {
             visit(first);
             rest.iter().for_each(|(_, operand)| visit(operand));
         }
-        Kind::Choice(choice) => {
+        ExprKind::IfElse(choice) => {
             visit(&choice.condition);
             visit(&choice.then);
             visit(&choice.otherwise);
         }
-        Kind::Chain(base, suffixes) => {
+        ExprKind::Chain(base, suffixes) => {
             visit(base);
             for suffix in suffixes {
                 match &suffix.kind {
-                    SuffixKind::Member(_) => {}
-                    SuffixKind::Index(index) => visit(index),
-                    SuffixKind::Method(_, arguments) => arguments.iter().for_each(&mut *visit),
+                    ChainStepKind::Member(_) => {}
+                    ChainStepKind::Index(index) => visit(index),
+                    ChainStepKind::Method(_, arguments) => arguments.iter().for_each(&mut *visit),
                 }
             }
         }

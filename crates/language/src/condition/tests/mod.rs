@@ -17,40 +17,40 @@ struct Turns {
     asked: AtomicUsize,
 }
 
-impl History for Turns {
+impl ConditionHistory for Turns {
     fn len(&self) -> usize {
         self.entries.len()
     }
-    fn field(&self, at: usize, name: &str) -> Option<Arc<Value>> {
+    fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        self.fields()
+        self.field_names()
             .contains(&name)
             .then(|| Arc::new(self.entries[at].get(name).cloned().unwrap_or_default()))
     }
-    fn fields(&self) -> &'static [&'static str] {
+    fn field_names(&self) -> &'static [&'static str] {
         &["turn_number", "agent_name", "output_data", "success", "error"]
     }
 }
 
 struct Latest(Vec<(&'static str, Value)>);
 
-impl Outputs for Latest {
-    fn output(&self, agent: &str) -> Option<Arc<Value>> {
+impl ConditionOutputs for Latest {
+    fn latest_output(&self, agent: &str) -> Option<Arc<Value>> {
         let found = self.0.iter().find(|(name, _)| *name == agent);
         found.map(|(_, output)| Arc::new(output.clone()))
     }
-    fn agents(&self) -> Vec<Arc<str>> {
+    fn agents_with_output(&self) -> Vec<Arc<str>> {
         self.0.iter().map(|(name, _)| (*name).into()).collect()
     }
 }
 
 struct Agents(Vec<(&'static str, u64)>);
 
-impl Counts for Agents {
-    fn count(&self, agent: &str) -> Option<u64> {
+impl ExecutionCounts for Agents {
+    fn execution_count(&self, agent: &str) -> Option<u64> {
         self.0.iter().find(|(name, _)| *name == agent).map(|(_, count)| *count)
     }
-    fn names(&self) -> Vec<Arc<str>> {
+    fn agent_names(&self) -> Vec<Arc<str>> {
         self.0.iter().map(|(name, _)| (*name).into()).collect()
     }
 }
@@ -62,7 +62,7 @@ fn turns(entries: Vec<Value>) -> Arc<Turns> {
     })
 }
 
-fn facts() -> Facts {
+fn facts() -> ConditionFacts {
     let context = json!({
         "needs_clarification": true, "score": 0.75, "count": 3, "name": "Ada", "none": null, "zero": 0, "empty": "",
         "tags": ["a", "b"], "nested": {"deep": {"x": 1, "list": [1, 2.0, {"k": "v"}]}}, "no_items": [], "no_keys": {},
@@ -70,7 +70,7 @@ fn facts() -> Facts {
         "ints": [3, 1, 2], "half": 2.5, "said_no": " No\n", "said_off": "OFF", "said_yes": "yes", "max": i64::MAX, "mixed": [1, "a"],
     });
     let context = context.as_object().unwrap().iter();
-    Facts {
+    ConditionFacts {
         context: Arc::new(
             context
                 .map(|(key, value)| (key.as_str().into(), Arc::new(value.clone())))
@@ -107,7 +107,7 @@ fn facts() -> Facts {
     }
 }
 
-fn answer(text: &str, facts: &Facts) -> String {
+fn answer(text: &str, facts: &ConditionFacts) -> String {
     match Condition::compile(text) {
         Err(error) => format!("compile: {} [{}]", error.message, error.help.unwrap_or_default()),
         Ok(condition) => match condition.evaluate(facts) {

@@ -11,10 +11,10 @@ fn survives(text: &str) {
     let span = match Condition::compile(text) {
         Err(error) => error.span,
         Ok(condition) => {
-            for read in condition.reads(&facts) {
+            for read in condition.list_reads(&facts) {
                 assert!(text.contains(&read.expression));
             }
-            condition.agents_read();
+            condition.list_read_agents();
             match condition.evaluate(&facts) {
                 Ok(answer) => {
                     holds_its_word(text, answer);
@@ -36,13 +36,15 @@ fn survives(text: &str) {
 
 /// What is said of a condition before a run is true of its answer.
 fn holds_its_word(text: &str, answer: bool) {
-    let verdict = Condition::read(text).expect("what compiles can be read").verdict();
+    let verdict = Condition::parse(text)
+        .expect("what compiles can be read")
+        .static_result();
     match verdict {
-        Verdict::Open => {}
-        Verdict::Plain(said) => assert_eq!(said, answer, "{text}"),
-        Verdict::Always => assert!(answer, "{text}"),
-        Verdict::Never => assert!(!answer, "{text}"),
-        Verdict::Fails(why) => panic!("{text} has an answer, and {why}"),
+        StaticResult::DependsOnValues => {}
+        StaticResult::WrittenLiteral(said) => assert_eq!(said, answer, "{text}"),
+        StaticResult::AlwaysTrue => assert!(answer, "{text}"),
+        StaticResult::AlwaysFalse => assert!(!answer, "{text}"),
+        StaticResult::AlwaysFails(why) => panic!("{text} has an answer, and {why}"),
     }
 }
 

@@ -11,7 +11,7 @@ fn asks_for_no_more_of_the_history_than_it_reads() {
             .map(|at| json!({"turn_number": at, "agent_name": "a"}))
             .collect(),
     );
-    let facts = Facts {
+    let facts = ConditionFacts {
         history: history.clone(),
         ..facts()
     };
@@ -32,7 +32,7 @@ fn reads_name_each_part_once_with_its_value() {
     let reads = |text: &str| -> Vec<(String, Value)> {
         let condition = Condition::compile(text).unwrap();
         condition
-            .reads(&facts)
+            .list_reads(&facts)
             .into_iter()
             .map(|read| (read.expression, read.value))
             .collect()
@@ -93,7 +93,7 @@ fn keys_that_checks_want_to_know() {
             .collect()
     };
     assert_eq!(
-        named(condition.agents_read()),
+        named(condition.list_read_agents()),
         ["writer=writer", "my-agent='my-agent'", "x='x'", "y='y'"]
     );
 }
@@ -129,7 +129,7 @@ fn engine_and_reads_agree() {
         "context['ünï']",
         "context.tags[turn_count - 2]",
     ] {
-        let read = Condition::compile(text).unwrap().reads(&facts).remove(0);
+        let read = Condition::compile(text).unwrap().list_reads(&facts).remove(0);
         let literal = read.value.to_string().replace("null", "None");
         if !read.value.is_array() {
             assert_eq!(
@@ -143,7 +143,7 @@ fn engine_and_reads_agree() {
 
 #[test]
 fn before_anything_has_happened() {
-    let facts = Facts {
+    let facts = ConditionFacts {
         output: None,
         history: turns(Vec::new()),
         turn_count: 0,

@@ -215,7 +215,7 @@ fn full_depth_needs_little_stack() {
             let text = text.replace("a?", "context?");
             let small = std::thread::Builder::new().stack_size(1000 << 10).spawn(move || {
                 if let Ok(condition) = Condition::compile(&text) {
-                    let _ = (condition.evaluate(&facts()), condition.reads(&facts()));
+                    let _ = (condition.evaluate(&facts()), condition.list_reads(&facts()));
                 }
             });
             small.unwrap().join().unwrap();
@@ -248,7 +248,7 @@ fn long_texts_of_the_snapshot_are_no_texts_of_the_condition() {
 /// One step may take long on a long text, so texts have a limit of their own; each evaluation begins anew.
 #[test]
 fn a_condition_works_through_a_bounded_amount_of_text() {
-    let facts = Facts {
+    let facts = ConditionFacts {
         output: Some(Arc::new(json!({"text": "ab".repeat(250_000)}))),
         ..facts()
     };

@@ -3,42 +3,44 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::condition::typing::check::truth;
+use crate::condition::typing::check::find_known_truth;
 
-fn exactly<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Type {
-    let entry = |(key, value): (&str, Value)| (key.to_owned(), Type::of_value(&value));
-    Type::map(Fields::exactly(entries.into_iter().map(entry)))
+fn exactly<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> ValueType {
+    let entry = |(key, value): (&str, Value)| (key.to_owned(), ValueType::from_value(&value));
+    ValueType::map_with_fields(MapFields::with_exact_keys(entries.into_iter().map(entry)))
 }
 
 /// Types that admit the values of these facts, and little else.
-fn known(facts: &Facts) -> Known {
-    let of = |map: &Context| exactly(map.iter().map(|(key, value)| (&**key, (**value).clone())));
+fn known(facts: &ConditionFacts) -> VariableTypes {
+    let of = |map: &RunContext| exactly(map.iter().map(|(key, value)| (&**key, (**value).clone())));
     let entry = |at: usize| {
-        let fields = facts.history.fields().iter();
-        exactly(fields.map(|name| (*name, (*facts.history.field(at, name).unwrap()).clone())))
+        let fields = facts.history.field_names().iter();
+        exactly(fields.map(|name| (*name, (*facts.history.field_value(at, name).unwrap()).clone())))
     };
-    let history = (0..facts.history.len()).map(entry).fold(Type::never(), Type::or);
-    let outputs = facts.outputs.agents();
-    let counts = facts.executions.names();
+    let history = (0..facts.history.len())
+        .map(entry)
+        .fold(ValueType::impossible_value(), ValueType::union_with);
+    let outputs = facts.outputs.agents_with_output();
+    let counts = facts.executions.agent_names();
     let executions: Vec<(&str, Value)> = counts
         .iter()
-        .map(|name| (&**name, facts.executions.count(name).into()))
+        .map(|name| (&**name, facts.executions.execution_count(name).into()))
         .collect();
     let outputs: Vec<(&str, Value)> = outputs
         .iter()
-        .map(|name| (&**name, (*facts.outputs.output(name).unwrap()).clone()))
+        .map(|name| (&**name, (*facts.outputs.latest_output(name).unwrap()).clone()))
         .collect();
-    Known {
+    VariableTypes {
         context: of(&facts.context),
-        output: Type::of_value(facts.output.as_deref().unwrap()),
-        turn_count: Type::count(facts.turn_count),
-        history: Type::list(history).into(),
+        output: ValueType::from_value(facts.output.as_deref().unwrap()),
+        turn_count: ValueType::count_up_to(facts.turn_count),
+        history: ValueType::list_with_items(history).into(),
         executions: exactly(executions),
-        input: Type::text(),
+        input: ValueType::any_text(),
         inputs: of(&facts.inputs),
         outputs: exactly(outputs).into(),
-        item: Type::any(),
-        part: Type::any(),
+        item: ValueType::any_value(),
+        part: ValueType::any_value(),
     }
 }
 
@@ -46,15 +48,15 @@ fn known(facts: &Facts) -> Known {
 pub(super) fn fits(text: &str) {
     let facts = facts();
     let known = known(&facts);
-    if let (Ok(reading), Ok(expression)) = (Expression::read(text), Expression::compile(text))
+    if let (Ok(reading), Ok(expression)) = (Expression::parse(text), Expression::compile(text))
         && let Ok(value) = expression.evaluate(&facts)
     {
-        let of = reading.value(&known);
-        assert!(of.admits(&value), "{text} is {of}, and gave {value}");
+        let of = reading.infer_type(&known);
+        assert!(of.contains_value(&value), "{text} is {of}, and gave {value}");
     }
-    if let (Ok(reading), Ok(condition)) = (Condition::read(text), Condition::compile(text)) {
-        let of = reading.value(&known);
-        if let (Some(said), Ok(answer)) = (truth(&of), condition.evaluate(&facts)) {
+    if let (Ok(reading), Ok(condition)) = (Condition::parse(text), Condition::compile(text)) {
+        let of = reading.infer_type(&known);
+        if let (Some(said), Ok(answer)) = (find_known_truth(&of), condition.evaluate(&facts)) {
             assert_eq!(said, answer, "{text} is {of}");
         }
     }
@@ -146,16 +148,19 @@ fn question() -> impl Strategy<Value = String> {
 #[test]
 fn one_of_two_maps_is_either_of_them() {
     let counted = exactly([("a", 1.into())]);
-    let of_texts = Type::map(Fields {
-        known: std::collections::BTreeMap::new(),
-        others: Some(Type::text()),
-        strict: false,
+    let of_texts = ValueType::map_with_fields(MapFields {
+        known_keys: std::collections::BTreeMap::new(),
+        other_values: Some(ValueType::any_text()),
+        is_strict: false,
     });
-    for either in [counted.clone().or(of_texts.clone()), of_texts.or(counted)] {
+    for either in [
+        counted.clone().union_with(of_texts.clone()),
+        of_texts.union_with(counted),
+    ] {
         for value in [json!({"a": 1}), json!({"a": "x"}), json!({"b": "x"}), json!({})] {
-            assert!(either.admits(&value), "{value} is not {either}");
+            assert!(either.contains_value(&value), "{value} is not {either}");
         }
-        assert!(!either.admits(&json!({"a": true})), "{either}");
+        assert!(!either.contains_value(&json!({"a": true})), "{either}");
     }
 }
 
@@ -165,27 +170,27 @@ proptest! {
     #[test]
     fn a_type_admits_what_its_schema_allows(first in pair(), second in pair()) {
         for (schema, value) in [&first, &second] {
-            let of = Type::of_schema(schema);
-            prop_assert!(of.admits(value), "{} {} {}", schema, value, of);
-            prop_assert!(Type::of_value(value).admits(value), "{}", value);
-            let both = Type::of_schema(&first.0).or(Type::of_schema(&second.0));
-            prop_assert!(both.admits(value), "{} {} {}", first.0, second.0, value);
+            let of = ValueType::from_schema(schema);
+            prop_assert!(of.contains_value(value), "{} {} {}", schema, value, of);
+            prop_assert!(ValueType::from_value(value).contains_value(value), "{}", value);
+            let both = ValueType::from_schema(&first.0).union_with(ValueType::from_schema(&second.0));
+            prop_assert!(both.contains_value(value), "{} {} {}", first.0, second.0, value);
         }
     }
 
     #[test]
     fn what_is_reported_of_a_question_is_so((schema, value) in pair(), question in question()) {
         let output = json!({"type": "object", "required": ["x"], "properties": {"x": schema}});
-        let known = Known { output: Type::of_schema(&output), ..Known::default() };
-        let facts = Facts { output: Some(Arc::new(json!({"x": value}))), ..facts() };
-        let Ok(reading) = Condition::read(&question) else { return Ok(()) };
+        let known = VariableTypes { output: ValueType::from_schema(&output), ..VariableTypes::default() };
+        let facts = ConditionFacts { output: Some(Arc::new(json!({"x": value}))), ..facts() };
+        let Ok(reading) = Condition::parse(&question) else { return Ok(()) };
         let answer = Condition::compile(&question).unwrap().evaluate(&facts);
-        for misfit in reading.misfits(&known) {
-            let is_so = match misfit.mistake {
-                Mistake::Never => answer != Ok(true),
-                Mistake::Always => answer != Ok(false),
-                Mistake::Fails => answer.is_err(),
-                Mistake::NoKey | Mistake::Unknown => true,
+        for misfit in reading.find_type_problems(&known) {
+            let is_so = match misfit.kind {
+                TypeProblemKind::NeverTrue => answer != Ok(true),
+                TypeProblemKind::AlwaysTrue => answer != Ok(false),
+                TypeProblemKind::Fails => answer.is_err(),
+                TypeProblemKind::NoKey | TypeProblemKind::UnknownName => true,
             };
             prop_assert!(is_so, "{} for {}: {} gave {:?}", question, output, misfit.message, answer);
         }

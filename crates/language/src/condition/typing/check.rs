@@ -6,172 +6,183 @@
 mod calls;
 mod comparisons;
 
-use crate::condition::evaluation::operators::Arithmetic;
-use crate::condition::expression::tree::{Choice, Comparison, Expr, Kind, Sign, Suffix, SuffixKind, Variable};
-use crate::condition::typing::check::comparisons::Pair;
-use crate::condition::typing::types::{Later, Range, Shape, Texts, Type};
-use crate::diagnostic::did_you_mean;
+use crate::condition::evaluation::operators::ArithmeticOperator;
+use crate::condition::expression::tree::{
+    ChainStep, ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind, IfElseExpr, SignOperator,
+};
+use crate::condition::typing::check::comparisons::ComparisonOperands;
+use crate::condition::typing::types::{LazyType, NumberRange, PossibleTexts, ValueShape, ValueType};
+use crate::diagnostic::find_similar_word;
 use crate::names::is_identifier_char;
 use crate::source::Span;
 
-use crate::condition::Reading;
+use crate::condition::ParsedCondition;
 
 /// The types of the variables of a condition.
 #[derive(Debug, Clone, Default)]
-pub struct Known {
+pub struct VariableTypes {
     /// `context`.
-    pub context: Type,
+    pub context: ValueType,
     /// `output`.
-    pub output: Type,
+    pub output: ValueType,
     /// `turn_count`.
-    pub turn_count: Type,
+    pub turn_count: ValueType,
     /// `history`.
-    pub history: Later,
+    pub history: LazyType,
     /// `executions`, and `agent_execution_count`.
-    pub executions: Type,
+    pub executions: ValueType,
     /// `input`.
-    pub input: Type,
+    pub input: ValueType,
     /// `inputs`.
-    pub inputs: Type,
+    pub inputs: ValueType,
     /// `outputs`.
-    pub outputs: Later,
+    pub outputs: LazyType,
     /// The item of a part.
-    pub item: Type,
+    pub item: ValueType,
     /// `part`.
-    pub part: Type,
+    pub part: ValueType,
 }
 
 /// An error in a part of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mistake {
+pub enum TypeProblemKind {
     /// A comparison is never true.
-    Never,
+    NeverTrue,
     /// A comparison with `!=` or `not in` is always true.
-    Always,
+    AlwaysTrue,
     /// The evaluation fails.
     Fails,
     /// A key is never there.
     NoKey,
     /// A filter or a test of a template does not exist.
-    Unknown,
+    UnknownName,
 }
 
 /// A part of a condition that is not what its author meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misfit {
+pub struct TypeProblem {
     /// What kind of mistake.
-    pub mistake: Mistake,
+    pub kind: TypeProblemKind,
     /// One sentence without a full stop.
     pub message: String,
     /// The bytes of the part.
     pub span: Span,
     /// What to write instead, if it is known.
-    pub help: Option<Advice>,
+    pub help: Option<SuggestedReplacement>,
 }
 
 /// The replacement of a part that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advice {
+pub struct SuggestedReplacement {
     /// One sentence without a full stop.
-    pub words: String,
+    pub sentence: String,
     /// The bytes that are probably wrong, and what was probably meant.
     pub edit: Option<(Span, String)>,
 }
 
-impl Advice {
+impl SuggestedReplacement {
     /// A word that was probably meant in place of `written`, which is somewhere in these bytes of the text.
-    pub(crate) fn near(near: &str, written: &str, text: &str, within: Span) -> Self {
+    pub(crate) fn for_near_word(near: &str, written: &str, text: &str, within: Span) -> Self {
         let is_word = near.chars().all(is_identifier_char);
         let mut found = text[within.start..within.end].match_indices(written);
         let only = found.next().filter(|_| is_word && found.next().is_none());
         let span = |at: usize| Span::new(within.start + at, within.start + at + written.len());
         Self {
-            words: format!("did you mean `{near}`?"),
+            sentence: format!("did you mean `{near}`?"),
             edit: only.map(|(at, _)| (span(at), near.to_owned())),
         }
     }
 
     /// Returns the value that a string probably means, whose literal has these bytes: a truth value, a number, or
     /// another string.
-    pub(crate) fn instead_of(text: &str, literal: Option<(Span, &str)>, known: &Shape) -> Option<Self> {
+    pub(crate) fn find_for_text(text: &str, literal: Option<(Span, &str)>, known: &ValueShape) -> Option<Self> {
         let bare = text.trim();
         let is_truth = bare.eq_ignore_ascii_case("true") || bare.eq_ignore_ascii_case("false");
         let plain = match () {
-            () if known.yes && known.no && is_truth => Some(bare.to_ascii_lowercase()),
+            () if known.can_be_true && known.can_be_false && is_truth => Some(bare.to_ascii_lowercase()),
             () if known.number.is_some() && bare.parse::<f64>().is_ok() => Some(bare.to_owned()),
             () => None,
         };
         if let Some(plain) = plain {
             return Some(Self {
-                words: format!("write `{plain}` without quotes"),
+                sentence: format!("write `{plain}` without quotes"),
                 edit: literal.map(|(span, _)| (span, plain)),
             });
         }
-        let Some(Texts::OneOf(texts)) = &known.text else {
+        let Some(PossibleTexts::OneOf(texts)) = &known.text else {
             return None;
         };
         let alike = texts.iter().find(|one| one.to_lowercase() == text.to_lowercase());
         let near = alike.map(String::as_str);
-        let near = near.or_else(|| did_you_mean(text, texts.iter().map(String::as_str)))?;
+        let near = near.or_else(|| find_similar_word(text, texts.iter().map(String::as_str)))?;
         // The quotes stay, so the string must not need others.
         let is_simple = |text: &str| !text.contains(['\'', '"', '\\']) && !text.contains(char::is_control);
         let inside = literal.filter(|(span, written)| written.get(1..written.len() - 1) == Some(text) && span.end > 1);
         let inside = inside.filter(|_| is_simple(near));
         Some(Self {
-            words: format!("did you mean '{near}'?"),
+            sentence: format!("did you mean '{near}'?"),
             edit: inside.map(|(span, _)| (Span::new(span.start + 1, span.end - 1), near.to_owned())),
         })
     }
 }
 
-impl From<String> for Advice {
+impl From<String> for SuggestedReplacement {
     fn from(words: String) -> Self {
-        Self { words, edit: None }
+        Self {
+            sentence: words,
+            edit: None,
+        }
     }
 }
 
-impl Reading {
+impl ParsedCondition {
     /// All parts that do not fit what the variables can be, from left to right.
-    pub fn misfits(&self, known: &Known) -> Vec<Misfit> {
-        let mut typing = Typing {
+    pub fn find_type_problems(&self, known: &VariableTypes) -> Vec<TypeProblem> {
+        let mut typing = ConditionTypeChecker {
             text: &self.text,
             known,
-            misfits: Vec::new(),
-            dead: false,
+            problems: Vec::new(),
+            is_unreachable: false,
         };
-        typing.infer(&self.expr, true);
-        typing.misfits
+        typing.infer_type(&self.expr, true);
+        typing.problems
     }
 
     /// Returns the type of the value of the expression.
-    pub fn value(&self, known: &Known) -> Type {
-        let mut typing = Typing {
+    pub fn infer_type(&self, known: &VariableTypes) -> ValueType {
+        let mut typing = ConditionTypeChecker {
             text: &self.text,
             known,
-            misfits: Vec::new(),
-            dead: false,
+            problems: Vec::new(),
+            is_unreachable: false,
         };
-        typing.infer(&self.expr, true)
+        typing.infer_type(&self.expr, true)
     }
 }
 
-struct Typing<'t> {
+struct ConditionTypeChecker<'t> {
     text: &'t str,
-    known: &'t Known,
-    misfits: Vec<Misfit>,
+    known: &'t VariableTypes,
+    problems: Vec<TypeProblem>,
     /// Whether the part that is looked at is never evaluated.
-    dead: bool,
+    is_unreachable: bool,
 }
 
-impl Typing<'_> {
-    fn words(&self, span: Span) -> &str {
+impl ConditionTypeChecker<'_> {
+    fn part_text(&self, span: Span) -> &str {
         &self.text[span.start..span.end]
     }
 
-    fn report(&mut self, mistake: Mistake, span: Span, message: String, help: Option<Advice>) {
-        if !self.dead {
-            self.misfits.push(Misfit {
-                mistake,
+    fn report_problem(
+        &mut self,
+        mistake: TypeProblemKind,
+        span: Span,
+        message: String,
+        help: Option<SuggestedReplacement>,
+    ) {
+        if !self.is_unreachable {
+            self.problems.push(TypeProblem {
+                kind: mistake,
                 message,
                 span,
                 help,
@@ -180,190 +191,209 @@ impl Typing<'_> {
     }
 
     /// Infers the type of the expression. `wanted`: the type makes the condition true rather than false.
-    fn infer(&mut self, expr: &Expr, wanted: bool) -> Type {
+    fn infer_type(&mut self, expr: &ConditionExpr, wanted: bool) -> ValueType {
         match &expr.kind {
-            Kind::Nothing => Type::nothing(),
-            Kind::Bool(value) => Type::of_value(&(*value).into()),
+            ExprKind::Nothing => ValueType::nothing_value(),
+            ExprKind::Bool(value) => ValueType::from_value(&(*value).into()),
             #[expect(clippy::cast_precision_loss, reason = "a wider range would only be less exact")]
-            Kind::Int(value) => match value.unsigned_abs() < 1 << 53 {
-                true => Type::number(Range::between(*value as f64, *value as f64)),
-                false => Type::number(Range::ALL),
+            ExprKind::Int(value) => match value.unsigned_abs() < 1 << 53 {
+                true => ValueType::number_in(NumberRange::from_bounds(*value as f64, *value as f64)),
+                false => ValueType::number_in(NumberRange::ALL),
             },
-            Kind::Float(value) => Type::number(Range::between(*value, *value)),
-            Kind::Text(text) => Type::one_of([text.as_str()]),
-            Kind::List(items) => {
-                let items: Vec<Type> = items.iter().map(|item| self.infer(item, wanted)).collect();
-                Type::list(items.into_iter().fold(Type::never(), Type::or))
+            ExprKind::Float(value) => ValueType::number_in(NumberRange::from_bounds(*value, *value)),
+            ExprKind::Text(text) => ValueType::text_among([text.as_str()]),
+            ExprKind::List(items) => {
+                let items: Vec<ValueType> = items.iter().map(|item| self.infer_type(item, wanted)).collect();
+                ValueType::list_with_items(
+                    items
+                        .into_iter()
+                        .fold(ValueType::impossible_value(), ValueType::union_with),
+                )
             }
-            Kind::Map(entries) => {
-                let entry = |(key, value): &(String, Expr)| (key.clone(), self.infer(value, wanted));
-                let entries: Vec<(String, Type)> = entries.iter().map(entry).collect();
-                Type::map(crate::condition::typing::types::Fields::exactly(entries))
+            ExprKind::Map(entries) => {
+                let entry = |(key, value): &(String, ConditionExpr)| (key.clone(), self.infer_type(value, wanted));
+                let entries: Vec<(String, ValueType)> = entries.iter().map(entry).collect();
+                ValueType::map_with_fields(crate::condition::typing::types::MapFields::with_exact_keys(entries))
             }
-            Kind::Variable(variable) => self.variable(*variable),
-            Kind::Chain(base, suffixes) => self.chain(base, suffixes, wanted),
-            Kind::Call(function, arguments) => {
-                let types: Vec<Type> = arguments.iter().map(|one| self.infer(one, wanted)).collect();
+            ExprKind::Variable(variable) => self.variable_type(*variable),
+            ExprKind::Chain(base, suffixes) => self.infer_chain(base, suffixes, wanted),
+            ExprKind::Call(function, arguments) => {
+                let types: Vec<ValueType> = arguments.iter().map(|one| self.infer_type(one, wanted)).collect();
                 let spans: Vec<Span> = arguments.iter().map(|one| one.span).collect();
-                self.call(function, &types, &spans, arguments.get(1), expr.span)
+                self.infer_call(function, &types, &spans, arguments.get(1), expr.span)
             }
-            Kind::Sign(sign, operand) => self.sign(*sign, operand, wanted),
-            Kind::Not(operand) => {
-                self.infer(operand, !wanted);
-                Type::boolean()
+            ExprKind::Sign(sign, operand) => self.infer_sign(*sign, operand, wanted),
+            ExprKind::Not(operand) => {
+                self.infer_type(operand, !wanted);
+                ValueType::any_boolean()
             }
-            Kind::Arithmetic(first, rest) => self.arithmetic(first, rest, wanted),
-            Kind::Compare(first, rest) => self.comparisons(first, rest, wanted),
-            Kind::And(operands) => self.operands(operands, wanted, false),
-            Kind::Or(operands) => self.operands(operands, wanted, true),
-            Kind::Coalesce(operands) => {
-                let operands: Vec<Type> = operands.iter().map(|one| self.infer(one, wanted)).collect();
-                operands.into_iter().fold(Type::never(), Type::or)
+            ExprKind::Arithmetic(first, rest) => self.infer_arithmetic(first, rest, wanted),
+            ExprKind::Compare(first, rest) => self.infer_comparisons(first, rest, wanted),
+            ExprKind::And(operands) => self.infer_operands(operands, wanted, false),
+            ExprKind::Or(operands) => self.infer_operands(operands, wanted, true),
+            ExprKind::Coalesce(operands) => {
+                let operands: Vec<ValueType> = operands.iter().map(|one| self.infer_type(one, wanted)).collect();
+                operands
+                    .into_iter()
+                    .fold(ValueType::impossible_value(), ValueType::union_with)
             }
-            Kind::Choice(choice) => self.choice(choice, wanted),
+            ExprKind::IfElse(choice) => self.infer_if_else(choice, wanted),
         }
     }
 
-    fn variable(&self, variable: Variable) -> Type {
+    fn variable_type(&self, variable: ConditionVariable) -> ValueType {
         let known = self.known;
         match variable {
-            Variable::Context => &known.context,
-            Variable::Output => &known.output,
-            Variable::TurnCount => &known.turn_count,
-            Variable::History => &*known.history,
-            Variable::Executions | Variable::AgentExecutionCount => &known.executions,
-            Variable::Input => &known.input,
-            Variable::Inputs => &known.inputs,
-            Variable::Outputs => &*known.outputs,
-            Variable::Item => &known.item,
-            Variable::Part => &known.part,
+            ConditionVariable::Context => &known.context,
+            ConditionVariable::Output => &known.output,
+            ConditionVariable::TurnCount => &known.turn_count,
+            ConditionVariable::History => &*known.history,
+            ConditionVariable::Executions | ConditionVariable::AgentExecutionCount => &known.executions,
+            ConditionVariable::Input => &known.input,
+            ConditionVariable::Inputs => &known.inputs,
+            ConditionVariable::Outputs => &*known.outputs,
+            ConditionVariable::Item => &known.item,
+            ConditionVariable::Part => &known.part,
         }
         .clone()
     }
 
     /// `and` and `or`. Behind an operand that always decides, nothing is evaluated.
-    fn operands(&mut self, operands: &[Expr], wanted: bool, decides: bool) -> Type {
-        let was_dead = self.dead;
-        let mut whole = Type::never();
+    fn infer_operands(&mut self, operands: &[ConditionExpr], wanted: bool, decides: bool) -> ValueType {
+        let was_dead = self.is_unreachable;
+        let mut whole = ValueType::impossible_value();
         for operand in operands {
-            let of = self.infer(operand, wanted);
-            self.dead = self.dead || truth(&of) == Some(decides);
-            whole = whole.or(of);
+            let of = self.infer_type(operand, wanted);
+            self.is_unreachable = self.is_unreachable || find_known_truth(&of) == Some(decides);
+            whole = whole.union_with(of);
         }
-        self.dead = was_dead;
+        self.is_unreachable = was_dead;
         whole
     }
 
-    fn choice(&mut self, choice: &Choice, wanted: bool) -> Type {
-        let asked = truth(&self.infer(&choice.condition, wanted));
-        let was_dead = self.dead;
-        self.dead = was_dead || asked == Some(false);
-        let then = self.infer(&choice.then, wanted);
-        self.dead = was_dead || asked == Some(true);
-        let otherwise = self.infer(&choice.otherwise, wanted);
-        self.dead = was_dead;
-        then.or(otherwise)
+    fn infer_if_else(&mut self, choice: &IfElseExpr, wanted: bool) -> ValueType {
+        let asked = find_known_truth(&self.infer_type(&choice.condition, wanted));
+        let was_dead = self.is_unreachable;
+        self.is_unreachable = was_dead || asked == Some(false);
+        let then = self.infer_type(&choice.then, wanted);
+        self.is_unreachable = was_dead || asked == Some(true);
+        let otherwise = self.infer_type(&choice.otherwise, wanted);
+        self.is_unreachable = was_dead;
+        then.union_with(otherwise)
     }
 
-    fn sign(&mut self, sign: Sign, operand: &Expr, wanted: bool) -> Type {
-        let of = self.infer(operand, wanted);
-        let Some(shape) = of.shape() else {
-            return Type::number(Range::ALL);
+    fn infer_sign(&mut self, sign: SignOperator, operand: &ConditionExpr, wanted: bool) -> ValueType {
+        let of = self.infer_type(operand, wanted);
+        let Some(shape) = of.known_shape() else {
+            return ValueType::number_in(NumberRange::ALL);
         };
         match shape.number {
-            Some(range) if sign == Sign::Plus => Type::number(range),
-            Some(range) => Type::number(Range {
+            Some(range) if sign == SignOperator::Plus => ValueType::number_in(range),
+            Some(range) => ValueType::number_in(NumberRange {
                 low: -range.high,
-                above_low: range.below_high,
+                excludes_low: range.excludes_high,
                 high: -range.low,
-                below_high: range.above_low,
+                excludes_high: range.excludes_low,
             }),
             None => {
-                self.not_a(&of, "a number", operand.span);
-                Type::any()
+                self.report_wrong_type(&of, "a number", operand.span);
+                ValueType::any_value()
             }
         }
     }
 
-    fn arithmetic(&mut self, first: &Expr, rest: &[(Arithmetic, Expr)], wanted: bool) -> Type {
-        let mut left = self.infer(first, wanted);
+    fn infer_arithmetic(
+        &mut self,
+        first: &ConditionExpr,
+        rest: &[(ArithmeticOperator, ConditionExpr)],
+        wanted: bool,
+    ) -> ValueType {
+        let mut left = self.infer_type(first, wanted);
         for (operator, operand) in rest {
-            let right = self.infer(operand, wanted);
-            let is_number = can_be(&left, |shape| shape.number.is_some()) && can_be(&right, |it| it.number.is_some());
-            let is_text = matches!(operator, Arithmetic::Add)
-                && can_be(&left, |shape| shape.text.is_some())
-                && can_be(&right, |shape| shape.text.is_some());
-            if !is_number && !is_text && says(&left) && says(&right) {
+            let right = self.infer_type(operand, wanted);
+            let is_number = can_have_shape(&left, |shape| shape.number.is_some())
+                && can_have_shape(&right, |it| it.number.is_some());
+            let is_text = matches!(operator, ArithmeticOperator::Add)
+                && can_have_shape(&left, |shape| shape.text.is_some())
+                && can_have_shape(&right, |shape| shape.text.is_some());
+            if !is_number && !is_text && is_informative(&left) && is_informative(&right) {
                 let span = Span::new(first.span.start, operand.span.end);
                 let message = format!("{left} and {right} cannot be calculated with each other");
-                self.report(Mistake::Fails, span, message, None);
-                return Type::any();
+                self.report_problem(TypeProblemKind::Fails, span, message, None);
+                return ValueType::any_value();
             }
             left = match (is_number, is_text) {
-                (true, false) => Type::number(Range::ALL),
-                (false, true) => Type::text(),
-                _ => Type::number(Range::ALL).or(Type::text()),
+                (true, false) => ValueType::number_in(NumberRange::ALL),
+                (false, true) => ValueType::any_text(),
+                _ => ValueType::number_in(NumberRange::ALL).union_with(ValueType::any_text()),
             };
         }
         left
     }
 
-    fn comparisons(&mut self, first: &Expr, rest: &[(Comparison, Expr)], wanted: bool) -> Type {
+    fn infer_comparisons(
+        &mut self,
+        first: &ConditionExpr,
+        rest: &[(ComparisonOperator, ConditionExpr)],
+        wanted: bool,
+    ) -> ValueType {
         let mut left_expr = first;
         // What is compared further need not be true.
-        let mut left = self.infer(first, false);
+        let mut left = self.infer_type(first, false);
         let mut never = false;
         for (comparison, right_expr) in rest {
-            let right = self.infer(right_expr, false);
-            let pair = Pair {
+            let right = self.infer_type(right_expr, false);
+            let pair = ComparisonOperands {
                 left: &left,
                 left_expr,
                 right: &right,
                 right_expr,
             };
-            never |= self.compare(&pair, *comparison, wanted);
+            never |= self.check_comparison(&pair, *comparison, wanted);
             (left_expr, left) = (right_expr, right);
         }
         match never {
-            true => Type::of_value(&false.into()),
-            false => Type::boolean(),
+            true => ValueType::from_value(&false.into()),
+            false => ValueType::any_boolean(),
         }
     }
 
-    fn not_a(&mut self, of: &Type, needed: &str, span: Span) {
-        if says(of) {
-            let message = format!("`{}` is {of}, but must be {needed}", self.words(span));
-            self.report(Mistake::Fails, span, message, None);
+    fn report_wrong_type(&mut self, of: &ValueType, needed: &str, span: Span) {
+        if is_informative(of) {
+            let message = format!("`{}` is {of}, but must be {needed}", self.part_text(span));
+            self.report_problem(TypeProblemKind::Fails, span, message, None);
         }
     }
 
-    fn chain(&mut self, base: &Expr, suffixes: &[Suffix], wanted: bool) -> Type {
-        let mut of = self.infer(base, wanted);
+    fn infer_chain(&mut self, base: &ConditionExpr, suffixes: &[ChainStep], wanted: bool) -> ValueType {
+        let mut of = self.infer_type(base, wanted);
         let mut before = base.span;
         for (depth, suffix) in suffixes.iter().enumerate() {
             // What is missing directly in these is reported by the checks of keys.
             let is_checked = depth == 0
                 && matches!(
                     base.kind,
-                    Kind::Variable(Variable::Context | Variable::Output | Variable::Inputs)
+                    ExprKind::Variable(
+                        ConditionVariable::Context | ConditionVariable::Output | ConditionVariable::Inputs
+                    )
                 );
             of = match &suffix.kind {
-                SuffixKind::Member(name) => self.member(&of, name, before, suffix.span, is_checked),
-                SuffixKind::Index(index) => match &index.kind {
-                    Kind::Text(name) => self.member(&of, name, before, index.span, is_checked),
+                ChainStepKind::Member(name) => self.infer_member(&of, name, before, suffix.span, is_checked),
+                ChainStepKind::Index(index) => match &index.kind {
+                    ExprKind::Text(name) => self.infer_member(&of, name, before, index.span, is_checked),
                     _ => {
-                        self.infer(index, wanted);
-                        of.any_item()
+                        self.infer_type(index, wanted);
+                        of.item_type_or_any()
                     }
                 },
-                SuffixKind::Method(function, arguments) => {
+                ChainStepKind::Method(function, arguments) => {
                     let mut types = vec![of];
-                    types.extend(arguments.iter().map(|one| self.infer(one, wanted)));
+                    types.extend(arguments.iter().map(|one| self.infer_type(one, wanted)));
                     let spans: Vec<Span> = std::iter::once(before)
                         .chain(arguments.iter().map(|one| one.span))
                         .collect();
                     let key = arguments.first().filter(|_| !is_checked);
-                    self.call(function, &types, &spans, key, suffix.span)
+                    self.infer_call(function, &types, &spans, key, suffix.span)
                 }
             };
             before = Span::new(base.span.start, suffix.end);
@@ -371,41 +401,52 @@ impl Typing<'_> {
         of
     }
 
-    fn member(&mut self, of: &Type, name: &str, base: Span, span: Span, is_checked: bool) -> Type {
-        let Some(shape) = of.shape() else {
-            return Type::any();
+    fn infer_member(&mut self, of: &ValueType, name: &str, base: Span, span: Span, is_checked: bool) -> ValueType {
+        let Some(shape) = of.known_shape() else {
+            return ValueType::any_value();
         };
         let is_length = name == "len" && (shape.text.is_some() || shape.list.is_some());
         if shape.map.is_none() {
             if is_length {
-                return Type::count(u64::MAX);
+                return ValueType::count_up_to(u64::MAX);
             }
-            if says(of) {
-                let message = format!("`{}` is {of}, so it has no member `{name}`", self.words(base));
-                self.report(Mistake::Fails, span, message, None);
+            if is_informative(of) {
+                let message = format!("`{}` is {of}, so it has no member `{name}`", self.part_text(base));
+                self.report_problem(TypeProblemKind::Fails, span, message, None);
             }
-            return Type::any();
+            return ValueType::any_value();
         }
-        let Some(fields) = of.fields() else {
-            return Type::any();
+        let Some(fields) = of.map_fields() else {
+            return ValueType::any_value();
         };
-        match fields.get(name) {
+        match fields.find_value_type(name) {
             Some(found) => found,
             None => {
-                let near = did_you_mean(name, fields.known.keys().map(String::as_str));
-                let keys: Vec<String> = fields.known.keys().take(12).map(|key| format!("`{key}`")).collect();
+                let near = find_similar_word(name, fields.known_keys.keys().map(String::as_str));
+                let keys: Vec<String> = fields
+                    .known_keys
+                    .keys()
+                    .take(12)
+                    .map(|key| format!("`{key}`"))
+                    .collect();
                 let help = match near {
-                    Some(near) => Advice::near(near, name, self.text, span),
+                    Some(near) => SuggestedReplacement::for_near_word(near, name, self.text, span),
                     None => format!("the known keys are {}", keys.join(", ")).into(),
                 };
-                let (mistake, message) = match fields.strict {
-                    true => (Mistake::Fails, format!("`{}` has no field `{name}`", self.words(base))),
-                    false => (Mistake::NoKey, format!("`{}` has no key `{name}`", self.words(base))),
+                let (mistake, message) = match fields.is_strict {
+                    true => (
+                        TypeProblemKind::Fails,
+                        format!("`{}` has no field `{name}`", self.part_text(base)),
+                    ),
+                    false => (
+                        TypeProblemKind::NoKey,
+                        format!("`{}` has no key `{name}`", self.part_text(base)),
+                    ),
                 };
                 if !is_checked {
-                    self.report(mistake, span, message, Some(help));
+                    self.report_problem(mistake, span, message, Some(help));
                 }
-                Type::nothing()
+                ValueType::nothing_value()
             }
         }
     }
@@ -413,32 +454,32 @@ impl Typing<'_> {
 
 /// Returns whether the type says something that can be held against the text: it is known, and not only nothing, which
 /// stands for a key that is missing.
-pub(crate) fn says(of: &Type) -> bool {
-    of.shape().is_some_and(|shape| {
-        let only_nothing = Shape {
-            nothing: shape.nothing,
-            ..Shape::default()
+pub(crate) fn is_informative(of: &ValueType) -> bool {
+    of.known_shape().is_some_and(|shape| {
+        let only_nothing = ValueShape {
+            can_be_nothing: shape.can_be_nothing,
+            ..ValueShape::default()
         };
         *shape != only_nothing
     })
 }
 
-fn can_be(of: &Type, fits: impl Fn(&Shape) -> bool) -> bool {
-    of.shape().is_none_or(fits)
+fn can_have_shape(of: &ValueType, fits: impl Fn(&ValueShape) -> bool) -> bool {
+    of.known_shape().is_none_or(fits)
 }
 
 /// The truth of the value, if it is known.
-pub(crate) fn truth(of: &Type) -> Option<bool> {
-    let shape = of.shape()?;
+pub(crate) fn find_known_truth(of: &ValueType) -> Option<bool> {
+    let shape = of.known_shape()?;
     match () {
-        () if *of == Type::of_value(&true.into()) => Some(true),
-        () if !shape.yes
+        () if *of == ValueType::from_value(&true.into()) => Some(true),
+        () if !shape.can_be_true
             && shape.number.is_none()
             && shape.text.is_none()
             && shape.list.is_none()
             && shape.map.is_none() =>
         {
-            (shape.no || shape.nothing).then_some(false)
+            (shape.can_be_false || shape.can_be_nothing).then_some(false)
         }
         () => None,
     }

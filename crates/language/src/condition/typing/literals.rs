@@ -1,49 +1,49 @@
 //! Literals whose truth a condition asks for and that read false, such as `'no'`: an evaluation could only fail.
 
 use crate::condition::CompileError;
-use crate::condition::evaluation::operators::{COMPARE_IT, reads_false};
-use crate::condition::expression::tree::{Expr, Kind};
+use crate::condition::evaluation::operators::{COMPARE_IT, is_false_word};
+use crate::condition::expression::tree::{ConditionExpr, ExprKind};
 
 /// Reports the first such literal of a condition.
-pub(crate) fn check(condition: &Expr) -> Result<(), CompileError> {
-    look(condition, true)
+pub(crate) fn check_condition_literals(condition: &ConditionExpr) -> Result<(), CompileError> {
+    check_literals(condition, true)
 }
 
 /// Likewise for an expression whose own truth nobody asks for.
-pub(crate) fn check_value(expression: &Expr) -> Result<(), CompileError> {
-    look(expression, false)
+pub(crate) fn check_expression_literals(expression: &ConditionExpr) -> Result<(), CompileError> {
+    check_literals(expression, false)
 }
 
 /// `asked`: whether the truth of this expression is asked for.
-fn look(expr: &Expr, asked: bool) -> Result<(), CompileError> {
+fn check_literals(expr: &ConditionExpr, asked: bool) -> Result<(), CompileError> {
     match &expr.kind {
-        Kind::Text(text) if asked && reads_false(text) => Err(CompileError {
+        ExprKind::Text(text) if asked && is_false_word(text) => Err(CompileError {
             message: format!("the string '{}' would count as true", text.escape_debug()),
             span: expr.span,
             help: Some(format!("write `False`, or {COMPARE_IT}")),
         }),
-        Kind::Not(operand) => look(operand, true),
-        Kind::And(operands) | Kind::Or(operands) => {
+        ExprKind::Not(operand) => check_literals(operand, true),
+        ExprKind::And(operands) | ExprKind::Or(operands) => {
             let last = operands.len().saturating_sub(1);
             let mut numbered = operands.iter().enumerate();
-            numbered.try_for_each(|(at, operand)| look(operand, asked || at < last))
+            numbered.try_for_each(|(at, operand)| check_literals(operand, asked || at < last))
         }
-        Kind::Coalesce(operands) => operands.iter().try_for_each(|operand| look(operand, asked)),
-        Kind::Choice(choice) => {
-            look(&choice.condition, true)?;
-            look(&choice.then, asked)?;
-            look(&choice.otherwise, asked)
+        ExprKind::Coalesce(operands) => operands.iter().try_for_each(|operand| check_literals(operand, asked)),
+        ExprKind::IfElse(choice) => {
+            check_literals(&choice.condition, true)?;
+            check_literals(&choice.then, asked)?;
+            check_literals(&choice.otherwise, asked)
         }
-        _ => parts(expr),
+        _ => check_part_literals(expr),
     }
 }
 
 /// The parts of an expression that does not ask for their truth.
-fn parts(expr: &Expr) -> Result<(), CompileError> {
+fn check_part_literals(expr: &ConditionExpr) -> Result<(), CompileError> {
     let mut found = Ok(());
-    expr.parts(&mut |part| {
+    expr.visit_parts(&mut |part| {
         if found.is_ok() {
-            found = look(part, false);
+            found = check_literals(part, false);
         }
     });
     found

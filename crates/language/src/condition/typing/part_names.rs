@@ -1,34 +1,34 @@
 //! The variables that the expressions of parts have beside those of conditions.
 
-use crate::condition::expression::tree::Variable;
+use crate::condition::expression::tree::ConditionVariable;
 
 /// The variables that an expression has beside those of conditions: for `for_each`, the item and `part`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartNames<'a> {
+pub struct PartVariables<'a> {
     /// The name of the item; `None`: the expression belongs to no part.
     pub item: Option<&'a str>,
     /// Whether there is an `output`.
     pub has_output: bool,
 }
 
-impl<'a> PartNames<'a> {
+impl<'a> PartVariables<'a> {
     /// The variable of a part that holds `index`, `key` and `count`.
     pub const PART: &'static str = "part";
 
     /// Those of a condition: an output, and no part.
-    pub const NONE: PartNames<'static> = PartNames {
+    pub const NONE: PartVariables<'static> = PartVariables {
         item: None,
         has_output: true,
     };
 
     /// Those of an expression of the ensemble or of the list of items: neither an output nor a part.
-    pub const NO_OUTPUT: PartNames<'static> = PartNames {
+    pub const NO_OUTPUT: PartVariables<'static> = PartVariables {
         item: None,
         has_output: false,
     };
 
     /// Returns the names for the key of a part.
-    pub fn of_key(item: &'a str) -> Self {
+    pub fn for_key(item: &'a str) -> Self {
         Self {
             item: Some(item),
             has_output: false,
@@ -36,7 +36,7 @@ impl<'a> PartNames<'a> {
     }
 
     /// Returns the names for an expression about the output of a part.
-    pub fn of_output(item: &'a str) -> Self {
+    pub fn for_output(item: &'a str) -> Self {
         Self {
             item: Some(item),
             has_output: true,
@@ -44,15 +44,15 @@ impl<'a> PartNames<'a> {
     }
 
     /// The variable that only a part has under this name.
-    pub(crate) fn variable(self, name: &str) -> Option<Variable> {
+    pub(crate) fn find_variable(self, name: &str) -> Option<ConditionVariable> {
         match self.item? {
-            item if item == name => Some(Variable::Item),
-            _ => (name == Self::PART).then_some(Variable::Part),
+            item if item == name => Some(ConditionVariable::Item),
+            _ => (name == Self::PART).then_some(ConditionVariable::Part),
         }
     }
 
     /// The names that only a part has.
-    pub(crate) fn all(self) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn list_names(self) -> impl Iterator<Item = &'a str> {
         let part = self.item.map(|_| Self::PART);
         self.item.into_iter().chain(part)
     }

@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::condition::expression::tree::{Comparison, Expr, Kind, Suffix, SuffixKind, Variable};
-use crate::condition::{Condition, Counts, Facts, History, Outputs};
+use crate::condition::expression::tree::{
+    ChainStep, ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind,
+};
+use crate::condition::{Condition, ConditionFacts, ConditionHistory, ConditionOutputs, ExecutionCounts};
 
 /// The highest number of parts that are evaluated, because each must be compiled.
 const MOST_EVALUATED: usize = 16;
@@ -20,104 +22,107 @@ const EXACT: i64 = 1 << 53;
 
 /// The result of a condition as it is known before a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum StaticResult {
     /// The result depends on the values.
-    Open,
+    DependsOnValues,
     /// The condition is written as `true` or `false`.
-    Plain(bool),
+    WrittenLiteral(bool),
     /// The result is true, unless the evaluation fails.
-    Always,
+    AlwaysTrue,
     /// The result is false, unless the evaluation fails.
-    Never,
+    AlwaysFalse,
     /// The evaluation always fails, for this reason.
-    Fails(String),
+    AlwaysFails(String),
 }
 
 /// The result for the whole condition.
-pub(crate) fn verdict(text: &str, expr: &Expr) -> Verdict {
-    if is_closed(expr) {
-        return match evaluate(text, expr) {
-            Ok(true) => Verdict::Always,
-            Ok(false) => Verdict::Never,
-            Err(message) => Verdict::Fails(message),
+pub(crate) fn find_static_result(text: &str, expr: &ConditionExpr) -> StaticResult {
+    if is_constant_expr(expr) {
+        return match evaluate_constant(text, expr) {
+            Ok(true) => StaticResult::AlwaysTrue,
+            Ok(false) => StaticResult::AlwaysFalse,
+            Err(message) => StaticResult::AlwaysFails(message),
         };
     }
-    let mut reader = Reader { text, evaluated: 0 };
-    match reader.truth(expr) {
-        Some(true) => Verdict::Always,
-        Some(false) => Verdict::Never,
-        None => Verdict::Open,
+    let mut reader = StaticEvaluator {
+        text,
+        evaluation_count: 0,
+    };
+    match reader.find_truth(expr) {
+        Some(true) => StaticResult::AlwaysTrue,
+        Some(false) => StaticResult::AlwaysFalse,
+        None => StaticResult::DependsOnValues,
     }
 }
 
 /// Returns whether the expression reads nothing.
-fn is_closed(expr: &Expr) -> bool {
-    let mut closed = !matches!(expr.kind, Kind::Variable(_));
+fn is_constant_expr(expr: &ConditionExpr) -> bool {
+    let mut closed = !matches!(expr.kind, ExprKind::Variable(_));
     if closed {
-        expr.parts(&mut |part| closed = closed && is_closed(part));
+        expr.visit_parts(&mut |part| closed = closed && is_constant_expr(part));
     }
     closed
 }
 
-fn evaluate(text: &str, expr: &Expr) -> Result<bool, String> {
-    if let Kind::Bool(value) = expr.kind {
+fn evaluate_constant(text: &str, expr: &ConditionExpr) -> Result<bool, String> {
+    if let ExprKind::Bool(value) = expr.kind {
         return Ok(value);
     }
-    let condition = Condition::made(text, expr.clone()).map_err(|error| error.message)?;
-    let nothing = Facts {
+    let condition = Condition::compile_expr(text, expr.clone()).map_err(|error| error.message)?;
+    let nothing = ConditionFacts {
         context: Arc::default(),
         output: None,
         turn_count: 0,
-        history: Arc::new(Nothing),
-        executions: Arc::new(Nothing),
+        history: Arc::new(EmptySnapshot),
+        executions: Arc::new(EmptySnapshot),
         input: "".into(),
         inputs: Arc::default(),
-        outputs: Arc::new(Nothing),
+        outputs: Arc::new(EmptySnapshot),
         part: None,
     };
     condition.evaluate(&nothing).map_err(|error| error.message)
 }
 
-struct Reader<'t> {
+struct StaticEvaluator<'t> {
     text: &'t str,
-    evaluated: usize,
+    evaluation_count: usize,
 }
 
-impl<'t> Reader<'t> {
-    fn truth(&mut self, expr: &Expr) -> Option<bool> {
-        if is_closed(expr) {
-            self.evaluated += 1;
-            return (self.evaluated <= MOST_EVALUATED)
-                .then(|| evaluate(self.text, expr).ok())
+impl<'t> StaticEvaluator<'t> {
+    fn find_truth(&mut self, expr: &ConditionExpr) -> Option<bool> {
+        if is_constant_expr(expr) {
+            self.evaluation_count += 1;
+            return (self.evaluation_count <= MOST_EVALUATED)
+                .then(|| evaluate_constant(self.text, expr).ok())
                 .flatten();
         }
         let by_parts = match &expr.kind {
-            Kind::Not(operand) => self.truth(operand).map(|truth| !truth),
-            Kind::And(operands) => self.chain(operands, false),
-            Kind::Or(operands) => self.chain(operands, true),
-            Kind::Choice(choice) => match self.truth(&choice.condition) {
-                Some(true) => self.truth(&choice.then),
-                Some(false) => self.truth(&choice.otherwise),
+            ExprKind::Not(operand) => self.find_truth(operand).map(|truth| !truth),
+            ExprKind::And(operands) => self.find_chain_truth(operands, false),
+            ExprKind::Or(operands) => self.find_chain_truth(operands, true),
+            ExprKind::IfElse(choice) => match self.find_truth(&choice.condition) {
+                Some(true) => self.find_truth(&choice.then),
+                Some(false) => self.find_truth(&choice.otherwise),
                 None => self
-                    .truth(&choice.then)
-                    .filter(|then| self.truth(&choice.otherwise) == Some(*then)),
+                    .find_truth(&choice.then)
+                    .filter(|then| self.find_truth(&choice.otherwise) == Some(*then)),
             },
             _ => None,
         };
         by_parts.or_else(|| {
-            if self.cannot_be(expr, true) {
+            if self.can_never_be(expr, true) {
                 Some(false)
             } else {
-                self.cannot_be(expr, false).then_some(true)
+                self.can_never_be(expr, false).then_some(true)
             }
         })
     }
 
     /// Evaluates a chain: one operand that decides is enough; otherwise all operands must be known.
-    fn chain(&mut self, operands: &[Expr], decides: bool) -> Option<bool> {
+    fn find_chain_truth(&mut self, operands: &[ConditionExpr], decides: bool) -> Option<bool> {
         let mut all = Some(!decides);
         for operand in operands {
-            match self.truth(operand) {
+            match self.find_truth(operand) {
                 Some(truth) if truth == decides => return Some(decides),
                 Some(_) => {}
                 None => all = None,
@@ -127,95 +132,110 @@ impl<'t> Reader<'t> {
     }
 
     /// Returns whether the requirements for this result contradict each other.
-    fn cannot_be(&self, expr: &Expr, wanted: bool) -> bool {
-        let mut demands = Demands::default();
-        self.demand(expr, wanted, &mut demands);
-        demands.contradictory
+    fn can_never_be(&self, expr: &ConditionExpr, wanted: bool) -> bool {
+        let mut demands = ConditionDemands::default();
+        self.collect_demands(expr, wanted, &mut demands);
+        demands.is_contradictory
     }
 
     /// Collects the requirements on the parts that make the expression `wanted`.
-    fn demand(&self, expr: &Expr, wanted: bool, demands: &mut Demands<'t>) {
+    fn collect_demands(&self, expr: &ConditionExpr, wanted: bool, demands: &mut ConditionDemands<'t>) {
         match &expr.kind {
-            Kind::And(operands) if wanted => operands.iter().for_each(|one| self.demand(one, true, demands)),
-            Kind::Or(operands) if !wanted => operands.iter().for_each(|one| self.demand(one, false, demands)),
-            Kind::And(_) | Kind::Or(_) | Kind::Choice(_) => {}
-            Kind::Not(operand) => self.demand(operand, !wanted, demands),
-            Kind::Compare(first, rest) if wanted || rest.len() == 1 => {
+            ExprKind::And(operands) if wanted => {
+                operands.iter().for_each(|one| self.collect_demands(one, true, demands))
+            }
+            ExprKind::Or(operands) if !wanted => operands
+                .iter()
+                .for_each(|one| self.collect_demands(one, false, demands)),
+            ExprKind::And(_) | ExprKind::Or(_) | ExprKind::IfElse(_) => {}
+            ExprKind::Not(operand) => self.collect_demands(operand, !wanted, demands),
+            ExprKind::Compare(first, rest) if wanted || rest.len() == 1 => {
                 let mut left = &**first;
                 for (comparison, right) in rest {
-                    self.compare(left, *comparison, right, wanted, demands);
+                    self.demand_comparison(left, *comparison, right, wanted, demands);
                     left = right;
                 }
             }
-            _ => demands.note(expr, self.words(expr), Demand::Truth(wanted)),
+            _ => demands.add_demand(expr, self.expr_text(expr), PartDemand::Truth(wanted)),
         }
     }
 
-    fn compare(&self, left: &Expr, comparison: Comparison, right: &Expr, wanted: bool, demands: &mut Demands<'t>) {
-        let comparison = if wanted { Some(comparison) } else { opposite(comparison) };
+    fn demand_comparison(
+        &self,
+        left: &ConditionExpr,
+        comparison: ComparisonOperator,
+        right: &ConditionExpr,
+        wanted: bool,
+        demands: &mut ConditionDemands<'t>,
+    ) {
+        let comparison = if wanted {
+            Some(comparison)
+        } else {
+            negate_comparison(comparison)
+        };
         let Some(comparison) = comparison else {
             return;
         };
-        if let Some(value) = Constant::of(right) {
-            demands.note(left, self.words(left), Demand::Compared(comparison, value));
-        } else if let Some(value) = Constant::of(left)
-            && let Some(turned) = turned(comparison)
+        if let Some(value) = LiteralValue::from_expr(right) {
+            demands.add_demand(left, self.expr_text(left), PartDemand::Comparison(comparison, value));
+        } else if let Some(value) = LiteralValue::from_expr(left)
+            && let Some(turned) = try_swap_sides(comparison)
         {
-            demands.note(right, self.words(right), Demand::Compared(turned, value));
+            demands.add_demand(right, self.expr_text(right), PartDemand::Comparison(turned, value));
         }
     }
 
-    fn words(&self, expr: &Expr) -> &'t str {
+    fn expr_text(&self, expr: &ConditionExpr) -> &'t str {
         &self.text[expr.span.start..expr.span.end]
     }
 }
 
-fn opposite(comparison: Comparison) -> Option<Comparison> {
+fn negate_comparison(comparison: ComparisonOperator) -> Option<ComparisonOperator> {
     Some(match comparison {
-        Comparison::Equal => Comparison::Different,
-        Comparison::Different => Comparison::Equal,
-        Comparison::Less => Comparison::GreaterEqual,
-        Comparison::LessEqual => Comparison::Greater,
-        Comparison::Greater => Comparison::LessEqual,
-        Comparison::GreaterEqual => Comparison::Less,
-        Comparison::In | Comparison::NotIn => return None,
+        ComparisonOperator::Equal => ComparisonOperator::Different,
+        ComparisonOperator::Different => ComparisonOperator::Equal,
+        ComparisonOperator::Less => ComparisonOperator::GreaterEqual,
+        ComparisonOperator::LessEqual => ComparisonOperator::Greater,
+        ComparisonOperator::Greater => ComparisonOperator::LessEqual,
+        ComparisonOperator::GreaterEqual => ComparisonOperator::Less,
+        ComparisonOperator::In | ComparisonOperator::NotIn => return None,
     })
 }
 
 /// The comparison with swapped sides.
-fn turned(comparison: Comparison) -> Option<Comparison> {
+fn try_swap_sides(comparison: ComparisonOperator) -> Option<ComparisonOperator> {
     Some(match comparison {
-        Comparison::Less => Comparison::Greater,
-        Comparison::LessEqual => Comparison::GreaterEqual,
-        Comparison::Greater => Comparison::Less,
-        Comparison::GreaterEqual => Comparison::LessEqual,
-        Comparison::Equal | Comparison::Different => comparison,
-        Comparison::In | Comparison::NotIn => return None,
+        ComparisonOperator::Less => ComparisonOperator::Greater,
+        ComparisonOperator::LessEqual => ComparisonOperator::GreaterEqual,
+        ComparisonOperator::Greater => ComparisonOperator::Less,
+        ComparisonOperator::GreaterEqual => ComparisonOperator::LessEqual,
+        ComparisonOperator::Equal | ComparisonOperator::Different => comparison,
+        ComparisonOperator::In | ComparisonOperator::NotIn => return None,
     })
 }
 
 /// The value of a literal.
 #[derive(Debug, Clone, PartialEq)]
-enum Constant {
+enum LiteralValue {
     Nothing,
     Bool(bool),
     Number(f64),
     Text(String),
 }
 
-impl Constant {
-    fn of(expr: &Expr) -> Option<Self> {
+impl LiteralValue {
+    fn from_expr(expr: &ConditionExpr) -> Option<Self> {
         match &expr.kind {
-            Kind::Nothing => Some(Self::Nothing),
-            Kind::Bool(value) => Some(Self::Bool(*value)),
-            Kind::Int(value) if value.abs_diff(0) <= EXACT.unsigned_abs() => Some(Self::Number(*value as f64)),
-            Kind::Float(value) if value.is_finite() => Some(Self::Number(*value)),
-            Kind::Text(text) => Some(Self::Text(text.clone())),
+            ExprKind::Nothing => Some(Self::Nothing),
+            ExprKind::Bool(value) => Some(Self::Bool(*value)),
+            ExprKind::Int(value) if value.abs_diff(0) <= EXACT.unsigned_abs() => Some(Self::Number(*value as f64)),
+            ExprKind::Float(value) if value.is_finite() => Some(Self::Number(*value)),
+            ExprKind::Text(text) => Some(Self::Text(text.clone())),
             _ => None,
         }
     }
 
-    fn truth(&self) -> bool {
+    fn is_truthy(&self) -> bool {
         match self {
             Self::Nothing => false,
             Self::Bool(value) => *value,
@@ -225,80 +245,86 @@ impl Constant {
     }
 }
 
-enum Demand {
+enum PartDemand {
     Truth(bool),
-    Compared(Comparison, Constant),
+    Comparison(ComparisonOperator, LiteralValue),
 }
 
 /// The requirements that must be met together, by the text of the part.
 #[derive(Default)]
-struct Demands<'t> {
-    parts: HashMap<&'t str, Part>,
-    contradictory: bool,
+struct ConditionDemands<'t> {
+    parts: HashMap<&'t str, PartDemands>,
+    is_contradictory: bool,
 }
 
 /// The requirements on one part.
 #[derive(Default)]
-struct Part {
+struct PartDemands {
     truth: Option<bool>,
-    equal: Option<Constant>,
-    different: Vec<Constant>,
-    low: Option<Bound>,
-    high: Option<Bound>,
+    equal: Option<LiteralValue>,
+    different: Vec<LiteralValue>,
+    low: Option<ValueBound>,
+    high: Option<ValueBound>,
 }
 
 #[derive(Clone, Copy)]
-struct Bound {
+struct ValueBound {
     value: f64,
-    included: bool,
+    is_included: bool,
 }
 
-impl<'t> Demands<'t> {
-    fn note(&mut self, expr: &Expr, words: &'t str, demand: Demand) {
-        let part = self.parts.entry(words).or_insert_with(|| Part {
-            low: is_count(expr).then_some(Bound {
+impl<'t> ConditionDemands<'t> {
+    fn add_demand(&mut self, expr: &ConditionExpr, words: &'t str, demand: PartDemand) {
+        let part = self.parts.entry(words).or_insert_with(|| PartDemands {
+            low: is_item_count(expr).then_some(ValueBound {
                 value: 0.0,
-                included: true,
+                is_included: true,
             }),
-            ..Part::default()
+            ..PartDemands::default()
         });
-        self.contradictory |= !part.add(demand);
+        self.is_contradictory |= !part.add_and_check(demand);
     }
 }
 
-impl Part {
+impl PartDemands {
     /// `false` if no value can meet this requirement and all previous ones.
-    fn add(&mut self, demand: Demand) -> bool {
+    fn add_and_check(&mut self, demand: PartDemand) -> bool {
         match demand {
-            Demand::Truth(truth) => {
+            PartDemand::Truth(truth) => {
                 if *self.truth.get_or_insert(truth) != truth {
                     return false;
                 }
             }
-            Demand::Compared(Comparison::Equal, value) => {
+            PartDemand::Comparison(ComparisonOperator::Equal, value) => {
                 if *self.equal.get_or_insert_with(|| value.clone()) != value {
                     return false;
                 }
             }
-            Demand::Compared(Comparison::Different, value) => self.different.push(value),
-            Demand::Compared(comparison, Constant::Number(value)) => self.bound(comparison, value),
-            Demand::Compared(..) => {}
+            PartDemand::Comparison(ComparisonOperator::Different, value) => self.different.push(value),
+            PartDemand::Comparison(comparison, LiteralValue::Number(value)) => self.tighten_bound(comparison, value),
+            PartDemand::Comparison(..) => {}
         }
-        self.possible()
+        self.is_possible()
     }
 
-    fn bound(&mut self, comparison: Comparison, value: f64) {
-        let included = matches!(comparison, Comparison::LessEqual | Comparison::GreaterEqual);
-        let bound = Bound { value, included };
+    fn tighten_bound(&mut self, comparison: ComparisonOperator, value: f64) {
+        let included = matches!(
+            comparison,
+            ComparisonOperator::LessEqual | ComparisonOperator::GreaterEqual
+        );
+        let bound = ValueBound {
+            value,
+            is_included: included,
+        };
         match comparison {
-            Comparison::Greater | Comparison::GreaterEqual => {
-                let tighter = |old: Bound| value > old.value || (value == old.value && !included);
+            ComparisonOperator::Greater | ComparisonOperator::GreaterEqual => {
+                let tighter = |old: ValueBound| value > old.value || (value == old.value && !included);
                 if self.low.is_none_or(tighter) {
                     self.low = Some(bound);
                 }
             }
-            Comparison::Less | Comparison::LessEqual => {
-                let tighter = |old: Bound| value < old.value || (value == old.value && !included);
+            ComparisonOperator::Less | ComparisonOperator::LessEqual => {
+                let tighter = |old: ValueBound| value < old.value || (value == old.value && !included);
                 if self.high.is_none_or(tighter) {
                     self.high = Some(bound);
                 }
@@ -307,9 +333,9 @@ impl Part {
         }
     }
 
-    fn possible(&self) -> bool {
+    fn is_possible(&self) -> bool {
         if let (Some(low), Some(high)) = (self.low, self.high)
-            && (low.value > high.value || (low.value == high.value && !(low.included && high.included)))
+            && (low.value > high.value || (low.value == high.value && !(low.is_included && high.is_included)))
         {
             return false;
         }
@@ -317,36 +343,36 @@ impl Part {
             return true;
         };
         let fits = match equal {
-            Constant::Number(value) => {
-                let above = |low: Bound| *value > low.value || (*value == low.value && low.included);
-                let below = |high: Bound| *value < high.value || (*value == high.value && high.included);
+            LiteralValue::Number(value) => {
+                let above = |low: ValueBound| *value > low.value || (*value == low.value && low.is_included);
+                let below = |high: ValueBound| *value < high.value || (*value == high.value && high.is_included);
                 self.low.is_none_or(above) && self.high.is_none_or(below)
             }
             // A count of an unknown agent is nothing.
-            Constant::Nothing => true,
+            LiteralValue::Nothing => true,
             _ => self.low.is_none() && self.high.is_none(),
         };
-        fits && !self.different.contains(equal) && self.truth.is_none_or(|truth| truth == equal.truth())
+        fits && !self.different.contains(equal) && self.truth.is_none_or(|truth| truth == equal.is_truthy())
     }
 }
 
 /// Returns whether its value is a number of items, so at least 0.
-fn is_count(expr: &Expr) -> bool {
+fn is_item_count(expr: &ConditionExpr) -> bool {
     match &expr.kind {
-        Kind::Variable(Variable::TurnCount) => true,
-        Kind::Call(function, _) => function.is("len") || function.is("count"),
-        Kind::Chain(_, suffixes) if suffixes.iter().any(|suffix| suffix.optional) => false,
-        Kind::Chain(base, suffixes) => match suffixes.as_slice() {
+        ExprKind::Variable(ConditionVariable::TurnCount) => true,
+        ExprKind::Call(function, _) => function.has_own_name("len") || function.has_own_name("count"),
+        ExprKind::Chain(_, suffixes) if suffixes.iter().any(|suffix| suffix.is_optional) => false,
+        ExprKind::Chain(base, suffixes) => match suffixes.as_slice() {
             [
                 ..,
-                Suffix {
-                    kind: SuffixKind::Method(function, _),
+                ChainStep {
+                    kind: ChainStepKind::Method(function, _),
                     ..
                 },
-            ] => function.is("len") || function.is("count"),
+            ] => function.has_own_name("len") || function.has_own_name("count"),
             [_] => matches!(
                 base.kind,
-                Kind::Variable(Variable::Executions | Variable::AgentExecutionCount)
+                ExprKind::Variable(ConditionVariable::Executions | ConditionVariable::AgentExecutionCount)
             ),
             _ => false,
         },
@@ -355,34 +381,34 @@ fn is_count(expr: &Expr) -> bool {
 }
 
 /// A snapshot without history and agents.
-struct Nothing;
+struct EmptySnapshot;
 
-impl History for Nothing {
+impl ConditionHistory for EmptySnapshot {
     fn len(&self) -> usize {
         0
     }
-    fn field(&self, _: usize, _: &str) -> Option<Arc<Value>> {
+    fn field_value(&self, _: usize, _: &str) -> Option<Arc<Value>> {
         None
     }
-    fn fields(&self) -> &'static [&'static str] {
+    fn field_names(&self) -> &'static [&'static str] {
         &[]
     }
 }
 
-impl Outputs for Nothing {
-    fn output(&self, _: &str) -> Option<Arc<Value>> {
+impl ConditionOutputs for EmptySnapshot {
+    fn latest_output(&self, _: &str) -> Option<Arc<Value>> {
         None
     }
-    fn agents(&self) -> Vec<Arc<str>> {
+    fn agents_with_output(&self) -> Vec<Arc<str>> {
         Vec::new()
     }
 }
 
-impl Counts for Nothing {
-    fn count(&self, _: &str) -> Option<u64> {
+impl ExecutionCounts for EmptySnapshot {
+    fn execution_count(&self, _: &str) -> Option<u64> {
         None
     }
-    fn names(&self) -> Vec<Arc<str>> {
+    fn agent_names(&self) -> Vec<Arc<str>> {
         Vec::new()
     }
 }

@@ -18,7 +18,7 @@ limits: 1
 ";
 
 #[track_caller]
-fn is(text: &str, command: &Command, expected: &str) {
+fn is(text: &str, command: &DesignCommand, expected: &str) {
     let new = edited(text, command).unwrap_or_else(|why| panic!("{command:?}: {why}"));
     assert_eq!(new, expected, "{command:?}\n{new}");
 }
@@ -32,7 +32,7 @@ fn an_agent_is_added_in_the_style_of_the_last_one() {
         &add("c", &["a", "b"]),
         &with("\n  - name: c\n    script: x.rhai\n    depends_on: [a, b]\n"),
     );
-    let model = Command::AddAgent {
+    let model = DesignCommand::AddAgent {
         name: "c".to_owned(),
         kind: "model".to_owned(),
         value: "simulated/x".to_owned(),
@@ -44,7 +44,7 @@ fn an_agent_is_added_in_the_style_of_the_last_one() {
         &model,
         &with("\n  - name: c\n    model: simulated/x\n    prompt: \"Say: {{ input }}\\nNow\"\n"),
     );
-    let input = Command::AddAgent {
+    let input = DesignCommand::AddAgent {
         name: "c".to_owned(),
         kind: "input".to_owned(),
         value: "Is it good?".to_owned(),

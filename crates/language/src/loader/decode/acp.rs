@@ -1,31 +1,31 @@
 //! `acp` and `permissions` of an agent.
 
-use crate::diagnostic::{Finding, did_you_mean};
-use crate::ensemble::{ACP_PROGRAMS, AcpProgram, AcpToolKind, Permission};
+use crate::diagnostic::{Finding, find_similar_word};
+use crate::ensemble::{ACP_PROGRAMS, AcpProgram, AcpToolKind, PermissionMode};
 use crate::loader::codes;
-use crate::loader::document::Content;
-use crate::loader::fields::Fields;
-use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, filled_text, list_of, text, word};
-use crate::loader::words::quoted;
-use crate::vocabulary::Section;
+use crate::loader::document::YamlContent;
+use crate::loader::findings::FindingList;
+use crate::loader::key_messages::quote_excerpt;
+use crate::loader::section_fields::SectionFields;
+use crate::loader::value_decoders::{NodeCursor, decode_filled_text, decode_list, decode_text, decode_word};
+use crate::vocabulary::FileSection;
 
-use super::tool::env;
+use super::tool::decode_env;
 
 /// Reads `acp`: the name of a known program, or a command.
-pub(super) fn program(at: &Cursor<'_>, findings: &mut Findings) -> Option<AcpProgram> {
-    if let Content::Mapping(_) = at.node.content {
-        return command(at, findings);
+pub(super) fn decode_program(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AcpProgram> {
+    if let YamlContent::Mapping(_) = at.node.content {
+        return decode_command(at, findings);
     }
-    let name = filled_text(at, findings)?;
-    let known = AcpProgram::named(&name);
+    let name = decode_filled_text(at, findings)?;
+    let known = AcpProgram::find_known(&name);
     if known.is_none() {
         let names: Vec<&str> = ACP_PROGRAMS.iter().map(|known| known.name).collect();
-        let message = format!("there is no external agent {}", quoted(&name));
-        let finding = Finding::error(codes::UNKNOWN_ACP, at.value(), message);
-        findings.push(match did_you_mean(&name, names.iter().copied()) {
-            Some(near) => finding.meant_name(&name, near),
-            None => finding.help(format!(
+        let message = format!("there is no external agent {}", quote_excerpt(&name));
+        let finding = Finding::new_error(codes::UNKNOWN_ACP, at.value_location(), message);
+        findings.push(match find_similar_word(&name, names.iter().copied()) {
+            Some(near) => finding.with_near_name_fix(&name, near),
+            None => finding.with_help(format!(
                 "the known names are {}; write another program as `acp: {{command: PROGRAM, args: [...]}}`",
                 names.join(", ")
             )),
@@ -34,15 +34,20 @@ pub(super) fn program(at: &Cursor<'_>, findings: &mut Findings) -> Option<AcpPro
     known
 }
 
-fn command(at: &Cursor<'_>, findings: &mut Findings) -> Option<AcpProgram> {
-    let fields = Fields::open(at, Section::Acp, findings)?;
-    let command = fields.required("command", "write the program that is started", findings, filled_text);
+fn decode_command(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AcpProgram> {
+    let fields = SectionFields::from_map(at, FileSection::Acp, findings)?;
+    let command = fields.decode_required(
+        "command",
+        "write the program that is started",
+        findings,
+        decode_filled_text,
+    );
     let args = match fields.get("args") {
-        Some(at) => arguments(&at, findings),
+        Some(at) => decode_arguments(&at, findings),
         None => Some(Vec::new()),
     };
-    let env = fields.read("env", findings, env);
-    let cwd = fields.read("cwd", findings, filled_text);
+    let env = fields.decode_optional("env", findings, decode_env);
+    let cwd = fields.decode_optional("cwd", findings, decode_filled_text);
     Some(AcpProgram::Command {
         command: command?.to_string(),
         args: args?,
@@ -51,22 +56,27 @@ fn command(at: &Cursor<'_>, findings: &mut Findings) -> Option<AcpProgram> {
     })
 }
 
-fn arguments(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
-    list_of(at, "a list of strings", findings, text)
+fn decode_arguments(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
+    decode_list(at, "a list of strings", findings, decode_text)
 }
 
 /// Reads `permissions`: what tools of each kind may do.
-pub(super) fn permissions(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(AcpToolKind, Permission)>> {
-    let fields = Fields::open(at, Section::Permissions, findings)?;
+pub(super) fn decode_permissions(
+    at: &NodeCursor<'_>,
+    findings: &mut FindingList,
+) -> Option<Vec<(AcpToolKind, PermissionMode)>> {
+    let fields = SectionFields::from_map(at, FileSection::Permissions, findings)?;
     let words = [
-        ("allow", Permission::Allow),
-        ("ask", Permission::Ask),
-        ("deny", Permission::Deny),
+        ("allow", PermissionMode::Allow),
+        ("ask", PermissionMode::Ask),
+        ("deny", PermissionMode::Deny),
     ];
     let given = AcpToolKind::ALL.iter().filter_map(|(key, kind)| {
-        let permission = fields.read(key, findings, |at, findings| word(at, &words, findings))?;
+        let permission = fields.decode_optional(key, findings, |at, findings| decode_word(at, &words, findings))?;
         Some((*kind, permission))
     });
-    let given: Vec<_> = given.filter(|(_, permission)| *permission != Permission::Ask).collect();
+    let given: Vec<_> = given
+        .filter(|(_, permission)| *permission != PermissionMode::Ask)
+        .collect();
     Some(given)
 }

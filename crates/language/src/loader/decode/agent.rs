@@ -14,58 +14,62 @@ use super::for_each;
 use super::input;
 use super::inputs;
 use super::limits;
-use super::remote;
+use super::provider_access;
 use super::sandbox;
 use super::tool;
-use super::tool::Tools;
-use super::{Names, reference};
+use super::tool::DeclaredTools;
+use super::{AgentNameIndex, decode_reference};
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    Acp, Agent, AgentKind, Conversation, Llm, Memory, ModelChoice, OnError, OnResume, Retry, Trigger,
+    AcpAgent, Agent, AgentKind, ConversationSpec, LlmSpec, MemoryMode, ModelChoice, OnError, OnResume, RetryPolicy,
+    TurnTrigger,
 };
 use crate::loader::codes;
-use crate::loader::fields::Fields;
-use crate::loader::findings::Findings;
+use crate::loader::findings::FindingList;
 use crate::loader::json;
-use crate::loader::reader::{Cursor, count, count_or_none, filled_texts, flag, name, seconds, text, word};
-use crate::loader::words::{meant_key, one_of, quoted};
-use crate::vocabulary::{AgentType, CHOOSERS, Key, Section, chooses_type};
+use crate::loader::key_messages::{find_meant_key, format_choices, quote_excerpt};
+use crate::loader::section_fields::SectionFields;
+use crate::loader::value_decoders::{
+    NodeCursor, decode_bool, decode_count, decode_count_or_zero, decode_filled_texts, decode_name, decode_seconds,
+    decode_text, decode_word,
+};
+use crate::vocabulary::{AgentType, CHOOSERS, FileSection, SectionKey, chooses_type};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reads the agent at `index`.
-pub(super) fn read(
-    at: &Cursor<'_>,
+pub(super) fn decode_agent(
+    at: &NodeCursor<'_>,
     index: usize,
-    names: &Names<'_>,
-    tools: &Tools<'_>,
-    findings: &mut Findings,
+    names: &AgentNameIndex<'_>,
+    tools: &DeclaredTools<'_>,
+    findings: &mut FindingList,
 ) -> Option<Agent> {
-    let fields = Fields::open(at, Section::Agent, findings)?;
-    let name = fields.required("name", "every agent must have a name", findings, name);
-    let kind = kind(&fields, tools, findings);
-    let config = config(&fields, findings);
-    let dependencies = dependency::all(&fields, names, findings);
+    let fields = SectionFields::from_map(at, FileSection::Agent, findings)?;
+    let name = fields.decode_required("name", "every agent must have a name", findings, decode_name);
+    let kind = decode_kind(&fields, tools, findings);
+    let config = decode_config(&fields, findings);
+    let dependencies = dependency::decode_dependencies(&fields, names, findings);
     let conversation = match fields.get("conversation") {
-        Some(at) => conversation(&at, Some(index), names, findings),
-        None => Some(Conversation::default()),
+        Some(at) => decode_conversation(&at, Some(index), names, findings),
+        None => Some(ConversationSpec::default()),
     };
     let for_each = match &kind {
         // A person is asked once, which is reported with the other keys of other types.
         Some(AgentKind::Input(_)) | None => None,
-        Some(_) => fields.read("for_each", findings, |at, findings| {
+        Some(_) => fields.decode_optional("for_each", findings, |at, findings| {
             let dependencies = dependencies.as_deref().unwrap_or_default();
-            for_each::read(at, &for_each::Taken { dependencies, names }, findings)
+            for_each::decode_for_each(at, &for_each::ReservedNames { dependencies, names }, findings)
         }),
     };
-    let OfAllKinds {
+    let CommonAgentKeys {
         description,
         output_schema,
         timeout,
         retry,
         on_error,
         sandbox,
-    } = of_all_kinds(&fields, findings);
+    } = decode_common_keys(&fields, findings);
     Some(Agent {
         name: name?,
         description,
@@ -83,141 +87,156 @@ pub(super) fn read(
 }
 
 /// Reads `defaults` by itself, so that a wrong value is found also where no agent takes it.
-pub(super) fn defaults(at: &Cursor<'_>, names: &Names<'_>, tools: &Tools<'_>, findings: &mut Findings) {
-    let Some(fields) = Fields::open(at, Section::Defaults, findings) else {
+pub(super) fn check_defaults(
+    at: &NodeCursor<'_>,
+    names: &AgentNameIndex<'_>,
+    tools: &DeclaredTools<'_>,
+    findings: &mut FindingList,
+) {
+    let Some(fields) = SectionFields::from_map(at, FileSection::Defaults, findings) else {
         return;
     };
-    fields.read("type", findings, |at, findings| word(at, &AgentType::WORDS, findings));
-    for key in ["script", "model_profile", "ensemble"] {
-        fields.read(key, findings, reference);
-    }
-    fields.read("model", findings, model);
-    fields.read("input", findings, input::default);
-    for key in ["prompt", "system_prompt"] {
-        fields.read(key, findings, text);
-    }
-    fields.read("acp", findings, acp::program);
-    fields.read("permissions", findings, acp::permissions);
-    fields.read("attachments", findings, attachments);
-    fields.read("inputs", findings, inputs::given);
-    fields.read("tool", findings, |at, findings| tools.called(at, findings));
-    fields.read("arguments", findings, json::map);
-    fields.read("tools", findings, |at, findings| tools.uses(at, findings));
-    fields.read("env", findings, tool::env);
-    for key in ["max_iterations", "max_parallel_tools"] {
-        fields.read(key, findings, count);
-    }
-    fields.read("context_window", findings, context_window::read);
-    fields.read("conversation", findings, |at, findings| {
-        llm_conversation(at, findings);
-        conversation(at, None, names, findings)
+    fields.decode_optional("type", findings, |at, findings| {
+        decode_word(at, &AgentType::WORDS, findings)
     });
-    fields.read("for_each", findings, |at, findings| {
-        let taken = for_each::Taken {
+    for key in ["script", "model_profile", "ensemble"] {
+        fields.decode_optional(key, findings, decode_reference);
+    }
+    fields.decode_optional("model", findings, decode_model);
+    fields.decode_optional("input", findings, input::check_default_input);
+    for key in ["prompt", "system_prompt"] {
+        fields.decode_optional(key, findings, decode_text);
+    }
+    fields.decode_optional("acp", findings, acp::decode_program);
+    fields.decode_optional("permissions", findings, acp::decode_permissions);
+    fields.decode_optional("attachments", findings, decode_attachments);
+    fields.decode_optional("inputs", findings, inputs::decode_input_values);
+    fields.decode_optional("tool", findings, |at, findings| tools.decode_server_tool(at, findings));
+    fields.decode_optional("arguments", findings, json::decode_json_map);
+    fields.decode_optional("tools", findings, |at, findings| tools.decode_tool_uses(at, findings));
+    fields.decode_optional("env", findings, tool::decode_env);
+    for key in ["max_iterations", "max_parallel_tools"] {
+        fields.decode_optional(key, findings, decode_count);
+    }
+    fields.decode_optional("context_window", findings, context_window::decode_context_window);
+    fields.decode_optional("conversation", findings, |at, findings| {
+        decode_memory(at, findings);
+        decode_conversation(at, None, names, findings)
+    });
+    fields.decode_optional("for_each", findings, |at, findings| {
+        let taken = for_each::ReservedNames {
             dependencies: &[],
             names,
         };
-        for_each::read(at, &taken, findings)
+        for_each::decode_for_each(at, &taken, findings)
     });
-    config(&fields, findings);
-    of_all_kinds(&fields, findings);
+    decode_config(&fields, findings);
+    decode_common_keys(&fields, findings);
 }
 
 /// Returns the kind of the agent. Keys that only one kind can have are decoded here, and are errors for the other
 /// kinds.
-fn kind(fields: &Fields<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Option<AgentKind> {
-    let declared = fields.read("type", findings, |at, findings| word(at, &AgentType::WORDS, findings));
+fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: &mut FindingList) -> Option<AgentKind> {
+    let declared = fields.decode_optional("type", findings, |at, findings| {
+        decode_word(at, &AgentType::WORDS, findings)
+    });
     let chosen: Vec<_> = CHOOSERS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
     let Some((key, kind)) = chosen.first().copied() else {
         // A misspelt key is already reported, with a suggestion.
-        if !misspells_kind(fields) {
-            no_kind(fields, declared, findings);
+        if !has_misspelt_kind(fields) {
+            report_missing_kind(fields, declared, findings);
         }
         return None;
     };
     for (other, _) in &chosen[1..] {
-        let place = |key: &str| fields.at.route().key(key).as_key();
-        let message = format!("{} has both `{key}` and `{other}`", title(fields));
-        let finding = Finding::error(codes::TWO_KINDS, place(other), message).also(place(key), "the first");
-        findings.push(finding.help(match (*kind, *other) {
+        let place = |key: &str| fields.at.to_route().with_key(key).into_key_location();
+        let message = format!("{} has both `{key}` and `{other}`", describe_agent(fields));
+        let finding = Finding::new_error(codes::TWO_KINDS, place(other), message).with_related(place(key), "the first");
+        findings.push(finding.with_help(match (*kind, *other) {
             (AgentType::Llm, "tool") => "the tools that a model may call are a list: write `tools: [name]`",
             _ => "an agent must run exactly one thing: keep one of the two keys",
         }));
     }
     if let Some(declared) = declared.filter(|declared| declared != kind) {
-        let at = fields.at.route().key("type").value();
+        let at = fields.at.to_route().with_key("type").into_value_location();
         let message = format!("`type: {}` contradicts `{key}`", declared.word());
         let change = RouteEdit::WriteText(at.clone(), kind.word().to_owned());
-        let finding = Finding::error(codes::KIND_MISMATCH, at, message)
-            .with_fix(RouteFix::safe(format!("write `type: {}`", kind.word()), change));
-        let finding = finding.also(
-            fields.at.route().key(*key).as_key(),
+        let finding = Finding::new_error(codes::KIND_MISMATCH, at, message)
+            .with_fix(RouteFix::new_safe(format!("write `type: {}`", kind.word()), change));
+        let finding = finding.with_related(
+            fields.at.to_route().with_key(*key).into_key_location(),
             "this key defines what the agent runs",
         );
-        findings.push(finding.help(format!("write `type: {}`, or remove `type`", kind.word())));
+        findings.push(finding.with_help(format!("write `type: {}`, or remove `type`", kind.word())));
     }
     if chosen.len() == 1 {
-        refuse_other_types(fields, *kind, findings);
+        report_other_type_keys(fields, *kind, findings);
     }
     let at = fields.get(key)?;
     match kind {
         AgentType::Script => {
-            let env = fields.read("env", findings, tool::env).unwrap_or_default();
-            reference(&at, findings).map(|script| AgentKind::Script {
+            let env = fields
+                .decode_optional("env", findings, tool::decode_env)
+                .unwrap_or_default();
+            decode_reference(&at, findings).map(|script| AgentKind::Script {
                 script: script.to_string(),
                 env,
             })
         }
         AgentType::Ensemble => {
-            let prompt = fields.read("prompt", findings, text);
+            let prompt = fields.decode_optional("prompt", findings, decode_text);
             let inputs = match fields.get("inputs") {
-                Some(at) => inputs::given(&at, findings),
+                Some(at) => inputs::decode_input_values(&at, findings),
                 None => Some(JsonMap::new()),
             };
             Some(AgentKind::Ensemble {
-                ensemble: reference(&at, findings)?.to_string(),
+                ensemble: decode_reference(&at, findings)?.to_string(),
                 prompt,
                 inputs: inputs?,
             })
         }
-        AgentType::Input => input::read(&at, findings).map(AgentKind::Input),
-        AgentType::Acp => external(fields, &at, tools, findings),
+        AgentType::Input => input::decode_input(&at, findings).map(AgentKind::Input),
+        AgentType::Acp => decode_acp_agent(fields, &at, tools, findings),
         AgentType::Tool => {
             let arguments = match fields.get("arguments") {
-                Some(at) => json::map(&at, findings),
+                Some(at) => json::decode_json_map(&at, findings),
                 None => Some(JsonMap::new()),
             };
             Some(AgentKind::Tool {
-                used: tools.called(&at, findings)?,
+                used: tools.decode_server_tool(&at, findings)?,
                 arguments: arguments?,
             })
         }
-        AgentType::Llm => llm(fields, &at, *key == "model_profile", tools, findings),
+        AgentType::Llm => decode_llm(fields, &at, *key == "model_profile", tools, findings),
     }
 }
 
 /// `agent 'x'`, or a description of an agent without a name.
-fn title(fields: &Fields<'_>) -> String {
+fn describe_agent(fields: &SectionFields<'_>) -> String {
     match fields.get("name").and_then(|at| at.node.text().cloned()) {
-        Some(name) => format!("agent {}", quoted(&name)),
+        Some(name) => format!("agent {}", quote_excerpt(&name)),
         None => "this agent".to_owned(),
     }
 }
 
 /// Returns whether an unknown key of the agent is probably a misspelt key for what it runs.
-fn misspells_kind(fields: &Fields<'_>) -> bool {
-    let mut meant = fields.keys().filter_map(|key| meant_key(key, Section::Agent));
+fn has_misspelt_kind(fields: &SectionFields<'_>) -> bool {
+    let mut meant = fields.keys().filter_map(|key| find_meant_key(key, FileSection::Agent));
     meant.any(chooses_type)
 }
 
-fn no_kind(fields: &Fields<'_>, declared: Option<AgentType>, findings: &mut Findings) {
-    let route = fields.at.route();
+fn report_missing_kind(fields: &SectionFields<'_>, declared: Option<AgentType>, findings: &mut FindingList) {
+    let route = fields.at.to_route();
     let at = match fields.get("name") {
-        Some(_) => route.key("name").value(),
-        None => route.value(),
+        Some(_) => route.with_key("name").into_value_location(),
+        None => route.into_value_location(),
     };
-    let finding = Finding::error(codes::NO_KIND, at, format!("{} has nothing to run", title(fields)));
-    findings.push(finding.help(match declared {
+    let finding = Finding::new_error(
+        codes::NO_KIND,
+        at,
+        format!("{} has nothing to run", describe_agent(fields)),
+    );
+    findings.push(finding.with_help(match declared {
         Some(AgentType::Llm) => "add `model_profile: name` or `model: provider/model`".to_owned(),
         Some(kind) => format!("add `{}: …`", kind.word()),
         None => "add one of `script`, `model_profile` (or `model`), `input`, `ensemble`, `acp` or `tool`".to_owned(),
@@ -225,21 +244,21 @@ fn no_kind(fields: &Fields<'_>, declared: Option<AgentType>, findings: &mut Find
 }
 
 /// Reports the keys that only agents of other types have, and those of `conversation`.
-fn refuse_other_types(fields: &Fields<'_>, agent_type: AgentType, findings: &mut Findings) {
+fn report_other_type_keys(fields: &SectionFields<'_>, agent_type: AgentType, findings: &mut FindingList) {
     let (word, owner) = (agent_type.word(), format!("an agent of type {}", agent_type.word()));
-    let help = |key: &Key| help_for_other_type(key, agent_type);
-    fields.refuse_other_kinds(word, &owner, findings, help);
+    let help = |key: &SectionKey| other_type_help(key, agent_type);
+    fields.report_other_kind_keys(word, &owner, findings, help);
     let conversation = fields.get("conversation");
     let conversation = conversation
         .as_ref()
-        .and_then(|at| Fields::open(at, Section::Conversation, &mut Findings::default()));
+        .and_then(|at| SectionFields::from_map(at, FileSection::Conversation, &mut FindingList::default()));
     if let Some(conversation) = conversation {
-        conversation.refuse_other_kinds(word, &owner, findings, help);
+        conversation.report_other_kind_keys(word, &owner, findings, help);
     }
 }
 
 /// Returns what to write instead of a key that agents of this type do not have.
-fn help_for_other_type(key: &Key, agent_type: AgentType) -> String {
+fn other_type_help(key: &SectionKey, agent_type: AgentType) -> String {
     match (agent_type, key.name) {
         (AgentType::Input, "prompt") => "write the question as `input.prompt`",
         (AgentType::Script, "prompt") => {
@@ -258,15 +277,15 @@ fn help_for_other_type(key: &Key, agent_type: AgentType) -> String {
             "the history is a variable of its templates: write `{{ transcript }}` or `{{ history }}`"
         }
         (_, "for_each") => "a person is asked once in an execution; let another agent make one question of the list",
-        _ => return only_allowed_for(key),
+        _ => return allowed_agents_help(key),
     }
     .to_owned()
 }
 
 /// Returns the sentence that says which agents have the key.
-fn only_allowed_for(key: &Key) -> String {
-    let types = key.kinds().iter().filter_map(|word| AgentType::from_word(word));
-    let choosers = one_of(types.flat_map(AgentType::choosers));
+fn allowed_agents_help(key: &SectionKey) -> String {
+    let types = key.section_kinds().iter().filter_map(|word| AgentType::from_word(word));
+    let choosers = format_choices(types.flat_map(AgentType::choosing_keys));
     let also = match key.name {
         "sandbox" => ", tools with a `script` and servers with a `command`",
         "inputs" => "; the inputs of the run are declared at the top of the file",
@@ -276,57 +295,62 @@ fn only_allowed_for(key: &Key) -> String {
     format!("this key is only allowed for agents with {choosers}{also}")
 }
 
-fn llm(
-    fields: &Fields<'_>,
-    at: &Cursor<'_>,
+fn decode_llm(
+    fields: &SectionFields<'_>,
+    at: &NodeCursor<'_>,
     profile: bool,
-    tools: &Tools<'_>,
-    findings: &mut Findings,
+    tools: &DeclaredTools<'_>,
+    findings: &mut FindingList,
 ) -> Option<AgentKind> {
     let model = if profile {
-        reference(at, findings).map(ModelChoice::Profile)
+        decode_reference(at, findings).map(ModelChoice::Profile)
     } else {
-        model(at, findings)
+        decode_model(at, findings)
     };
-    let prompt = fields.read("prompt", findings, text);
-    let system_prompt = fields.read("system_prompt", findings, text);
-    let attachments = fields.read("attachments", findings, attachments);
+    let prompt = fields.decode_optional("prompt", findings, decode_text);
+    let system_prompt = fields.decode_optional("system_prompt", findings, decode_text);
+    let attachments = fields.decode_optional("attachments", findings, decode_attachments);
     let conversation = fields.get("conversation");
-    let memory = conversation.and_then(|conversation| llm_conversation(&conversation, findings));
+    let memory = conversation.and_then(|conversation| decode_memory(&conversation, findings));
     let used = match fields.get("tools") {
-        Some(at) => tools.uses(&at, findings),
+        Some(at) => tools.decode_tool_uses(&at, findings),
         None => Some(Vec::new()),
     };
-    let max_iterations = fields.read("max_iterations", findings, count);
-    let max_parallel_tools = fields.read("max_parallel_tools", findings, count);
-    Some(AgentKind::Llm(Llm {
+    let max_iterations = fields.decode_optional("max_iterations", findings, decode_count);
+    let max_parallel_tools = fields.decode_optional("max_parallel_tools", findings, decode_count);
+    Some(AgentKind::Llm(LlmSpec {
         model: model?,
         prompt,
         system_prompt,
         attachments: attachments.unwrap_or_default(),
         memory: memory.unwrap_or_default(),
-        context_window: fields.read("context_window", findings, context_window::read),
+        context_window: fields.decode_optional("context_window", findings, context_window::decode_context_window),
         tools: used?,
-        max_iterations: max_iterations.unwrap_or(Llm::MAX_ITERATIONS),
-        max_parallel_tools: max_parallel_tools.unwrap_or(Llm::MAX_PARALLEL_TOOLS),
+        max_iterations: max_iterations.unwrap_or(LlmSpec::MAX_ITERATIONS),
+        max_parallel_tools: max_parallel_tools.unwrap_or(LlmSpec::MAX_PARALLEL_TOOLS),
     }))
 }
 
 /// An external program, which is told and answers like a model. It has tools and limits of its own; `tools` names servers
 /// that it is given in addition.
-fn external(fields: &Fields<'_>, at: &Cursor<'_>, tools: &Tools<'_>, findings: &mut Findings) -> Option<AgentKind> {
-    let program = acp::program(at, findings);
-    let permissions = fields.read("permissions", findings, acp::permissions);
-    let prompt = fields.read("prompt", findings, text);
-    let system_prompt = fields.read("system_prompt", findings, text);
+fn decode_acp_agent(
+    fields: &SectionFields<'_>,
+    at: &NodeCursor<'_>,
+    tools: &DeclaredTools<'_>,
+    findings: &mut FindingList,
+) -> Option<AgentKind> {
+    let program = acp::decode_program(at, findings);
+    let permissions = fields.decode_optional("permissions", findings, acp::decode_permissions);
+    let prompt = fields.decode_optional("prompt", findings, decode_text);
+    let system_prompt = fields.decode_optional("system_prompt", findings, decode_text);
     let conversation = fields.get("conversation");
-    let memory = conversation.and_then(|conversation| llm_conversation(&conversation, findings));
+    let memory = conversation.and_then(|conversation| decode_memory(&conversation, findings));
     let used = match fields.get("tools") {
-        Some(at) => tools.uses(&at, findings),
+        Some(at) => tools.decode_tool_uses(&at, findings),
         None => Some(Vec::new()),
     };
-    Some(AgentKind::Llm(Llm {
-        model: ModelChoice::Acp(Arc::new(Acp {
+    Some(AgentKind::Llm(LlmSpec {
+        model: ModelChoice::Acp(Arc::new(AcpAgent {
             program: program?,
             permissions: permissions.unwrap_or_default(),
         })),
@@ -337,61 +361,61 @@ fn external(fields: &Fields<'_>, at: &Cursor<'_>, tools: &Tools<'_>, findings: &
         context_window: None,
         tools: used?,
         max_iterations: NonZeroU32::MAX,
-        max_parallel_tools: Llm::MAX_PARALLEL_TOOLS,
+        max_parallel_tools: LlmSpec::MAX_PARALLEL_TOOLS,
     }))
 }
 
 /// Reads `attachments`: paths, which may be templates.
-fn attachments(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
-    filled_texts(at, "a list of paths", findings)
+fn decode_attachments(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
+    decode_filled_texts(at, "a list of paths", findings)
 }
 
 /// `conversation.memory`.
-fn llm_conversation(at: &Cursor<'_>, findings: &mut Findings) -> Option<Memory> {
-    let fields = Fields::open(at, Section::Conversation, &mut Findings::default())?;
-    fields.read("memory", findings, |at, findings| {
-        word(
+fn decode_memory(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<MemoryMode> {
+    let fields = SectionFields::from_map(at, FileSection::Conversation, &mut FindingList::default())?;
+    fields.decode_optional("memory", findings, |at, findings| {
+        decode_word(
             at,
-            &[("conversation", Memory::Conversation), ("none", Memory::None)],
+            &[("conversation", MemoryMode::Conversation), ("none", MemoryMode::None)],
             findings,
         )
     })
 }
 
 /// Keys without a connection to others, which agents of every kind have.
-struct OfAllKinds {
+struct CommonAgentKeys {
     description: Option<String>,
     output_schema: Option<Value>,
     timeout: Option<Duration>,
-    retry: Option<Retry>,
+    retry: Option<RetryPolicy>,
     on_error: Option<OnError>,
     /// Scripts only.
     sandbox: Option<SandboxChoice>,
 }
 
-fn of_all_kinds(fields: &Fields<'_>, findings: &mut Findings) -> OfAllKinds {
-    OfAllKinds {
-        description: fields.read("description", findings, text),
-        output_schema: fields.read("output_schema", findings, json::schema),
-        timeout: fields.read("timeout_seconds", findings, seconds),
-        retry: fields.read("retry", findings, limits::retry),
-        on_error: fields.read("on_error", findings, |at, findings| {
-            word(
+fn decode_common_keys(fields: &SectionFields<'_>, findings: &mut FindingList) -> CommonAgentKeys {
+    CommonAgentKeys {
+        description: fields.decode_optional("description", findings, decode_text),
+        output_schema: fields.decode_optional("output_schema", findings, json::decode_json_schema),
+        timeout: fields.decode_optional("timeout_seconds", findings, decode_seconds),
+        retry: fields.decode_optional("retry", findings, limits::decode_retry),
+        on_error: fields.decode_optional("on_error", findings, |at, findings| {
+            decode_word(
                 at,
                 &[("fail", OnError::Fail), ("continue", OnError::Continue)],
                 findings,
             )
         }),
-        sandbox: fields.read("sandbox", findings, sandbox::read),
+        sandbox: fields.decode_optional("sandbox", findings, sandbox::decode_sandbox),
     }
 }
 
-fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
-    let text = reference(at, findings)?;
+fn decode_model(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ModelChoice> {
+    let text = decode_reference(at, findings)?;
     match text.split_once('/') {
         Some((provider, model)) if !provider.trim().is_empty() && !model.trim().is_empty() => {
-            if !remote::is_provider(provider.trim()) {
-                findings.push(remote::unknown_provider(provider.trim(), at));
+            if !provider_access::is_provider_name(provider.trim()) {
+                findings.push(provider_access::unknown_provider_finding(provider.trim(), at));
                 return None;
             }
             Some(ModelChoice::Model {
@@ -400,57 +424,58 @@ fn model(at: &Cursor<'_>, findings: &mut Findings) -> Option<ModelChoice> {
             })
         }
         _ => {
-            let message = format!("{} does not have the form `provider/model`", quoted(&text));
-            let finding = Finding::error(codes::BAD_MODEL, at.value(), message);
-            findings
-                .push(finding.help("for example, write `model: ollama/llama3`, or use a profile with `model_profile`"));
+            let message = format!("{} does not have the form `provider/model`", quote_excerpt(&text));
+            let finding = Finding::new_error(codes::BAD_MODEL, at.value_location(), message);
+            findings.push(
+                finding.with_help("for example, write `model: ollama/llama3`, or use a profile with `model_profile`"),
+            );
             None
         }
     }
 }
 
 /// `config`, or `parameters`, as in llm-orc.
-fn config(fields: &Fields<'_>, findings: &mut Findings) -> Option<JsonMap> {
+fn decode_config(fields: &SectionFields<'_>, findings: &mut FindingList) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
         let message = "`parameters` is another spelling of `config`, and both are given".to_owned();
-        let fix = RouteFix::not_safe("remove `parameters`", RouteEdit::Remove(parameters.route()));
+        let fix = RouteFix::new_unsafe("remove `parameters`", RouteEdit::Remove(parameters.to_route()));
         findings.push(
-            Finding::error(codes::TWO_SPELLINGS, parameters.key(), message)
-                .also(config.key(), "first here")
+            Finding::new_error(codes::TWO_SPELLINGS, parameters.key_location(), message)
+                .with_related(config.key_location(), "first here")
                 .with_fix(fix),
         );
     }
     match fields.get("config").or_else(|| fields.get("parameters")) {
-        Some(at) => json::map(&at, findings),
+        Some(at) => json::decode_json_map(&at, findings),
         None => Some(JsonMap::new()),
     }
 }
 
-fn conversation(
-    at: &Cursor<'_>,
+fn decode_conversation(
+    at: &NodeCursor<'_>,
     agent: Option<usize>,
-    names: &Names<'_>,
-    findings: &mut Findings,
-) -> Option<Conversation> {
-    let fields = Fields::open(at, Section::Conversation, findings)?;
-    let max_turns = fields.read("max_turns", findings, count);
-    let state_key = fields.read("state_key", findings, |at, findings| {
-        state_key(at, agent, names, findings)
+    names: &AgentNameIndex<'_>,
+    findings: &mut FindingList,
+) -> Option<ConversationSpec> {
+    let fields = SectionFields::from_map(at, FileSection::Conversation, findings)?;
+    let max_turns = fields.decode_optional("max_turns", findings, decode_count);
+    let state_key = fields.decode_optional("state_key", findings, |at, findings| {
+        decode_state_key(at, agent, names, findings)
     });
-    let triggers_conversation = fields.read("triggers_conversation", findings, flag);
-    let trigger = fields.read("trigger", findings, |at, findings| {
-        word(
+    let triggers_conversation = fields.decode_optional("triggers_conversation", findings, decode_bool);
+    let trigger = fields.decode_optional("trigger", findings, |at, findings| {
+        decode_word(
             at,
-            &[("news", Trigger::News), ("every_turn", Trigger::EveryTurn)],
+            &[("news", TurnTrigger::News), ("every_turn", TurnTrigger::EveryTurn)],
             findings,
         )
     });
-    let on_resume = fields.read("on_resume", findings, |at, findings| {
-        word(at, &[("reuse", OnResume::Reuse), ("rerun", OnResume::Rerun)], findings)
+    let on_resume = fields.decode_optional("on_resume", findings, |at, findings| {
+        decode_word(at, &[("reuse", OnResume::Reuse), ("rerun", OnResume::Rerun)], findings)
     });
-    let history = fields.read("history", findings, count_or_none);
-    let defaults = Conversation::default();
-    Some(Conversation {
+    let history = fields.decode_optional("history", findings, decode_count_or_zero);
+    let defaults = ConversationSpec::default();
+    Some(ConversationSpec {
         max_turns: max_turns.unwrap_or(defaults.max_turns),
         state_key,
         triggers_conversation: triggers_conversation.unwrap_or(defaults.triggers_conversation),
@@ -460,14 +485,22 @@ fn conversation(
     })
 }
 
-fn state_key(at: &Cursor<'_>, agent: Option<usize>, names: &Names<'_>, findings: &mut Findings) -> Option<Arc<str>> {
-    let key = name(at, findings)?;
+fn decode_state_key(
+    at: &NodeCursor<'_>,
+    agent: Option<usize>,
+    names: &AgentNameIndex<'_>,
+    findings: &mut FindingList,
+) -> Option<Arc<str>> {
+    let key = decode_name(at, findings)?;
     let Some(taken) = names.get(&key).filter(|taken| Some(*taken) != agent) else {
         return Some(key);
     };
     let message = format!("the `state_key` `{key}` is the name of another agent");
-    let finding = Finding::error(codes::STATE_KEY_TAKEN, at.value(), message);
-    let finding = finding.also(Names::place(taken), "this agent stores its output under this key");
-    findings.push(finding.help("choose another key"));
+    let finding = Finding::new_error(codes::STATE_KEY_TAKEN, at.value_location(), message);
+    let finding = finding.with_related(
+        AgentNameIndex::name_location(taken),
+        "this agent stores its output under this key",
+    );
+    findings.push(finding.with_help("choose another key"));
     None
 }

@@ -4,42 +4,43 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::side;
-use crate::cases::{Case, Expect, Gives, Judge, OUTCOMES, Stub, Stubs, TestFile};
+use super::run_files;
+use crate::cases::{AgentStubs, CaseExpectations, JudgeQuestion, OUTCOMES, StubOutput, StubResult, TestCase, TestFile};
 use crate::condition::Condition;
-use crate::data::{Cost, Failure, FailureKind, JsonMap};
+use crate::data::{Cost, ExecutionFailure, FailureKind, JsonMap};
 use crate::diagnostic::Finding;
 use crate::loader::codes;
-use crate::loader::document::{Content, Document};
-use crate::loader::fields::Fields;
-use crate::loader::findings::Findings;
+use crate::loader::document::{YamlContent, YamlDocument};
+use crate::loader::findings::FindingList;
 use crate::loader::json;
-use crate::loader::reader::{
-    Cursor, amount, count, count_or_none, delay, filled_list_of, filled_text, flag, list_of, map_of, number_within,
-    shared_text, text, twice, whole, word, wrong_type,
+use crate::loader::section_fields::SectionFields;
+use crate::loader::value_decoders::{
+    NodeCursor, decode_amount, decode_bool, decode_count, decode_count_or_zero, decode_delay, decode_filled_list,
+    decode_filled_text, decode_list, decode_map, decode_number_within, decode_positive_integer, decode_shared_text,
+    decode_text, decode_word, report_repetition, report_wrong_type,
 };
-use crate::source::At;
-use crate::vocabulary::Section;
+use crate::source::RouteLocation;
+use crate::vocabulary::FileSection;
 
 /// Reads a test file.
-pub(in crate::loader) fn file(document: &Document, findings: &mut Findings) -> Option<TestFile> {
-    let root = Cursor::root(document.root());
-    let fields = Fields::open(&root, Section::TestFile, findings)?;
-    let ensemble = fields.read("ensemble", findings, filled_text);
-    let cases = fields.required("cases", "write a list of cases", findings, cases)?;
+pub(in crate::loader) fn decode_test_file(document: &YamlDocument, findings: &mut FindingList) -> Option<TestFile> {
+    let root = NodeCursor::from_root(document.root());
+    let fields = SectionFields::from_map(&root, FileSection::TestFile, findings)?;
+    let ensemble = fields.decode_optional("ensemble", findings, decode_filled_text);
+    let cases = fields.decode_required("cases", "write a list of cases", findings, decode_cases)?;
     Some(TestFile { ensemble, cases })
 }
 
-fn cases(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Case>> {
-    let mut seen: HashMap<Arc<str>, At> = HashMap::new();
+fn decode_cases(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<TestCase>> {
+    let mut seen: HashMap<Arc<str>, RouteLocation> = HashMap::new();
     let rule = "a test file must have at least one case";
-    filled_list_of(at, "a list of cases", rule, findings, |item, findings| {
-        let case = case(item, findings)?;
-        let place = item.route().key("name").value();
+    decode_filled_list(at, "a list of cases", rule, findings, |item, findings| {
+        let case = decode_case(item, findings)?;
+        let place = item.to_route().with_key("name").into_value_location();
         match seen.get(&case.name) {
             Some(first) => {
                 let message = format!("two cases have the name `{}`", case.name);
-                twice(codes::CASE_TWICE, place, message, first.clone(), findings);
+                report_repetition(codes::CASE_TWICE, place, message, first.clone(), findings);
             }
             None => drop(seen.insert(case.name.clone(), place)),
         }
@@ -47,39 +48,51 @@ fn cases(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Case>> {
     })
 }
 
-fn case(at: &Cursor<'_>, findings: &mut Findings) -> Option<Case> {
-    let fields = Fields::open(at, Section::Case, findings)?;
-    let name = fields.required("name", "say what the case shows", findings, filled_text);
-    let answers = fields.read("answers", findings, side::answers_at).unwrap_or_default();
+fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCase> {
+    let fields = SectionFields::from_map(at, FileSection::Case, findings)?;
+    let name = fields.decode_required("name", "say what the case shows", findings, decode_filled_text);
+    let answers = fields
+        .decode_optional("answers", findings, run_files::decode_answers_at)
+        .unwrap_or_default();
     let answers = answers.into_iter().map(|(agent, answers)| match answers {
-        side::Answers::Always(answer) => (agent, answer),
-        side::Answers::Each(answers) => (agent, answers.into()),
+        run_files::AgentAnswers::Always(answer) => (agent, answer),
+        run_files::AgentAnswers::Each(answers) => (agent, answers.into()),
     });
-    let stubs = fields.read("stubs", findings, |at, findings| {
-        map_of(at, "a map from agents to stubs", findings, |_, entry, findings| {
-            stubs(entry, findings)
+    let stubs = fields.decode_optional("stubs", findings, |at, findings| {
+        decode_map(at, "a map from agents to stubs", findings, |_, entry, findings| {
+            decode_stubs(entry, findings)
         })
     });
-    let repeat = fields.read("repeat", findings, count);
-    let pass_rate = fields.read("pass_rate", findings, |at, findings| {
-        number_within(at, 0.0, 1.0, findings)
+    let repeat = fields.decode_optional("repeat", findings, decode_count);
+    let pass_rate = fields.decode_optional("pass_rate", findings, |at, findings| {
+        decode_number_within(at, 0.0, 1.0, findings)
     });
-    let live = fields.read("live", findings, flag).unwrap_or_default();
-    let expect = fields.read("expect", findings, expect).unwrap_or_default();
+    let live = fields
+        .decode_optional("live", findings, decode_bool)
+        .unwrap_or_default();
+    let expect = fields
+        .decode_optional("expect", findings, decode_expectations)
+        .unwrap_or_default();
     for (key, is_there) in [("repeat", repeat.is_some()), ("pass_rate", pass_rate.is_some())] {
         if is_there && !live {
-            needs_live(at.route().key(key).as_key(), key, findings);
+            report_live_only_key(at.to_route().with_key(key).into_key_location(), key, findings);
         }
     }
     if !expect.judges.is_empty() && !live {
-        needs_live(at.route().key("expect").key("judge").as_key(), "judge", findings);
+        report_live_only_key(
+            at.to_route().with_key("expect").with_key("judge").into_key_location(),
+            "judge",
+            findings,
+        );
     }
-    Some(Case {
-        input: fields.read("input", findings, shared_text),
-        inputs: fields.read("inputs", findings, json::map).unwrap_or_else(JsonMap::new),
+    Some(TestCase {
+        input: fields.decode_optional("input", findings, decode_shared_text),
+        inputs: fields
+            .decode_optional("inputs", findings, json::decode_json_map)
+            .unwrap_or_else(JsonMap::new),
         answers: answers.collect(),
         stubs: stubs.unwrap_or_default(),
-        from: fields.read("from", findings, filled_text),
+        from: fields.decode_optional("from", findings, decode_filled_text),
         live,
         repeat: repeat.unwrap_or(NonZeroU32::MIN),
         pass_rate: pass_rate.unwrap_or(1.0),
@@ -89,183 +102,222 @@ fn case(at: &Cursor<'_>, findings: &mut Findings) -> Option<Case> {
 }
 
 /// A key of live cases only: without models, every conversation is the same, and nobody can be asked.
-fn needs_live(at: At, key: &str, findings: &mut Findings) {
+fn report_live_only_key(at: RouteLocation, key: &str, findings: &mut FindingList) {
     let message = format!("`{key}` needs `live: true`");
-    let finding = Finding::error(codes::MISSING, at, message);
-    findings.push(finding.help("add `live: true` to the case; it then uses models, processes and the network"));
+    let finding = Finding::new_error(codes::MISSING, at, message);
+    findings.push(finding.with_help("add `live: true` to the case; it then uses models, processes and the network"));
 }
 
 /// A question to a model about the conversation.
-fn judge(at: &Cursor<'_>, findings: &mut Findings) -> Option<Judge> {
-    let fields = Fields::open(at, Section::Judge, findings)?;
-    let criterion = fields.required("criterion", "say what must be so", findings, filled_text);
-    let profile = fields.required("model_profile", "name the profile of a model", findings, filled_text);
-    Some(Judge {
-        agent: fields.read("agent", findings, filled_text),
-        votes: fields.read("votes", findings, count).unwrap_or(NonZeroU32::MIN),
+fn decode_judge(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JudgeQuestion> {
+    let fields = SectionFields::from_map(at, FileSection::Judge, findings)?;
+    let criterion = fields.decode_required("criterion", "say what must be so", findings, decode_filled_text);
+    let profile = fields.decode_required(
+        "model_profile",
+        "name the profile of a model",
+        findings,
+        decode_filled_text,
+    );
+    Some(JudgeQuestion {
+        agent: fields.decode_optional("agent", findings, decode_filled_text),
+        votes: fields
+            .decode_optional("votes", findings, decode_count)
+            .unwrap_or(NonZeroU32::MIN),
         criterion: criterion?,
         model_profile: profile?,
     })
 }
 
-fn stubs(at: &Cursor<'_>, findings: &mut Findings) -> Option<Stubs> {
-    if !matches!(at.node.content, Content::Sequence(_)) {
-        return stub(at, findings).map(Stubs::Always);
+fn decode_stubs(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AgentStubs> {
+    if !matches!(at.node.content, YamlContent::Sequence(_)) {
+        return decode_stub(at, findings).map(AgentStubs::Always);
     }
-    filled_list_of(at, "a list of stubs", "this list of stubs is empty", findings, stub).map(Stubs::Each)
+    decode_filled_list(
+        at,
+        "a list of stubs",
+        "this list of stubs is empty",
+        findings,
+        decode_stub,
+    )
+    .map(AgentStubs::Each)
 }
 
 /// A text, or a map with one of `text`, `json`, `fail` and `parts`.
-fn stub(at: &Cursor<'_>, findings: &mut Findings) -> Option<Stub> {
-    if matches!(at.node.content, Content::Scalar(_)) {
-        return text(at, findings).map(Gives::Text).map(Stub::of);
+fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubResult> {
+    if matches!(at.node.content, YamlContent::Scalar(_)) {
+        return decode_text(at, findings)
+            .map(StubOutput::Text)
+            .map(StubResult::without_delay);
     }
-    let fields = Fields::open(at, Section::Stub, findings)?;
+    let fields = SectionFields::from_map(at, FileSection::Stub, findings)?;
     const RESULTS: [&str; 4] = ["text", "json", "fail", "parts"];
     let help = "write one of `text`, `json`, `fail` and `parts`";
     let codes = [codes::BAD_STUB, codes::BAD_STUB];
-    let (given, _) = fields.exactly_one(&RESULTS, codes, help, findings)?;
-    let bad = |at: At, message: String, help: &str| Finding::error(codes::BAD_STUB, at, message).help(help);
-    let kind = fields.read("kind", findings, failure_kind);
+    let (given, _) = fields.require_exactly_one(&RESULTS, codes, help, findings)?;
+    let bad = |at: RouteLocation, message: String, help: &str| {
+        Finding::new_error(codes::BAD_STUB, at, message).with_help(help)
+    };
+    let kind = fields.decode_optional("kind", findings, decode_failure_kind);
     if let Some(kind) = fields.get("kind").filter(|_| given != "fail") {
         let message = "`kind` says how an execution fails, and this stub does not fail".to_owned();
-        findings.push(bad(kind.key(), message, "remove it, or write `fail: MESSAGE`"));
+        findings.push(bad(kind.key_location(), message, "remove it, or write `fail: MESSAGE`"));
     }
     let gives = match given {
-        "text" => Gives::Text(fields.read("text", findings, text)?),
-        "json" => Gives::Json(fields.read("json", findings, json::value)?),
+        "text" => StubOutput::Text(fields.decode_optional("text", findings, decode_text)?),
+        "json" => StubOutput::Json(fields.decode_optional("json", findings, json::decode_json)?),
         "fail" => {
-            let error = fields.read("fail", findings, text)?;
-            Gives::Fail(Failure::new(kind.unwrap_or(FailureKind::Reported), error))
+            let error = fields.decode_optional("fail", findings, decode_text)?;
+            StubOutput::Fail(ExecutionFailure::new(kind.unwrap_or(FailureKind::Reported), error))
         }
-        _ => Gives::Parts(fields.read("parts", findings, |at, findings| {
-            map_of(
+        _ => StubOutput::Parts(fields.decode_optional("parts", findings, |at, findings| {
+            decode_map(
                 at,
                 "a map from keys of parts to stubs",
                 findings,
-                |_, entry, findings| stub(entry, findings),
+                |_, entry, findings| decode_stub(entry, findings),
             )
         })?),
     };
-    let failed = fields.read("failed_attempts", findings, count);
+    let failed = fields.decode_optional("failed_attempts", findings, decode_count);
     if let Some(failed) = fields.get("failed_attempts").filter(|_| given == "fail") {
         let message = "`failed_attempts` says how many attempts fail before the result, and here all fail".to_owned();
         findings.push(bad(
-            failed.key(),
+            failed.key_location(),
             message,
             "remove it, or write `text` or `json` in the place of `fail`",
         ));
     }
-    Some(Stub {
-        delay: fields.read("delay_seconds", findings, delay).unwrap_or_default(),
-        tokens: fields.read("tokens", findings, whole).unwrap_or_default(),
-        cost: fields.read("cost", findings, amount).map(Cost::of),
+    Some(StubResult {
+        delay: fields
+            .decode_optional("delay_seconds", findings, decode_delay)
+            .unwrap_or_default(),
+        tokens: fields
+            .decode_optional("tokens", findings, decode_positive_integer)
+            .unwrap_or_default(),
+        cost: fields
+            .decode_optional("cost", findings, decode_amount)
+            .map(Cost::from_amount),
         failed_attempts: failed.map_or(0, NonZeroU32::get),
-        ..Stub::of(gives)
+        ..StubResult::without_delay(gives)
     })
 }
 
-fn failure_kind(at: &Cursor<'_>, findings: &mut Findings) -> Option<FailureKind> {
+fn decode_failure_kind(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<FailureKind> {
     let names: Vec<(String, FailureKind)> = FailureKind::ALL
         .into_iter()
         .filter_map(|kind| Some((serde_json::to_value(kind).ok()?.as_str()?.to_owned(), kind)))
         .collect();
     let words: Vec<(&str, FailureKind)> = names.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
-    word(at, &words, findings)
+    decode_word(at, &words, findings)
 }
 
-fn expect(at: &Cursor<'_>, findings: &mut Findings) -> Option<Expect> {
-    let fields = Fields::open(at, Section::Expect, findings)?;
-    let names = |at: &Cursor<'_>, findings: &mut Findings| list_of(at, "a list of agents", findings, filled_text);
+fn decode_expectations(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<CaseExpectations> {
+    let fields = SectionFields::from_map(at, FileSection::Expect, findings)?;
+    let names = |at: &NodeCursor<'_>, findings: &mut FindingList| {
+        decode_list(at, "a list of agents", findings, decode_filled_text)
+    };
     let outcomes = OUTCOMES.map(|outcome| (outcome, outcome));
-    Some(Expect {
-        outcome: fields.read("outcome", findings, |at, findings| word(at, &outcomes, findings)),
-        turns: fields.read("turns", findings, |at, findings| {
-            list_of(at, "a list of turns, each an agent or a list of agents", findings, turn)
+    Some(CaseExpectations {
+        outcome: fields.decode_optional("outcome", findings, |at, findings| decode_word(at, &outcomes, findings)),
+        turns: fields.decode_optional("turns", findings, |at, findings| {
+            decode_list(
+                at,
+                "a list of turns, each an agent or a list of agents",
+                findings,
+                decode_turn,
+            )
         }),
-        order: fields.read("order", findings, names).unwrap_or_default(),
+        order: fields.decode_optional("order", findings, names).unwrap_or_default(),
         executions: fields
-            .read("executions", findings, |at, findings| {
-                map_of(at, "a map from agents to numbers", findings, |_, entry, findings| {
-                    count_or_none(entry, findings)
+            .decode_optional("executions", findings, |at, findings| {
+                decode_map(at, "a map from agents to numbers", findings, |_, entry, findings| {
+                    decode_count_or_zero(entry, findings)
                 })
             })
             .unwrap_or_default(),
-        never: fields.read("never", findings, names).unwrap_or_default(),
+        never: fields.decode_optional("never", findings, names).unwrap_or_default(),
         outputs: fields
-            .read("outputs", findings, |at, findings| {
-                map_of(
+            .decode_optional("outputs", findings, |at, findings| {
+                decode_map(
                     at,
                     "a map from agents to what their outputs contain",
                     findings,
-                    |_, entry, findings| json::value(entry, findings),
+                    |_, entry, findings| json::decode_json(entry, findings),
                 )
             })
             .unwrap_or_default(),
         schemas: fields
-            .read("schemas", findings, |at, findings| {
-                map_of(
+            .decode_optional("schemas", findings, |at, findings| {
+                decode_map(
                     at,
                     "a map from agents to JSON Schemas",
                     findings,
-                    |_, entry, findings| json::schema(entry, findings),
+                    |_, entry, findings| json::decode_json_schema(entry, findings),
                 )
             })
             .unwrap_or_default(),
-        result: fields.read("result", findings, json::value),
+        result: fields.decode_optional("result", findings, json::decode_json),
         conditions: fields
-            .read("conditions", findings, |at, findings| {
-                list_of(at, "a list of conditions", findings, condition)
+            .decode_optional("conditions", findings, |at, findings| {
+                decode_list(at, "a list of conditions", findings, decode_condition)
             })
             .unwrap_or_default(),
-        not_run: fields.read("not_run", findings, reasons).unwrap_or_default(),
-        warnings: fields.read("warnings", findings, |at, findings| {
-            list_of(at, "a list of strings", findings, text)
+        not_run: fields
+            .decode_optional("not_run", findings, decode_not_run_reasons)
+            .unwrap_or_default(),
+        warnings: fields.decode_optional("warnings", findings, |at, findings| {
+            decode_list(at, "a list of strings", findings, decode_text)
         }),
         most_turns: fields
-            .read("most_turns", findings, count)
+            .decode_optional("most_turns", findings, decode_count)
             .map(std::num::NonZeroU32::get),
-        most_cost: fields.read("most_cost", findings, amount).map(Cost::of),
+        most_cost: fields
+            .decode_optional("most_cost", findings, decode_amount)
+            .map(Cost::from_amount),
         judges: fields
-            .read("judge", findings, |at, findings| {
-                list_of(at, "a list of questions to models", findings, judge)
+            .decode_optional("judge", findings, |at, findings| {
+                decode_list(at, "a list of questions to models", findings, decode_judge)
             })
             .unwrap_or_default(),
     })
 }
 
 /// The name of an agent, or those of all agents of the turn.
-fn turn(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Arc<str>>> {
+fn decode_turn(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<Arc<str>>> {
     match at.node.content {
-        Content::Sequence(_) => list_of(at, "a list of agents", findings, filled_text),
-        Content::Scalar(_) => filled_text(at, findings).map(|name| vec![name]),
-        Content::Mapping(_) => {
-            wrong_type(at, "an agent, or a list of agents", findings);
+        YamlContent::Sequence(_) => decode_list(at, "a list of agents", findings, decode_filled_text),
+        YamlContent::Scalar(_) => decode_filled_text(at, findings).map(|name| vec![name]),
+        YamlContent::Mapping(_) => {
+            report_wrong_type(at, "an agent, or a list of agents", findings);
             None
         }
     }
 }
 
 /// Agents that never ran: a list, or a map to parts of the reasons.
-fn reasons(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(Arc<str>, String)>> {
-    if let Content::Sequence(_) = at.node.content {
-        let names = list_of(at, "a list of agents", findings, filled_text)?;
+fn decode_not_run_reasons(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(Arc<str>, String)>> {
+    if let YamlContent::Sequence(_) = at.node.content {
+        let names = decode_list(at, "a list of agents", findings, decode_filled_text)?;
         return Some(names.into_iter().map(|name| (name, String::new())).collect());
     }
-    map_of(
+    decode_map(
         at,
         "a list of agents, or a map from agents to reasons",
         findings,
-        |_, entry, findings| text(entry, findings),
+        |_, entry, findings| decode_text(entry, findings),
     )
 }
 
-fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
-    let condition = filled_text(at, findings)?;
-    let Err(error) = Condition::check(&condition) else {
+fn decode_condition(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
+    let condition = decode_filled_text(at, findings)?;
+    let Err(error) = Condition::check_syntax(&condition) else {
         return Some(condition.to_string());
     };
-    let mut finding = Finding::error(codes::CONDITION, at.route().text(error.span), error.message);
+    let mut finding = Finding::new_error(
+        codes::CONDITION,
+        at.to_route().into_text_location(error.span),
+        error.message,
+    );
     finding.help = error.help;
     findings.push(finding);
     None

@@ -3,53 +3,59 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Names;
+use super::AgentNameIndex;
 use crate::condition::expression::replacements;
 use crate::condition::{Condition, ConditionText};
 use crate::diagnostic::Finding;
-use crate::ensemble::{Declared, Dependency, Ending, WaitFor};
+use crate::ensemble::{DeclaredPosition, Dependency, RequiredResult, WaitFor};
 use crate::loader::codes;
-use crate::loader::document::{Content, ScalarValue};
-use crate::loader::fields::Fields;
-use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, count, flag, name, word, wrong_type};
-use crate::source::{At, Span};
-use crate::vocabulary::Section;
+use crate::loader::document::{ScalarValue, YamlContent};
+use crate::loader::findings::FindingList;
+use crate::loader::section_fields::SectionFields;
+use crate::loader::value_decoders::{
+    NodeCursor, decode_bool, decode_count, decode_name, decode_word, report_wrong_type,
+};
+use crate::source::{RouteLocation, Span};
+use crate::vocabulary::FileSection;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reads both lists of an agent.
-pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Vec<Dependency>> {
+pub(super) fn decode_dependencies(
+    fields: &SectionFields<'_>,
+    names: &AgentNameIndex<'_>,
+    findings: &mut FindingList,
+) -> Option<Vec<Dependency>> {
     let mut edges = Vec::new();
     let mut shorthand = HashMap::new();
     if let Some(at) = fields.get("depends_on") {
-        for (index, item) in at.items("a list of agent names", findings)?.iter().enumerate() {
-            if let Some(name) = plain_name(item, names, findings) {
-                if let Some(first) = shorthand.insert(name.clone(), item.value()) {
+        for (index, item) in at.require_items("a list of agent names", findings)?.iter().enumerate() {
+            if let Some(name) = decode_plain_name(item, names, findings) {
+                if let Some(first) = shorthand.insert(name.clone(), item.value_location()) {
                     let message = format!("`{name}` is twice in `depends_on`");
-                    let fix = RouteFix::safe("remove the repetition", RouteEdit::Remove(item.route()));
-                    repeats(item.value(), message, first, fix, findings);
+                    let fix = RouteFix::new_safe("remove the repetition", RouteEdit::Remove(item.to_route()));
+                    report_repeated_dependency(item.value_location(), message, first, fix, findings);
                 }
-                edges.push(unconditional(name, Declared::DependsOn(index)));
+                edges.push(unconditional_dependency(name, DeclaredPosition::DependsOn(index)));
             }
         }
     }
     if let Some(at) = fields.get("dependencies") {
         let mut seen = HashMap::new();
-        for (index, item) in at.items("a list of dependencies", findings)?.iter().enumerate() {
-            let Some(edge) = edge(item, index, names, findings) else {
+        for (index, item) in at.require_items("a list of dependencies", findings)?.iter().enumerate() {
+            let Some(edge) = decode_dependency(item, index, names, findings) else {
                 continue;
             };
-            let place = || item.route().key("agent_name").value();
+            let place = || item.to_route().with_key("agent_name").into_value_location();
             if let Some(first) = shorthand.get(&edge.agent_name) {
                 let message = format!("`{}` is in both `depends_on` and `dependencies`", edge.agent_name);
                 let route = first.route.clone();
-                let fix = RouteFix::not_safe("remove it from `depends_on`", RouteEdit::Remove(route));
-                repeats(place(), message, first.clone(), fix, findings);
+                let fix = RouteFix::new_unsafe("remove it from `depends_on`", RouteEdit::Remove(route));
+                report_repeated_dependency(place(), message, first.clone(), fix, findings);
             }
             // A condition that is in error is reported itself, and is not the same as another one.
             let is_broken = edge.condition.is_none() && item.node.get("condition").is_some();
             if !is_broken {
-                repeated(&edge, item, &mut seen, findings);
+                report_if_repeated(&edge, item, &mut seen, findings);
             }
             edges.push(edge);
         }
@@ -58,61 +64,79 @@ pub(super) fn all(fields: &Fields<'_>, names: &Names<'_>, findings: &mut Finding
 }
 
 /// What two dependencies have in common if one repeats the other: the agent, the condition and `on`.
-type Same = (Arc<str>, Option<Arc<str>>, Ending);
+type DependencyIdentity = (Arc<str>, Option<Arc<str>>, RequiredResult);
 
 /// Reports a dependency that repeats an earlier one.
-fn repeated(edge: &Dependency, item: &Cursor<'_>, seen: &mut HashMap<Same, At>, findings: &mut Findings) {
+fn report_if_repeated(
+    edge: &Dependency,
+    item: &NodeCursor<'_>,
+    seen: &mut HashMap<DependencyIdentity, RouteLocation>,
+    findings: &mut FindingList,
+) {
     let condition = edge.condition.as_ref().map(ConditionText::text);
     let key = (edge.agent_name.clone(), condition.cloned(), edge.on);
-    let place = || item.route().key("agent_name").value();
+    let place = || item.to_route().with_key("agent_name").into_value_location();
     if let Some(first) = seen.insert(key, place()) {
         let message = format!("two dependencies on `{}` have the same condition", edge.agent_name);
-        let fix = RouteFix::not_safe("remove the second dependency", RouteEdit::Remove(item.route()));
-        repeats(place(), message, first, fix, findings);
+        let fix = RouteFix::new_unsafe("remove the second dependency", RouteEdit::Remove(item.to_route()));
+        report_repeated_dependency(place(), message, first, fix, findings);
     }
 }
 
-fn repeats(second: At, message: String, first: At, fix: RouteFix, findings: &mut Findings) {
-    let finding = Finding::error(codes::DEPENDENCY_TWICE, second, message);
-    findings.push(finding.also(first, "first here").with_fix(fix));
+fn report_repeated_dependency(
+    second: RouteLocation,
+    message: String,
+    first: RouteLocation,
+    fix: RouteFix,
+    findings: &mut FindingList,
+) {
+    let finding = Finding::new_error(codes::DEPENDENCY_TWICE, second, message);
+    findings.push(finding.with_related(first, "first here").with_fix(fix));
 }
 
-fn unconditional(agent_name: Arc<str>, declared: Declared) -> Dependency {
+fn unconditional_dependency(agent_name: Arc<str>, declared: DeclaredPosition) -> Dependency {
     Dependency {
         agent_name,
         condition: None,
         max_executions: None,
         requires_all: true,
         feedback: false,
-        on: Ending::default(),
+        on: RequiredResult::default(),
         wait_for: WaitFor::default(),
-        declared,
+        declared_at: declared,
     }
 }
 
-fn plain_name(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Arc<str>> {
-    if let Content::Mapping(_) = at.node.content {
-        let finding = Finding::error(
+fn decode_plain_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
+    if let YamlContent::Mapping(_) = at.node.content {
+        let finding = Finding::new_error(
             codes::WRONG_TYPE,
-            at.value(),
+            at.value_location(),
             "expected the name of an agent, found a map",
         );
-        findings.push(finding.help("write dependencies with a condition under `dependencies`"));
+        findings.push(finding.with_help("write dependencies with a condition under `dependencies`"));
         return None;
     }
-    agent_name(at, names, findings)
+    decode_agent_name(at, names, findings)
 }
 
-fn agent_name(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Arc<str>> {
-    let name = name(at, findings)?;
-    names.expect(&name, || at.value(), findings).then_some(name)
+fn decode_agent_name(at: &NodeCursor<'_>, names: &AgentNameIndex<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
+    let name = decode_name(at, findings)?;
+    names
+        .check_exists(&name, || at.value_location(), findings)
+        .then_some(name)
 }
 
-fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Findings) -> Option<Dependency> {
-    const ENDINGS: &[(&str, Ending)] = &[
-        ("success", Ending::Success),
-        ("failure", Ending::Failure),
-        ("any", Ending::Any),
+fn decode_dependency(
+    at: &NodeCursor<'_>,
+    index: usize,
+    names: &AgentNameIndex<'_>,
+    findings: &mut FindingList,
+) -> Option<Dependency> {
+    const ENDINGS: &[(&str, RequiredResult)] = &[
+        ("success", RequiredResult::Success),
+        ("failure", RequiredResult::Failure),
+        ("any", RequiredResult::Any),
     ];
     const WAITS: &[(&str, WaitFor)] = &[
         ("update", WaitFor::Update),
@@ -120,42 +144,42 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
         ("nothing", WaitFor::Nothing),
     ];
     if let Some(name) = at.node.text() {
-        let finding = Finding::error(codes::WRONG_TYPE, at.value(), "expected a map, found a string");
-        let fix = RouteFix::safe(
+        let finding = Finding::new_error(codes::WRONG_TYPE, at.value_location(), "expected a map, found a string");
+        let fix = RouteFix::new_safe(
             format!("write `agent_name: {name}`"),
-            RouteEdit::WriteYaml(at.value(), format!("{{agent_name: {name}}}")),
+            RouteEdit::WriteYaml(at.value_location(), format!("{{agent_name: {name}}}")),
         );
         let is_known = names.get(name).is_some();
-        let mut finding = finding.help(format!(
+        let mut finding = finding.with_help(format!(
             "write `- agent_name: {name}`, or use `depends_on` for plain names"
         ));
         finding.fix = is_known.then_some(fix);
         findings.push(finding);
         return None;
     }
-    let fields = Fields::open(at, Section::Dependency, findings)?;
-    let agent_name = fields.required(
+    let fields = SectionFields::from_map(at, FileSection::Dependency, findings)?;
+    let agent_name = fields.decode_required(
         "agent_name",
         "write the name of the agent that this agent depends on",
         findings,
-        |at, findings| agent_name(at, names, findings),
+        |at, findings| decode_agent_name(at, names, findings),
     );
-    let condition = fields.read("condition", findings, condition);
-    let max_executions = fields.read("max_executions", findings, count);
-    let requires_all = fields.read("requires_all", findings, flag);
-    let feedback = fields.read("feedback", findings, flag);
-    let on = fields.read("on", findings, |at, findings| word(at, ENDINGS, findings));
-    let wait_for = fields.read("wait_for", findings, |at, findings| word(at, WAITS, findings));
+    let condition = fields.decode_optional("condition", findings, decode_condition);
+    let max_executions = fields.decode_optional("max_executions", findings, decode_count);
+    let requires_all = fields.decode_optional("requires_all", findings, decode_bool);
+    let feedback = fields.decode_optional("feedback", findings, decode_bool);
+    let on = fields.decode_optional("on", findings, |at, findings| decode_word(at, ENDINGS, findings));
+    let wait_for = fields.decode_optional("wait_for", findings, |at, findings| decode_word(at, WAITS, findings));
     if wait_for.is_some() && requires_all == Some(false) {
-        let place = at.route().key("wait_for").as_key();
+        let place = at.to_route().with_key("wait_for").into_key_location();
         let message = "`wait_for` has no meaning beside `requires_all: false`";
         findings.push(
-            Finding::error(codes::WAIT_FOR_ANY_OF, place, message)
-                .with_fix(RouteFix::safe(
+            Finding::new_error(codes::WAIT_FOR_ANY_OF, place, message)
+                .with_fix(RouteFix::new_safe(
                     "remove `wait_for`",
-                    RouteEdit::Remove(at.route().key("wait_for")),
+                    RouteEdit::Remove(at.to_route().with_key("wait_for")),
                 ))
-                .help("remove `wait_for`: an agent waits only for dependencies that it requires"),
+                .with_help("remove `wait_for`: an agent waits only for dependencies that it requires"),
         );
     }
     Some(Dependency {
@@ -165,55 +189,63 @@ fn edge(at: &Cursor<'_>, index: usize, names: &Names<'_>, findings: &mut Finding
         feedback: feedback.unwrap_or(false),
         on: on.unwrap_or_default(),
         wait_for: wait_for.unwrap_or_default(),
-        ..unconditional(agent_name?, Declared::Dependencies(index))
+        ..unconditional_dependency(agent_name?, DeclaredPosition::Dependencies(index))
     })
 }
 
 /// The text of a condition; a YAML boolean is also allowed.
-fn condition(at: &Cursor<'_>, findings: &mut Findings) -> Option<ConditionText> {
+fn decode_condition(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ConditionText> {
     const EXPECTED: &str = "a condition (a string)";
-    let Content::Scalar(scalar) = &at.node.content else {
-        wrong_type(at, EXPECTED, findings);
+    let YamlContent::Scalar(scalar) = &at.node.content else {
+        report_wrong_type(at, EXPECTED, findings);
         return None;
     };
     match scalar.value {
         ScalarValue::Bool(_) => Some((*scalar.text).into()),
-        ScalarValue::Text if !scalar.text.trim().is_empty() => compiling(at, &scalar.text, findings),
+        ScalarValue::Text if !scalar.text.trim().is_empty() => parse_condition(at, &scalar.text, findings),
         ScalarValue::Text | ScalarValue::Null => {
-            let finding = Finding::error(codes::BLANK_CONDITION, at.value(), "the condition is blank");
-            let fix = RouteFix::not_safe("remove `condition`", RouteEdit::Remove(at.route()));
-            findings.push(finding.help("write an expression, or remove `condition`").with_fix(fix));
+            let finding = Finding::new_error(codes::BLANK_CONDITION, at.value_location(), "the condition is blank");
+            let fix = RouteFix::new_unsafe("remove `condition`", RouteEdit::Remove(at.to_route()));
+            findings.push(
+                finding
+                    .with_help("write an expression, or remove `condition`")
+                    .with_fix(fix),
+            );
             None
         }
         _ => {
-            wrong_type(at, EXPECTED, findings);
+            report_wrong_type(at, EXPECTED, findings);
             None
         }
     }
 }
 
 /// The fix of an expression: a spelling of other languages, or a word that is misspelt, where it is not allowed.
-pub(super) fn correction(
-    at: &Cursor<'_>,
+pub(super) fn build_word_fix(
+    at: &NodeCursor<'_>,
     text: &str,
     span: Span,
     check: impl Fn(&str) -> Result<(), Span>,
 ) -> Option<RouteFix> {
-    let (word, applicability) = replacements::instead(text, span, check)?;
-    let change = RouteEdit::WriteText(at.route().text(span), word.to_owned());
+    let (word, applicability) = replacements::find_replacement(text, span, check)?;
+    let change = RouteEdit::WriteText(at.to_route().into_text_location(span), word.to_owned());
     Some(RouteFix::new(applicability, format!("write `{word}`"), change))
 }
 
 /// A valid condition. The plan compiles it; this function only reports all problems at once.
-fn compiling(at: &Cursor<'_>, text: &str, findings: &mut Findings) -> Option<ConditionText> {
+fn parse_condition(at: &NodeCursor<'_>, text: &str, findings: &mut FindingList) -> Option<ConditionText> {
     let error = match ConditionText::parse(text) {
         Ok(written) => return Some(written),
         Err(error) => error,
     };
-    let mut finding = Finding::error(codes::CONDITION, at.route().text(error.span), error.message);
+    let mut finding = Finding::new_error(
+        codes::CONDITION,
+        at.to_route().into_text_location(error.span),
+        error.message,
+    );
     finding.help = error.help;
-    finding.fix = correction(at, text, error.span, |text| {
-        Condition::check(text).map_err(|error| error.span)
+    finding.fix = build_word_fix(at, text, error.span, |text| {
+        Condition::check_syntax(text).map_err(|error| error.span)
     });
     findings.push(finding);
     None

@@ -1,42 +1,46 @@
 //! `input`: a question for a person, and the source of answers instead of the person.
 
-use super::reference;
+use super::decode_reference;
 use crate::diagnostic::Finding;
-use crate::ensemble::{InputSpec, Responses};
+use crate::ensemble::{InputSpec, PreparedResponses};
 use crate::loader::codes;
-use crate::loader::document::Content;
-use crate::loader::fields::Fields;
-use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, filled_list_of, seconds, text};
-use crate::loader::words::{one_of, quoted};
-use crate::vocabulary::Section;
+use crate::loader::document::YamlContent;
+use crate::loader::findings::FindingList;
+use crate::loader::key_messages::{format_choices, quote_excerpt};
+use crate::loader::section_fields::SectionFields;
+use crate::loader::value_decoders::{NodeCursor, decode_filled_list, decode_seconds, decode_text};
+use crate::vocabulary::FileSection;
 
 /// Reads `input`: a map, or only the question.
-pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<InputSpec> {
+pub(super) fn decode_input(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<InputSpec> {
     if at.node.text().is_some() {
         return Some(InputSpec {
-            prompt: reference(at, findings)?.to_string(),
+            prompt: decode_reference(at, findings)?.to_string(),
             ..InputSpec::default()
         });
     }
-    let fields = Fields::open(at, Section::Input, findings)?;
-    let prompt = fields.required("prompt", "write the question", findings, reference);
-    let choices = fields.read("choices", findings, texts);
-    let default = fields.read("default", findings, text);
+    let fields = SectionFields::from_map(at, FileSection::Input, findings)?;
+    let prompt = fields.decode_required("prompt", "write the question", findings, decode_reference);
+    let choices = fields.decode_optional("choices", findings, decode_texts);
+    let default = fields.decode_optional("default", findings, decode_text);
     if let (Some(choices), Some(default)) = (&choices, &default)
         && !choices.contains(default)
     {
-        let message = format!("the default {} is not one of the choices", quoted(default));
-        let finding = Finding::error(codes::DEFAULT_NOT_A_CHOICE, at.route().key("default").value(), message);
-        let finding = finding.also(at.route().key("choices").as_key(), "the choices");
-        let finding = finding.meant_choice(default, choices);
-        findings.push(finding.help(format!(
+        let message = format!("the default {} is not one of the choices", quote_excerpt(default));
+        let finding = Finding::new_error(
+            codes::DEFAULT_NOT_A_CHOICE,
+            at.to_route().with_key("default").into_value_location(),
+            message,
+        );
+        let finding = finding.with_related(at.to_route().with_key("choices").into_key_location(), "the choices");
+        let finding = finding.with_near_choice_fix(default, choices);
+        findings.push(finding.with_help(format!(
             "the choices are {}",
-            one_of(choices.iter().map(String::as_str))
+            format_choices(choices.iter().map(String::as_str))
         )));
     }
-    let timeout = fields.read("timeout_seconds", findings, seconds);
-    let responses = fields.read("responses", findings, responses);
+    let timeout = fields.decode_optional("timeout_seconds", findings, decode_seconds);
+    let responses = fields.decode_optional("responses", findings, decode_responses);
     Some(InputSpec {
         prompt: prompt?.to_string(),
         choices: choices.unwrap_or_default(),
@@ -47,34 +51,34 @@ pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<InputSpec
 }
 
 /// Reads a default for questions, which may lack the question itself.
-pub(super) fn default(at: &Cursor<'_>, findings: &mut Findings) -> Option<()> {
-    if at.node.get("prompt").is_some() || !matches!(at.node.content, Content::Mapping(_)) {
-        return read(at, findings).map(drop);
+pub(super) fn check_default_input(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<()> {
+    if at.node.get("prompt").is_some() || !matches!(at.node.content, YamlContent::Mapping(_)) {
+        return decode_input(at, findings).map(drop);
     }
-    let fields = Fields::open(at, Section::Input, findings)?;
-    fields.read("choices", findings, texts);
-    fields.read("default", findings, text);
-    fields.read("timeout_seconds", findings, seconds);
-    fields.read("responses", findings, responses);
+    let fields = SectionFields::from_map(at, FileSection::Input, findings)?;
+    fields.decode_optional("choices", findings, decode_texts);
+    fields.decode_optional("default", findings, decode_text);
+    fields.decode_optional("timeout_seconds", findings, decode_seconds);
+    fields.decode_optional("responses", findings, decode_responses);
     Some(())
 }
 
 /// A list of strings with at least one item.
-fn texts(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
-    filled_list_of(at, "a list of strings", "this list is empty", findings, text)
+fn decode_texts(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
+    decode_filled_list(at, "a list of strings", "this list is empty", findings, decode_text)
 }
 
-fn responses(at: &Cursor<'_>, findings: &mut Findings) -> Option<Responses> {
-    if let Content::Sequence(_) = at.node.content {
-        return texts(at, findings).map(Responses::List);
+fn decode_responses(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<PreparedResponses> {
+    if let YamlContent::Sequence(_) = at.node.content {
+        return decode_texts(at, findings).map(PreparedResponses::List);
     }
-    let fields = Fields::open(at, Section::Responses, findings)?;
+    let fields = SectionFields::from_map(at, FileSection::Responses, findings)?;
     let help = "write a list of strings, `script: file.rhai` or `model_profile: name`";
     let codes = [codes::MISSING, codes::TWO_KINDS];
-    let (key, given) = fields.exactly_one(&["script", "model_profile"], codes, help, findings)?;
-    let named = reference(&given, findings)?;
+    let (key, given) = fields.require_exactly_one(&["script", "model_profile"], codes, help, findings)?;
+    let named = decode_reference(&given, findings)?;
     Some(match key {
-        "script" => Responses::Script(named.to_string()),
-        _ => Responses::Profile(named),
+        "script" => PreparedResponses::Script(named.to_string()),
+        _ => PreparedResponses::Profile(named),
     })
 }

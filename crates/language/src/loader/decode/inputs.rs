@@ -2,66 +2,70 @@
 
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::Input;
+use crate::ensemble::InputDeclaration;
 use crate::loader::codes;
-use crate::loader::document::{Content, ScalarValue};
-use crate::loader::findings::Findings;
+use crate::loader::document::{ScalarValue, YamlContent};
+use crate::loader::findings::FindingList;
 use crate::loader::json;
-use crate::loader::reader::{Cursor, map_of, wrong_type};
-use crate::loader::words::quoted;
+use crate::loader::key_messages::quote_excerpt;
+use crate::loader::value_decoders::{NodeCursor, decode_map, report_wrong_type};
 use crate::names::is_ascii_identifier;
 
 /// Reads `inputs` of the ensemble.
-pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Input>> {
-    let inputs = map_of(
+pub(super) fn decode_inputs(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<InputDeclaration>> {
+    let inputs = decode_map(
         at,
         "a map from names to JSON Schemas",
         findings,
         |name, entry, findings| {
-            let is_valid = valid_name(name, entry, findings);
-            let input = Input::new(name.clone(), schema(entry, findings)?);
-            (valid_default(&input, entry, findings) && is_valid).then_some(input)
+            let is_valid = check_input_name(name, entry, findings);
+            let input = InputDeclaration::new(name.clone(), decode_input_schema(entry, findings)?);
+            (check_default_value(&input, entry, findings) && is_valid).then_some(input)
         },
     )?;
     Some(inputs.into_iter().map(|(_, input)| input).collect())
 }
 
 /// Reads `inputs` of an agent that is an ensemble: names and values.
-pub(super) fn given(at: &Cursor<'_>, findings: &mut Findings) -> Option<JsonMap> {
-    map_of(at, "a map from names to values", findings, |name, entry, findings| {
-        valid_name(name, entry, findings).then_some(())
+pub(super) fn decode_input_values(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JsonMap> {
+    decode_map(at, "a map from names to values", findings, |name, entry, findings| {
+        check_input_name(name, entry, findings).then_some(())
     })?;
-    json::map(at, findings)
+    json::decode_json_map(at, findings)
 }
 
-fn valid_name(name: &str, at: &Cursor<'_>, findings: &mut Findings) -> bool {
+fn check_input_name(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) -> bool {
     let valid = is_ascii_identifier(name);
     if !valid {
-        let message = format!("{} is not a valid name of an input", quoted(name));
-        let finding = Finding::error(codes::BAD_NAME, at.key(), message);
+        let message = format!("{} is not a valid name of an input", quote_excerpt(name));
+        let finding = Finding::new_error(codes::BAD_NAME, at.key_location(), message);
         findings.push(
-            finding.help("an input's name can have ASCII letters, digits and `_`, and does not start with a digit"),
+            finding
+                .with_help("an input's name can have ASCII letters, digits and `_`, and does not start with a digit"),
         );
     }
     valid
 }
 
 /// A map, or a Boolean: `true` stands for any value.
-fn schema(at: &Cursor<'_>, findings: &mut Findings) -> Option<serde_json::Value> {
+fn decode_input_schema(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<serde_json::Value> {
     let is_schema = match &at.node.content {
-        Content::Mapping(_) => true,
-        Content::Scalar(scalar) => matches!(scalar.value, ScalarValue::Bool(_)),
-        Content::Sequence(_) => false,
+        YamlContent::Mapping(_) => true,
+        YamlContent::Scalar(scalar) => matches!(scalar.value, ScalarValue::Bool(_)),
+        YamlContent::Sequence(_) => false,
     };
     if !is_schema {
-        wrong_type(at, "a JSON Schema (a map)", findings);
+        report_wrong_type(at, "a JSON Schema (a map)", findings);
         return None;
     }
-    json::schema(at, findings)
+    json::decode_json_schema(at, findings)
 }
 
-fn valid_default(input: &Input, at: &Cursor<'_>, findings: &mut Findings) -> bool {
-    let errors = input.default().map(|default| input.errors(default)).unwrap_or_default();
+fn check_default_value(input: &InputDeclaration, at: &NodeCursor<'_>, findings: &mut FindingList) -> bool {
+    let errors = input
+        .default_value()
+        .map(|default| input.check_value(default))
+        .unwrap_or_default();
     let Some(error) = errors.first() else {
         return true;
     };
@@ -69,7 +73,11 @@ fn valid_default(input: &Input, at: &Cursor<'_>, findings: &mut Findings) -> boo
         "the default of the input `{}` does not match its schema: {error}",
         input.name
     );
-    let finding = Finding::error(codes::INPUT_DEFAULT, at.route().key("default").value(), message);
-    findings.push(finding.help("correct the default, or the schema"));
+    let finding = Finding::new_error(
+        codes::INPUT_DEFAULT,
+        at.to_route().with_key("default").into_value_location(),
+        message,
+    );
+    findings.push(finding.with_help("correct the default, or the schema"));
     false
 }

@@ -1,54 +1,65 @@
 //! `conversation_limits`, and the `retry` that agents and profiles share.
 
-use super::Names;
+use super::AgentNameIndex;
 use crate::data::Cost;
-use crate::ensemble::{Backoff, Limits, Retry};
-use crate::loader::fields::Fields;
-use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, amount, count, delay, map_of, seconds, whole, word};
-use crate::vocabulary::Section;
+use crate::ensemble::{ConversationLimits, RetryBackoff, RetryPolicy};
+use crate::loader::findings::FindingList;
+use crate::loader::section_fields::SectionFields;
+use crate::loader::value_decoders::{
+    NodeCursor, decode_amount, decode_count, decode_delay, decode_map, decode_positive_integer, decode_seconds,
+    decode_word,
+};
+use crate::vocabulary::FileSection;
 
 /// Reads `conversation_limits`.
-pub(super) fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<Limits> {
-    let fields = Fields::open(at, Section::Limits, findings)?;
-    let defaults = Limits::default();
-    let caps = fields.read("max_agent_executions", findings, |at, findings| {
-        map_of(at, "a map from agents to counts", findings, |name, entry, findings| {
-            let is_known = names.expect(name, || entry.key(), findings);
-            count(entry, findings).filter(|_| is_known)
+pub(super) fn decode_limits(
+    at: &NodeCursor<'_>,
+    names: &AgentNameIndex<'_>,
+    findings: &mut FindingList,
+) -> Option<ConversationLimits> {
+    let fields = SectionFields::from_map(at, FileSection::Limits, findings)?;
+    let defaults = ConversationLimits::default();
+    let caps = fields.decode_optional("max_agent_executions", findings, |at, findings| {
+        decode_map(at, "a map from agents to counts", findings, |name, entry, findings| {
+            let is_known = names.check_exists(name, || entry.key_location(), findings);
+            decode_count(entry, findings).filter(|_| is_known)
         })
     });
-    Some(Limits {
+    Some(ConversationLimits {
         max_total_turns: fields
-            .read("max_total_turns", findings, count)
+            .decode_optional("max_total_turns", findings, decode_count)
             .unwrap_or(defaults.max_total_turns),
         max_agent_executions: caps.unwrap_or_default(),
         timeout: fields
-            .read("timeout_seconds", findings, seconds)
+            .decode_optional("timeout_seconds", findings, decode_seconds)
             .unwrap_or(defaults.timeout),
-        turn_timeout: fields.read("turn_timeout_seconds", findings, seconds),
-        parallel_agents: fields.read("parallel_agent_limit", findings, count),
-        max_total_tokens: fields.read("max_total_tokens", findings, whole),
-        max_cost: fields.read("max_cost", findings, |at, findings| amount(at, findings).map(Cost::of)),
+        turn_timeout: fields.decode_optional("turn_timeout_seconds", findings, decode_seconds),
+        parallel_agents: fields.decode_optional("parallel_agent_limit", findings, decode_count),
+        max_total_tokens: fields.decode_optional("max_total_tokens", findings, decode_positive_integer),
+        max_cost: fields.decode_optional("max_cost", findings, |at, findings| {
+            decode_amount(at, findings).map(Cost::from_amount)
+        }),
     })
 }
 
 /// Reads `retry`.
-pub(super) fn retry(at: &Cursor<'_>, findings: &mut Findings) -> Option<Retry> {
-    const BACKOFF: &[(&str, Backoff)] = &[
-        ("constant", Backoff::Constant),
-        ("linear", Backoff::Linear),
-        ("exponential", Backoff::Exponential),
+pub(super) fn decode_retry(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<RetryPolicy> {
+    const BACKOFF: &[(&str, RetryBackoff)] = &[
+        ("constant", RetryBackoff::Constant),
+        ("linear", RetryBackoff::Linear),
+        ("exponential", RetryBackoff::Exponential),
     ];
-    let fields = Fields::open(at, Section::Retry, findings)?;
-    let defaults = Retry::default();
-    Some(Retry {
+    let fields = SectionFields::from_map(at, FileSection::Retry, findings)?;
+    let defaults = RetryPolicy::default();
+    Some(RetryPolicy {
         max_attempts: fields
-            .read("max_attempts", findings, count)
+            .decode_optional("max_attempts", findings, decode_count)
             .unwrap_or(defaults.max_attempts),
-        delay: fields.read("delay_seconds", findings, delay).unwrap_or(defaults.delay),
+        delay: fields
+            .decode_optional("delay_seconds", findings, decode_delay)
+            .unwrap_or(defaults.delay),
         backoff: fields
-            .read("backoff", findings, |at, findings| word(at, BACKOFF, findings))
+            .decode_optional("backoff", findings, |at, findings| decode_word(at, BACKOFF, findings))
             .unwrap_or_default(),
     })
 }

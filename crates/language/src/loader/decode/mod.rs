@@ -11,69 +11,71 @@ mod inputs;
 mod limits;
 mod options;
 mod profile;
-mod remote;
+mod provider_access;
 mod result;
+mod run_files;
 mod sandbox;
 mod settings;
-mod side;
 mod tool;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::codes;
-use super::document::Document;
-use super::fields::Fields;
-use super::findings::Findings;
-use super::reader::{Cursor, filled_list_of, filled_text, name, text, twice};
+use super::document::YamlDocument;
+use super::findings::FindingList;
+use super::section_fields::SectionFields;
+use super::value_decoders::{
+    NodeCursor, decode_filled_list, decode_filled_text, decode_name, decode_text, report_repetition,
+};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, Ensemble};
-use crate::source::At;
-use crate::vocabulary::Section;
+use crate::source::RouteLocation;
+use crate::vocabulary::FileSection;
 
-pub(super) use profile::config;
-pub(super) use settings::settings;
-pub use settings::{Level, ReportFormat, Settings};
-pub use side::Answers;
-pub(super) use side::{answers, context};
+pub(super) use profile::decode_config_profiles;
+pub use run_files::AgentAnswers;
+pub(super) use run_files::{decode_answers, decode_context};
+pub(super) use settings::decode_settings;
+pub use settings::{FindingLevel, ReportFormat, ValidateSettings};
 
 /// Reads an ensemble; `None` if a problem was reported.
-pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<Ensemble> {
-    let root = Cursor::root(document.root());
-    let fields = Fields::open(&root, Section::Ensemble, findings)?;
-    let name = fields.required("name", "every ensemble must have a name", findings, name);
-    let description = fields.read("description", findings, text);
-    let names = Names::of(document, findings);
+pub(super) fn decode_ensemble(document: &YamlDocument, findings: &mut FindingList) -> Option<Ensemble> {
+    let root = NodeCursor::from_root(document.root());
+    let fields = SectionFields::from_map(&root, FileSection::Ensemble, findings)?;
+    let name = fields.decode_required("name", "every ensemble must have a name", findings, decode_name);
+    let description = fields.decode_optional("description", findings, decode_text);
+    let names = AgentNameIndex::collect(document, findings);
     let limits = match fields.get("conversation_limits") {
-        Some(at) => limits::read(&at, &names, findings),
-        None => Some(crate::ensemble::Limits::default()),
+        Some(at) => limits::decode_limits(&at, &names, findings),
+        None => Some(crate::ensemble::ConversationLimits::default()),
     };
     let model_profiles = match fields.get("model_profiles") {
-        Some(at) => profile::all(&at, findings),
+        Some(at) => profile::decode_profiles(&at, findings),
         None => Some(Vec::new()),
     };
     let tools = match fields.get("tools") {
-        Some(at) => tool::all(&at, &names, findings),
+        Some(at) => tool::decode_tools(&at, &names, findings),
         None => Some(Vec::new()),
     };
-    let default_task = fields.read("default_task", findings, text);
+    let default_task = fields.decode_optional("default_task", findings, decode_text);
     let inputs = match fields.get("inputs") {
-        Some(at) => inputs::all(&at, findings).map(Some),
+        Some(at) => inputs::decode_inputs(&at, findings).map(Some),
         None => Some(None),
     };
     let result = match fields.get("result") {
-        Some(at) => result::read(&at, &names, findings).map(Some),
+        Some(at) => result::decode_result(&at, &names, findings).map(Some),
         None => Some(None),
     };
-    let known_tools = tool::Tools::of(document);
+    let known_tools = tool::DeclaredTools::collect(document);
     if let Some(at) = fields.get("defaults") {
-        agent::defaults(&at, &names, &known_tools, findings);
+        agent::check_defaults(&at, &names, &known_tools, findings);
     }
-    let agents = fields.required(
+    let agents = fields.decode_required(
         "agents",
         "an ensemble must have at least one agent",
         findings,
-        |at, findings| agents(at, &names, &known_tools, findings),
+        |at, findings| decode_agents(at, &names, &known_tools, findings),
     );
     Some(Ensemble {
         name: name?,
@@ -88,23 +90,28 @@ pub(super) fn ensemble(document: &Document, findings: &mut Findings) -> Option<E
     })
 }
 
-fn agents(at: &Cursor<'_>, names: &Names<'_>, tools: &tool::Tools<'_>, findings: &mut Findings) -> Option<Vec<Agent>> {
+fn decode_agents(
+    at: &NodeCursor<'_>,
+    names: &AgentNameIndex<'_>,
+    tools: &tool::DeclaredTools<'_>,
+    findings: &mut FindingList,
+) -> Option<Vec<Agent>> {
     let rule = "an ensemble must have at least one agent";
     let mut index = 0..;
-    filled_list_of(at, "a list of agents", rule, findings, |item, findings| {
-        agent::read(item, index.next().unwrap_or_default(), names, tools, findings)
+    decode_filled_list(at, "a list of agents", rule, findings, |item, findings| {
+        agent::decode_agent(item, index.next().unwrap_or_default(), names, tools, findings)
     })
 }
 
 /// The names of all agents. They are read before the agents, so that a dependency may refer to a later agent.
-struct Names<'a> {
+struct AgentNameIndex<'a> {
     index: HashMap<&'a str, usize>,
     order: Vec<&'a str>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> AgentNameIndex<'a> {
     /// Collects the names and reports duplicate names.
-    fn of(document: &'a Document, findings: &mut Findings) -> Self {
+    fn collect(document: &'a YamlDocument, findings: &mut FindingList) -> Self {
         let mut names = Self {
             index: HashMap::new(),
             order: Vec::new(),
@@ -120,11 +127,11 @@ impl<'a> Names<'a> {
             };
             if let Some(first) = names.index.get(&**name) {
                 let message = format!("two agents have the name `{name}`");
-                twice(
+                report_repetition(
                     codes::DUPLICATE_AGENT,
-                    Self::place(index),
+                    Self::name_location(index),
                     message,
-                    Self::place(*first),
+                    Self::name_location(*first),
                     findings,
                 );
                 continue;
@@ -141,21 +148,23 @@ impl<'a> Names<'a> {
     }
 
     /// The place of the name of the agent at `index`.
-    fn place(index: usize) -> At {
-        Agent::route(index).key("name").value()
+    fn name_location(index: usize) -> RouteLocation {
+        Agent::route_at(index).with_key("name").into_value_location()
     }
 
     /// Returns whether there is such an agent. If not, this is reported.
-    fn expect(&self, name: &str, at: impl FnOnce() -> At, findings: &mut Findings) -> bool {
+    fn check_exists(&self, name: &str, at: impl FnOnce() -> RouteLocation, findings: &mut FindingList) -> bool {
         let known = self.index.contains_key(name);
         if !known {
-            findings.error(|| Finding::unknown_agent(codes::UNKNOWN_AGENT, at(), name, self.order.iter().copied()));
+            findings.push_error(|| {
+                Finding::new_unknown_agent(codes::UNKNOWN_AGENT, at(), name, self.order.iter().copied())
+            });
         }
         known
     }
 }
 
 /// A string that names a file, a profile, or the like.
-fn reference(at: &Cursor<'_>, findings: &mut Findings) -> Option<Arc<str>> {
-    filled_text(at, findings)
+fn decode_reference(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
+    decode_filled_text(at, findings)
 }

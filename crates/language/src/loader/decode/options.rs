@@ -3,10 +3,10 @@
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
 use crate::loader::codes;
-use crate::loader::document::Content;
-use crate::loader::findings::Findings;
+use crate::loader::document::YamlContent;
+use crate::loader::findings::FindingList;
 use crate::loader::json;
-use crate::loader::reader::Cursor;
+use crate::loader::value_decoders::NodeCursor;
 
 /// Keys that the program sets, in the spelling of each provider, and what to write instead.
 const SET: &[(&[&str], &str)] = &[
@@ -59,24 +59,24 @@ const SET: &[(&[&str], &str)] = &[
 const SHARED: [&str; 3] = ["options", "generationConfig", "output_config"];
 
 /// Reads the map; a key that the program sets is an error.
-pub(super) fn options(at: &Cursor<'_>, findings: &mut Findings) -> Option<JsonMap> {
+pub(super) fn decode_options(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JsonMap> {
     let mut sound = true;
-    for (key, entry) in at.entries("a map from parameters of the provider to values", findings)? {
-        sound &= is_free(key, &entry, findings);
-        if SHARED.contains(&&**key) && matches!(entry.node.content, Content::Mapping(_)) {
-            for (key, inner) in entry.entries("a map", findings)? {
-                sound &= is_free(key, &inner, findings);
+    for (key, entry) in at.require_entries("a map from parameters of the provider to values", findings)? {
+        sound &= check_option_key(key, &entry, findings);
+        if SHARED.contains(&&**key) && matches!(entry.node.content, YamlContent::Mapping(_)) {
+            for (key, inner) in entry.require_entries("a map", findings)? {
+                sound &= check_option_key(key, &inner, findings);
             }
         }
     }
-    json::map(at, findings).filter(|_| sound)
+    json::decode_json_map(at, findings).filter(|_| sound)
 }
 
-fn is_free(key: &str, at: &Cursor<'_>, findings: &mut Findings) -> bool {
+fn check_option_key(key: &str, at: &NodeCursor<'_>, findings: &mut FindingList) -> bool {
     let Some((_, help)) = SET.iter().find(|(keys, _)| keys.contains(&key)) else {
         return true;
     };
     let message = format!("the program itself sets `{key}` in every request");
-    findings.push(Finding::error(codes::OPTION_OF_PROGRAM, at.key(), message).help(*help));
+    findings.push(Finding::new_error(codes::OPTION_OF_PROGRAM, at.key_location(), message).with_help(*help));
     false
 }

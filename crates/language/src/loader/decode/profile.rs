@@ -3,215 +3,234 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::decode_reference;
 use super::limits;
-use super::options::options;
-use super::reference;
-use super::remote;
+use super::options::decode_options;
+use super::provider_access;
 use crate::data::JsonMap;
 use crate::diagnostic::Finding;
-use crate::ensemble::{CalledTool, HeaderText, Profile, RateLimit, Reply, Simulated};
+use crate::ensemble::{HeaderText, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource};
 use crate::loader::codes;
-use crate::loader::document::{Content, Document, ScalarValue};
-use crate::loader::fields::Fields;
-use crate::loader::findings::Findings;
+use crate::loader::document::{ScalarValue, YamlContent, YamlDocument};
+use crate::loader::findings::FindingList;
 use crate::loader::json;
-use crate::loader::reader::{
-    Cursor, filled_list_of, flag, number_within, out_of_range, seconds, text, whole, wrong_type,
+use crate::loader::section_fields::SectionFields;
+use crate::loader::value_decoders::{
+    NodeCursor, decode_bool, decode_filled_list, decode_number_within, decode_positive_integer, decode_seconds,
+    decode_text, report_out_of_range, report_wrong_type,
 };
-use crate::vocabulary::Section;
+use crate::vocabulary::FileSection;
 
 /// The profiles in file order.
-pub(in crate::loader) type Profiles = Vec<(Arc<str>, Profile)>;
+pub(in crate::loader) type NamedProfiles = Vec<(Arc<str>, ModelProfile)>;
 
 /// Reads a configuration file, which contains `model_profiles`.
-pub(in crate::loader) fn config(document: &Document, findings: &mut Findings) -> Option<Profiles> {
-    let root = Cursor::root(document.root());
-    let fields = Fields::open(&root, Section::Config, findings)?;
+pub(in crate::loader) fn decode_config_profiles(
+    document: &YamlDocument,
+    findings: &mut FindingList,
+) -> Option<NamedProfiles> {
+    let root = NodeCursor::from_root(document.root());
+    let fields = SectionFields::from_map(&root, FileSection::Config, findings)?;
     match fields.get("model_profiles") {
-        Some(at) => all(&at, findings),
+        Some(at) => decode_profiles(&at, findings),
         None => Some(Vec::new()),
     }
 }
 
 /// Reads `model_profiles`. An empty value is allowed, for example if every profile is commented out.
-pub(super) fn all(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profiles> {
-    if matches!(&at.node.content, Content::Scalar(scalar) if scalar.value == ScalarValue::Null) {
+pub(super) fn decode_profiles(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NamedProfiles> {
+    if matches!(&at.node.content, YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null) {
         return Some(Vec::new());
     }
     let mut profiles = Vec::new();
     let mut sound = true;
-    for (name, entry) in at.entries("a map from names to profiles", findings)? {
-        match read(&entry, findings) {
+    for (name, entry) in at.require_entries("a map from names to profiles", findings)? {
+        match decode_profile(&entry, findings) {
             Some(profile) => profiles.push((name.clone(), profile)),
             None => sound = false,
         }
     }
-    fallback_circles(at, &profiles, findings);
+    check_fallback_cycles(at, &profiles, findings);
     sound.then_some(profiles)
 }
 
-fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<Profile> {
-    let fields = Fields::open(at, Section::Profile, findings)?;
+fn decode_profile(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ModelProfile> {
+    let fields = SectionFields::from_map(at, FileSection::Profile, findings)?;
     let help = "for example, write `provider: ollama`; `provider: simulated` needs no network";
-    let provider = fields.required("provider", help, findings, remote::provider);
+    let provider = fields.decode_required("provider", help, findings, provider_access::decode_provider);
     let simulated = provider.as_deref() == Some("simulated");
     let model = match fields.get("model") {
-        Some(at) => reference(&at, findings),
+        Some(at) => decode_reference(&at, findings),
         None if simulated || provider.is_none() => Some("".into()),
-        None => fields.required(
+        None => fields.decode_required(
             "model",
             "write the name that the provider uses for the model",
             findings,
-            reference,
+            decode_reference,
         ),
     };
-    let answers = simulated_answers(&fields, simulated, provider.is_some(), findings);
-    let profile = Profile {
+    let answers = decode_simulated_replies(&fields, simulated, provider.is_some(), findings);
+    let profile = ModelProfile {
         provider: provider.clone().unwrap_or_default(),
         model: model.clone().unwrap_or_default(),
-        base_url: fields.read("base_url", findings, remote::base_url),
-        api_key_env: fields.read("api_key_env", findings, |at, findings| {
-            remote::environment_variable("api_key_env", at, findings)
+        base_url: fields.decode_optional("base_url", findings, provider_access::decode_base_url),
+        api_key_env: fields.decode_optional("api_key_env", findings, |at, findings| {
+            provider_access::decode_environment_variable("api_key_env", at, findings)
         }),
-        headers: fields.read("headers", findings, remote::headers).unwrap_or_default(),
-        system_prompt: fields.read("system_prompt", findings, text),
-        temperature: fields.read("temperature", findings, |at, f| number_within(at, 0.0, 10.0, f)),
-        top_p: fields.read("top_p", findings, |at, f| number_within(at, 0.0, 1.0, f)),
-        max_tokens: fields.read("max_tokens", findings, whole),
-        context_window: fields.read("context_window", findings, whole),
-        seed: fields.read("seed", findings, seed),
-        options: fields.read("options", findings, options).unwrap_or_default(),
-        timeout: fields.read("timeout_seconds", findings, seconds),
-        retry: fields.read("retry", findings, limits::retry),
-        fallback: fields.read("fallback", findings, reference),
-        cost: fields.read("cost", findings, remote::cost),
-        rate_limit: fields.read("rate_limit", findings, rate_limit),
-        without_prompt_cache: fields.read("prompt_cache", findings, flag) == Some(false),
+        headers: fields
+            .decode_optional("headers", findings, provider_access::decode_headers)
+            .unwrap_or_default(),
+        system_prompt: fields.decode_optional("system_prompt", findings, decode_text),
+        temperature: fields.decode_optional("temperature", findings, |at, f| decode_number_within(at, 0.0, 10.0, f)),
+        top_p: fields.decode_optional("top_p", findings, |at, f| decode_number_within(at, 0.0, 1.0, f)),
+        max_tokens: fields.decode_optional("max_tokens", findings, decode_positive_integer),
+        context_window: fields.decode_optional("context_window", findings, decode_positive_integer),
+        seed: fields.decode_optional("seed", findings, decode_seed),
+        options: fields
+            .decode_optional("options", findings, decode_options)
+            .unwrap_or_default(),
+        timeout: fields.decode_optional("timeout_seconds", findings, decode_seconds),
+        retry: fields.decode_optional("retry", findings, limits::decode_retry),
+        fallback: fields.decode_optional("fallback", findings, decode_reference),
+        cost: fields.decode_optional("cost", findings, provider_access::decode_token_price),
+        rate_limit: fields.decode_optional("rate_limit", findings, decode_rate_limit),
+        without_prompt_cache: fields.decode_optional("prompt_cache", findings, decode_bool) == Some(false),
         simulated: answers,
     };
     if let (Some(at), Some(url)) = (fields.get("base_url"), &profile.base_url)
-        && sends_a_value(&profile)
+        && has_secret_value(&profile)
     {
-        remote::check_private(&at, url, findings);
+        provider_access::check_private_url(&at, url, findings);
     }
     (provider.is_some() && model.is_some() && (profile.simulated.is_some() || !simulated)).then_some(profile)
 }
 
 /// Does a request contain a key or a value of the environment?
-fn sends_a_value(profile: &Profile) -> bool {
+fn has_secret_value(profile: &ModelProfile) -> bool {
     let is_value = |(_, header): &(String, HeaderText)| matches!(header, HeaderText::Env(_));
     profile.api_key_env.is_some() || profile.headers.iter().any(is_value)
 }
 
-fn rate_limit(at: &Cursor<'_>, findings: &mut Findings) -> Option<RateLimit> {
-    let fields = Fields::open(at, Section::RateLimit, findings)?;
+fn decode_rate_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<RateLimit> {
+    let fields = SectionFields::from_map(at, FileSection::RateLimit, findings)?;
     Some(RateLimit {
-        requests_per_minute: fields.read("requests_per_minute", findings, whole),
-        tokens_per_minute: fields.read("tokens_per_minute", findings, whole),
-        concurrent: fields.read("concurrent", findings, whole),
+        requests_per_minute: fields.decode_optional("requests_per_minute", findings, decode_positive_integer),
+        tokens_per_minute: fields.decode_optional("tokens_per_minute", findings, decode_positive_integer),
+        concurrent: fields.decode_optional("concurrent", findings, decode_positive_integer),
     })
 }
 
 /// `replies` or `script`: exactly one for a simulated model, neither for another model.
-fn simulated_answers(fields: &Fields<'_>, simulated: bool, known: bool, findings: &mut Findings) -> Option<Simulated> {
+fn decode_simulated_replies(
+    fields: &SectionFields<'_>,
+    simulated: bool,
+    known: bool,
+    findings: &mut FindingList,
+) -> Option<SimulatedReplySource> {
     let (replies, script) = (fields.get("replies"), fields.get("script"));
     if !simulated {
         for at in [&replies, &script].into_iter().flatten().filter(|_| known) {
             let message = "this key is only allowed for a simulated model";
-            let finding = Finding::error(codes::SIMULATED, at.key(), message);
-            findings.push(finding.help("write `provider: simulated`, or remove the key"));
+            let finding = Finding::new_error(codes::SIMULATED, at.key_location(), message);
+            findings.push(finding.with_help("write `provider: simulated`, or remove the key"));
         }
         return None;
     }
     let help = "add `replies: [text, …]` or `script: file.rhai`";
     if replies.is_none() && script.is_none() {
-        let at = fields.at.route().key("provider").value();
-        findings.push(Finding::error(codes::SIMULATED, at, "this simulated model has no replies").help(help));
+        let at = fields.at.to_route().with_key("provider").into_value_location();
+        findings.push(Finding::new_error(codes::SIMULATED, at, "this simulated model has no replies").with_help(help));
         return None;
     }
     let codes = [codes::SIMULATED, codes::SIMULATED];
-    let (key, given) = fields.exactly_one(&["replies", "script"], codes, help, findings)?;
+    let (key, given) = fields.require_exactly_one(&["replies", "script"], codes, help, findings)?;
     match key {
-        "replies" => self::replies(&given, findings).map(Simulated::Replies),
-        _ => reference(&given, findings).map(|script| Simulated::Script(script.to_string())),
+        "replies" => self::decode_replies(&given, findings).map(SimulatedReplySource::Replies),
+        _ => decode_reference(&given, findings).map(|script| SimulatedReplySource::Script(script.to_string())),
     }
 }
 
-fn replies(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<Reply>> {
+fn decode_replies(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<PreparedReply>> {
     let rule = "a simulated model needs at least one reply";
-    filled_list_of(at, "a list of replies", rule, findings, reply)
+    decode_filled_list(at, "a list of replies", rule, findings, decode_reply)
 }
 
-fn reply(at: &Cursor<'_>, findings: &mut Findings) -> Option<Reply> {
-    if let Content::Mapping(_) = at.node.content {
-        let fields = Fields::open(at, Section::Reply, findings)?;
-        return calling(&fields, findings);
+fn decode_reply(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<PreparedReply> {
+    if let YamlContent::Mapping(_) = at.node.content {
+        let fields = SectionFields::from_map(at, FileSection::Reply, findings)?;
+        return decode_reply_map(&fields, findings);
     }
-    text(at, findings).map(Reply::Text)
+    decode_text(at, findings).map(PreparedReply::Text)
 }
 
 /// A reply as a map: `{error}`, or `{text, tool_calls}`.
-fn calling(fields: &Fields<'_>, findings: &mut Findings) -> Option<Reply> {
+fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut FindingList) -> Option<PreparedReply> {
     let Some(at) = fields.get("tool_calls") else {
         if let Some(text) = fields.get("text") {
-            let finding = Finding::error(codes::MISSING, text.key(), "`tool_calls` is missing");
-            findings.push(finding.help("write a reply that is only a string without a map"));
+            let finding = Finding::new_error(codes::MISSING, text.key_location(), "`tool_calls` is missing");
+            findings.push(finding.with_help("write a reply that is only a string without a map"));
             return None;
         }
         let help = "a reply must be a string, `{error: text}` or `{tool_calls: [{name, arguments}]}`";
-        return fields.required("error", help, findings, text).map(Reply::Error);
+        return fields
+            .decode_required("error", help, findings, decode_text)
+            .map(PreparedReply::Error);
     };
     if let Some(error) = fields.get("error") {
-        let finding = Finding::error(
+        let finding = Finding::new_error(
             codes::SIMULATED,
-            error.key(),
+            error.key_location(),
             "a reply must not have both `error` and `tool_calls`",
         );
-        findings.push(finding.also(at.key(), "the calls").help("keep one of them"));
+        findings.push(
+            finding
+                .with_related(at.key_location(), "the calls")
+                .with_help("keep one of them"),
+        );
     }
     let said = match fields.get("text") {
-        Some(at) => text(&at, findings),
+        Some(at) => decode_text(&at, findings),
         None => Some(String::new()),
     };
     let rule = "`tool_calls` must have at least one call";
-    let tool_calls = filled_list_of(&at, "a list of calls", rule, findings, called_tool);
-    Some(Reply::Calls {
+    let tool_calls = decode_filled_list(&at, "a list of calls", rule, findings, decode_tool_call);
+    Some(PreparedReply::Calls {
         text: said?,
         tool_calls: tool_calls?,
     })
 }
 
-fn called_tool(at: &Cursor<'_>, findings: &mut Findings) -> Option<CalledTool> {
-    let fields = Fields::open(at, Section::CalledTool, findings)?;
+fn decode_tool_call(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<PreparedToolCall> {
+    let fields = SectionFields::from_map(at, FileSection::CalledTool, findings)?;
     let help = "write the tool's name";
-    let name = fields.required("name", help, findings, reference);
+    let name = fields.decode_required("name", help, findings, decode_reference);
     let arguments = match fields.get("arguments") {
-        Some(at) => json::map(&at, findings),
+        Some(at) => json::decode_json_map(&at, findings),
         None => Some(JsonMap::new()),
     };
-    Some(CalledTool {
+    Some(PreparedToolCall {
         name: name?.to_string(),
         arguments: arguments?,
     })
 }
 
-fn seed(at: &Cursor<'_>, findings: &mut Findings) -> Option<i64> {
-    if let Content::Scalar(scalar) = &at.node.content {
+fn decode_seed(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<i64> {
+    if let YamlContent::Scalar(scalar) = &at.node.content {
         match scalar.value {
             ScalarValue::Int(value) => return Some(value),
             ScalarValue::Unsigned(_) => {
-                out_of_range(at, &format!("an integer of at most {}", i64::MAX), findings);
+                report_out_of_range(at, &format!("an integer of at most {}", i64::MAX), findings);
                 return None;
             }
             _ => {}
         }
     }
-    wrong_type(at, "an integer", findings);
+    report_wrong_type(at, "an integer", findings);
     None
 }
 
 /// Reports every cycle of fallbacks once, at its first profile in the file.
-fn fallback_circles(at: &Cursor<'_>, profiles: &Profiles, findings: &mut Findings) {
+fn check_fallback_cycles(at: &NodeCursor<'_>, profiles: &NamedProfiles, findings: &mut FindingList) {
     let index: HashMap<&str, usize> = profiles
         .iter()
         .enumerate()
@@ -241,11 +260,15 @@ fn fallback_circles(at: &Cursor<'_>, profiles: &Profiles, findings: &mut Finding
             names.push(&*profiles[there].0);
             step = next[there].filter(|_| there != here);
         }
-        let place = at.route().key(&*profiles[here].0).key("fallback").value();
+        let place = at
+            .to_route()
+            .with_key(&*profiles[here].0)
+            .with_key("fallback")
+            .into_value_location();
         let message = format!("the fallbacks of these profiles form a cycle: {}", names.join(" → "));
         findings.push(
-            Finding::error(codes::FALLBACK_CIRCLE, place, message)
-                .help("remove the `fallback` of one of these profiles"),
+            Finding::new_error(codes::FALLBACK_CIRCLE, place, message)
+                .with_help("remove the `fallback` of one of these profiles"),
         );
     }
 }

@@ -1,57 +1,65 @@
 //! `result`: the name of an agent, or a map from keys to expressions.
 
-use super::Names;
-use super::dependency::correction;
+use super::AgentNameIndex;
+use super::dependency::build_word_fix;
 use crate::condition::Expression;
 use crate::diagnostic::Finding;
 use crate::ensemble::ResultSpec;
 use crate::loader::codes;
-use crate::loader::document::{Content, ScalarValue};
-use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, empty, map_of, name, wrong_type};
+use crate::loader::document::{ScalarValue, YamlContent};
+use crate::loader::findings::FindingList;
+use crate::loader::value_decoders::{NodeCursor, decode_map, decode_name, report_empty, report_wrong_type};
 
 /// Reads `result` of the ensemble.
-pub(super) fn read(at: &Cursor<'_>, names: &Names<'_>, findings: &mut Findings) -> Option<ResultSpec> {
-    let Content::Mapping(entries) = &at.node.content else {
+pub(super) fn decode_result(
+    at: &NodeCursor<'_>,
+    names: &AgentNameIndex<'_>,
+    findings: &mut FindingList,
+) -> Option<ResultSpec> {
+    let YamlContent::Mapping(entries) = &at.node.content else {
         if at.node.text().is_none() {
-            wrong_type(
+            report_wrong_type(
                 at,
                 "the name of an agent (a string), or a map from keys to expressions",
                 findings,
             );
             return None;
         }
-        let agent = name(at, findings)?;
+        let agent = decode_name(at, findings)?;
         return names
-            .expect(&agent, || at.value(), findings)
+            .check_exists(&agent, || at.value_location(), findings)
             .then_some(ResultSpec::Agent(agent));
     };
     if entries.is_empty() {
-        empty(at, "a result must have at least one key", findings);
+        report_empty(at, "a result must have at least one key", findings);
     }
-    let map = map_of(at, "a map from keys to expressions", findings, |_, entry, findings| {
-        expression(entry, findings)
+    let map = decode_map(at, "a map from keys to expressions", findings, |_, entry, findings| {
+        decode_expression(entry, findings)
     });
     map.map(ResultSpec::Map)
 }
 
 /// The text of a valid expression; YAML numbers and booleans are also allowed.
-fn expression(at: &Cursor<'_>, findings: &mut Findings) -> Option<String> {
-    let Content::Scalar(scalar) = &at.node.content else {
-        wrong_type(at, "an expression (a string)", findings);
+fn decode_expression(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
+    let YamlContent::Scalar(scalar) = &at.node.content else {
+        report_wrong_type(at, "an expression (a string)", findings);
         return None;
     };
     if scalar.value == ScalarValue::Null {
-        wrong_type(at, "an expression (a string)", findings);
+        report_wrong_type(at, "an expression (a string)", findings);
         return None;
     }
-    let Err(error) = Expression::check(&scalar.text) else {
+    let Err(error) = Expression::check_syntax(&scalar.text) else {
         return Some(scalar.text.to_string());
     };
-    let mut finding = Finding::error(codes::CONDITION, at.route().text(error.span), error.message);
+    let mut finding = Finding::new_error(
+        codes::CONDITION,
+        at.to_route().into_text_location(error.span),
+        error.message,
+    );
     finding.help = error.help;
-    finding.fix = correction(at, &scalar.text, error.span, |text| {
-        Expression::check(text).map_err(|error| error.span)
+    finding.fix = build_word_fix(at, &scalar.text, error.span, |text| {
+        Expression::check_syntax(text).map_err(|error| error.span)
     });
     findings.push(finding);
     None

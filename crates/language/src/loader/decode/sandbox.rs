@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use super::remote::environment_variable;
+use super::provider_access::decode_environment_variable;
 use crate::diagnostic::Finding;
-use crate::ensemble::{NetworkAccess, Sandbox};
+use crate::ensemble::{NetworkAccess, SandboxSpec};
 use crate::loader::codes;
-use crate::loader::document::{Content, ScalarValue};
-use crate::loader::fields::Fields;
-use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, count, filled_texts, flag, found, list_of, out_of_range, whole, wrong_type};
-use crate::vocabulary::Section;
+use crate::loader::document::{ScalarValue, YamlContent};
+use crate::loader::findings::FindingList;
+use crate::loader::section_fields::SectionFields;
+use crate::loader::value_decoders::{
+    NodeCursor, decode_bool, decode_count, decode_filled_texts, decode_list, decode_positive_integer, describe_node,
+    report_out_of_range, report_wrong_type,
+};
+use crate::vocabulary::FileSection;
 
 /// The units of `memory`, each with its number of bytes.
 const UNITS: [(&str, u64); 6] = [
@@ -30,12 +33,12 @@ pub(super) enum SandboxChoice {
     /// `false`.
     Off,
     /// `true` or a map.
-    On(Arc<Sandbox>),
+    On(Arc<SandboxSpec>),
 }
 
 impl SandboxChoice {
     /// Returns the sandbox that the key chooses. Returns `None` if there is no key, or the key chooses none.
-    pub(super) fn chosen_by(key: Option<Self>) -> Option<Arc<Sandbox>> {
+    pub(super) fn chosen_by(key: Option<Self>) -> Option<Arc<SandboxSpec>> {
         match key? {
             Self::Off => None,
             Self::On(sandbox) => Some(sandbox),
@@ -44,8 +47,8 @@ impl SandboxChoice {
 }
 
 /// Reads a sandbox: `true`, `false` or a map.
-pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<SandboxChoice> {
-    if let Content::Scalar(scalar) = &at.node.content
+pub(super) fn decode_sandbox(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<SandboxChoice> {
+    if let YamlContent::Scalar(scalar) = &at.node.content
         && let ScalarValue::Bool(is_on) = scalar.value
     {
         return Some(match is_on {
@@ -53,46 +56,46 @@ pub(super) fn read(at: &Cursor<'_>, findings: &mut Findings) -> Option<SandboxCh
             false => SandboxChoice::Off,
         });
     }
-    if !matches!(at.node.content, Content::Mapping(_)) {
-        wrong_type(at, "true, false or a map (`sandbox`)", findings);
+    if !matches!(at.node.content, YamlContent::Mapping(_)) {
+        report_wrong_type(at, "true, false or a map (`sandbox`)", findings);
         return None;
     }
-    let fields = Fields::open(at, Section::Sandbox, findings)?;
-    let read = fields.read("read", findings, paths);
-    let write = fields.read("write", findings, paths);
-    let network = fields.read("network", findings, network);
-    let env = fields.read("env", findings, |at, findings| {
-        list_of(at, "a list of names", findings, |item, findings| {
-            environment_variable("env", item, findings)
+    let fields = SectionFields::from_map(at, FileSection::Sandbox, findings)?;
+    let read = fields.decode_optional("read", findings, decode_paths);
+    let write = fields.decode_optional("write", findings, decode_paths);
+    let network = fields.decode_optional("network", findings, decode_network);
+    let env = fields.decode_optional("env", findings, |at, findings| {
+        decode_list(at, "a list of names", findings, |item, findings| {
+            decode_environment_variable("env", item, findings)
         })
     });
-    let memory = fields.read("memory", findings, memory);
-    let cpu_seconds = fields.read("cpu_seconds", findings, count);
-    let processes = fields.read("processes", findings, count);
-    let best_effort = fields.read("best_effort", findings, flag);
-    Some(SandboxChoice::On(Arc::new(Sandbox {
+    let memory = fields.decode_optional("memory", findings, decode_memory_limit);
+    let cpu_seconds = fields.decode_optional("cpu_seconds", findings, decode_count);
+    let processes = fields.decode_optional("processes", findings, decode_count);
+    let best_effort = fields.decode_optional("best_effort", findings, decode_bool);
+    Some(SandboxChoice::On(Arc::new(SandboxSpec {
         read: read.unwrap_or_default(),
         write: write.unwrap_or_default(),
         network: network.unwrap_or_default(),
         env: env.unwrap_or_default(),
         memory,
         cpu_seconds: cpu_seconds.map(|count| count.get().into()),
-        processes: processes.map_or(Sandbox::PROCESSES, std::num::NonZeroU32::get),
+        processes: processes.map_or(SandboxSpec::PROCESSES, std::num::NonZeroU32::get),
         best_effort: best_effort.unwrap_or_default(),
     })))
 }
 
-fn paths(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<String>> {
-    filled_texts(at, "a list of paths", findings)
+fn decode_paths(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
+    decode_filled_texts(at, "a list of paths", findings)
 }
 
-fn network(at: &Cursor<'_>, findings: &mut Findings) -> Option<NetworkAccess> {
-    if let Content::Scalar(scalar) = &at.node.content
+fn decode_network(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NetworkAccess> {
+    if let YamlContent::Scalar(scalar) = &at.node.content
         && let ScalarValue::Bool(is_on) = scalar.value
     {
         return Some(if is_on { NetworkAccess::All } else { NetworkAccess::None });
     }
-    let ports = list_of(at, "true, false or a list of TCP ports", findings, port)?;
+    let ports = decode_list(at, "true, false or a list of TCP ports", findings, decode_port)?;
     Some(if ports.is_empty() {
         NetworkAccess::None
     } else {
@@ -100,40 +103,40 @@ fn network(at: &Cursor<'_>, findings: &mut Findings) -> Option<NetworkAccess> {
     })
 }
 
-fn port(at: &Cursor<'_>, findings: &mut Findings) -> Option<u16> {
-    let port = u16::try_from(whole(at, findings)?).ok();
+fn decode_port(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u16> {
+    let port = u16::try_from(decode_positive_integer(at, findings)?).ok();
     if port.is_none() {
-        out_of_range(at, "a port from 1 to 65535", findings);
+        report_out_of_range(at, "a port from 1 to 65535", findings);
     }
     port
 }
 
 /// A number of bytes, alone or with a unit.
-fn memory(at: &Cursor<'_>, findings: &mut Findings) -> Option<u64> {
+fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u64> {
     let bytes = match at.node.text() {
         Some(text) => {
-            let bytes = with_unit(text);
+            let bytes = parse_byte_count(text);
             if bytes.is_none() {
-                let message = format!("expected an amount of memory, found {}", found(at.node));
-                let finding = Finding::error(codes::BAD_SANDBOX, at.value(), message);
+                let message = format!("expected an amount of memory, found {}", describe_node(at.node));
+                let finding = Finding::new_error(codes::BAD_SANDBOX, at.value_location(), message);
                 findings.push(
-                    finding.help("write a whole number and a unit: `512MiB`, `2GiB`; without a unit it is bytes"),
+                    finding.with_help("write a whole number and a unit: `512MiB`, `2GiB`; without a unit it is bytes"),
                 );
             }
             bytes?
         }
-        None => whole(at, findings)?,
+        None => decode_positive_integer(at, findings)?,
     };
     if bytes < LEAST_MEMORY {
         let message = format!("`memory` is {bytes} bytes, in which no program starts");
-        let finding = Finding::error(codes::BAD_SANDBOX, at.value(), message);
-        findings.push(finding.help("the least is 1 MiB; write a unit: `512MiB`"));
+        let finding = Finding::new_error(codes::BAD_SANDBOX, at.value_location(), message);
+        findings.push(finding.with_help("the least is 1 MiB; write a unit: `512MiB`"));
         return None;
     }
     Some(bytes)
 }
 
-fn with_unit(text: &str) -> Option<u64> {
+fn parse_byte_count(text: &str) -> Option<u64> {
     let (unit, size) = UNITS.iter().find(|(unit, _)| text.ends_with(unit))?;
     let number = text.strip_suffix(unit)?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

@@ -4,23 +4,23 @@
 
 use std::sync::Arc;
 
-use crate::diagnostic::{Code, Finding, Severity};
+use crate::diagnostic::{Finding, FindingCode, FindingSeverity};
+use crate::loader::code_explanations;
 use crate::loader::codes;
-use crate::loader::document::{Content, Document, ScalarValue};
-use crate::loader::explain;
-use crate::loader::fields::Fields;
-use crate::loader::findings::Findings;
-use crate::loader::reader::{Cursor, filled_text, flag, twice, word};
-use crate::loader::words::quoted;
-use crate::vocabulary::Section;
+use crate::loader::document::{ScalarValue, YamlContent, YamlDocument};
+use crate::loader::findings::FindingList;
+use crate::loader::key_messages::quote_excerpt;
+use crate::loader::section_fields::SectionFields;
+use crate::loader::value_decoders::{NodeCursor, decode_bool, decode_filled_text, decode_word, report_repetition};
+use crate::vocabulary::FileSection;
 
 /// The severity with which findings of a code are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
+pub enum FindingLevel {
     /// Not at all.
     Off,
     /// With this severity.
-    As(Severity),
+    As(FindingSeverity),
 }
 
 /// A format of the report.
@@ -40,9 +40,9 @@ pub enum ReportFormat {
 
 /// The settings of `validate`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct ValidateSettings {
     /// The levels that differ from the codes' own, each code once.
-    pub levels: Vec<(Code, Level)>,
+    pub levels: Vec<(FindingCode, FindingLevel)>,
     /// The patterns of files and folders that a search leaves out, each with its index in the list.
     pub exclude: Vec<(usize, Arc<str>)>,
     /// Whether warnings fail.
@@ -53,11 +53,11 @@ pub struct Settings {
     pub output: Option<ReportFormat>,
 }
 
-const LEVELS: [(&str, Level); 4] = [
-    ("off", Level::Off),
-    ("hint", Level::As(Severity::Hint)),
-    ("warning", Level::As(Severity::Warning)),
-    ("error", Level::As(Severity::Error)),
+const LEVELS: [(&str, FindingLevel); 4] = [
+    ("off", FindingLevel::Off),
+    ("hint", FindingLevel::As(FindingSeverity::Hint)),
+    ("warning", FindingLevel::As(FindingSeverity::Warning)),
+    ("error", FindingLevel::As(FindingSeverity::Error)),
 ];
 
 const FORMATS: [(&str, ReportFormat); 5] = [
@@ -69,65 +69,67 @@ const FORMATS: [(&str, ReportFormat); 5] = [
 ];
 
 /// Reads `validate`; what is missing or wrong is left at its default.
-pub(in crate::loader) fn settings(document: &Document, findings: &mut Findings) -> Settings {
-    let root = Cursor::root(document.root());
+pub(in crate::loader) fn decode_settings(document: &YamlDocument, findings: &mut FindingList) -> ValidateSettings {
+    let root = NodeCursor::from_root(document.root());
     let Some(entry) = document.root().get("validate") else {
-        return Settings::default();
+        return ValidateSettings::default();
     };
     let key: Arc<str> = "validate".into();
-    let at = root.below(entry, &key);
+    let at = root.child_under_key(entry, &key);
     if is_blank(&at) {
-        return Settings::default();
+        return ValidateSettings::default();
     }
-    let Some(fields) = Fields::open(&at, Section::Validate, findings) else {
-        return Settings::default();
+    let Some(fields) = SectionFields::from_map(&at, FileSection::Validate, findings) else {
+        return ValidateSettings::default();
     };
-    Settings {
-        levels: fields.read("levels", findings, levels).unwrap_or_default(),
-        exclude: fields.read("exclude", findings, patterns).unwrap_or_default(),
-        deny_warnings: fields.read("deny_warnings", findings, flag),
-        ci: fields.read("ci", findings, flag),
-        output: fields.read("output", findings, |at, findings| word(at, &FORMATS, findings)),
+    ValidateSettings {
+        levels: fields
+            .decode_optional("levels", findings, decode_levels)
+            .unwrap_or_default(),
+        exclude: fields
+            .decode_optional("exclude", findings, decode_patterns)
+            .unwrap_or_default(),
+        deny_warnings: fields.decode_optional("deny_warnings", findings, decode_bool),
+        ci: fields.decode_optional("ci", findings, decode_bool),
+        output: fields.decode_optional("output", findings, |at, findings| decode_word(at, &FORMATS, findings)),
     }
 }
 
 /// Returns whether the value is omitted, for example because every line below it is commented out.
-fn is_blank(at: &Cursor<'_>) -> bool {
-    matches!(&at.node.content, Content::Scalar(scalar) if scalar.value == ScalarValue::Null)
+fn is_blank(at: &NodeCursor<'_>) -> bool {
+    matches!(&at.node.content, YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null)
 }
 
-fn levels(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(Code, Level)>> {
+fn decode_levels(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(FindingCode, FindingLevel)>> {
     if is_blank(at) {
         return None;
     }
-    let mut levels: Vec<(Code, Level)> = Vec::new();
-    for (name, entry) in at.entries("a map from codes to levels", findings)? {
-        let level = word(&entry, &LEVELS, findings);
-        let Some(code) = explain::find(name) else {
-            let message = format!("there is no code {}", quoted(name));
-            let finding = Finding::error(codes::BAD_LEVEL, entry.key(), message);
-            findings.push(match explain::nearest(name) {
-                Some(guess) => finding.help(format!("did you mean `{guess}`?")),
-                None => finding.help("`ensemble explain` lists all codes"),
+    let mut levels: Vec<(FindingCode, FindingLevel)> = Vec::new();
+    for (name, entry) in at.require_entries("a map from codes to levels", findings)? {
+        let level = decode_word(&entry, &LEVELS, findings);
+        let Some(code) = code_explanations::find_code(name) else {
+            let message = format!("there is no code {}", quote_excerpt(name));
+            let finding = Finding::new_error(codes::BAD_LEVEL, entry.key_location(), message);
+            findings.push(match code_explanations::nearest_code(name) {
+                Some(guess) => finding.with_help(format!("did you mean `{guess}`?")),
+                None => finding.with_help("`ensemble explain` lists all codes"),
             });
             continue;
         };
         if let Some((first, _)) = levels.iter().find(|(known, _)| *known == code) {
             let message = format!("the level of {} is given twice", first.0);
-            let place = at.route().key(first.0).as_key();
-            twice(codes::BAD_LEVEL, entry.key(), message, place, findings);
+            let place = at.to_route().with_key(first.0).into_key_location();
+            report_repetition(codes::BAD_LEVEL, entry.key_location(), message, place, findings);
             continue;
         }
         match level {
-            Some(Level::As(Severity::Error)) => {}
-            Some(_) if code.severity() == Severity::Error => {
+            Some(FindingLevel::As(FindingSeverity::Error)) => {}
+            Some(_) if code.severity() == FindingSeverity::Error => {
                 let message = format!("{} is an error, and its level cannot be lowered", code.0);
-                let finding = Finding::error(codes::BAD_LEVEL, entry.value(), message);
-                findings.push(
-                    finding.help(
-                        "`run` refuses an ensemble with an error; warnings (W…) and hints (H…) can have any level",
-                    ),
-                );
+                let finding = Finding::new_error(codes::BAD_LEVEL, entry.value_location(), message);
+                findings.push(finding.with_help(
+                    "`run` refuses an ensemble with an error; warnings (W…) and hints (H…) can have any level",
+                ));
                 continue;
             }
             _ => {}
@@ -137,14 +139,14 @@ fn levels(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(Code, Level)>
     Some(levels)
 }
 
-fn patterns(at: &Cursor<'_>, findings: &mut Findings) -> Option<Vec<(usize, Arc<str>)>> {
+fn decode_patterns(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(usize, Arc<str>)>> {
     if is_blank(at) {
         return None;
     }
-    let items = at.items("a list of patterns", findings)?;
+    let items = at.require_items("a list of patterns", findings)?;
     let read = items.iter().enumerate();
     Some(
-        read.filter_map(|(index, item)| Some((index, filled_text(item, findings)?)))
+        read.filter_map(|(index, item)| Some((index, decode_filled_text(item, findings)?)))
             .collect(),
     )
 }

@@ -1,8 +1,8 @@
 //! `defaults` and `x-…` keys: what agents become, where their errors stand, and how large they may make a file.
 
 use super::{loaded, show, shown};
-use crate::loader::{Side, changes};
-use crate::vocabulary::Section;
+use crate::loader::{ComparedEnsemble, compare_ensembles};
+use crate::vocabulary::FileSection;
 
 /// The agents of both texts, which must be sound, are the same.
 #[track_caller]
@@ -104,7 +104,7 @@ fn errors_stand_where_they_are_written_and_once() {
 
 #[test]
 fn every_key_of_defaults_is_decoded_where_no_agent_takes_it() {
-    for key in Section::Defaults.key_names() {
+    for key in FileSection::Defaults.key_names() {
         // No key takes a list of lists of lists.
         let found = loaded(&format!(
             "name: e\ndefaults: {{{key}: [[[]]]}}\nagents: [{{name: a, input: q}}]\n"
@@ -132,7 +132,13 @@ fn a_changed_default_is_a_change_of_the_agents_that_take_it() {
         .document
         .expect("YAML")
     };
-    let told = |old: &str, new: &str| changes(Side::of_text(&document(old)), Side::of_text(&document(new))).to_string();
+    let told = |old: &str, new: &str| {
+        compare_ensembles(
+            ComparedEnsemble::from_text(&document(old)),
+            ComparedEnsemble::from_text(&document(new)),
+        )
+        .to_string()
+    };
     assert_eq!(
         told("defaults: {timeout_seconds: 1}", "defaults: {timeout_seconds: 2}"),
         "changed: a (timeout_seconds)"

@@ -1,10 +1,10 @@
 //! Fixes: the texts that they give, and where there is none.
 
-use super::super::{diagnostics, load};
+use super::super::{load_ensemble, locate_findings};
 use crate::check;
 use crate::diagnostic::Diagnostic;
-use crate::source::Source;
-use crate::yaml::edit::{Applicability, Fix, apply_fixes};
+use crate::source::SourceText;
+use crate::yaml::edit::{FixApplicability, TextFix, apply_fixes};
 
 /// The text of an ensemble with this agent, and with the one that it depends on.
 fn ensemble(agent: &str) -> String {
@@ -12,12 +12,12 @@ fn ensemble(agent: &str) -> String {
 }
 
 pub(crate) fn found(text: &str) -> Vec<Diagnostic> {
-    let loaded = load(&Source::new("team.yaml", text));
+    let loaded = load_ensemble(&SourceText::new("team.yaml", text));
     let more = match &loaded.ensemble {
-        Some(ensemble) => check::check(ensemble),
+        Some(ensemble) => check::check_ensemble(ensemble),
         None => Vec::new(),
     };
-    diagnostics(
+    locate_findings(
         loaded.source(),
         loaded.document.as_ref(),
         &[loaded.findings.clone(), more].concat(),
@@ -26,8 +26,8 @@ pub(crate) fn found(text: &str) -> Vec<Diagnostic> {
 
 /// The text with the first fix that there is, and whether it is safe.
 fn mended(text: &str) -> Option<(String, bool)> {
-    let fix: Fix = found(text).into_iter().find_map(|one| one.fix)?;
-    let is_safe = fix.applicability == Applicability::Safe;
+    let fix: TextFix = found(text).into_iter().find_map(|one| one.fix)?;
+    let is_safe = fix.applicability == FixApplicability::Safe;
     Some((apply_fixes(text, [&fix]).0, is_safe))
 }
 

@@ -2,7 +2,7 @@
 
 use super::errors::check;
 use super::loaded;
-use crate::ensemble::{AtLeast, Combine, ForEach, Items, PartFailure};
+use crate::ensemble::{AtLeast, ForEach, ForEachItems, PartCombination, PartFailure};
 
 fn read(for_each: &str) -> ForEach {
     let text = format!("name: e\nagents: [{{name: a, script: x, for_each: {for_each}}}]\n");
@@ -15,14 +15,14 @@ fn read(for_each: &str) -> ForEach {
 fn what_is_left_out_has_its_default() {
     let spec = read("{in: inputs}");
     let expected = ForEach {
-        items: Items::Expression("inputs".to_owned()),
+        items: ForEachItems::Expression("inputs".to_owned()),
         item_name: "item".into(),
         key: None,
         max_parallel: ForEach::MAX_PARALLEL,
         max_items: 100,
         on_error: PartFailure::Fail,
         at_least: AtLeast::Parts(1),
-        combine: Combine::List,
+        combine: PartCombination::List,
     };
     assert_eq!(spec, expected);
 }
@@ -34,27 +34,27 @@ fn every_key_is_read() {
          combine: {majority: output.x, quorum: 3}}",
     );
     let expected = ForEach {
-        items: Items::List(vec![1.into(), serde_json::json!({"a": "b"})]),
+        items: ForEachItems::List(vec![1.into(), serde_json::json!({"a": "b"})]),
         item_name: "one".into(),
         key: Some("one.a".to_owned()),
         max_parallel: 2.try_into().expect("not 0"),
         max_items: 9,
         on_error: PartFailure::Collect,
         at_least: AtLeast::Percent(80),
-        combine: Combine::Majority {
+        combine: PartCombination::Majority {
             answer: "output.x".to_owned(),
             quorum: Some(3.try_into().expect("not 0")),
         },
     };
     assert_eq!(spec, expected);
-    assert_eq!(read("{times: 3}").items, Items::Times(3));
+    assert_eq!(read("{times: 3}").items, ForEachItems::Times(3));
     assert_eq!(
         read("{times: 3, combine: {best: part.index}}").combine,
-        Combine::Best("part.index".to_owned())
+        PartCombination::Best("part.index".to_owned())
     );
     assert_eq!(
         read("{times: 3, combine: {first: output.ok}}").combine,
-        Combine::First("output.ok".to_owned())
+        PartCombination::First("output.ok".to_owned())
     );
 }
 

@@ -2,25 +2,28 @@
 
 use super::errors::check;
 use super::show;
-use crate::loader::{Answers, answers, context};
-use crate::source::Source;
+use crate::loader::{AgentAnswers, load_answers, load_context};
+use crate::source::SourceText;
 
 #[test]
 fn prepared_answers() {
-    let read = |text: &str| answers(&Source::new("answers.yaml", text));
+    let read = |text: &str| load_answers(&SourceText::new("answers.yaml", text));
     let values = read("a: text\nb: [one, {k: 1}, 3]\nc: {x: [1]}\nd: yes\ne: 1.50\n").unwrap();
     let [a, b, c, d, e] = values.as_slice() else {
         panic!("{values:?}")
     };
-    assert_eq!(a.1, Answers::Always("text".into()));
+    assert_eq!(a.1, AgentAnswers::Always("text".into()));
     assert_eq!(
         b.1,
-        Answers::Each(vec!["one".into(), serde_json::json!({"k": 1}), "3".into()])
+        AgentAnswers::Each(vec!["one".into(), serde_json::json!({"k": 1}), "3".into()])
     );
-    assert_eq!(c.1, Answers::Always(serde_json::json!({"x": [1]})));
+    assert_eq!(c.1, AgentAnswers::Always(serde_json::json!({"x": [1]})));
     assert_eq!(
         (&d.1, &e.1),
-        (&Answers::Always("yes".into()), &Answers::Always("1.50".into()))
+        (
+            &AgentAnswers::Always("yes".into()),
+            &AgentAnswers::Always("1.50".into())
+        )
     );
     for (text, expected) in [
         ("- a", "E014 1:1 expected a map from agents to answers"),
@@ -39,7 +42,7 @@ fn prepared_answers() {
 
 #[test]
 fn a_context() {
-    let read = |text: &str| context(&Source::new("context", text));
+    let read = |text: &str| load_context(&SourceText::new("context", text));
     let json = "{\n\t\"a\": \"\\ud83d\\ude00\",\n\t\"b\": [1, 2.5, null]\n}\n";
     let expected = serde_json::json!({"a": "😀", "b": [1, 2.5, null]});
     assert_eq!(serde_json::Value::Object(read(json).unwrap()), expected);

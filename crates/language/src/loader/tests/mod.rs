@@ -15,12 +15,12 @@ mod settings;
 mod valid;
 mod yaml;
 
-use super::{Loaded, load};
+use super::{LoadedEnsemble, load_ensemble};
 use crate::diagnostic::Diagnostic;
-use crate::source::Source;
+use crate::source::SourceText;
 
-fn loaded(text: &str) -> Loaded {
-    load(&Source::new("test.yaml", text))
+fn loaded(text: &str) -> LoadedEnsemble {
+    load_ensemble(&SourceText::new("test.yaml", text))
 }
 
 /// `E020 5:11 two agents …` for every diagnostic.
@@ -32,7 +32,7 @@ fn show(diagnostics: &[Diagnostic]) -> Vec<String> {
     diagnostics
         .iter()
         .map(|it| {
-            let place = it.source.place(it.span.start);
+            let place = it.source.line_column(it.span.start);
             format!("{} {}:{} {}", it.code.0, place.line, place.column, it.message)
         })
         .collect()

@@ -2,8 +2,8 @@
 
 use super::errors::check;
 use super::show;
-use crate::loader::profiles;
-use crate::source::Source;
+use crate::loader::load_profiles;
+use crate::source::SourceText;
 
 #[test]
 fn model_profiles() {
@@ -136,8 +136,8 @@ fn model_profiles() {
         ("3", &["E014 2:6 expected a map (a model profile), found the integer 3"]),
     ];
     for (body, expected) in rows {
-        let source = Source::new("config.yaml", format!("model_profiles:\n  p: {body}\n"));
-        let shown = profiles(&source).map_or_else(|problems| show(&problems), |_| Vec::new());
+        let source = SourceText::new("config.yaml", format!("model_profiles:\n  p: {body}\n"));
+        let shown = load_profiles(&source).map_or_else(|problems| show(&problems), |_| Vec::new());
         let fits = shown.len() == expected.len() && shown.iter().zip(*expected).all(|(a, b)| a.starts_with(b));
         assert!(fits, "{body}\nexpected {expected:#?}\nfound {shown:#?}");
     }
@@ -153,7 +153,7 @@ fn a_circle_of_fallbacks_is_told_once() {
         entry("c", "d"),
         entry("d", "b")
     );
-    let problems = profiles(&Source::new("c", text)).unwrap_err();
+    let problems = load_profiles(&SourceText::new("c", text)).unwrap_err();
     assert_eq!(
         show(&problems),
         ["E031 3:45 the fallbacks of these profiles form a cycle: b → c → d → b"]

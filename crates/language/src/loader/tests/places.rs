@@ -1,15 +1,15 @@
 //! From routes and from text back to the bytes of the source.
 
 use super::{loaded, marked};
-use crate::loader::document::{Document, Node};
-use crate::source::{At, Part, Route, Span};
+use crate::loader::document::{YamlDocument, YamlNode};
+use crate::source::{NodePart, Route, RouteLocation, Span};
 
-fn document(text: &str) -> Document {
+fn document(text: &str) -> YamlDocument {
     loaded(text).document.expect("YAML")
 }
 
-fn slice(document: &Document, at: &At) -> String {
-    let span = document.resolve(at);
+fn slice(document: &YamlDocument, at: &RouteLocation) -> String {
+    let span = document.resolve_span(at);
     document.source().text()[span.start..span.end].to_owned()
 }
 
@@ -18,35 +18,47 @@ fn routes_lead_to_keys_and_values() {
     let text = "\u{feff}näme: &x 'é # no'   # yes\r\nb:\r\n  - !!str 1  # one\r\n  - {k: [1, 2 ] , l: }\r\n  - k:\r\n    - a b\r\n      c\r\n\r\n# end\r\nc: *x\r\n<<: {z: 1}\r\n";
     let document = document(text);
     let rows: &[(Route, &str, &str)] = &[
-        (Route::root().key("näme"), "näme", "'é # no'"),
-        (Route::root().key("b").index(0), "1", "1"),
+        (Route::root().with_key("näme"), "näme", "'é # no'"),
+        (Route::root().with_key("b").with_index(0), "1", "1"),
         (
-            Route::root().key("b").index(1),
+            Route::root().with_key("b").with_index(1),
             "{k: [1, 2 ] , l: }",
             "{k: [1, 2 ] , l: }",
         ),
-        (Route::root().key("b").index(1).key("k"), "k", "[1, 2 ]"),
-        (Route::root().key("b").index(1).key("k").index(1), "2", "2"),
+        (Route::root().with_key("b").with_index(1).with_key("k"), "k", "[1, 2 ]"),
+        (
+            Route::root().with_key("b").with_index(1).with_key("k").with_index(1),
+            "2",
+            "2",
+        ),
         // A value that is left out is shown by its key.
-        (Route::root().key("b").index(1).key("l"), "l", "l"),
+        (Route::root().with_key("b").with_index(1).with_key("l"), "l", "l"),
         (
-            Route::root().key("b").index(2),
+            Route::root().with_key("b").with_index(2),
             "k:\r\n    - a b\r\n      c",
             "k:\r\n    - a b\r\n      c",
         ),
         (
-            Route::root().key("b").index(2).key("k").index(0),
+            Route::root().with_key("b").with_index(2).with_key("k").with_index(0),
             "a b\r\n      c",
             "a b\r\n      c",
         ),
-        (Route::root().key("c"), "c", "'é # no'"),
-        (Route::root().key("z"), "z", "1"),
+        (Route::root().with_key("c"), "c", "'é # no'"),
+        (Route::root().with_key("z"), "z", "1"),
         // What is not there is shown by what is.
-        (Route::root().key("b").index(0).key("q"), "1", "1"),
+        (Route::root().with_key("b").with_index(0).with_key("q"), "1", "1"),
     ];
     for (route, key, value) in rows {
-        assert_eq!(slice(&document, &route.clone().as_key()), *key, "key of {route}");
-        assert_eq!(slice(&document, &route.clone().value()), *value, "{route}");
+        assert_eq!(
+            slice(&document, &route.clone().into_key_location()),
+            *key,
+            "key of {route}"
+        );
+        assert_eq!(
+            slice(&document, &route.clone().into_value_location()),
+            *value,
+            "{route}"
+        );
     }
 }
 
@@ -54,13 +66,19 @@ fn routes_lead_to_keys_and_values() {
 fn collections_end_where_they_end() {
     let text = "a:\n  b: 1\n  c: # nothing\n\n# far\nd: &d # [no\n  e: 1\nf: &f [ 1 ] # x\ng: [h: i ]\nj: {}\n";
     let document = document(text);
-    let value = |key: &str| slice(&document, &Route::root().key(key).value());
+    let value = |key: &str| slice(&document, &Route::root().with_key(key).into_value_location());
     assert_eq!(value("a"), "b: 1\n  c");
     assert_eq!(value("d"), "e: 1");
     assert_eq!(value("f"), "[ 1 ]");
     assert_eq!(value("g"), "[h: i ]");
     assert_eq!(value("j"), "{}");
-    assert_eq!(slice(&document, &Route::root().key("g").index(0).value()), "h: i");
+    assert_eq!(
+        slice(
+            &document,
+            &Route::root().with_key("g").with_index(0).into_value_location()
+        ),
+        "h: i"
+    );
 }
 
 /// Every word of the text under `k`, found by its place in the text, must be that word in the source.
@@ -78,7 +96,9 @@ fn words_map_back(yaml: &str) {
             continue;
         }
         words += 1;
-        let at = Route::root().key("k").text(Span::new(start, start + word.len()));
+        let at = Route::root()
+            .with_key("k")
+            .into_text_location(Span::new(start, start + word.len()));
         let written = slice(&document, &at);
         // A word with escapes is written otherwise; which bytes those are is tested below.
         let escaped = written == "\\u00e9t\\x41";
@@ -118,7 +138,12 @@ fn words_of_every_style_map_back() {
 #[test]
 fn escapes_map_to_the_whole_escape() {
     let document = document("k: \"a\\u00e9\\\"b\"\n");
-    let at = |start, end| slice(&document, &Route::root().key("k").text(Span::new(start, end)));
+    let at = |start, end| {
+        slice(
+            &document,
+            &Route::root().with_key("k").into_text_location(Span::new(start, end)),
+        )
+    };
     assert_eq!(at(1, 3), "\\u00e9");
     assert_eq!(at(3, 4), "\\\"");
     assert_eq!(at(0, 5), "a\\u00e9\\\"b");
@@ -127,7 +152,9 @@ fn escapes_map_to_the_whole_escape() {
         (String::new(), String::new(), String::new())
     );
     assert_eq!(
-        document.resolve(&Route::root().key("k").text(Span::new(5, 5))).start,
+        document
+            .resolve_span(&Route::root().with_key("k").into_text_location(Span::new(5, 5)))
+            .start,
         14
     );
 }
@@ -143,16 +170,16 @@ fn a_part_of_a_condition_is_found_in_its_line() {
         .expect("condition");
     let start = condition.find("input").expect("input");
     let route = ensemble.agents[1].dependencies[0]
-        .route(&crate::ensemble::Agent::route(1))
-        .key("condition");
-    let finding = crate::diagnostic::Finding::error(
-        crate::diagnostic::Code("E999"),
-        route.text(Span::new(start, start + 5)),
+        .route_in(&crate::ensemble::Agent::route_at(1))
+        .with_key("condition");
+    let finding = crate::diagnostic::Finding::new_error(
+        crate::diagnostic::FindingCode("E999"),
+        route.into_text_location(Span::new(start, start + 5)),
         "unknown",
     );
     let diagnostics = loaded.diagnostics_with(&[finding]);
     assert_eq!(marked(&diagnostics[0]), "input");
-    let place = diagnostics[0].source.place(diagnostics[0].span.start);
+    let place = diagnostics[0].source.line_column(diagnostics[0].span.start);
     assert_eq!((place.line, place.column), (10, 11));
 }
 
@@ -161,7 +188,7 @@ fn places_of_the_source_need_no_document() {
     let loaded = loaded("a: [\n");
     assert!(loaded.document.is_none());
     let diagnostics = loaded.diagnostics();
-    assert!(matches!(loaded.findings[0].at.part, Part::Source(_)));
+    assert!(matches!(loaded.findings[0].at.part, NodePart::Source(_)));
     assert_eq!(diagnostics[0].span.start, 4);
 }
 
@@ -169,7 +196,10 @@ fn places_of_the_source_need_no_document() {
 fn columns_count_characters() {
     let text = "\u{feff}# é\r\nname: é\r\nagents: [{name: é, script: x}] # ü\r\n";
     let diagnostics = loaded(text).diagnostics();
-    let places: Vec<_> = diagnostics.iter().map(|it| it.source.place(it.span.start)).collect();
+    let places: Vec<_> = diagnostics
+        .iter()
+        .map(|it| it.source.line_column(it.span.start))
+        .collect();
     let places: Vec<_> = places.iter().map(|place| (place.line, place.column)).collect();
     assert_eq!(places, [(2, 7), (3, 17)]);
     assert_eq!((marked(&diagnostics[0]), marked(&diagnostics[1])), ("é", "é"));
@@ -177,7 +207,7 @@ fn columns_count_characters() {
 
 #[test]
 fn spans_nest() {
-    fn inside(node: &Node, outer: Span) {
+    fn inside(node: &YamlNode, outer: Span) {
         assert!(
             node.span.start <= node.span.end && outer.start <= node.span.start,
             "{node:?} in {outer:?}"
@@ -186,7 +216,7 @@ fn spans_nest() {
         for item in node.items().unwrap_or_default() {
             inside(item, node.span);
         }
-        if let crate::loader::document::Content::Mapping(entries) = &node.content {
+        if let crate::loader::document::YamlContent::Mapping(entries) = &node.content {
             for entry in entries {
                 assert!(
                     entry.key_span.start >= node.span.start && entry.key_span.end <= node.span.end,

@@ -2,10 +2,10 @@
 
 use super::errors::check;
 use super::loaded;
-use crate::ensemble::{McpServer, NetworkAccess, Sandbox, ToolKind};
+use crate::ensemble::{McpServer, NetworkAccess, SandboxSpec, ToolKind};
 
 /// The sandboxes of the agents, then of the tools.
-fn sandboxes(text: &str) -> Vec<Option<Sandbox>> {
+fn sandboxes(text: &str) -> Vec<Option<SandboxSpec>> {
     let loaded = loaded(text);
     let ensemble = loaded.ensemble.as_ref();
     let ensemble = ensemble.unwrap_or_else(|| panic!("{text}: {:#?}", loaded.diagnostics()));
@@ -19,7 +19,7 @@ fn sandboxes(text: &str) -> Vec<Option<Sandbox>> {
     agents.chain(tools).collect()
 }
 
-fn of_agent(sandbox: &str) -> Option<Sandbox> {
+fn of_agent(sandbox: &str) -> Option<SandboxSpec> {
     let text = format!("name: e\nagents: [{{name: a, script: x, sandbox: {sandbox}}}]");
     sandboxes(&text).pop().expect("an agent")
 }
@@ -27,10 +27,10 @@ fn of_agent(sandbox: &str) -> Option<Sandbox> {
 #[test]
 fn what_is_written_is_read() {
     assert_eq!(of_agent("false"), None);
-    assert_eq!(of_agent("true"), Some(Sandbox::default()));
-    assert_eq!(of_agent("{}"), Some(Sandbox::default()));
+    assert_eq!(of_agent("true"), Some(SandboxSpec::default()));
+    assert_eq!(of_agent("{}"), Some(SandboxSpec::default()));
     let whole = "{read: [a], write: [b, c], network: [80, 443], env: [T], memory: 2GiB, cpu_seconds: 9, processes: 3, best_effort: true}";
-    let expected = Sandbox {
+    let expected = SandboxSpec {
         read: vec!["a".to_owned()],
         write: vec!["b".to_owned(), "c".to_owned()],
         network: NetworkAccess::Ports(vec![80, 443]),
@@ -120,7 +120,7 @@ tools:
   open: {mcp: {command: x, sandbox: false}}
   far: {mcp: {url: 'http://x'}}
 ";
-    let shown = |sandbox: &Option<Sandbox>| sandbox.as_ref().map(|it| (it.write.len(), it.processes));
+    let shown = |sandbox: &Option<SandboxSpec>| sandbox.as_ref().map(|it| (it.write.len(), it.processes));
     let found: Vec<_> = sandboxes(text).iter().map(shown).collect();
     let (default, own) = (Some((1, 7)), Some((1, 9)));
     assert_eq!(found, [default, own, None, None, default, None, default, None, None]);

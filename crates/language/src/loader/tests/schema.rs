@@ -442,7 +442,7 @@ impl Judges {
 
 #[test]
 fn the_schema_of_test_files_takes_what_the_loader_takes() {
-    use crate::source::Source;
+    use crate::source::SourceText;
 
     let schema: Value = serde_json::from_str(TEST_SCHEMA).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
@@ -481,7 +481,7 @@ fn the_schema_of_test_files_takes_what_the_loader_takes() {
     for (mut case, is_valid) in rows {
         merge(&mut case, json!({"name": "x"}));
         let file = json!({"cases": [case]});
-        let loaded = crate::loader::cases(&Source::new("x", file.to_string()));
+        let loaded = crate::loader::load_test_file(&SourceText::new("x", file.to_string()));
         let found = (validator.is_valid(&file), loaded.file.is_some());
         assert_eq!(found, (is_valid, is_valid), "{file}: {:?}", loaded.findings);
     }

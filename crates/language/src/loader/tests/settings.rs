@@ -1,15 +1,15 @@
 //! `validate` in a configuration.
 
 use super::show;
-use crate::diagnostic::Severity;
+use crate::diagnostic::FindingSeverity;
 use crate::loader::codes;
-use crate::loader::{Level, ReportFormat, Settings, configuration, diagnostics};
-use crate::source::Source;
+use crate::loader::{FindingLevel, ReportFormat, ValidateSettings, load_configuration, locate_findings};
+use crate::source::SourceText;
 
-fn read(text: &str) -> (Settings, Vec<String>) {
-    let source = Source::new(".ensemble/config.yaml", text);
-    let read = configuration(&source);
-    let shown = show(&diagnostics(&source, read.document.as_ref(), &read.findings));
+fn read(text: &str) -> (ValidateSettings, Vec<String>) {
+    let source = SourceText::new(".ensemble/config.yaml", text);
+    let read = load_configuration(&source);
+    let shown = show(&locate_findings(&source, read.document.as_ref(), &read.findings));
     (read.settings, shown)
 }
 
@@ -19,12 +19,12 @@ fn everything_is_read() {
                 exclude: [a, 'b/**']\n  deny_warnings: true\n  ci: false\n  output: sarif\n";
     let (settings, found) = read(text);
     assert_eq!(found, [""; 0]);
-    let expected = Settings {
+    let expected = ValidateSettings {
         levels: vec![
-            (codes::CONSTANT_CONDITION, Level::As(Severity::Error)),
-            (codes::UNANSWERED, Level::Off),
-            (codes::TRUTH_OF_ANSWER, Level::As(Severity::Warning)),
-            (codes::UNKNOWN_PROFILE, Level::As(Severity::Hint)),
+            (codes::CONSTANT_CONDITION, FindingLevel::As(FindingSeverity::Error)),
+            (codes::UNANSWERED, FindingLevel::Off),
+            (codes::TRUTH_OF_ANSWER, FindingLevel::As(FindingSeverity::Warning)),
+            (codes::UNKNOWN_PROFILE, FindingLevel::As(FindingSeverity::Hint)),
         ],
         exclude: vec![(0, "a".into()), (1, "b/**".into())],
         deny_warnings: Some(true),
@@ -43,7 +43,7 @@ fn nothing_is_nothing() {
         "validate:\n  levels:\n  exclude:\n",
         "model_profiles:\n",
     ] {
-        assert_eq!(read(text), (Settings::default(), Vec::new()), "{text:?}");
+        assert_eq!(read(text), (ValidateSettings::default(), Vec::new()), "{text:?}");
     }
 }
 
@@ -100,7 +100,7 @@ fn what_is_wrong_is_said_and_the_rest_is_read() {
     let (settings, _) = read("validate: {levels: {W999: off, W012: error}, ci: true, output: xml}");
     assert_eq!(
         settings.levels,
-        [(codes::CONSTANT_CONDITION, Level::As(Severity::Error))]
+        [(codes::CONSTANT_CONDITION, FindingLevel::As(FindingSeverity::Error))]
     );
     assert_eq!((settings.ci, settings.output), (Some(true), None));
 }

@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::loaded;
 use crate::ensemble::{
-    AgentKind, Backoff, CalledTool, CommandLine, ContextWindow, Declared, Ending, Ensemble, McpServer, Memory,
-    ModelChoice, OnError, OnResume, Permission, Reply, Responses, Setting, Simulated, Strategy, Tool, ToolKind,
-    Trigger,
+    AgentKind, CommandLine, ContextWindow, DeclaredPosition, Ensemble, McpServer, MemoryMode, ModelChoice, OnError,
+    OnResume, PermissionMode, PreparedReply, PreparedResponses, PreparedToolCall, RequiredResult, RetryBackoff,
+    SettingValue, SimulatedReplySource, ToolDefinition, ToolKind, TurnTrigger, WindowStrategy,
 };
-use crate::loader::{answers, context, profiles};
-use crate::source::Source;
+use crate::loader::{load_answers, load_context, load_profiles};
+use crate::source::SourceText;
 
 pub(super) const FULL: &str = r#"
 name: full.example-1
@@ -145,7 +145,7 @@ fn the_whole_language_is_read() {
     assert_eq!(collector.timeout, Some(Duration::from_millis(1500)));
     assert_eq!(
         (collector.retry.max_attempts, collector.retry.backoff),
-        (count(2), Backoff::Exponential)
+        (count(2), RetryBackoff::Exponential)
     );
     assert_eq!(collector.on_error, OnError::Continue);
     assert_eq!(collector.conversation.max_turns, count(1));
@@ -158,7 +158,7 @@ fn the_whole_language_is_read() {
     assert_eq!(llm.prompt.as_deref(), Some("Write about {{ input }}"));
     assert_eq!(
         (llm.system_prompt.as_deref(), llm.memory),
-        (Some("You write."), Memory::None)
+        (Some("You write."), MemoryMode::None)
     );
     let used: Vec<_> = llm
         .tools
@@ -172,47 +172,60 @@ fn the_whole_language_is_read() {
         panic!("{writer:?}")
     };
     assert_eq!(
-        (&*first.agent_name, first.declared, first.requires_all),
-        ("collector", Declared::DependsOn(0), true)
+        (&*first.agent_name, first.declared_at, first.requires_all),
+        ("collector", DeclaredPosition::DependsOn(0), true)
     );
     assert_eq!(second.condition.as_deref(), Some("not output.get('done', False)"));
     assert_eq!(
         (second.max_executions, second.requires_all, second.feedback),
         (Some(count(3)), false, true)
     );
-    assert_eq!((second.on, second.declared), (Ending::Any, Declared::Dependencies(0)));
+    assert_eq!(
+        (second.on, second.declared_at),
+        (RequiredResult::Any, DeclaredPosition::Dependencies(0))
+    );
     assert_eq!(
         (third.condition.as_deref(), third.on, third.feedback),
-        (Some("true"), Ending::Success, false)
+        (Some("true"), RequiredResult::Success, false)
     );
     assert_eq!(writer.conversation.max_turns, count(4));
-    let tool = |name: &str| it.tool(name).expect("a tool").clone();
+    let tool = |name: &str| it.find_tool(name).expect("a tool").clone();
     let look = tool("look");
-    assert_eq!((look.permission, look.timeout), (Permission::Allow, Tool::TIMEOUT));
-    assert_eq!((look.max_result_bytes, look.exclusive), (Tool::MAX_RESULT_BYTES, false));
+    assert_eq!(
+        (look.permission, look.timeout),
+        (PermissionMode::Allow, ToolDefinition::TIMEOUT)
+    );
+    assert_eq!(
+        (look.max_result_bytes, look.exclusive),
+        (ToolDefinition::MAX_RESULT_BYTES, false)
+    );
     assert!(matches!(look.kind, ToolKind::Script { script, .. } if script == "look.rhai"));
     let review = tool("review");
     assert_eq!(
         (review.permission, review.timeout),
-        (Permission::Ask, Duration::from_millis(500))
+        (PermissionMode::Ask, Duration::from_millis(500))
     );
     assert_eq!((review.max_result_bytes.get(), review.exclusive), (10, true));
     assert_eq!(review.output_schema, Some(json!({"type": "string"})));
-    assert_eq!(tool("team").permission, Permission::Deny);
+    assert_eq!(tool("team").permission, PermissionMode::Deny);
     let files = tool("files");
-    assert_eq!(files.permission, Permission::Ask, "a server's tools are its own choice");
+    assert_eq!(
+        files.permission,
+        PermissionMode::Ask,
+        "a server's tools are its own choice"
+    );
     let ToolKind::Mcp(McpServer::Command { command, env, cwd, .. }) = files.kind else {
         panic!("{files:?}")
     };
     assert_eq!(command, CommandLine::Words(vec!["npx".into(), "files".into()]));
-    let from_environment = Setting::FromEnvironment {
+    let from_environment = SettingValue::FromEnvironment {
         variable: "D".into(),
         prefix: "e".into(),
     };
     assert_eq!(
         env,
         [
-            ("A".to_owned(), Setting::Text("b".into())),
+            ("A".to_owned(), SettingValue::Text("b".into())),
             ("C".to_owned(), from_environment)
         ]
     );
@@ -224,7 +237,7 @@ fn the_whole_language_is_read() {
             writer.conversation.trigger,
             writer.conversation.on_resume
         ),
-        ("draft", Trigger::EveryTurn, OnResume::Rerun)
+        ("draft", TurnTrigger::EveryTurn, OnResume::Rerun)
     );
     assert!(writer.conversation.triggers_conversation && writer.output_schema.is_some());
 }
@@ -239,13 +252,13 @@ fn every_kind_and_profile_is_read() {
         provider: "openai".into(),
         model: "gpt-4o/mini".into(),
     };
-    assert_eq!((&llm.model, llm.memory), (&model, Memory::Conversation));
+    assert_eq!((&llm.model, llm.memory), (&model, MemoryMode::Conversation));
     let window = ContextWindow {
         max_tokens: Some(8000),
         max_messages: Some(40),
         preserve_system_message: false,
         min_recent_turns: count(2),
-        strategy: Strategy::MiddleOut,
+        strategy: WindowStrategy::MiddleOut,
     };
     assert_eq!(llm.context_window, Some(window));
     let inputs: Vec<_> = it.agents[3..7]
@@ -265,29 +278,35 @@ fn every_kind_and_profile_is_read() {
     );
     assert_eq!(
         inputs[0].responses,
-        Some(Responses::List(vec!["yes".into(), "no".into()]))
+        Some(PreparedResponses::List(vec!["yes".into(), "no".into()]))
     );
     assert_eq!((inputs[1].prompt.as_str(), &inputs[1].responses), ("Really?", &None));
-    assert_eq!(inputs[2].responses, Some(Responses::Script("answer.rhai".into())));
-    assert_eq!(inputs[3].responses, Some(Responses::Profile("quick".into())));
+    assert_eq!(
+        inputs[2].responses,
+        Some(PreparedResponses::Script("answer.rhai".into()))
+    );
+    assert_eq!(inputs[3].responses, Some(PreparedResponses::Profile("quick".into())));
     assert!(matches!(&it.agents[7].kind, AgentKind::Ensemble { ensemble, .. } if ensemble == "other.yaml"));
 
     let [quick, scripted, real] = it.model_profiles.as_slice() else {
         panic!()
     };
     let replies = vec![
-        Reply::Text("one".into()),
-        Reply::Calls {
+        PreparedReply::Text("one".into()),
+        PreparedReply::Calls {
             text: "two".into(),
-            tool_calls: vec![CalledTool {
+            tool_calls: vec![PreparedToolCall {
                 name: "look".into(),
                 arguments: json!({"n": 1}).as_object().expect("a map").clone(),
             }],
         },
-        Reply::Error("broken".into()),
+        PreparedReply::Error("broken".into()),
     ];
-    assert_eq!(quick.1.simulated, Some(Simulated::Replies(replies)));
-    assert_eq!(scripted.1.simulated, Some(Simulated::Script("replies.rhai".into())));
+    assert_eq!(quick.1.simulated, Some(SimulatedReplySource::Replies(replies)));
+    assert_eq!(
+        scripted.1.simulated,
+        Some(SimulatedReplySource::Script("replies.rhai".into()))
+    );
     let real = &real.1;
     assert_eq!(
         (&*real.provider, &*real.model, real.base_url.as_deref()),
@@ -309,14 +328,14 @@ fn every_kind_and_profile_is_read() {
     let retry = real.retry.as_ref().expect("retry");
     assert_eq!(
         (retry.max_attempts, retry.delay, retry.backoff),
-        (count(3), Duration::ZERO, Backoff::Linear)
+        (count(3), Duration::ZERO, RetryBackoff::Linear)
     );
 }
 
 #[test]
 fn a_configuration_is_read() {
     let text = "model_profiles:\n  b: {provider: groq, model: y}\n  a: {provider: xai, model: z}\n";
-    let read = profiles(&Source::new("config.yaml", text)).expect("sound");
+    let read = load_profiles(&SourceText::new("config.yaml", text)).expect("sound");
     let names: Vec<_> = read.iter().map(|(name, profile)| (&**name, &*profile.model)).collect();
     assert_eq!(names, [("b", "y"), ("a", "z")]);
     for text in [
@@ -326,22 +345,22 @@ fn a_configuration_is_read() {
         "---\n",
         "model_profiles:\n  # a: {}\n",
     ] {
-        assert_eq!(profiles(&Source::new("config.yaml", text)).expect(text), []);
+        assert_eq!(load_profiles(&SourceText::new("config.yaml", text)).expect(text), []);
     }
 }
 
 #[test]
 fn empty_files_beside_an_ensemble_are_fine() {
     for text in ["", "\n \n", "# nothing yet\n"] {
-        assert_eq!(answers(&Source::new("answers", text)).expect(text), []);
-        assert!(context(&Source::new("context", text)).expect(text).is_empty());
+        assert_eq!(load_answers(&SourceText::new("answers", text)).expect(text), []);
+        assert!(load_context(&SourceText::new("context", text)).expect(text).is_empty());
     }
 }
 
 #[test]
 fn merge_keys_add_what_is_missing() {
     let text = "a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4}\nc: {<<: *a, x: 9}\nd: {<<: [*a, *b], w: 0}\ne: {'<<': 1}\n";
-    let read = context(&Source::new("c", text)).expect("sound");
+    let read = load_context(&SourceText::new("c", text)).expect("sound");
     assert_eq!(read["c"], json!({"x": 9, "y": 2}));
     assert_eq!(read["d"], json!({"w": 0, "x": 1, "y": 2, "z": 4}));
     assert_eq!(read["e"], json!({"<<": 1}));
@@ -400,7 +419,8 @@ fn scalars_are_those_of_the_core_schema() {
         if text == "-" {
             continue;
         }
-        let read = context(&Source::new("c", format!("k: {text}\n"))).unwrap_or_else(|it| panic!("{text}: {it:?}"));
+        let read =
+            load_context(&SourceText::new("c", format!("k: {text}\n"))).unwrap_or_else(|it| panic!("{text}: {it:?}"));
         assert_eq!(read["k"], expected, "{text}");
     }
 }
@@ -408,7 +428,7 @@ fn scalars_are_those_of_the_core_schema() {
 #[test]
 fn a_second_reader_agrees() {
     for text in TEXTS {
-        let read = context(&Source::new("c", *text)).unwrap_or_else(|it| panic!("{text}\n{it:?}"));
+        let read = load_context(&SourceText::new("c", *text)).unwrap_or_else(|it| panic!("{text}\n{it:?}"));
         let mut other: serde_yaml::Value = serde_yaml::from_str(text.trim_start_matches('\u{feff}')).expect(text);
         other.apply_merge().expect(text);
         let other: serde_json::Value = serde_json::to_value(other).expect(text);
@@ -419,32 +439,40 @@ fn a_second_reader_agrees() {
 #[test]
 fn every_strategy_of_a_context_window_is_read() {
     let table = [
-        ("{max_tokens: 9}", Strategy::OldestFirst, 3),
-        ("{max_tokens: 9, strategy: oldest_first}", Strategy::OldestFirst, 3),
-        ("{max_messages: 9, strategy: summarize}", Strategy::Summarize(None), 3),
+        ("{max_tokens: 9}", WindowStrategy::OldestFirst, 3),
+        (
+            "{max_tokens: 9, strategy: oldest_first}",
+            WindowStrategy::OldestFirst,
+            3,
+        ),
+        (
+            "{max_messages: 9, strategy: summarize}",
+            WindowStrategy::Summarize(None),
+            3,
+        ),
         (
             "{max_tokens: 9, strategy: {summarize: small}}",
-            Strategy::Summarize(Some("small".into())),
+            WindowStrategy::Summarize(Some("small".into())),
             3,
         ),
         (
             "{strategy: {custom: keep.rhai}}",
-            Strategy::Custom("keep.rhai".into()),
+            WindowStrategy::Custom("keep.rhai".into()),
             3,
         ),
         (
             "{strategy: {recent_turns_only: 5}}",
-            Strategy::RecentTurnsOnly(count(5)),
+            WindowStrategy::RecentTurnsOnly(count(5)),
             3,
         ),
         (
             "{strategy: {recent_turns_only: 1}}",
-            Strategy::RecentTurnsOnly(count(1)),
+            WindowStrategy::RecentTurnsOnly(count(1)),
             1,
         ),
         (
             "{min_recent_turns: 2, strategy: {recent_turns_only: 2}}",
-            Strategy::RecentTurnsOnly(count(2)),
+            WindowStrategy::RecentTurnsOnly(count(2)),
             2,
         ),
     ];

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::loaded;
 use super::valid::TEXTS;
-use crate::source::{Part, Span};
+use crate::source::{NodePart, Span};
 
 /// Reads a text and shows all that is said about it; places must lie in the text.
 fn survives(text: &str) {
@@ -14,7 +14,7 @@ fn survives(text: &str) {
         loaded
             .findings
             .iter()
-            .all(|it| it.severity != crate::diagnostic::Severity::Error)
+            .all(|it| it.severity != crate::diagnostic::FindingSeverity::Error)
     );
     for diagnostic in loaded.diagnostics() {
         let spans = diagnostic.related.iter().map(|one| one.span).chain([diagnostic.span]);
@@ -24,17 +24,19 @@ fn survives(text: &str) {
         }
     }
     if let (Some(document), Some(ensemble)) = (&loaded.document, &loaded.ensemble) {
-        let _ = crate::check::check(ensemble);
+        let _ = crate::check::check_ensemble(ensemble);
         for (index, agent) in ensemble.agents.iter().enumerate() {
             for edge in &agent.dependencies {
-                let route = edge.route(&crate::ensemble::Agent::route(index)).key("condition");
+                let route = edge
+                    .route_in(&crate::ensemble::Agent::route_at(index))
+                    .with_key("condition");
                 let length = edge.condition.as_deref().map_or(0, str::len);
                 for end in 0..=length {
-                    let at = crate::source::At {
+                    let at = crate::source::RouteLocation {
                         route: route.clone(),
-                        part: Part::Text(Span::new(end / 2, end)),
+                        part: NodePart::Text(Span::new(end / 2, end)),
                     };
-                    let span = document.resolve(&at);
+                    let span = document.resolve_span(&at);
                     assert!(text.get(span.start..span.end).is_some(), "{span:?} {text:?}");
                 }
             }

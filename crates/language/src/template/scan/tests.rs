@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn depth(text: &str) -> usize {
-    scan(text).depth
+    scan_template(text).depth
 }
 
 #[test]
@@ -37,17 +37,17 @@ fn chains_are_counted_in_each_other() {
 fn the_place_where_it_is_too_deep_is_told() {
     let text = format!("ab {{{{ 1{} }}}}", "+1".repeat(DEPTH_LIMIT + 1));
     let at = 7 + 2 * DEPTH_LIMIT;
-    assert_eq!(scan(&text).too_deep, Some(Span::new(at, at + 1)));
+    assert_eq!(scan_template(&text).too_deep, Some(Span::new(at, at + 1)));
     let text = format!("{{{{ 1{} }}}}", "+1".repeat(DEPTH_LIMIT));
-    assert_eq!(scan(&text).too_deep, None);
+    assert_eq!(scan_template(&text).too_deep, None);
 }
 
 #[test]
 fn assigned_values_are_found() {
     let text = "{% set a = b -%}{%- set n.c, d = (e=1), 2 %}{% set f | d(g=1) %}{% endset %}";
-    let scan = scan(text);
+    let scan = scan_template(text);
     let found: Vec<_> = scan
-        .assigned
+        .assigned_values
         .iter()
         .map(|one| (&text[one.value.start..one.value.end], one.is_member))
         .collect();
@@ -79,10 +79,10 @@ fn what_repeats_or_grows_is_not_light() {
         "{% filter upper %}{% endfilter %}",
     ];
     for text in light {
-        assert!(scan(text).is_light, "{text}");
+        assert!(scan_template(text).is_light, "{text}");
     }
     for text in heavy {
-        assert!(!scan(text).is_light, "{text}");
+        assert!(!scan_template(text).is_light, "{text}");
     }
 }
 

@@ -3,138 +3,145 @@
 use minijinja::machinery::ast::{Call, Expr, Filter, Test};
 
 use super::filters::{TESTS, filter_words, find_filter};
-use super::infer::text_of;
-use super::{Typing, Want, can, span, whole};
-use crate::condition::{Advice, Mistake, Type, says};
-use crate::diagnostic::did_you_mean;
+use super::infer::as_constant_text;
+use super::{ExpressionUse, TemplateTypeChecker, can_have_shape, to_span, whole_span};
+use crate::condition::{SuggestedReplacement, TypeProblemKind, ValueType, is_informative};
+use crate::diagnostic::find_similar_word;
 use crate::source::Span;
 use crate::template::METHODS;
 
-impl<'t> Typing<'t, '_> {
-    pub(super) fn filter(&mut self, filter: &Filter<'t>, place: Span) -> Type {
+impl<'t> TemplateTypeChecker<'t, '_> {
+    pub(super) fn infer_filter(&mut self, filter: &Filter<'t>, place: Span) -> ValueType {
         let row = find_filter(filter.name);
         if row.is_none() {
-            self.unknown("filter", filter.name, filter_words().map(|word| word.name), place);
+            self.report_unknown_name("filter", filter.name, filter_words().map(|word| word.name), place);
         }
         let want = match filter.name {
-            "default" | "d" => Want::PERHAPS,
-            _ => Want::VALUE,
+            "default" | "d" => ExpressionUse::PERHAPS,
+            _ => ExpressionUse::VALUE,
         };
         let of = match &filter.expr {
-            Some(expr) => self.infer(expr, want),
-            None => Type::text(),
+            Some(expr) => self.infer_type(expr, want),
+            None => ValueType::any_text(),
         };
-        self.arguments(&filter.args);
+        self.infer_arguments(&filter.args);
         if let Some((needed, fits)) = row.and_then(|row| row.needs)
-            && says(&of)
-            && !can(&of, fits)
+            && is_informative(&of)
+            && !can_have_shape(&of, fits)
         {
-            let place = filter.expr.as_ref().map_or(place, whole);
+            let place = filter.expr.as_ref().map_or(place, whole_span);
             let message = format!(
                 "`{}` is {of}, but the filter `{}` needs {needed}",
-                self.words(place),
+                self.part_text(place),
                 filter.name
             );
-            self.report(Mistake::Fails, place, message, None);
-            return Type::any();
+            self.report_problem(TypeProblemKind::Fails, place, message, None);
+            return ValueType::any_value();
         }
-        row.map_or(Type::any(), |row| (row.result)(&of))
+        row.map_or(ValueType::any_value(), |row| (row.result)(&of))
     }
 
-    pub(super) fn test(&mut self, test: &Test<'t>, place: Span) -> Type {
+    pub(super) fn infer_test(&mut self, test: &Test<'t>, place: Span) -> ValueType {
         if !TESTS.contains(&test.name) {
-            self.unknown("test", test.name, TESTS.into_iter(), place);
+            self.report_unknown_name("test", test.name, TESTS.into_iter(), place);
         }
-        self.infer(&test.expr, Want::PERHAPS);
-        self.arguments(&test.args);
-        Type::boolean()
+        self.infer_type(&test.expr, ExpressionUse::PERHAPS);
+        self.infer_arguments(&test.args);
+        ValueType::any_boolean()
     }
 
     /// Reports a filter or a test that does not exist.
-    fn unknown(&mut self, what: &str, name: &str, known: impl Iterator<Item = &'static str>, place: Span) {
+    fn report_unknown_name(&mut self, what: &str, name: &str, known: impl Iterator<Item = &'static str>, place: Span) {
         if name.starts_with("__kept") || self.asks_for_filters {
             return;
         }
-        let place = self.place_of(name, place);
-        let help = match did_you_mean(name, known) {
-            Some(near) => Advice::near(near, name, self.text, place),
-            None => Advice::from(instead(name).map_or_else(
+        let place = self.find_last_word(name, place);
+        let help = match find_similar_word(name, known) {
+            Some(near) => SuggestedReplacement::for_near_word(near, name, self.text, place),
+            None => SuggestedReplacement::from(find_filter_for_method(name).map_or_else(
                 || format!("the {what}s are those of MiniJinja"),
                 |instead| format!("write {instead}"),
             )),
         };
-        self.report(
-            Mistake::Unknown,
+        self.report_problem(
+            TypeProblemKind::UnknownName,
             place,
             format!("there is no {what} `{name}`"),
             Some(help),
         );
     }
 
-    pub(super) fn call(&mut self, call: &Call<'t>, want: Want) -> Type {
+    pub(super) fn infer_call(&mut self, call: &Call<'t>, want: ExpressionUse) -> ValueType {
         let of = match &call.expr {
             Expr::Var(var) => {
-                if self.is_of_run(var.id) {
+                if self.is_run_value(var.id) {
                     let message = format!("`{}` is a value and no function", var.id);
-                    self.report(Mistake::Fails, span(call.expr.span()), message, None);
+                    self.report_problem(TypeProblemKind::Fails, to_span(call.expr.span()), message, None);
                 }
-                Type::any()
+                ValueType::any_value()
             }
             Expr::GetAttr(one) => {
-                let of = self.infer(&one.expr, want);
-                self.method(&one.expr, one.name, span(one.span()), &of, call)
+                let of = self.infer_type(&one.expr, want);
+                self.infer_method_call(&one.expr, one.name, to_span(one.span()), &of, call)
             }
             other => {
-                self.infer(other, Want::VALUE);
-                Type::any()
+                self.infer_type(other, ExpressionUse::VALUE);
+                ValueType::any_value()
             }
         };
-        self.arguments(&call.args);
+        self.infer_arguments(&call.args);
         of
     }
 
     /// Maps of the run have a few methods; other values have none.
-    fn method(&mut self, base: &Expr<'t>, name: &str, place: Span, of: &Type, call: &Call<'t>) -> Type {
+    fn infer_method_call(
+        &mut self,
+        base: &Expr<'t>,
+        name: &str,
+        place: Span,
+        of: &ValueType,
+        call: &Call<'t>,
+    ) -> ValueType {
         if matches!(base, Expr::Var(var) if ["loop", "self", "super"].contains(&var.id)) {
-            return Type::any();
+            return ValueType::any_value();
         }
-        let is_plain = says(of) && !can(of, |shape| shape.map.is_some());
-        if is_plain || self.is_value_of_run(base) && !METHODS.contains(&name) {
-            let place = self.place_of(name, place);
-            let what = match says(of) {
+        let is_plain = is_informative(of) && !can_have_shape(of, |shape| shape.map.is_some());
+        if is_plain || self.is_run_value_expr(base) && !METHODS.contains(&name) {
+            let place = self.find_last_word(name, place);
+            let what = match is_informative(of) {
                 true => format!("is {of}, which"),
                 false => "is a value, which".to_owned(),
             };
-            let message = format!("`{}` {what} has no method `{name}`", self.words(whole(base)));
-            let words = self.words(whole(base));
-            let help = instead(name).map(|filter| format!("write `{words} | {filter}`").into());
-            self.report(Mistake::Fails, place, message, help);
-            return Type::any();
+            let message = format!("`{}` {what} has no method `{name}`", self.part_text(whole_span(base)));
+            let words = self.part_text(whole_span(base));
+            let help = find_filter_for_method(name).map(|filter| format!("write `{words} | {filter}`").into());
+            self.report_problem(TypeProblemKind::Fails, place, message, help);
+            return ValueType::any_value();
         }
         match (name, call.args.as_slice()) {
-            ("keys", []) => Type::list(Type::text()),
-            ("items" | "values", []) => Type::list(Type::any()),
-            ("get", [minijinja::machinery::ast::CallArg::Pos(key)]) => match text_of(key) {
-                Some(key) => of.key(&key),
-                None => Type::any(),
+            ("keys", []) => ValueType::list_with_items(ValueType::any_text()),
+            ("items" | "values", []) => ValueType::list_with_items(ValueType::any_value()),
+            ("get", [minijinja::machinery::ast::CallArg::Pos(key)]) => match as_constant_text(key) {
+                Some(key) => of.key_type(&key),
+                None => ValueType::any_value(),
             },
-            _ => Type::any(),
+            _ => ValueType::any_value(),
         }
     }
 
     /// Returns whether the expression gives a value of the run: the value of a variable, or a part of one.
-    fn is_value_of_run(&self, expr: &Expr<'t>) -> bool {
+    fn is_run_value_expr(&self, expr: &Expr<'t>) -> bool {
         match expr {
-            Expr::Var(var) => self.is_of_run(var.id),
-            Expr::GetAttr(one) => self.is_value_of_run(&one.expr),
-            Expr::GetItem(one) => self.is_value_of_run(&one.expr),
+            Expr::Var(var) => self.is_run_value(var.id),
+            Expr::GetAttr(one) => self.is_run_value_expr(&one.expr),
+            Expr::GetItem(one) => self.is_run_value_expr(&one.expr),
             _ => false,
         }
     }
 }
 
 /// The filter for a method of Python, or for a filter of Jinja2 that MiniJinja does not have.
-fn instead(method: &str) -> Option<&'static str> {
+fn find_filter_for_method(method: &str) -> Option<&'static str> {
     Some(match method {
         "upper" => "upper",
         "lower" => "lower",

@@ -2,60 +2,60 @@
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, UnaryOpKind};
 
-use super::{Typing, Want, can, number, span, whole};
-use crate::condition::{Advice, Fields, Mistake, Type, says, truth};
-use crate::diagnostic::did_you_mean;
+use super::{ExpressionUse, TemplateTypeChecker, any_number_type, can_have_shape, to_span, whole_span};
+use crate::condition::{MapFields, SuggestedReplacement, TypeProblemKind, ValueType, find_known_truth, is_informative};
+use crate::diagnostic::find_similar_word;
 use crate::source::Span;
 use crate::template::view;
 
-impl<'t> Typing<'t, '_> {
-    pub(super) fn infer(&mut self, expr: &Expr<'t>, want: Want) -> Type {
+impl<'t> TemplateTypeChecker<'t, '_> {
+    pub(super) fn infer_type(&mut self, expr: &Expr<'t>, want: ExpressionUse) -> ValueType {
         match expr {
-            Expr::Var(var) => self.variable(var.id),
-            Expr::Const(value) => Type::of_value(&view::to_json(&value.value)),
+            Expr::Var(var) => self.variable_type(var.id),
+            Expr::Const(value) => ValueType::from_value(&view::to_json(&value.value)),
             Expr::GetAttr(one) => {
-                let place = self.place_of(one.name, span(one.span()));
-                self.member(&one.expr, one.name, place, want)
+                let place = self.find_last_word(one.name, to_span(one.span()));
+                self.infer_member(&one.expr, one.name, place, want)
             }
-            Expr::GetItem(one) => match text_of(&one.subscript_expr) {
+            Expr::GetItem(one) => match as_constant_text(&one.subscript_expr) {
                 Some(name) => {
-                    let place = inside_quotes(span(one.subscript_expr.span()));
-                    self.member(&one.expr, &name, place, want)
+                    let place = span_inside_quotes(to_span(one.subscript_expr.span()));
+                    self.infer_member(&one.expr, &name, place, want)
                 }
                 None => {
-                    let of = self.infer(&one.expr, want);
-                    self.infer(&one.subscript_expr, Want::VALUE);
-                    item(&of)
+                    let of = self.infer_type(&one.expr, want);
+                    self.infer_type(&one.subscript_expr, ExpressionUse::VALUE);
+                    find_item_type(&of)
                 }
             },
             Expr::Slice(one) => {
-                let of = self.infer(&one.expr, want);
+                let of = self.infer_type(&one.expr, want);
                 let bounds = [&one.start, &one.stop, &one.step].into_iter().flatten();
-                bounds.for_each(|bound| drop(self.infer(bound, Want::VALUE)));
-                sliced(&of)
+                bounds.for_each(|bound| drop(self.infer_type(bound, ExpressionUse::VALUE)));
+                infer_slice_type(&of)
             }
             Expr::UnaryOp(one) => match one.op {
-                UnaryOpKind::Not => match truth(&self.infer(&one.expr, want.opposite())) {
-                    Some(is_true) => Type::of_value(&(!is_true).into()),
-                    None => Type::boolean(),
+                UnaryOpKind::Not => match find_known_truth(&self.infer_type(&one.expr, want.negate_wanted())) {
+                    Some(is_true) => ValueType::from_value(&(!is_true).into()),
+                    None => ValueType::any_boolean(),
                 },
-                UnaryOpKind::Neg => self.negative(&one.expr),
+                UnaryOpKind::Neg => self.infer_negative(&one.expr),
             },
-            Expr::BinOp(two) => match compared(two.op) {
+            Expr::BinOp(two) => match to_comparison(two.op) {
                 Some(comparison) => {
-                    let left = self.infer(&two.left, Want::VALUE);
-                    let right = self.infer(&two.right, Want::VALUE);
-                    self.compare((&two.left, &left), (&two.right, &right), comparison, want)
+                    let left = self.infer_type(&two.left, ExpressionUse::VALUE);
+                    let right = self.infer_type(&two.right, ExpressionUse::VALUE);
+                    self.infer_comparison((&two.left, &left), (&two.right, &right), comparison, want)
                 }
-                None => self.binary(two.op, &two.left, &two.right, want),
+                None => self.infer_binary(two.op, &two.left, &two.right, want),
             },
             Expr::Compare(chain) => {
-                let (mut left_expr, mut left) = (&chain.expr, self.infer(&chain.expr, Want::VALUE));
-                let mut all = Type::boolean();
+                let (mut left_expr, mut left) = (&chain.expr, self.infer_type(&chain.expr, ExpressionUse::VALUE));
+                let mut all = ValueType::any_boolean();
                 for next in &chain.ops {
-                    let right = self.infer(&next.expr, Want::VALUE);
-                    let one = self.compare((left_expr, &left), (&next.expr, &right), next.op, want);
-                    if truth(&one) == Some(false) {
+                    let right = self.infer_type(&next.expr, ExpressionUse::VALUE);
+                    let one = self.infer_comparison((left_expr, &left), (&next.expr, &right), next.op, want);
+                    if find_known_truth(&one) == Some(false) {
                         all = one;
                     }
                     (left_expr, left) = (&next.expr, right);
@@ -63,83 +63,105 @@ impl<'t> Typing<'t, '_> {
                 all
             }
             Expr::IfExpr(choice) => {
-                let asked = truth(&self.infer(&choice.test_expr, Want::TRUTH));
-                let is_guard = super::names::asks_for_type(&choice.test_expr);
-                let mut then = Type::never();
-                self.guarded(is_guard || asked == Some(false), |it| {
-                    then = it.infer(&choice.true_expr, want)
+                let asked = find_known_truth(&self.infer_type(&choice.test_expr, ExpressionUse::TRUTH));
+                let is_guard = super::names::contains_type_test(&choice.test_expr);
+                let mut then = ValueType::impossible_value();
+                self.visit_guarded(is_guard || asked == Some(false), |it| {
+                    then = it.infer_type(&choice.true_expr, want)
                 });
-                let mut otherwise = Type::nothing();
+                let mut otherwise = ValueType::nothing_value();
                 if let Some(expr) = &choice.false_expr {
-                    self.guarded(is_guard || asked == Some(true), |it| otherwise = it.infer(expr, want));
+                    self.visit_guarded(is_guard || asked == Some(true), |it| {
+                        otherwise = it.infer_type(expr, want)
+                    });
                 }
-                then.or(otherwise)
+                then.union_with(otherwise)
             }
-            Expr::Filter(filter) => self.filter(filter, whole(expr)),
-            Expr::Test(test) => self.test(test, whole(expr)),
-            Expr::Call(call) => self.call(call, want),
+            Expr::Filter(filter) => self.infer_filter(filter, whole_span(expr)),
+            Expr::Test(test) => self.infer_test(test, whole_span(expr)),
+            Expr::Call(call) => self.infer_call(call, want),
             Expr::List(list) => {
-                let items: Vec<Type> = list.items.iter().map(|item| self.infer(item, Want::VALUE)).collect();
-                Type::list(items.into_iter().fold(Type::never(), Type::or))
+                let items: Vec<ValueType> = list
+                    .items
+                    .iter()
+                    .map(|item| self.infer_type(item, ExpressionUse::VALUE))
+                    .collect();
+                ValueType::list_with_items(
+                    items
+                        .into_iter()
+                        .fold(ValueType::impossible_value(), ValueType::union_with),
+                )
             }
             Expr::Tuple(tuple) => {
-                tuple.items.iter().for_each(|item| drop(self.infer(item, Want::VALUE)));
-                Type::any()
+                tuple
+                    .items
+                    .iter()
+                    .for_each(|item| drop(self.infer_type(item, ExpressionUse::VALUE)));
+                ValueType::any_value()
             }
             Expr::Map(map) => {
                 let mut entries = Vec::new();
                 for (key, value) in map.keys.iter().zip(&map.values) {
-                    let of = self.infer(value, Want::VALUE);
-                    entries.push(text_of(key).map(|key| (key, of)));
+                    let of = self.infer_type(value, ExpressionUse::VALUE);
+                    entries.push(as_constant_text(key).map(|key| (key, of)));
                 }
-                let entries: Option<Vec<(String, Type)>> = entries.into_iter().collect();
-                entries.map_or_else(Type::any, |entries| Type::map(Fields::exactly(entries)))
+                let entries: Option<Vec<(String, ValueType)>> = entries.into_iter().collect();
+                entries.map_or_else(ValueType::any_value, |entries| {
+                    ValueType::map_with_fields(MapFields::with_exact_keys(entries))
+                })
             }
         }
     }
 
-    pub(super) fn arguments(&mut self, all: &[CallArg<'t>]) {
+    pub(super) fn infer_arguments(&mut self, all: &[CallArg<'t>]) {
         for one in all {
             let (CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr)) =
                 one;
-            self.infer(expr, Want::VALUE);
+            self.infer_type(expr, ExpressionUse::VALUE);
         }
     }
 
     /// A key of a value. What a whole map of the run holds is not copied for that.
-    fn member(&mut self, base: &Expr<'t>, name: &str, place: Span, want: Want) -> Type {
-        let at = whole(base);
+    fn infer_member(&mut self, base: &Expr<'t>, name: &str, place: Span, want: ExpressionUse) -> ValueType {
+        let at = whole_span(base);
         if let Expr::Var(var) = base {
-            let Some(of) = self.known(var.id) else {
-                return Type::any();
+            let Some(of) = self.find_known_type(var.id) else {
+                return ValueType::any_value();
             };
-            let found = lookup(of, name);
-            return self.found(found, name, at, place, want);
+            let found = look_up_key(of, name);
+            return self.resolve_lookup(found, name, at, place, want);
         }
-        let of = self.infer(base, want);
-        let found = lookup(&of, name);
-        self.found(found, name, at, place, want)
+        let of = self.infer_type(base, want);
+        let found = look_up_key(&of, name);
+        self.resolve_lookup(found, name, at, place, want)
     }
 
-    fn found(&mut self, found: Lookup, name: &str, base: Span, place: Span, want: Want) -> Type {
+    fn resolve_lookup(
+        &mut self,
+        found: KeyLookup,
+        name: &str,
+        base: Span,
+        place: Span,
+        want: ExpressionUse,
+    ) -> ValueType {
         let (message, help) = match found {
-            Lookup::Found(of) => return of,
-            Lookup::Missing { near, known } => {
-                let message = format!("`{}` has no key `{name}`", self.words(base));
+            KeyLookup::Found(of) => return of,
+            KeyLookup::Missing { near, known } => {
+                let message = format!("`{}` has no key `{name}`", self.part_text(base));
                 if want.is_asked && near.is_none() {
-                    return Type::nothing();
+                    return ValueType::nothing_value();
                 }
                 let help = match near {
-                    Some(near) => Advice::near(&near, name, self.text, place),
+                    Some(near) => SuggestedReplacement::for_near_word(&near, name, self.text, place),
                     None if known.is_empty() => "it has no keys".to_owned().into(),
                     None => format!("the known keys are {}", known.join(", ")).into(),
                 };
                 (message, help)
             }
-            Lookup::NoMap(what) => {
-                let message = format!("`{}` is {what}, so it has no key `{name}`", self.words(base));
+            KeyLookup::NoMap(what) => {
+                let message = format!("`{}` is {what}, so it has no key `{name}`", self.part_text(base));
                 if want.is_asked {
-                    return Type::nothing();
+                    return ValueType::nothing_value();
                 }
                 (
                     message,
@@ -147,77 +169,85 @@ impl<'t> Typing<'t, '_> {
                 )
             }
         };
-        self.report(
-            Mistake::NoKey,
+        self.report_problem(
+            TypeProblemKind::NoKey,
             place,
             format!("{message}, so this is empty"),
             Some(help),
         );
-        Type::nothing()
+        ValueType::nothing_value()
     }
 
-    fn negative(&mut self, operand: &Expr<'t>) -> Type {
-        let of = self.infer(operand, Want::VALUE);
-        if says(&of) && !can(&of, |shape| shape.number.is_some()) {
-            let message = format!("`{}` is {of}, but must be a number", self.words(whole(operand)));
-            self.report(Mistake::Fails, whole(operand), message, None);
+    fn infer_negative(&mut self, operand: &Expr<'t>) -> ValueType {
+        let of = self.infer_type(operand, ExpressionUse::VALUE);
+        if is_informative(&of) && !can_have_shape(&of, |shape| shape.number.is_some()) {
+            let message = format!(
+                "`{}` is {of}, but must be a number",
+                self.part_text(whole_span(operand))
+            );
+            self.report_problem(TypeProblemKind::Fails, whole_span(operand), message, None);
         }
-        number()
+        any_number_type()
     }
 }
 
-fn inside_quotes(place: Span) -> Span {
+fn span_inside_quotes(place: Span) -> Span {
     match place.end - place.start {
         0 | 1 => place,
         _ => Span::new(place.start + 1, place.end - 1),
     }
 }
 
-enum Lookup {
-    Found(Type),
+enum KeyLookup {
+    Found(ValueType),
     Missing { near: Option<String>, known: Vec<String> },
     NoMap(String),
 }
 
-fn lookup(of: &Type, name: &str) -> Lookup {
-    let Some(shape) = of.shape().filter(|_| says(of)) else {
-        return Lookup::Found(Type::any());
+fn look_up_key(of: &ValueType, name: &str) -> KeyLookup {
+    let Some(shape) = of.known_shape().filter(|_| is_informative(of)) else {
+        return KeyLookup::Found(ValueType::any_value());
     };
     if shape.map.is_none() {
-        return Lookup::NoMap(of.to_string());
+        return KeyLookup::NoMap(of.to_string());
     }
-    let Some(fields) = of.fields() else {
-        return Lookup::Found(Type::any());
+    let Some(fields) = of.map_fields() else {
+        return KeyLookup::Found(ValueType::any_value());
     };
-    match fields.get(name) {
-        Some(found) => Lookup::Found(found),
+    match fields.find_value_type(name) {
+        Some(found) => KeyLookup::Found(found),
         None => {
-            let near = did_you_mean(name, fields.known.keys().map(String::as_str)).map(str::to_owned);
-            let known = fields.known.keys().take(12).map(|key| format!("`{key}`")).collect();
-            Lookup::Missing { near, known }
+            let near = find_similar_word(name, fields.known_keys.keys().map(String::as_str)).map(str::to_owned);
+            let known = fields
+                .known_keys
+                .keys()
+                .take(12)
+                .map(|key| format!("`{key}`"))
+                .collect();
+            KeyLookup::Missing { near, known }
         }
     }
 }
 
 /// An item of a list, which may not be there.
-fn item(of: &Type) -> Type {
-    let Some(shape) = of.shape() else {
-        return Type::any();
+fn find_item_type(of: &ValueType) -> ValueType {
+    let Some(shape) = of.known_shape() else {
+        return ValueType::any_value();
     };
     match (&shape.list, &shape.text, &shape.map) {
-        (Some(item), None, None) => item.clone().or(Type::nothing()),
-        _ => Type::any(),
+        (Some(item), None, None) => item.clone().union_with(ValueType::nothing_value()),
+        _ => ValueType::any_value(),
     }
 }
 
-pub(super) fn text_of(expr: &Expr<'_>) -> Option<String> {
+pub(super) fn as_constant_text(expr: &Expr<'_>) -> Option<String> {
     match expr {
         Expr::Const(value) => value.value.as_str().map(str::to_owned),
         _ => None,
     }
 }
 
-fn compared(op: BinOpKind) -> Option<CompareOpKind> {
+fn to_comparison(op: BinOpKind) -> Option<CompareOpKind> {
     Some(match op {
         BinOpKind::Eq => CompareOpKind::Eq,
         BinOpKind::Ne => CompareOpKind::Ne,
@@ -232,16 +262,18 @@ fn compared(op: BinOpKind) -> Option<CompareOpKind> {
 
 /// Returns the type of a slice: a part of a text, some items of a list, and an empty list of nothing. Other values have
 /// no slices.
-fn sliced(of: &Type) -> Type {
-    let Some(shape) = of.shape() else {
-        return Type::any();
+fn infer_slice_type(of: &ValueType) -> ValueType {
+    let Some(shape) = of.known_shape() else {
+        return ValueType::any_value();
     };
-    let text = shape.text.as_ref().map(|_| Type::text());
-    let items = shape.list.clone().map(Type::list);
-    let nothing = shape.nothing.then(|| Type::list(Type::never()));
+    let text = shape.text.as_ref().map(|_| ValueType::any_text());
+    let items = shape.list.clone().map(ValueType::list_with_items);
+    let nothing = shape
+        .can_be_nothing
+        .then(|| ValueType::list_with_items(ValueType::impossible_value()));
     [text, items, nothing]
         .into_iter()
         .flatten()
-        .reduce(Type::or)
+        .reduce(ValueType::union_with)
         .unwrap_or_default()
 }

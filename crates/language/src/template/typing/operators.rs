@@ -4,78 +4,97 @@
 
 use minijinja::machinery::ast::{BinOpKind, CompareOpKind, Expr};
 
-use super::{Typing, Want, can, number, whole};
-use crate::condition::{Advice, Mistake, Range, Shape, Type, says, truth};
+use super::{ExpressionUse, TemplateTypeChecker, any_number_type, can_have_shape, whole_span};
+use crate::condition::{
+    NumberRange, SuggestedReplacement, TypeProblemKind, ValueShape, ValueType, find_known_truth, is_informative,
+};
 use crate::source::Span;
 
-impl<'t> Typing<'t, '_> {
-    pub(super) fn binary(&mut self, op: BinOpKind, left: &Expr<'t>, right: &Expr<'t>, want: Want) -> Type {
+impl<'t> TemplateTypeChecker<'t, '_> {
+    pub(super) fn infer_binary(
+        &mut self,
+        op: BinOpKind,
+        left: &Expr<'t>,
+        right: &Expr<'t>,
+        want: ExpressionUse,
+    ) -> ValueType {
         if matches!(op, BinOpKind::ScAnd | BinOpKind::ScOr) {
-            let first = self.infer(left, Want { is_asked: true, ..want });
-            let decided = truth(&first) == Some(matches!(op, BinOpKind::ScOr));
-            let is_guard = super::names::asks_for_type(left);
-            let mut second = Type::never();
-            self.guarded(is_guard || decided, |it| second = it.infer(right, want));
-            return first.or(second);
+            let first = self.infer_type(left, ExpressionUse { is_asked: true, ..want });
+            let decided = find_known_truth(&first) == Some(matches!(op, BinOpKind::ScOr));
+            let is_guard = super::names::contains_type_test(left);
+            let mut second = ValueType::impossible_value();
+            self.visit_guarded(is_guard || decided, |it| second = it.infer_type(right, want));
+            return first.union_with(second);
         }
-        let (a, b) = (self.infer(left, Want::VALUE), self.infer(right, Want::VALUE));
-        let both = |fits: fn(&Shape) -> bool| can(&a, fits) && can(&b, fits);
-        let one_repeats = can(&a, is_repeated) && can(&b, is_number) || can(&a, is_number) && can(&b, is_repeated);
+        let (a, b) = (
+            self.infer_type(left, ExpressionUse::VALUE),
+            self.infer_type(right, ExpressionUse::VALUE),
+        );
+        let both = |fits: fn(&ValueShape) -> bool| can_have_shape(&a, fits) && can_have_shape(&b, fits);
+        let one_repeats = can_have_shape(&a, is_repeatable) && can_have_shape(&b, is_numeric)
+            || can_have_shape(&a, is_numeric) && can_have_shape(&b, is_repeatable);
         let fits = match op {
-            BinOpKind::Concat => return Type::text(),
-            BinOpKind::Add => both(is_number) || both(|it| it.text.is_some()) || both(|it| it.list.is_some()),
-            BinOpKind::Mul => both(is_number) || one_repeats,
-            _ => both(is_number),
+            BinOpKind::Concat => return ValueType::any_text(),
+            BinOpKind::Add => both(is_numeric) || both(|it| it.text.is_some()) || both(|it| it.list.is_some()),
+            BinOpKind::Mul => both(is_numeric) || one_repeats,
+            _ => both(is_numeric),
         };
-        if !fits && says(&a) && says(&b) {
-            let place = Span::new(whole(left).start, whole(right).end);
+        if !fits && is_informative(&a) && is_informative(&b) {
+            let place = Span::new(whole_span(left).start, whole_span(right).end);
             let message = format!("{a} and {b} cannot be calculated with each other");
             let help = (matches!(op, BinOpKind::Add)).then(|| "`~` joins values of all types as text".to_owned());
-            self.report(Mistake::Fails, place, message, help.map(Advice::from));
-            return Type::any();
+            self.report_problem(
+                TypeProblemKind::Fails,
+                place,
+                message,
+                help.map(SuggestedReplacement::from),
+            );
+            return ValueType::any_value();
         }
         match op {
             BinOpKind::Add | BinOpKind::Mul => {
-                match both(is_number) && !can(&a, is_repeated) && !can(&b, is_repeated) {
-                    true => number(),
-                    false => Type::any(),
+                match both(is_numeric) && !can_have_shape(&a, is_repeatable) && !can_have_shape(&b, is_repeatable) {
+                    true => any_number_type(),
+                    false => ValueType::any_value(),
                 }
             }
-            _ => number(),
+            _ => any_number_type(),
         }
     }
 
-    pub(super) fn compare(
+    pub(super) fn infer_comparison(
         &mut self,
-        (left_expr, left): (&Expr<'t>, &Type),
-        (right_expr, right): (&Expr<'t>, &Type),
+        (left_expr, left): (&Expr<'t>, &ValueType),
+        (right_expr, right): (&Expr<'t>, &ValueType),
         op: CompareOpKind,
-        want: Want,
-    ) -> Type {
+        want: ExpressionUse,
+    ) -> ValueType {
         let is_constant = |expr: &Expr<'_>| matches!(expr, Expr::Const(_));
-        if is_constant(left_expr) && is_constant(right_expr) || !says(left) || !says(right) {
-            return Type::boolean();
+        if is_constant(left_expr) && is_constant(right_expr) || !is_informative(left) || !is_informative(right) {
+            return ValueType::any_boolean();
         }
-        let place = Span::new(whole(left_expr).start, whole(right_expr).end);
+        let place = Span::new(whole_span(left_expr).start, whole_span(right_expr).end);
         let (known, known_expr, other) = match is_constant(left_expr) {
             true => (right, right_expr, left),
             false => (left, left_expr, right),
         };
-        let known_words = self.words(whole(known_expr));
-        let sides = Sides {
+        let known_words = self.part_text(whole_span(known_expr));
+        let sides = EqualitySides {
             known,
             known_words,
             other,
         };
         match op {
-            CompareOpKind::Eq | CompareOpKind::Ne => self.equality(&sides, matches!(op, CompareOpKind::Ne), place),
-            CompareOpKind::In | CompareOpKind::NotIn => self.inside(right, whole(right_expr)),
+            CompareOpKind::Eq | CompareOpKind::Ne => {
+                self.infer_equality(&sides, matches!(op, CompareOpKind::Ne), place)
+            }
+            CompareOpKind::In | CompareOpKind::NotIn => self.infer_membership(right, whole_span(right_expr)),
             _ => {
                 // Nothing is below every number.
                 let is_above = matches!(op, CompareOpKind::Gt | CompareOpKind::Gte);
-                let numbers = Option::zip(only_number(left, is_above), only_number(right, !is_above));
+                let numbers = Option::zip(as_only_number(left, is_above), as_only_number(right, !is_above));
                 let Some((a, b)) = numbers else {
-                    return Type::boolean();
+                    return ValueType::any_boolean();
                 };
                 let can_be = match op {
                     CompareOpKind::Lt => a.can_be_below(b, false),
@@ -85,37 +104,41 @@ impl<'t> Typing<'t, '_> {
                 };
                 if !can_be && want.is_wanted {
                     let message = format!("`{}` is {}, so this is never true", sides.known_words, sides.known);
-                    self.report(Mistake::Never, place, message, None);
+                    self.report_problem(TypeProblemKind::NeverTrue, place, message, None);
                 }
-                verdict(can_be, false)
+                comparison_type(can_be, false)
             }
         }
     }
 
-    fn equality(&mut self, sides: &Sides<'_>, is_different: bool, place: Span) -> Type {
-        let can_meet = as_numbers(sides.known).meets(&as_numbers(sides.other));
-        let other = sides.other.texts();
+    fn infer_equality(&mut self, sides: &EqualitySides<'_>, is_different: bool, place: Span) -> ValueType {
+        let can_meet = with_truth_numbers(sides.known).has_common_value(&with_truth_numbers(sides.other));
+        let other = sides.other.known_texts();
         let is_precaution = other.is_some_and(|texts| texts.contains(""))
-            || is_different && can(sides.known, is_number) && can(sides.other, is_number);
+            || is_different && can_have_shape(sides.known, is_numeric) && can_have_shape(sides.other, is_numeric);
         if !can_meet && !is_precaution {
-            let mistake = if is_different { Mistake::Always } else { Mistake::Never };
+            let mistake = if is_different {
+                TypeProblemKind::AlwaysTrue
+            } else {
+                TypeProblemKind::NeverTrue
+            };
             let message = format!(
                 "`{}` is {}, so it never equals {}",
                 sides.known_words, sides.known, sides.other
             );
-            let help = self.instead(sides, place);
-            self.report(mistake, place, message, help);
+            let help = self.suggest_replacement(sides, place);
+            self.report_problem(mistake, place, message, help);
         }
-        verdict(can_meet, is_different)
+        comparison_type(can_meet, is_different)
     }
 
     /// Returns the replacement of the other side of a comparison.
-    fn instead(&self, sides: &Sides<'_>, place: Span) -> Option<Advice> {
-        let text = sides.other.texts()?.iter().next()?;
+    fn suggest_replacement(&self, sides: &EqualitySides<'_>, place: Span) -> Option<SuggestedReplacement> {
+        let text = sides.other.known_texts()?.iter().next()?;
         let find = |quote: char| {
             let written = format!("{quote}{text}{quote}");
             let mut found = self
-                .words(place)
+                .part_text(place)
                 .match_indices(&written)
                 .map(|(at, _)| place.start + at);
             let start = found.next().filter(|_| found.next().is_none())?;
@@ -123,55 +146,56 @@ impl<'t> Typing<'t, '_> {
         };
         let literal = find('\'').or_else(|| find('"'));
         let literal = literal.as_ref().map(|(span, written)| (*span, written.as_str()));
-        Advice::instead_of(text, literal, sides.known.shape()?)
+        SuggestedReplacement::find_for_text(text, literal, sides.known.known_shape()?)
     }
 
-    fn inside(&mut self, container: &Type, place: Span) -> Type {
-        if !can(container, |it| {
+    fn infer_membership(&mut self, container: &ValueType, place: Span) -> ValueType {
+        if !can_have_shape(container, |it| {
             it.list.is_some() || it.map.is_some() || it.text.is_some()
         }) {
-            let message = format!("`{}` is {container}, so nothing can be in it", self.words(place));
-            self.report(Mistake::Fails, place, message, None);
+            let message = format!("`{}` is {container}, so nothing can be in it", self.part_text(place));
+            self.report_problem(TypeProblemKind::Fails, place, message, None);
         }
-        Type::boolean()
+        ValueType::any_boolean()
     }
 }
 
 /// Two sides of a comparison, first the one that is no literal.
-struct Sides<'s> {
-    known: &'s Type,
+struct EqualitySides<'s> {
+    known: &'s ValueType,
     known_words: &'s str,
-    other: &'s Type,
+    other: &'s ValueType,
 }
 
-fn verdict(can_be: bool, is_different: bool) -> Type {
+fn comparison_type(can_be: bool, is_different: bool) -> ValueType {
     match can_be {
-        true => Type::boolean(),
-        false => Type::of_value(&is_different.into()),
+        true => ValueType::any_boolean(),
+        false => ValueType::from_value(&is_different.into()),
     }
 }
 
 /// `true` and `false` are calculated with as 1 and 0.
-fn is_number(shape: &Shape) -> bool {
-    shape.number.is_some() || shape.yes || shape.no
+fn is_numeric(shape: &ValueShape) -> bool {
+    shape.number.is_some() || shape.can_be_true || shape.can_be_false
 }
 
 /// Texts and lists can be repeated.
-fn is_repeated(shape: &Shape) -> bool {
+fn is_repeatable(shape: &ValueShape) -> bool {
     shape.text.is_some() || shape.list.is_some()
 }
 
 /// The numbers of a value that can be nothing else; `or_nothing`: or only nothing.
-fn only_number(of: &Type, or_nothing: bool) -> Option<Range> {
-    let range = of.shape()?.number?;
-    let is_only = *of == Type::number(range) || or_nothing && *of == Type::number(range).or(Type::nothing());
+fn as_only_number(of: &ValueType, or_nothing: bool) -> Option<NumberRange> {
+    let range = of.known_shape()?.number?;
+    let is_only = *of == ValueType::number_in(range)
+        || or_nothing && *of == ValueType::number_in(range).union_with(ValueType::nothing_value());
     is_only.then_some(range)
 }
 
 /// The type with the numbers that its truth values equal.
-fn as_numbers(of: &Type) -> Type {
-    match of.shape() {
-        Some(shape) if shape.yes || shape.no => of.clone().or(Type::count(1)),
+fn with_truth_numbers(of: &ValueType) -> ValueType {
+    match of.known_shape() {
+        Some(shape) if shape.can_be_true || shape.can_be_false => of.clone().union_with(ValueType::count_up_to(1)),
         _ => of.clone(),
     }
 }

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::filters::{TESTS, filter_words};
 use super::*;
-use crate::template::{Scope, Template};
+use crate::template::{Template, TemplateScope};
 
 fn rendered(template: &str, value: &Value) -> Result<String, String> {
-    let scope = Scope {
+    let scope = TemplateScope {
         listens_to: Arc::new(["x".into()]),
         dependencies: vec![("x".into(), Arc::new(value.clone()))],
-        ..Scope::default()
+        ..TemplateScope::default()
     };
     let template = Template::compile(template).map_err(|error| error.message)?;
     template.render(&scope).map_err(|error| error.message)
@@ -178,21 +178,21 @@ proptest! {
         let required: &[&str] = if is_required { &["v"] } else { &[] };
         let schema = json!({"type": "object", "required": required, "additionalProperties": false, "properties": {"v": schema}});
         let output = if is_there { json!({"v": value}) } else { json!({}) };
-        let of = Type::of_schema(&schema);
+        let of = ValueType::from_schema(&schema);
         let variables = |name: &str| (name == "x").then_some(&of);
         let template = format!("{{% if {expression} %}}yes{{% else %}}no{{% endif %}}");
         let outcome = rendered(&template, &output);
         let listed = format!("{{% for one in {expression} %}}{{% endfor %}}");
         let looped = rendered(&listed, &output);
         for (template, outcome) in [(&template, &outcome), (&listed, &looped)] {
-            for misfit in misfits(template, &variables) {
-                let is_so = match misfit.mistake {
-                    Mistake::Never => outcome.as_deref() != Ok("yes"),
-                    Mistake::Always => outcome.as_deref() != Ok("no"),
+            for misfit in find_type_problems(template, &variables) {
+                let is_so = match misfit.kind {
+                    TypeProblemKind::NeverTrue => outcome.as_deref() != Ok("yes"),
+                    TypeProblemKind::AlwaysTrue => outcome.as_deref() != Ok("no"),
                     // Where a value is missing, a loop over it is empty.
-                    Mistake::Fails => outcome.is_err() || misfit.message.contains("or nothing"),
-                    Mistake::NoKey => is_missing(&misfit.message, &output),
-                    Mistake::Unknown => false,
+                    TypeProblemKind::Fails => outcome.is_err() || misfit.message.contains("or nothing"),
+                    TypeProblemKind::NoKey => is_missing(&misfit.message, &output),
+                    TypeProblemKind::UnknownName => false,
                 };
                 prop_assert!(is_so, "{} for {} as {}: {} gave {:?}", template, output, schema, misfit.message, outcome);
             }

@@ -4,10 +4,10 @@ use super::shapes::{
     COUNT, COUNT_OR_ZERO, ENVIRONMENT, EXPRESSION, FILLED, FILLED_LIST, FLAG, MAP, NAME, PERMISSION, SANDBOX, SCHEMA,
     SECONDS, TEXT, TEXTS, WHOLE,
 };
-use super::{Key, keys};
+use super::{SectionKey, keys};
 
 /// The keys of an agent.
-pub(in crate::vocabulary) static AGENT: &[Key] = keys![
+pub(in crate::vocabulary) static AGENT: &[SectionKey] = keys![
     "name": NAME,
         "The name of the agent, unique in the ensemble: letters, digits, `_`, `.` and `-`; the first character is a \
          letter or digit.", given nowhere, eg r#"["reviewer"]"#;
@@ -94,7 +94,7 @@ pub(in crate::vocabulary) static AGENT: &[Key] = keys![
 ];
 
 /// The keys of `defaults` that have another meaning there than in an agent.
-pub(in crate::vocabulary) static DEFAULTS: &[Key] = keys![
+pub(in crate::vocabulary) static DEFAULTS: &[SectionKey] = keys![
     "input": "#default_input", "", for input;
     "tools": FILLED_LIST,
         "LLM: names of the tools that the model can call; one tool of an MCP server is `server.tool`. Default: none.",
@@ -105,7 +105,7 @@ pub(in crate::vocabulary) static DEFAULTS: &[Key] = keys![
 ];
 
 /// The keys of an item of `dependencies`.
-pub(in crate::vocabulary) static DEPENDENCY: &[Key] = keys![
+pub(in crate::vocabulary) static DEPENDENCY: &[SectionKey] = keys![
     "agent_name": NAME, "The agent that this agent depends on.", eg r#"["writer"]"#;
     "condition": r#"{"type": ["string", "boolean"], "pattern": "\\S"}"#,
         "The dependency holds only while this expression is true. The syntax is Rhai's or Python's; the variables are \
@@ -131,7 +131,7 @@ pub(in crate::vocabulary) static DEPENDENCY: &[Key] = keys![
 ];
 
 /// The keys of `conversation`.
-pub(in crate::vocabulary) static CONVERSATION: &[Key] = keys![
+pub(in crate::vocabulary) static CONVERSATION: &[SectionKey] = keys![
     "max_turns": COUNT, "Maximum number of executions of this agent in the run.", default "1", eg r#"[3]"#;
     "state_key": NAME, "The key of the context under which the output of the agent is stored. Default: its name.",
         eg r#"["draft"]"#;
@@ -155,7 +155,7 @@ pub(in crate::vocabulary) static CONVERSATION: &[Key] = keys![
 ];
 
 /// The keys of `for_each`.
-pub(in crate::vocabulary) static FOR_EACH: &[Key] = keys![
+pub(in crate::vocabulary) static FOR_EACH: &[SectionKey] = keys![
     "in": r#"{"oneOf": [{"description": "An expression in the language of conditions.", "type": "string", "pattern":
            "\\S"}, {"description": "The items themselves.", "type": "array"}]}"#,
         "The items: a list, or an expression that gives a list or a map, evaluated at the start of the turn.",
@@ -184,7 +184,7 @@ pub(in crate::vocabulary) static FOR_EACH: &[Key] = keys![
 ];
 
 /// The keys of `combine`.
-pub(in crate::vocabulary) static COMBINE: &[Key] = keys![
+pub(in crate::vocabulary) static COMBINE: &[SectionKey] = keys![
     "best": EXPRESSION, "`best`: the output for which this is highest, a number or a text.", eg r#"["output.score"]"#;
     "first": EXPRESSION, "`first`: the first output of the list for which this is true.", eg r#"["output.found"]"#;
     "majority": EXPRESSION, "`answer`, `votes` and `agreed`: the value of this that most parts have.",
@@ -194,7 +194,7 @@ pub(in crate::vocabulary) static COMBINE: &[Key] = keys![
 ];
 
 /// The keys of `input`.
-pub(in crate::vocabulary) static INPUT: &[Key] = keys![
+pub(in crate::vocabulary) static INPUT: &[SectionKey] = keys![
     "prompt": FILLED, "The question; a template like an LLM's prompt.",
         eg r#"["{{ writer.response }} Do you like it?"]"#;
     "choices": r#"{"type": "array", "items": {"type": "string"}, "minItems": 1}"#,
@@ -210,13 +210,13 @@ pub(in crate::vocabulary) static INPUT: &[Key] = keys![
 ];
 
 /// The keys of `responses`.
-pub(in crate::vocabulary) static RESPONSES: &[Key] = keys![
+pub(in crate::vocabulary) static RESPONSES: &[SectionKey] = keys![
     "script": FILLED, "A `.rhai` script whose last value is the answer.", eg r#"["guest.rhai"]"#;
     "model_profile": FILLED, "A model that answers as a user would: the name of its profile.", eg r#"["guest"]"#;
 ];
 
 /// The keys of `context_window`.
-pub(in crate::vocabulary) static CONTEXT_WINDOW: &[Key] = keys![
+pub(in crate::vocabulary) static CONTEXT_WINDOW: &[SectionKey] = keys![
     "max_tokens": WHOLE,
         "Maximum number of tokens of a request, including the instructions; counted by the model's own tokenizer if \
          it is known, otherwise estimated. Default: no limit.", eg r#"[8000]"#;
@@ -238,7 +238,7 @@ pub(in crate::vocabulary) static CONTEXT_WINDOW: &[Key] = keys![
 ];
 
 /// The keys of `strategy`.
-pub(in crate::vocabulary) static STRATEGY: &[Key] = keys![
+pub(in crate::vocabulary) static STRATEGY: &[SectionKey] = keys![
     "recent_turns_only": COUNT, "Only the latest n turns are sent.", eg r#"[5]"#;
     "custom": FILLED, "A `.rhai` script; its last value is the list of those `messages` that are sent.",
         eg r#"["keep.rhai"]"#;
@@ -247,7 +247,7 @@ pub(in crate::vocabulary) static STRATEGY: &[Key] = keys![
 ];
 
 /// The keys of `acp`.
-pub(in crate::vocabulary) static ACP: &[Key] = keys![
+pub(in crate::vocabulary) static ACP: &[SectionKey] = keys![
     "command": FILLED, "The program: a name on PATH, or a path.", eg r#"["my-agent"]"#;
     "args": TEXTS, "Its arguments. Default: none.", eg r#"[["--acp"]]"#;
     "env": ENVIRONMENT,
@@ -259,7 +259,7 @@ pub(in crate::vocabulary) static ACP: &[Key] = keys![
 ];
 
 /// The keys of `permissions`: the kinds of tools of an external agent.
-pub(in crate::vocabulary) static PERMISSIONS: &[Key] = keys![
+pub(in crate::vocabulary) static PERMISSIONS: &[SectionKey] = keys![
     "read": PERMISSION, "Reading files or data.", default r#""ask""#, eg r#"["allow"]"#;
     "edit": PERMISSION, "Changing files.", default r#""ask""#, eg r#"["allow"]"#;
     "delete": PERMISSION, "Removing files or data.", default r#""ask""#, eg r#"["allow"]"#;

@@ -1,10 +1,10 @@
 //! Keys of test files.
 
 use super::shapes::{AMOUNT, ANY, COUNT, FILLED_TEST, FLAG, MAP, SHARE, TEXT, TEXTS, WHOLE};
-use super::{Key, keys};
+use super::{SectionKey, keys};
 
 /// The keys of a test file.
-pub(in crate::vocabulary) static TEST_FILE: &[Key] = keys![
+pub(in crate::vocabulary) static TEST_FILE: &[SectionKey] = keys![
     "ensemble": r#"{"type": "string", "minLength": 1}"#,
         "The ensemble under test, relative to this file. Default: the file beside this one with the same name without \
          `.test`.";
@@ -13,7 +13,7 @@ pub(in crate::vocabulary) static TEST_FILE: &[Key] = keys![
 ];
 
 /// The keys of a case.
-pub(in crate::vocabulary) static CASE: &[Key] = keys![
+pub(in crate::vocabulary) static CASE: &[SectionKey] = keys![
     "name": FILLED_TEST, "What the case shows. No other case of the file has this name.";
     "input": TEXT, "The input of the run. Default: that of the recorded run, or the `default_task` of the ensemble.";
     "inputs": MAP, "Inputs by name, or values of the context where the ensemble declares no inputs.";
@@ -33,7 +33,7 @@ pub(in crate::vocabulary) static CASE: &[Key] = keys![
 ];
 
 /// The keys of a stub.
-pub(in crate::vocabulary) static STUB: &[Key] = keys![
+pub(in crate::vocabulary) static STUB: &[SectionKey] = keys![
     "text": TEXT,
         "A text. It becomes the output as a text of the agent does: a JSON object gives its keys, any other text is \
          the `response`.";
@@ -51,7 +51,7 @@ pub(in crate::vocabulary) static STUB: &[Key] = keys![
 ];
 
 /// The keys of `expect`.
-pub(in crate::vocabulary) static EXPECT: &[Key] = keys![
+pub(in crate::vocabulary) static EXPECT: &[SectionKey] = keys![
     "outcome": r#"{"enum": ["condition_failed", "cancelled", "timeout", "waiting_for_input", "agent_failed",
            "token_budget", "max_agent_executions", "max_total_turns", "completed"]}"#,
         "The outcome of the run.";
@@ -80,7 +80,7 @@ pub(in crate::vocabulary) static EXPECT: &[Key] = keys![
 ];
 
 /// The keys of an item of `judge`.
-pub(in crate::vocabulary) static JUDGE: &[Key] = keys![
+pub(in crate::vocabulary) static JUDGE: &[SectionKey] = keys![
     "criterion": FILLED_TEST, "What must be so.";
     "agent": FILLED_TEST, "The agent whose latest output is judged. Default: the result of the run.";
     "model_profile": FILLED_TEST, "The profile of the model that judges.";

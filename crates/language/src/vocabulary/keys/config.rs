@@ -2,10 +2,10 @@
 
 use super::ensembles::PROFILES_EXAMPLE;
 use super::shapes::{FLAG, PROFILES};
-use super::{Key, keys};
+use super::{SectionKey, keys};
 
 /// The keys of a configuration.
-pub(in crate::vocabulary) static CONFIG: &[Key] = keys![
+pub(in crate::vocabulary) static CONFIG: &[SectionKey] = keys![
     "model_profiles": PROFILES,
         "Model profiles by name, for all ensembles; a profile of an ensemble file comes before the one with its name \
          here.", eg PROFILES_EXAMPLE;
@@ -13,7 +13,7 @@ pub(in crate::vocabulary) static CONFIG: &[Key] = keys![
 ];
 
 /// The keys of `validate`.
-pub(in crate::vocabulary) static VALIDATE: &[Key] = keys![
+pub(in crate::vocabulary) static VALIDATE: &[SectionKey] = keys![
     "levels": r#"{"type": ["object", "null"], "patternProperties": {"^[Ee]": {"const": "error"}},
            "additionalProperties": {"enum": ["off", "hint", "warning", "error"]}}"#,
         "How findings are reported, by code. An error cannot be lowered. `ensemble explain CODE` explains a code.",

@@ -1,13 +1,13 @@
 //! Keys of an ensemble file, its limits and its sandboxes.
 
 use super::shapes::{COUNT, DELAY, FILLED_LIST, FLAG, NAME, PROFILES, SECONDS, TEXT, WHOLE};
-use super::{Key, keys};
+use super::{SectionKey, keys};
 
 /// An example of `model_profiles`.
 pub(super) const PROFILES_EXAMPLE: &str = r#"[{"draft": {"provider": "ollama", "model": "llama3"}}]"#;
 
 /// The keys of an ensemble file.
-pub(in crate::vocabulary) static ENSEMBLE: &[Key] = keys![
+pub(in crate::vocabulary) static ENSEMBLE: &[SectionKey] = keys![
     "name": NAME,
         "The name of the ensemble: letters, digits, `_`, `.` and `-`; the first character is a letter or digit.",
         eg r#"["code-review"]"#;
@@ -43,7 +43,7 @@ pub(in crate::vocabulary) static ENSEMBLE: &[Key] = keys![
 ];
 
 /// The keys of `conversation_limits`.
-pub(in crate::vocabulary) static LIMITS: &[Key] = keys![
+pub(in crate::vocabulary) static LIMITS: &[SectionKey] = keys![
     "max_total_turns": COUNT, "Maximum number of turns of the run.", default "20", eg r#"[50]"#;
     "max_agent_executions": r#"{"type": "object", "propertyNames": {"pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$"}, "additionalProperties":
            {"description": "The number of executions of this agent after which the conversation ends.", "type":
@@ -65,7 +65,7 @@ pub(in crate::vocabulary) static LIMITS: &[Key] = keys![
 ];
 
 /// The keys of `retry`.
-pub(in crate::vocabulary) static RETRY: &[Key] = keys![
+pub(in crate::vocabulary) static RETRY: &[SectionKey] = keys![
     "max_attempts": COUNT, "Maximum number of attempts, including the first.", default "1", eg r#"[3]"#;
     "delay_seconds": DELAY, "Delay in seconds before the second attempt.", default "1", eg r#"[0.5]"#;
     "backoff": r#"{"enum": ["constant", "linear", "exponential"], "enumDescriptions": ["The delay stays the same.",
@@ -74,7 +74,7 @@ pub(in crate::vocabulary) static RETRY: &[Key] = keys![
 ];
 
 /// The keys of `sandbox`.
-pub(in crate::vocabulary) static SANDBOX: &[Key] = keys![
+pub(in crate::vocabulary) static SANDBOX: &[SectionKey] = keys![
     "read": FILLED_LIST,
         "Files and folders that the process may read, relative to the folder of the ensemble; `~` is the home folder. \
          Default: none more.", eg r#"[["data", "~/models"]]"#;

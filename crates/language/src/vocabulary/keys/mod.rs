@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 /// A key that a section may have.
 #[derive(Debug)]
-pub struct Key {
+pub struct SectionKey {
     /// The name.
     pub name: &'static str,
     /// The JSON Schema of the value: a JSON text, or `#` and the name of a definition.
@@ -41,7 +41,7 @@ macro_rules! keys {
         $(, for $($kind:ident)+)?
         $(, given $($given:ident)+)?
         $(, eg $examples:expr)?;)*) => {
-        &[$($crate::vocabulary::keys::Key {
+        &[$($crate::vocabulary::keys::SectionKey {
             name: $name,
             shape: $shape,
             documentation: $documentation,
@@ -59,14 +59,14 @@ macro_rules! keys {
 }
 use keys;
 
-impl Key {
+impl SectionKey {
     /// Returns whether this kind of the section has the key.
     pub fn is_for(&self, kind: &str) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)
     }
 
     /// Returns the kinds of the section that have the key; empty: all.
-    pub fn kinds(&self) -> &'static [&'static str] {
+    pub fn section_kinds(&self) -> &'static [&'static str] {
         self.kinds
     }
 
@@ -76,7 +76,7 @@ impl Key {
     }
 
     /// Returns whether `defaults` gives the key to agents of this type; `None` is an unknown type.
-    pub(crate) fn is_given_to(&self, agent_type: Option<&str>) -> bool {
+    pub(crate) fn is_default_for(&self, agent_type: Option<&str>) -> bool {
         let is_given = |types: &[&str]| types.is_empty() || agent_type.is_some_and(|one| types.contains(&one));
         self.given_by_defaults.is_some_and(is_given)
     }

@@ -1,10 +1,10 @@
 //! Keys of model profiles.
 
 use super::shapes::{DELAY, FILLED, FLAG, MAP, SECONDS, SHARE, TEXT, VARIABLE, WHOLE};
-use super::{Key, keys};
+use super::{SectionKey, keys};
 
 /// The keys of a model profile.
-pub(in crate::vocabulary) static PROFILE: &[Key] = keys![
+pub(in crate::vocabulary) static PROFILE: &[SectionKey] = keys![
     "provider": r#"{"type": "string", "enum": ["simulated", "openai", "anthropic", "gemini", "ollama", "openrouter",
            "groq", "deepseek", "xai"], "enumDescriptions": ["Prepared replies, or a script; no network, no key.",
            "OpenAI, or any server with an OpenAI-compatible API.", "Anthropic.", "Google's Gemini.",
@@ -67,7 +67,7 @@ pub(in crate::vocabulary) static PROFILE: &[Key] = keys![
 ];
 
 /// The keys of a reply of a simulated model.
-pub(in crate::vocabulary) static REPLY: &[Key] = keys![
+pub(in crate::vocabulary) static REPLY: &[SectionKey] = keys![
     "error": TEXT, "The message of the failure.", eg r#"["overloaded"]"#;
     "text": TEXT, "The text of the reply in addition to its calls. Default: nothing.", eg r#"["Let me look."]"#;
     "tool_calls": r##"{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/tool_call"}}"##,
@@ -75,14 +75,14 @@ pub(in crate::vocabulary) static REPLY: &[Key] = keys![
 ];
 
 /// The keys of an item of `tool_calls`.
-pub(in crate::vocabulary) static CALLED_TOOL: &[Key] = keys![
+pub(in crate::vocabulary) static CALLED_TOOL: &[SectionKey] = keys![
     "name": FILLED, "The name of the tool as the model sees it: `search`, or `server__tool` for an MCP server.",
         eg r#"["search"]"#;
     "arguments": MAP, "The arguments of the call. Default: nothing.", eg r#"[{"word": "tide"}]"#;
 ];
 
 /// The keys of `cost`.
-pub(in crate::vocabulary) static COST: &[Key] = keys![
+pub(in crate::vocabulary) static COST: &[SectionKey] = keys![
     "input_per_million": DELAY, "The price of a million input tokens.", eg r#"[0.15]"#;
     "cached_per_million": DELAY,
         "The price of a million input tokens that the provider reads from its own cache of prompts. Default: \
@@ -91,7 +91,7 @@ pub(in crate::vocabulary) static COST: &[Key] = keys![
 ];
 
 /// The keys of `rate_limit`.
-pub(in crate::vocabulary) static RATE_LIMIT: &[Key] = keys![
+pub(in crate::vocabulary) static RATE_LIMIT: &[SectionKey] = keys![
     "requests_per_minute": WHOLE, "Maximum number of requests in a minute. Default: no limit.", eg r#"[60]"#;
     "tokens_per_minute": WHOLE, "Maximum number of tokens of requests and replies in a minute. Default: no limit.",
         eg r#"[100000]"#;
@@ -99,6 +99,6 @@ pub(in crate::vocabulary) static RATE_LIMIT: &[Key] = keys![
 ];
 
 /// The keys of a header.
-pub(in crate::vocabulary) static HEADER: &[Key] = keys![
+pub(in crate::vocabulary) static HEADER: &[SectionKey] = keys![
     "env": VARIABLE, "The name of the environment variable.", eg r#"["COMPANY_KEY"]"#;
 ];

@@ -1,10 +1,10 @@
 //! Keys of tools and of servers of tools.
 
 use super::shapes::{ENVIRONMENT, FILLED, FLAG, SANDBOX, SCHEMA, SECONDS, TEXT, VARIABLE, WHOLE};
-use super::{Key, keys};
+use super::{SectionKey, keys};
 
 /// The keys of a tool.
-pub(in crate::vocabulary) static TOOL: &[Key] = keys![
+pub(in crate::vocabulary) static TOOL: &[SectionKey] = keys![
     "description": TEXT, "The purpose of the tool; the model reads it.", eg r#"["Finds a word in the notes."]"#;
     "script": FILLED, "A script: a path or a command line; the arguments are its `parameters`.",
         eg r#"["search.rhai"]"#;
@@ -48,7 +48,7 @@ pub(in crate::vocabulary) static TOOL: &[Key] = keys![
 ];
 
 /// The keys of `mcp`.
-pub(in crate::vocabulary) static MCP: &[Key] = keys![
+pub(in crate::vocabulary) static MCP: &[SectionKey] = keys![
     "command": r#"{"oneOf": [{"type": "string", "pattern": "\\S"}, {"type": "array", "minItems": 1, "items": {"type":
            "string"}}]}"#,
         "The program and its arguments, as a list or as one command line.",
@@ -69,7 +69,7 @@ pub(in crate::vocabulary) static MCP: &[Key] = keys![
 ];
 
 /// The keys of a value from the environment.
-pub(in crate::vocabulary) static SETTING: &[Key] = keys![
+pub(in crate::vocabulary) static SETTING: &[SectionKey] = keys![
     "env": VARIABLE, "The name of the variable.", eg r#"["FILES_TOKEN"]"#;
     "prefix": TEXT, "The text that is added before the value. Default: nothing.", eg r#"["Bearer "]"#;
 ];

@@ -2,20 +2,20 @@
 
 /// A text with its line breaks.
 #[derive(Clone, Copy)]
-pub(super) struct Lines<'t> {
+pub(super) struct TextLines<'t> {
     pub(super) text: &'t str,
     /// The line break of the text.
     pub(super) newline: &'static str,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> TextLines<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
         Self { text, newline }
     }
 
     /// Returns the start of the line. A byte order mark is not part of a line.
-    pub(super) fn start(&self, at: usize) -> usize {
+    pub(super) fn line_start(&self, at: usize) -> usize {
         let start = self.text[..at].rfind('\n').map_or(0, |at| at + 1);
         match start == 0 && self.text.starts_with('\u{feff}') {
             true => '\u{feff}'.len_utf8(),
@@ -24,28 +24,28 @@ impl<'t> Lines<'t> {
     }
 
     /// Returns the end of the line, without its line break.
-    pub(super) fn end(&self, at: usize) -> usize {
+    pub(super) fn line_end(&self, at: usize) -> usize {
         let end = self.text[at..].find('\n').map_or(self.text.len(), |line| at + line);
         self.text[..end].strip_suffix('\r').map_or(end, str::len).max(at)
     }
 
     /// Returns the start of the next line.
-    pub(super) fn next(&self, at: usize) -> usize {
+    pub(super) fn next_line_start(&self, at: usize) -> usize {
         self.text[at..].find('\n').map_or(self.text.len(), |line| at + line + 1)
     }
 
     /// Returns the number of characters before `at` in its line.
-    pub(super) fn column(&self, at: usize) -> usize {
-        self.before(at).chars().count()
+    pub(super) fn column_at(&self, at: usize) -> usize {
+        self.line_before(at).chars().count()
     }
 
     /// Returns the part of the line before `at`.
-    pub(super) fn before(&self, at: usize) -> &'t str {
-        &self.text[self.start(at).min(at)..at]
+    pub(super) fn line_before(&self, at: usize) -> &'t str {
+        &self.text[self.line_start(at).min(at)..at]
     }
 
     /// Returns whether the line that begins here is blank.
     pub(super) fn is_blank(&self, start: usize) -> bool {
-        self.text[start..self.end(start)].trim().is_empty()
+        self.text[start..self.line_end(start)].trim().is_empty()
     }
 }

@@ -1,32 +1,32 @@
 //! Edits of YAML texts: for the fixes of findings, renames, the designer, the import, and the expectations of tests.
 //!
-//! A [`RouteFix`] has symbolic places, as the finding to which it belongs. A [`Fix`] has bytes of a text. A fix is *safe* if
+//! A [`RouteFix`] has symbolic places, as the finding to which it belongs. A [`TextFix`] has bytes of a text. A fix is *safe* if
 //! the edit is the only one that can be meant and no run changes because of it: the file is refused without it, or what it
 //! removes has no effect. Names that people choose (agents, inputs, profiles) can be mistaken for each other, so
 //! writing another one is never safe.
 
 mod editor;
 mod lines;
-mod locate;
-mod rewrite;
-mod spell;
+mod node_location;
+mod spelling;
+mod value_rewrite;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::document::Document;
-use crate::source::{At, Route, Source, Span};
-use editor::Editor;
+use super::document::YamlDocument;
+use crate::source::{Route, RouteLocation, SourceText, Span};
+use editor::YamlEditor;
 
-pub(crate) use rewrite::scalar_to_json;
-pub use rewrite::to_json;
-pub use spell::{Style, is_odd, quote_single, quote_text, spell_flow, spell_text};
+pub use spelling::{SpellingContext, is_hidden_char, quote_single, quote_text, spell_flow, spell_text};
+pub(crate) use value_rewrite::scalar_to_json;
+pub use value_rewrite::to_json;
 
 /// The certainty of a fix: whether it can be applied without a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Applicability {
+pub enum FixApplicability {
     /// The edit is the only one that can be meant, and it changes the meaning of nothing that could run.
     Safe,
     /// The edit is probable, or removes something that the user may want to keep.
@@ -35,7 +35,7 @@ pub enum Applicability {
 
 /// A replacement of a part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
+pub struct TextEdit {
     /// The bytes that are replaced; empty for an insertion.
     pub span: Span,
     /// The new text.
@@ -44,24 +44,24 @@ pub struct Edit {
 
 /// Edits of one text that belong together; they do not overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fix {
+pub struct TextFix {
     /// The effect of the fix, in words: `write `script``.
     pub title: String,
     /// Whether it can be applied without a look at it.
-    pub applicability: Applicability,
-    /// The name of the text, as in its [`Source`].
+    pub applicability: FixApplicability,
+    /// The name of the text, as in its [`SourceText`].
     pub file: Arc<str>,
     /// The edits, in the order of the text.
-    pub edits: Vec<Edit>,
+    pub edits: Vec<TextEdit>,
 }
 
-/// A fix at symbolic places. It becomes a [`Fix`] if all its places are in the text as they are expected.
+/// A fix at symbolic places. It becomes a [`TextFix`] if all its places are in the text as they are expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteFix {
     /// The effect of the fix, in words.
     pub title: String,
     /// Whether it can be applied without a look at it.
-    pub applicability: Applicability,
+    pub applicability: FixApplicability,
     /// The edits.
     pub edits: Vec<RouteEdit>,
 }
@@ -70,11 +70,11 @@ pub struct RouteFix {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteEdit {
     /// Writes this string as the key, the value, or the part of a value; its style stays.
-    WriteText(At, String),
+    WriteText(RouteLocation, String),
     /// Writes this YAML instead of the key or the value.
-    WriteYaml(At, String),
+    WriteYaml(RouteLocation, String),
     /// Replaces the only occurrence of the first word in this part of a value by the second one.
-    ReplaceWord(At, String, String),
+    ReplaceWord(RouteLocation, String, String),
     /// Makes the value at the route this one, with as few edits as possible.
     Rewrite(Route, Value),
     /// Removes the key with its value, or the item of a list. Comments stay.
@@ -87,7 +87,7 @@ pub enum RouteEdit {
     AppendItems(Route, Vec<Value>),
 }
 
-impl Edit {
+impl TextEdit {
     /// Returns the edit that replaces the bytes.
     pub fn new(span: Span, replacement: impl Into<String>) -> Self {
         Self {
@@ -96,18 +96,18 @@ impl Edit {
         }
     }
 
-    fn insert(at: usize, text: impl Into<String>) -> Self {
+    fn insert_at(at: usize, text: impl Into<String>) -> Self {
         Self::new(Span::new(at, at), text)
     }
 
-    fn remove(span: Span) -> Self {
+    fn remove_span(span: Span) -> Self {
         Self::new(span, "")
     }
 }
 
 impl RouteFix {
     /// Returns a fix with one edit.
-    pub fn new(applicability: Applicability, title: impl Into<String>, edit: RouteEdit) -> Self {
+    pub fn new(applicability: FixApplicability, title: impl Into<String>, edit: RouteEdit) -> Self {
         Self {
             title: title.into(),
             applicability,
@@ -116,44 +116,44 @@ impl RouteFix {
     }
 
     /// Returns a safe fix.
-    pub fn safe(title: impl Into<String>, edit: RouteEdit) -> Self {
-        Self::new(Applicability::Safe, title, edit)
+    pub fn new_safe(title: impl Into<String>, edit: RouteEdit) -> Self {
+        Self::new(FixApplicability::Safe, title, edit)
     }
 
     /// Returns an unsafe fix.
-    pub fn not_safe(title: impl Into<String>, edit: RouteEdit) -> Self {
-        Self::new(Applicability::Unsafe, title, edit)
+    pub fn new_unsafe(title: impl Into<String>, edit: RouteEdit) -> Self {
+        Self::new(FixApplicability::Unsafe, title, edit)
     }
 }
 
 /// A text whose fixes are resolved to bytes.
 pub(crate) struct FixResolver<'t> {
-    editor: Editor<'t>,
+    editor: YamlEditor<'t>,
     file: &'t str,
 }
 
 impl<'t> FixResolver<'t> {
-    pub(crate) fn new(source: &'t Source, document: Option<&'t Document>) -> Self {
+    pub(crate) fn new(source: &'t SourceText, document: Option<&'t YamlDocument>) -> Self {
         Self {
-            editor: Editor::new(source, document),
+            editor: YamlEditor::new(source, document),
             file: source.name(),
         }
     }
 
     /// Returns the fix with the bytes of its edits. Returns `None` if a place is not written as the fix needs it.
-    pub(crate) fn resolve(&self, fix: &RouteFix) -> Option<Fix> {
+    pub(crate) fn resolve_spans(&self, fix: &RouteFix) -> Option<TextFix> {
         let edits = fix.edits.iter().map(|edit| self.editor.edits_for(edit));
         let edits = edits.collect::<Option<Vec<_>>>()?.concat();
-        Some(Fix {
+        Some(TextFix {
             title: fix.title.clone(),
             applicability: fix.applicability,
             file: self.file.into(),
-            edits: sort_apart(edits)?,
+            edits: sort_disjoint_edits(edits)?,
         })
     }
 }
 
-impl Applicability {
+impl FixApplicability {
     /// Returns `Safe` if the condition is true.
     pub fn safe_if(is_safe: bool) -> Self {
         match is_safe {
@@ -165,22 +165,22 @@ impl Applicability {
 
 /// Applies one edit at a symbolic place. The caller checks the value of the new text, so anchors, aliases and tags may be
 /// removed. `None` if the place is not written as the edit needs it.
-pub(crate) fn edit_text(document: &Document, edit: &RouteEdit) -> Option<String> {
-    let mut editor = Editor::new(document.source(), Some(document));
+pub(crate) fn edit_text(document: &YamlDocument, edit: &RouteEdit) -> Option<String> {
+    let mut editor = YamlEditor::new(document.source(), Some(document));
     editor.removes_anchors = true;
-    let edits = sort_apart(editor.edits_for(edit)?)?;
+    let edits = sort_disjoint_edits(editor.edits_for(edit)?)?;
     Some(apply_edits(document.source().text(), &edits))
 }
 
 /// Sorts the edits; `None` if some of them overlap.
-fn sort_apart(mut edits: Vec<Edit>) -> Option<Vec<Edit>> {
+fn sort_disjoint_edits(mut edits: Vec<TextEdit>) -> Option<Vec<TextEdit>> {
     edits.sort_by_key(|edit| edit.span);
     let is_apart = edits.is_sorted_by(|one, other| one.span.end <= other.span.start);
     is_apart.then_some(edits)
 }
 
 /// Returns the text with the edits, which are in order and do not overlap.
-pub fn apply_edits<'e>(text: &str, edits: impl IntoIterator<Item = &'e Edit>) -> String {
+pub fn apply_edits<'e>(text: &str, edits: impl IntoIterator<Item = &'e TextEdit>) -> String {
     let mut edited = String::with_capacity(text.len() + 100);
     let mut at = 0;
     for edit in edits {
@@ -193,7 +193,7 @@ pub fn apply_edits<'e>(text: &str, edits: impl IntoIterator<Item = &'e Edit>) ->
 }
 
 /// Returns the edit that makes the first text the second one, and that is as short as possible.
-pub fn difference(before: &str, after: &str) -> Edit {
+pub fn compute_text_edit(before: &str, after: &str) -> TextEdit {
     let common = |pairs: &mut dyn Iterator<Item = (char, char)>| -> usize {
         let same = pairs.take_while(|(one, other)| one == other);
         same.map(|(c, _)| c.len_utf8()).sum()
@@ -201,25 +201,25 @@ pub fn difference(before: &str, after: &str) -> Edit {
     let start = common(&mut before.chars().zip(after.chars()));
     let (old, new) = (&before[start..], &after[start..]);
     let end = common(&mut old.chars().rev().zip(new.chars().rev()));
-    Edit::new(Span::new(start, before.len() - end), &new[..new.len() - end])
+    TextEdit::new(Span::new(start, before.len() - end), &new[..new.len() - end])
 }
 
 /// Returns the text with these fixes, and the number of fixes that were applied. A fix with an edit that overlaps an edit of
 /// an earlier fix, or that does not fit the text, is left out.
-pub fn apply_fixes<'f>(text: &str, fixes: impl IntoIterator<Item = &'f Fix>) -> (String, usize) {
-    let mut taken: Vec<&Edit> = Vec::new();
+pub fn apply_fixes<'f>(text: &str, fixes: impl IntoIterator<Item = &'f TextFix>) -> (String, usize) {
+    let mut taken: Vec<&TextEdit> = Vec::new();
     let mut applied = 0;
     for fix in fixes {
-        let fits = |edit: &&Edit| text.get(edit.span.start..edit.span.end).is_some();
+        let fits = |edit: &&TextEdit| text.get(edit.span.start..edit.span.end).is_some();
         // Two insertions at one place, or one at the end of another edit, would depend on their order.
-        let is_free = |edit: &Edit, among: &[&Edit]| {
+        let is_free = |edit: &TextEdit, among: &[&TextEdit]| {
             among
                 .iter()
                 .all(|other| edit.span.end < other.span.start || other.span.end < edit.span.start)
         };
-        let mut own: Vec<&Edit> = Vec::new();
+        let mut own: Vec<&TextEdit> = Vec::new();
         let is_whole = fix.edits.iter().all(|edit| {
-            let good = fits(&edit) && is_free(edit, &taken) && own.iter().all(|other| !overlap(edit, other));
+            let good = fits(&edit) && is_free(edit, &taken) && own.iter().all(|other| !edits_overlap(edit, other));
             own.push(edit);
             good
         });
@@ -232,7 +232,7 @@ pub fn apply_fixes<'f>(text: &str, fixes: impl IntoIterator<Item = &'f Fix>) -> 
     (apply_edits(text, taken), applied)
 }
 
-fn overlap(one: &Edit, other: &Edit) -> bool {
+fn edits_overlap(one: &TextEdit, other: &TextEdit) -> bool {
     one.span.start < other.span.end && other.span.start < one.span.end || one.span == other.span
 }
 
@@ -240,14 +240,14 @@ fn overlap(one: &Edit, other: &Edit) -> bool {
 mod tests {
     use super::*;
 
-    fn fix(edits: &[(usize, usize, &str)]) -> Fix {
-        let edit = |&(start, end, text): &(usize, usize, &str)| Edit {
+    fn fix(edits: &[(usize, usize, &str)]) -> TextFix {
+        let edit = |&(start, end, text): &(usize, usize, &str)| TextEdit {
             span: Span::new(start, end),
             replacement: text.to_owned(),
         };
-        Fix {
+        TextFix {
             title: String::new(),
-            applicability: Applicability::Safe,
+            applicability: FixApplicability::Safe,
             file: "x".into(),
             edits: edits.iter().map(edit).collect(),
         }
@@ -263,8 +263,8 @@ mod tests {
             ("", "x", 0, 0, "x"),
             ("xyz", "", 0, 3, ""),
         ] {
-            let edit = difference(old, new);
-            assert_eq!(edit, Edit::new(Span::new(start, end), text), "{old} {new}");
+            let edit = compute_text_edit(old, new);
+            assert_eq!(edit, TextEdit::new(Span::new(start, end), text), "{old} {new}");
             assert_eq!(apply_edits(old, [&edit]), new);
         }
     }
@@ -282,7 +282,7 @@ mod tests {
             (&[&[(9, 12, "?")]], "abcde", 0),
         ];
         for (fixes, expected, count) in cases {
-            let fixes: Vec<Fix> = fixes.iter().map(|edits| fix(edits)).collect();
+            let fixes: Vec<TextFix> = fixes.iter().map(|edits| fix(edits)).collect();
             assert_eq!(apply_fixes("abcde", &fixes), (expected.to_owned(), count), "{fixes:?}");
         }
         assert_eq!(

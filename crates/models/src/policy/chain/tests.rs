@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::{BoxFuture, OnPiece, ReplyPiece};
 use ensemble_core::thread::NoLiveOutput;
-use ensemble_language::ensemble::{Backoff, Profile};
+use ensemble_language::ensemble::{ModelProfile, RetryBackoff};
 
 /// Answers with its name and the number, or fails; tells what it was asked.
 struct Fake {
@@ -16,8 +16,8 @@ struct Fake {
     seen: Arc<Mutex<Vec<ModelRequest>>>,
 }
 
-impl Provider for Fake {
-    fn complete<'a>(
+impl ModelProvider for Fake {
+    fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
         on_piece: &'a OnPiece<'a>,
@@ -31,9 +31,9 @@ impl Provider for Fake {
             match self.fails.iter().find(|(fails, _)| *fails == number) {
                 Some((_, retryable)) => Err(ModelError {
                     retryable: *retryable,
-                    ..ModelError::fatal(format!("error {number}"))
+                    ..ModelError::new_fatal(format!("error {number}"))
                 }),
-                None => Ok(ModelReply::text(text)),
+                None => Ok(ModelReply::from_text(text)),
             }
         })
     }
@@ -45,27 +45,27 @@ struct Setup {
 }
 
 /// Name, attempts, the requests that fail (and whether they may be retried), and the rest of the profile.
-type Spec = (&'static str, u32, Vec<(u64, bool)>, Profile);
+type Spec = (&'static str, u32, Vec<(u64, bool)>, ModelProfile);
 
 fn setup(links: Vec<Spec>) -> Setup {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let links = links.into_iter().map(|(name, attempts, fails, profile)| {
-        let profile = Profile {
+        let profile = ModelProfile {
             model: name.into(),
-            retry: Some(Retry {
+            retry: Some(RetryPolicy {
                 max_attempts: NonZeroU32::new(attempts).unwrap(),
                 delay: Duration::from_millis(5),
-                backoff: Backoff::Exponential,
+                backoff: RetryBackoff::Exponential,
             }),
             ..profile
         };
-        let link = Link {
+        let link = ChainedProfile {
             name: name.into(),
             profile: Arc::new(profile),
         };
         let delay = Duration::from_millis(if name == "slow" { 10_000 } else { 0 });
         let seen = Arc::clone(&seen);
-        (link, Arc::new(Fake { fails, delay, seen }) as Arc<dyn Provider>)
+        (link, Arc::new(Fake { fails, delay, seen }) as Arc<dyn ModelProvider>)
     });
     Setup {
         model: Model::with_providers(links.collect()),
@@ -75,7 +75,7 @@ fn setup(links: Vec<Spec>) -> Setup {
 
 fn ask(requests_made: u64) -> ModelQuery {
     ModelQuery {
-        made: Arc::default(),
+        request_counter: Arc::default(),
         systems: vec![Some("first system".into()), Some("second system".into())],
         messages: vec![Message::new(Role::User, "the task")],
         source: ExecutionRef {
@@ -90,7 +90,7 @@ fn ask(requests_made: u64) -> ModelQuery {
     }
 }
 
-fn text(asked: &ModelAnswer) -> Result<&str, &str> {
+fn text(asked: &ModelQueryResult) -> Result<&str, &str> {
     let result = asked.result.as_ref();
     result
         .map(|reply| reply.text.as_str())
@@ -99,8 +99,8 @@ fn text(asked: &ModelAnswer) -> Result<&str, &str> {
 
 #[tokio::test]
 async fn numbering_goes_on_from_what_was_made_before() {
-    let Setup { model, seen } = setup(vec![("a", 1, vec![], Profile::default())]);
-    let asked = model.ask(ask(4), &NoLiveOutput).await;
+    let Setup { model, seen } = setup(vec![("a", 1, vec![], ModelProfile::default())]);
+    let asked = model.answer_query(ask(4), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Ok("a 5"), 1));
     let request = &seen.lock().unwrap()[0];
     assert_eq!(&*request.prompt, "the task");
@@ -111,30 +111,30 @@ async fn numbering_goes_on_from_what_was_made_before() {
 #[tokio::test]
 async fn retries_honour_the_profile_and_count() {
     let fails = vec![(1, true), (2, true)];
-    let Setup { model, .. } = setup(vec![("a", 3, fails.clone(), Profile::default())]);
+    let Setup { model, .. } = setup(vec![("a", 3, fails.clone(), ModelProfile::default())]);
     let started = tokio::time::Instant::now();
-    let asked = model.ask(ask(0), &NoLiveOutput).await;
+    let asked = model.answer_query(ask(0), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Ok("a 3"), 3));
     assert!(started.elapsed() >= Duration::from_millis(15), "5 ms, then 10 ms");
 
-    let Setup { model, .. } = setup(vec![("a", 2, fails, Profile::default())]);
-    let asked = model.ask(ask(0), &NoLiveOutput).await;
+    let Setup { model, .. } = setup(vec![("a", 2, fails, ModelProfile::default())]);
+    let asked = model.answer_query(ask(0), &NoLiveOutput).await;
     let told = "error 2; it was the last of 2 requests (`retry` of model profile `a`)";
     assert_eq!((text(&asked), asked.requests), (Err(told), 2));
 
-    let Setup { model, .. } = setup(vec![("a", 3, vec![(1, false)], Profile::default())]);
-    let asked = model.ask(ask(0), &NoLiveOutput).await;
+    let Setup { model, .. } = setup(vec![("a", 3, vec![(1, false)], ModelProfile::default())]);
+    let asked = model.answer_query(ask(0), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Err("error 1"), 1), "not worth a retry");
 }
 
 #[tokio::test]
 async fn the_fallback_answers_with_its_own_instructions() {
     let links = vec![
-        ("a", 1, vec![(1, false)], Profile::default()),
-        ("b", 1, vec![], Profile::default()),
+        ("a", 1, vec![(1, false)], ModelProfile::default()),
+        ("b", 1, vec![], ModelProfile::default()),
     ];
     let Setup { model, seen } = setup(links);
-    let asked = model.ask(ask(0), &NoLiveOutput).await;
+    let asked = model.answer_query(ask(0), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Ok("b 2"), 2));
     assert_eq!(
         asked.warnings,
@@ -146,23 +146,23 @@ async fn the_fallback_answers_with_its_own_instructions() {
 #[tokio::test]
 async fn when_nobody_answers_all_errors_are_told() {
     let links = vec![
-        ("a", 1, vec![(1, false)], Profile::default()),
-        ("b", 1, vec![(2, true)], Profile::default()),
+        ("a", 1, vec![(1, false)], ModelProfile::default()),
+        ("b", 1, vec![(2, true)], ModelProfile::default()),
     ];
-    let asked = setup(links).model.ask(ask(0), &NoLiveOutput).await;
+    let asked = setup(links).model.answer_query(ask(0), &NoLiveOutput).await;
     assert_eq!((text(&asked), asked.requests), (Err("a: error 1; b: error 2"), 2));
     assert!(asked.result.is_err_and(|error| error.retryable), "b may answer later");
 }
 
 #[tokio::test]
 async fn a_request_has_its_own_time_limit() {
-    let limited = Profile {
+    let limited = ModelProfile {
         timeout: Some(Duration::from_millis(20)),
-        ..Profile::default()
+        ..ModelProfile::default()
     };
     let asked = setup(vec![("slow", 1, vec![], limited)])
         .model
-        .ask(ask(0), &NoLiveOutput)
+        .answer_query(ask(0), &NoLiveOutput)
         .await;
     assert_eq!(text(&asked), Err("no reply within 0.02 s"));
 }

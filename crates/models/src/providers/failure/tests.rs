@@ -1,7 +1,7 @@
 //! What errors say, and what is known of their causes.
 
 use super::*;
-use crate::Network;
+use crate::ModelNetwork;
 
 /// Headers, by name.
 type Rows<'a> = &'a [(&'static str, &'a str)];
@@ -11,38 +11,38 @@ fn headers(rows: Rows<'_>) -> HeaderMap {
     rows.iter().map(one).collect()
 }
 
-fn refusal(profile: &Profile, provider: &str, status: u16, rows: Rows<'_>, body: &str) -> ModelError {
+fn refusal(profile: &ModelProfile, provider: &str, status: u16, rows: Rows<'_>, body: &str) -> ModelError {
     refusal_of(true, profile, provider, status, rows, body)
 }
 
 fn refusal_of(
     has_schema: bool,
-    profile: &Profile,
+    profile: &ModelProfile,
     provider: &str,
     status: u16,
     rows: Rows<'_>,
     body: &str,
 ) -> ModelError {
-    let provider = Provider::named(provider).expect("is known");
-    let network = Network::new(|_| Some("key-0123456789".into()), || DateTime::UNIX_EPOCH, || 0.5);
-    let credentials = Credentials::gather(profile, provider, &network).expect("all there");
-    let dialect = crate::providers::remote::dialect_of(provider.dialect);
-    let target = Target {
+    let provider = HttpProvider::find_by_name(provider).expect("is known");
+    let network = ModelNetwork::new(|_| Some("key-0123456789".into()), || DateTime::UNIX_EPOCH, || 0.5);
+    let credentials = ProviderCredentials::from_environment(profile, provider, &network).expect("all there");
+    let dialect = crate::providers::remote::dialect_implementation(provider.dialect);
+    let target = RequestTarget {
         provider,
         profile,
         credentials: &credentials,
-        address: &Address::of(profile, provider, dialect, &Network::default()),
+        address: &ProviderAddress::for_profile(profile, provider, dialect, &ModelNetwork::default()),
         has_schema,
     };
     let status = StatusCode::from_u16(status).expect("a status");
-    target.refusal(status, &headers(rows), body, DateTime::UNIX_EPOCH)
+    target.status_error(status, &headers(rows), body, DateTime::UNIX_EPOCH)
 }
 
-fn profile(base_url: Option<&str>) -> Profile {
-    Profile {
+fn profile(base_url: Option<&str>) -> ModelProfile {
+    ModelProfile {
         model: "some-model".into(),
         base_url: base_url.map(Into::into),
-        ..Profile::default()
+        ..ModelProfile::default()
     }
 }
 
@@ -176,17 +176,17 @@ fn a_schema_that_is_not_liked_is_known_from_other_faults() {
 
 #[test]
 fn filters_and_requests_that_are_too_long_are_known() {
-    use ModelErrorKind::{ContextTooLong, Failed, RateLimited, Refused};
+    use ModelErrorKind::{ContextTooLong, ModelRefused, OtherFailure, RateLimited};
     for (status, body, kind) in [
         (
             400,
             r#"{"error": {"code": "content_filter", "message": "The response was filtered"}}"#,
-            Refused,
+            ModelRefused,
         ),
         (
             400,
             r#"{"error": {"message": "Output blocked by content filtering policy"}}"#,
-            Refused,
+            ModelRefused,
         ),
         (400, r#"{"error": {"code": "context_length_exceeded"}}"#, ContextTooLong),
         (
@@ -205,8 +205,8 @@ fn filters_and_requests_that_are_too_long_are_known() {
             ContextTooLong,
         ),
         (429, "prompt is too long for your rate", RateLimited),
-        (404, "context window", Failed),
-        (400, "no", Failed),
+        (404, "context window", OtherFailure),
+        (400, "no", OtherFailure),
     ] {
         let error = refusal(&profile(None), "openai", status, &[], body);
         assert_eq!((error.kind, error.retryable), (kind, status == 429), "{status} {body}");

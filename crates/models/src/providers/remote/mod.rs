@@ -16,24 +16,24 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-use crate::policy::quirks::Quirks;
-use crate::providers::address::Address;
-use crate::providers::dialect::Dialect;
-use crate::providers::failure::{Target, causes};
-use crate::reply::assembly::Assembly;
+use crate::policy::quirks::ModelQuirks;
+use crate::providers::address::ProviderAddress;
+use crate::providers::dialect::ProviderDialect;
+use crate::providers::failure::{RequestTarget, innermost_cause};
+use crate::reply::assembly::ReplyAssembly;
 use crate::request::tool_files;
 pub use crate::transport::credentials::key_variable;
-use crate::transport::credentials::{Credentials, SecretFilter};
-use crate::transport::frames::{Frames, Framing};
+use crate::transport::credentials::{ProviderCredentials, SecretFilter};
+use crate::transport::frames::{EventFraming, EventSplitter};
 use crate::transport::reply_error::ReplyError;
 use crate::{
-    BoxFuture, ModelError, ModelReply, ModelRequest, Network, OnPiece, Provider, ReplyPiece, schema_in_words,
-    source_of_reasoning,
+    BoxFuture, ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece, describe_schema,
+    reasoning_source,
 };
 use ensemble_core::thread::Attachment;
 use ensemble_core::trace::{self, SpanContext};
-use ensemble_language::ensemble::{self, Profile};
-use ensemble_process::room;
+use ensemble_language::ensemble::{self, ModelProfile};
+use ensemble_process::resource_room;
 
 /// The maximum size of an answer that is not a reply, in bytes.
 const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -48,25 +48,25 @@ const SILENCE: Duration = Duration::from_secs(600);
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The implementation of a dialect.
-pub(crate) fn dialect_of(dialect: ensemble::Dialect) -> &'static dyn Dialect {
+pub(crate) fn dialect_implementation(dialect: ensemble::ProviderApi) -> &'static dyn ProviderDialect {
     match dialect {
-        ensemble::Dialect::OpenAi => &crate::providers::openai::OpenAi,
-        ensemble::Dialect::Anthropic => &crate::providers::anthropic::Anthropic,
-        ensemble::Dialect::Gemini => &crate::providers::gemini::Gemini,
-        ensemble::Dialect::Ollama => &crate::providers::ollama::Ollama,
+        ensemble::ProviderApi::OpenAi => &crate::providers::openai::OpenAiDialect,
+        ensemble::ProviderApi::Anthropic => &crate::providers::anthropic::AnthropicDialect,
+        ensemble::ProviderApi::Gemini => &crate::providers::gemini::GeminiDialect,
+        ensemble::ProviderApi::Ollama => &crate::providers::ollama::OllamaDialect,
     }
 }
 
 /// A provider, for one profile.
 #[derive(Debug)]
-pub struct Remote {
-    provider: &'static ensemble::Provider,
-    network: Network,
+pub struct RemoteProvider {
+    provider: &'static ensemble::HttpProvider,
+    network: ModelNetwork,
 }
 
-impl Remote {
+impl RemoteProvider {
     /// A provider that is not connected yet.
-    pub fn new(provider: &'static ensemble::Provider, network: Network) -> Self {
+    pub fn new(provider: &'static ensemble::HttpProvider, network: ModelNetwork) -> Self {
         Self { provider, network }
     }
 
@@ -74,16 +74,22 @@ impl Remote {
     ///
     /// # Errors
     /// The list cannot be read.
-    pub async fn models(&self, profile: &Profile) -> Result<Vec<String>, ModelError> {
-        let dialect = dialect_of(self.provider.dialect);
-        let endpoint = self.endpoint(profile, dialect)?;
-        let target = endpoint.target(self.provider, profile, false);
-        let client = self.network.client().await.map_err(ModelError::fatal)?;
+    pub async fn list_models(&self, profile: &ModelProfile) -> Result<Vec<String>, ModelError> {
+        let dialect = dialect_implementation(self.provider.dialect);
+        let endpoint = self.resolve_endpoint(profile, dialect)?;
+        let target = endpoint.request_target(self.provider, profile, false);
+        let client = self.network.shared_client().await.map_err(ModelError::new_fatal)?;
         let request = client.get(endpoint.address.models_url(dialect.models_path()));
-        let answer = self.answer(endpoint.headed(request, dialect), &target).await;
+        let answer = self
+            .send_request(endpoint.with_headers(request, dialect), &target)
+            .await;
         let mut response = answer.map_err(|refusal| refusal.error)?;
         let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| target.unreachable(&error))? {
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| target.connection_error(&error))?
+        {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > crate::transport::frames::MAX_EVENT_BYTES {
                 return Err(target.reply_error(ReplyError::TooLarge));
@@ -94,72 +100,81 @@ impl Remote {
                 "the list of models is no JSON ({error})"
             )))
         })?;
-        Ok(dialect.models(&list))
+        Ok(dialect.parse_model_names(&list))
     }
 
-    fn endpoint(&self, profile: &Profile, dialect: &dyn Dialect) -> Result<Endpoint, ModelError> {
-        let credentials = Credentials::gather(profile, self.provider, &self.network).map_err(ModelError::fatal)?;
-        let address = Address::of(profile, self.provider, dialect, &self.network);
-        if credentials.are_sent() && !ensemble::is_private(&address.base) {
-            return Err(ModelError::fatal(format!(
+    fn resolve_endpoint(
+        &self,
+        profile: &ModelProfile,
+        dialect: &dyn ProviderDialect,
+    ) -> Result<ProviderEndpoint, ModelError> {
+        let credentials = ProviderCredentials::from_environment(profile, self.provider, &self.network)
+            .map_err(ModelError::new_fatal)?;
+        let address = ProviderAddress::for_profile(profile, self.provider, dialect, &self.network);
+        if credentials.are_sent() && !ensemble::is_private_url(&address.base) {
+            return Err(ModelError::new_fatal(format!(
                 "no request was sent to {}: everybody on the way can read a key that is sent over `http://`; write `https://…`",
                 address.base
             )));
         }
-        Ok(Endpoint { address, credentials })
+        Ok(ProviderEndpoint { address, credentials })
     }
 
     /// Sends a request and gives the answer if it is a success.
-    async fn answer(&self, request: RequestBuilder, target: &Target<'_>) -> Result<Response, Refusal> {
-        let sent = tokio::time::timeout(silence(target.profile), request.send()).await;
-        let sent = sent.map_err(|_| target.reply_error(ReplyError::Silent(silence(target.profile))))?;
-        let mut response = sent.map_err(|error| target.unreachable(&error))?;
+    async fn send_request(
+        &self,
+        request: RequestBuilder,
+        target: &RequestTarget<'_>,
+    ) -> Result<Response, RefusedResponse> {
+        let sent = tokio::time::timeout(silence_limit(target.profile), request.send()).await;
+        let sent = sent.map_err(|_| target.reply_error(ReplyError::SilentTooLong(silence_limit(target.profile))))?;
+        let mut response = sent.map_err(|error| target.connection_error(&error))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        let body = beginning(&mut response).await;
-        Err(Refusal {
-            error: target.refusal(status, &headers, &body, self.network.now()),
-            said: matches!(status.as_u16(), 400 | 422).then_some(body),
+        let body = read_beginning(&mut response).await;
+        Err(RefusedResponse {
+            error: target.status_error(status, &headers, &body, self.network.current_time()),
+            server_message: matches!(status.as_u16(), 400 | 422).then_some(body),
         })
     }
 
     /// Sends a body, and sends it again without what the server refuses. Gives warnings for the user too.
-    async fn accepted(
+    async fn send_until_accepted(
         &self,
         body: &Value,
         model: &str,
-        endpoint: &Endpoint,
-        target: &Target<'_>,
+        endpoint: &ProviderEndpoint,
+        target: &RequestTarget<'_>,
     ) -> Result<(Response, Vec<String>), ModelError> {
-        let dialect = dialect_of(self.provider.dialect);
-        let client = self.network.client().await.map_err(ModelError::fatal)?;
-        let url = endpoint.address.url(&dialect.chat_path(model));
+        let dialect = dialect_implementation(self.provider.dialect);
+        let client = self.network.shared_client().await.map_err(ModelError::new_fatal)?;
+        let url = endpoint.address.request_url(&dialect.chat_path(model));
         let server = format!("{} {model}", endpoint.address.base);
         let mut warnings = Vec::new();
         loop {
             let mut sent = Cow::Borrowed(body);
-            let quirks = self.network.quirks().get(&server).cloned().unwrap_or_default();
-            if quirks != Quirks::default() {
-                quirks.apply(sent.to_mut());
+            let quirks = self.network.lock_quirks().get(&server).cloned().unwrap_or_default();
+            if quirks != ModelQuirks::default() {
+                quirks.apply_to_body(sent.to_mut());
             }
             let refusal = match self
-                .answer(endpoint.headed(client.post(&url).json(&*sent), dialect), target)
+                .send_request(endpoint.with_headers(client.post(&url).json(&*sent), dialect), target)
                 .await
             {
                 Ok(response) => return Ok((response, warnings)),
                 Err(refusal) => refusal,
             };
-            let Some(said) = &refusal.said else {
+            let Some(said) = &refusal.server_message else {
                 return Err(refusal.error);
             };
-            let mut known = self.network.quirks();
+            let mut known = self.network.lock_quirks();
             let known = known.entry(server.clone()).or_default();
             // Another request may have learned in the meantime. What is learned is never forgotten, so this ends.
             if *known == quirks {
-                match known.learn(&sent, said) {
+                match known.learn_from_refusal(&sent, said) {
                     Some(warning) => warnings.extend(warning),
                     None => return Err(refusal.error),
                 }
@@ -167,95 +182,100 @@ impl Remote {
         }
     }
 
-    async fn ask(&self, mut request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
-        let _place = room::place().await;
-        let dialect = dialect_of(self.provider.dialect);
+    async fn request_reply(&self, mut request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
+        let _place = resource_room::wait_for_permit().await;
+        let dialect = dialect_implementation(self.provider.dialect);
         let profile = Arc::clone(&request.profile);
         if let Some(schema) = &request.output_schema
-            && !dialect.takes_schema(&request, schema)
+            && !dialect.supports_schema(&request, schema)
         {
-            request = schema_in_words(request);
+            request = describe_schema(request);
         }
-        crate::reply::call_ids::fit(&mut request.messages, self.provider.dialect, &profile.model);
-        let endpoint = self.endpoint(&profile, dialect)?;
-        crate::request::attachments::check(self.provider.dialect, &request)?;
-        let takes = |file: &Attachment| crate::request::attachments::takes(self.provider.dialect, file);
-        let mut warnings = tool_files::fit(&mut request.messages, takes);
+        crate::reply::call_ids::replace_unsupported_ids(&mut request.messages, self.provider.dialect, &profile.model);
+        let endpoint = self.resolve_endpoint(&profile, dialect)?;
+        crate::request::attachments::check_attachments(self.provider.dialect, &request)?;
+        let takes = |file: &Attachment| crate::request::attachments::supports_file(self.provider.dialect, file);
+        let mut warnings = tool_files::replace_unsendable_files(&mut request.messages, takes);
         let schema = request.output_schema.as_deref();
-        let target = endpoint.target(self.provider, &profile, schema.is_some());
-        let mut body = dialect.body(&request, schema);
-        crate::request::options::add(
+        let target = endpoint.request_target(self.provider, &profile, schema.is_some());
+        let mut body = dialect.request_body(&request, schema);
+        crate::request::options::add_options(
             &profile.options,
             &mut body,
             self.provider.dialect,
             !request.tools.is_empty(),
         );
-        if self.provider.dialect == ensemble::Dialect::Anthropic && !profile.without_prompt_cache {
-            crate::request::prompt_cache::mark(&mut body);
+        if self.provider.dialect == ensemble::ProviderApi::Anthropic && !profile.without_prompt_cache {
+            crate::request::prompt_cache::mark_request(&mut body);
         }
         let request_number = request.request_number;
         // The messages may be long, and the reply may be long in coming.
         drop(request);
-        let (mut response, of_server) = self.accepted(&body, &profile.model, &endpoint, &target).await?;
+        let (mut response, of_server) = self
+            .send_until_accepted(&body, &profile.model, &endpoint, &target)
+            .await?;
         warnings.extend(of_server);
         drop(body);
-        let Some(framing) = framing(&response, dialect.framing()) else {
+        let Some(framing) = detect_framing(&response, dialect.reply_framing()) else {
             let content_type = content_type(&response).unwrap_or_default();
-            let start = beginning(&mut response).await;
+            let start = read_beginning(&mut response).await;
             return Err(target.unexpected_content_type(&content_type, &start));
         };
         let filter = SecretFilter::new(&endpoint.credentials, on_piece);
-        let on_piece = |piece: ReplyPiece<'_>| filter.push(piece);
-        let mut reply = Assembly::new(&on_piece);
-        let read = read(response, framing, dialect, silence(&profile), &mut reply).await;
-        filter.end();
-        let reply = read.and_then(|()| reply.finish(request_number));
+        let on_piece = |piece: ReplyPiece<'_>| filter.push_piece(piece);
+        let mut reply = ReplyAssembly::new(&on_piece);
+        let read = read_reply(response, framing, dialect, silence_limit(&profile), &mut reply).await;
+        filter.flush();
+        let reply = read.and_then(|()| reply.into_reply(request_number));
         let mut reply = reply.map_err(|broken| target.reply_error(broken))?;
         reply.warnings.extend(warnings);
         if let Some(reasoning) = &mut reply.reasoning {
-            reasoning.from = source_of_reasoning(&profile);
+            reasoning.from = reasoning_source(&profile);
         }
-        Ok(without_secrets(reply, &endpoint.credentials))
+        Ok(redact_reply(reply, &endpoint.credentials))
     }
 }
 
-impl Provider for Remote {
-    fn complete<'a>(
+impl ModelProvider for RemoteProvider {
+    fn complete_request<'a>(
         &'a self,
         request: ModelRequest,
         on_piece: &'a OnPiece<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
-        Box::pin(self.ask(request, on_piece))
+        Box::pin(self.request_reply(request, on_piece))
     }
 }
 
 /// An answer that is no reply.
-struct Refusal {
+struct RefusedResponse {
     error: ModelError,
     /// The text of an answer that refuses the request itself.
-    said: Option<String>,
+    server_message: Option<String>,
 }
 
-impl From<ModelError> for Refusal {
+impl From<ModelError> for RefusedResponse {
     fn from(error: ModelError) -> Self {
-        Self { error, said: None }
+        Self {
+            error,
+            server_message: None,
+        }
     }
 }
 
 /// The address of a request, with its credentials.
-struct Endpoint {
-    address: Address,
-    credentials: Credentials,
+struct ProviderEndpoint {
+    address: ProviderAddress,
+    credentials: ProviderCredentials,
 }
 
-impl Endpoint {
-    fn target<'a>(
+impl ProviderEndpoint {
+    fn request_target<'a>(
         &'a self,
-        provider: &'static ensemble::Provider,
-        profile: &'a Profile,
+        provider: &'static ensemble::HttpProvider,
+        profile: &'a ModelProfile,
         has_schema: bool,
-    ) -> Target<'a> {
-        Target {
+    ) -> RequestTarget<'a> {
+        RequestTarget {
             provider,
             profile,
             credentials: &self.credentials,
@@ -265,27 +285,34 @@ impl Endpoint {
     }
 
     /// Adds the key and the headers; a header of the profile replaces that of the dialect.
-    fn headed(&self, request: RequestBuilder, dialect: &dyn Dialect) -> RequestBuilder {
+    fn with_headers(&self, request: RequestBuilder, dialect: &dyn ProviderDialect) -> RequestBuilder {
         let own = &self.credentials.headers;
         let is_replaced = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let key = self.credentials.key.as_deref();
         let of_dialect = match key.filter(|_| self.address.is_azure()) {
             Some(key) => vec![("api-key", key.to_owned())],
-            None => dialect.headers(key),
+            None => dialect.request_headers(key),
         };
         let of_dialect = of_dialect.into_iter().filter(|(name, _)| !is_replaced(name));
-        let request = of_dialect.fold(request, |request, (name, value)| request.header(name, secret(&value)));
-        let request = match trace::current() {
-            Some(span) => traced(request, &span, &is_replaced),
+        let request = of_dialect.fold(request, |request, (name, value)| {
+            request.header(name, secret_header(&value))
+        });
+        let request = match trace::current_span() {
+            Some(span) => with_trace_headers(request, &span, &is_replaced),
             None => request,
         };
-        own.iter()
-            .fold(request, |request, (name, value)| request.header(name, secret(value)))
+        own.iter().fold(request, |request, (name, value)| {
+            request.header(name, secret_header(value))
+        })
     }
 }
 
 /// The request as a part of the span, unless the profile has headers of these names.
-fn traced(request: RequestBuilder, span: &SpanContext, is_replaced: &dyn Fn(&str) -> bool) -> RequestBuilder {
+fn with_trace_headers(
+    request: RequestBuilder,
+    span: &SpanContext,
+    is_replaced: &dyn Fn(&str) -> bool,
+) -> RequestBuilder {
     let state = (!span.state.is_empty()).then(|| ("tracestate", span.state.to_string()));
     let headers = std::iter::once(("traceparent", span.to_string())).chain(state);
     headers
@@ -294,7 +321,7 @@ fn traced(request: RequestBuilder, span: &SpanContext, is_replaced: &dyn Fn(&str
 }
 
 /// A header value that logs do not show. An invalid value becomes empty, and the provider rejects it.
-fn secret(value: &str) -> reqwest::header::HeaderValue {
+fn secret_header(value: &str) -> reqwest::header::HeaderValue {
     let mut header =
         reqwest::header::HeaderValue::from_str(value).unwrap_or_else(|_| reqwest::header::HeaderValue::from_static(""));
     header.set_sensitive(true);
@@ -302,57 +329,61 @@ fn secret(value: &str) -> reqwest::header::HeaderValue {
 }
 
 /// Returns how long a server may send nothing.
-fn silence(profile: &Profile) -> Duration {
+fn silence_limit(profile: &ModelProfile) -> Duration {
     SILENCE.max(profile.timeout.unwrap_or_default())
 }
 
 /// Reads a reply to its end.
-async fn read(
+async fn read_reply(
     mut response: Response,
-    framing: Framing,
-    dialect: &dyn Dialect,
+    framing: EventFraming,
+    dialect: &dyn ProviderDialect,
     silence: Duration,
-    reply: &mut Assembly<'_>,
+    reply: &mut ReplyAssembly<'_>,
 ) -> Result<(), ReplyError> {
-    let mut frames = Frames::new(framing);
+    let mut frames = EventSplitter::new(framing);
     let mut size = 0;
     loop {
         let chunk = tokio::time::timeout(silence, response.chunk()).await;
-        let chunk = match chunk.map_err(|_| ReplyError::Silent(silence))? {
+        let chunk = match chunk.map_err(|_| ReplyError::SilentTooLong(silence))? {
             Ok(chunk) => chunk,
             // The reply is complete, so the connection may end without a proper close.
             Err(_) if reply.stop.is_some() => return Ok(()),
-            Err(error) => return Err(ReplyError::Lost(causes(&error))),
+            Err(error) => return Err(ReplyError::ConnectionLost(innermost_cause(&error))),
         };
-        let mut take = |event: &str| take(event, dialect, reply);
+        let mut take = |event: &str| apply_event_text(event, dialect, reply);
         let Some(chunk) = chunk else {
-            return frames.end(&mut take);
+            return frames.finish_stream(&mut take);
         };
         size += chunk.len();
         if size > MAX_RESPONSE_BYTES {
             return Err(ReplyError::TooLarge);
         }
-        frames.feed(&chunk, &mut take)?;
-        if reply.ended {
+        frames.feed_bytes(&chunk, &mut take)?;
+        if reply.is_complete {
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, response.chunk()).await;
             return Ok(());
         }
     }
 }
 
-fn take(event: &str, dialect: &dyn Dialect, reply: &mut Assembly<'_>) -> Result<(), ReplyError> {
-    if reply.ended {
+fn apply_event_text(
+    event: &str,
+    dialect: &dyn ProviderDialect,
+    reply: &mut ReplyAssembly<'_>,
+) -> Result<(), ReplyError> {
+    if reply.is_complete {
         return Ok(());
     }
     if dialect.is_end(event) {
-        reply.ended = true;
+        reply.is_complete = true;
         return Ok(());
     }
     let value: Value = serde_json::from_str(event).map_err(|error| {
         let start: String = event.chars().take(80).collect();
         ReplyError::Malformed(format!("`{start}` is no JSON ({error})"))
     })?;
-    dialect.take(&value, reply)
+    dialect.apply_event(&value, reply)
 }
 
 fn content_type(response: &Response) -> Option<String> {
@@ -362,20 +393,20 @@ fn content_type(response: &Response) -> Option<String> {
 }
 
 /// Returns how the events of the response are separated. Returns `None` if the response cannot be a reply.
-fn framing(response: &Response, usual: Framing) -> Option<Framing> {
+fn detect_framing(response: &Response, usual: EventFraming) -> Option<EventFraming> {
     match content_type(response).as_deref() {
-        Some("text/event-stream") => Some(Framing::Events),
-        Some("application/x-ndjson" | "application/jsonl" | "application/json-lines") => Some(Framing::Lines),
+        Some("text/event-stream") => Some(EventFraming::Events),
+        Some("application/x-ndjson" | "application/jsonl" | "application/json-lines") => Some(EventFraming::Lines),
         // Some servers call their lines so, and some do not stream.
-        Some("application/json") if usual == Framing::Lines => Some(Framing::Lines),
-        Some("application/json") => Some(Framing::Whole),
+        Some("application/json") if usual == EventFraming::Lines => Some(EventFraming::Lines),
+        Some("application/json") => Some(EventFraming::Whole),
         None | Some("" | "text/plain" | "application/octet-stream") => Some(usual),
         Some(_) => None,
     }
 }
 
 /// The beginning of a body, for error messages.
-async fn beginning(response: &mut Response) -> String {
+async fn read_beginning(response: &mut Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         bytes.extend_from_slice(&chunk);
@@ -388,26 +419,29 @@ async fn beginning(response: &mut Response) -> String {
 }
 
 /// A server may repeat its input in the reply. The reply goes into the journal, so keys are removed.
-fn without_secrets(mut reply: ModelReply, credentials: &Credentials) -> ModelReply {
-    if credentials.occur_in(&reply.text) {
-        reply.text = credentials.scrub(reply.text);
+fn redact_reply(mut reply: ModelReply, credentials: &ProviderCredentials) -> ModelReply {
+    if credentials.may_occur_in(&reply.text) {
+        reply.text = credentials.redact(reply.text);
     }
     if let Some(reasoning) = &mut reply.reasoning {
-        reasoning.text = credentials.scrub(std::mem::take(&mut reasoning.text));
-        reasoning.blocks.iter_mut().for_each(|block| scrub(block, credentials));
+        reasoning.text = credentials.redact(std::mem::take(&mut reasoning.text));
+        reasoning
+            .blocks
+            .iter_mut()
+            .for_each(|block| redact_value(block, credentials));
     }
     for call in &mut reply.tool_calls {
-        scrub(&mut call.arguments, credentials);
-        call.id = credentials.scrub(std::mem::take(&mut call.id));
-        call.name = credentials.scrub(std::mem::take(&mut call.name));
+        redact_value(&mut call.arguments, credentials);
+        call.id = credentials.redact(std::mem::take(&mut call.id));
+        call.name = credentials.redact(std::mem::take(&mut call.name));
     }
     reply
 }
 
-fn scrub(value: &mut Value, credentials: &Credentials) {
+fn redact_value(value: &mut Value, credentials: &ProviderCredentials) {
     let text = value.to_string();
-    if credentials.occur_in(&text) {
-        let text = credentials.scrub(text);
+    if credentials.may_occur_in(&text) {
+        let text = credentials.redact(text);
         *value = serde_json::from_str(&text).unwrap_or(Value::String(text));
     }
 }

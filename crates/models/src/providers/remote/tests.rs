@@ -8,19 +8,19 @@ use std::sync::Mutex;
 use serde_json::json;
 
 use super::*;
-use crate::{Tokens, ToolSpec};
+use crate::{RequestTokens, ToolSpec};
 use ensemble_core::thread::{Message, Role, StopReason, ToolCall, ToolEnd};
 use ensemble_language::ensemble::PROVIDERS;
 
-fn profile(provider: &str) -> Profile {
-    Profile {
+fn profile(provider: &str) -> ModelProfile {
+    ModelProfile {
         provider: provider.into(),
         model: "qwen-max".into(),
         temperature: Some(0.5),
         top_p: Some(0.9),
         max_tokens: Some(100),
         seed: Some(7),
-        ..Profile::default()
+        ..ModelProfile::default()
     }
 }
 
@@ -31,8 +31,8 @@ fn request(provider: &str) -> ModelRequest {
             signatures: vec!["signed".into()],
             ..ToolCall::new("c1", "add", json!({"a": 1}))
         }
-        .ended(ToolEnd::Result(json!({"sum": 1})), 0.1),
-        ToolCall::new("c2", "fail", json!({})).ended(ToolEnd::Error("broken".into()), 0.1),
+        .with_end(ToolEnd::Result(json!({"sum": 1})), 0.1),
+        ToolCall::new("c2", "fail", json!({})).with_end(ToolEnd::Error("broken".into()), 0.1),
     ];
     ModelRequest {
         messages: vec![
@@ -60,8 +60,8 @@ fn request(provider: &str) -> ModelRequest {
 }
 
 fn body(provider: &str) -> Value {
-    let known = ensemble::Provider::named(provider).expect("is known");
-    dialect_of(known.dialect).body(&request(provider), None)
+    let known = ensemble::HttpProvider::find_by_name(provider).expect("is known");
+    dialect_implementation(known.dialect).request_body(&request(provider), None)
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn gemini_is_told() {
         ],
     });
     assert_eq!(body("gemini"), expected);
-    let at = |model: &str| dialect_of(ensemble::Dialect::Gemini).chat_path(model);
+    let at = |model: &str| dialect_implementation(ensemble::ProviderApi::Gemini).chat_path(model);
     assert_eq!(at("g"), "/models/g:streamGenerateContent?alt=sse");
     assert_eq!(at("tunedModels/g"), "/tunedModels/g:streamGenerateContent?alt=sse");
 }
@@ -166,12 +166,12 @@ fn ollama_is_told() {
 fn a_schema_is_said_in_each_providers_way() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}});
     let said = |provider: &str, tools: bool| {
-        let known = ensemble::Provider::named(provider).expect("is known");
+        let known = ensemble::HttpProvider::find_by_name(provider).expect("is known");
         let mut request = request(provider);
         if !tools {
             request.tools = Arc::default();
         }
-        dialect_of(known.dialect).body(&request, Some(&schema))
+        dialect_implementation(known.dialect).request_body(&request, Some(&schema))
     };
     let format = json!({"type": "json_schema", "json_schema": {"name": "output", "schema": schema, "strict": false}});
     assert_eq!(said("openai", true)["response_format"], format);
@@ -190,20 +190,20 @@ fn a_schema_is_said_in_each_providers_way() {
 
 /// The reply that these events make, and what was heard of it.
 fn reply(provider: &str, events: &[Value]) -> (Result<ModelReply, ReplyError>, Vec<String>) {
-    let known = ensemble::Provider::named(provider).expect("is known");
+    let known = ensemble::HttpProvider::find_by_name(provider).expect("is known");
     let heard = Mutex::new(Vec::new());
     let on_piece = |piece: ReplyPiece<'_>| {
         if let ReplyPiece::Text(text) = piece {
             heard.lock().expect("unpoisoned").push(text.to_owned());
         }
     };
-    let mut assembly = Assembly::new(&on_piece);
-    let dialect = dialect_of(known.dialect);
+    let mut assembly = ReplyAssembly::new(&on_piece);
+    let dialect = dialect_implementation(known.dialect);
     let taken = events.iter().try_for_each(|event| {
         let text = event.as_str().map_or_else(|| event.to_string(), str::to_owned);
-        take(&text, dialect, &mut assembly)
+        apply_event_text(&text, dialect, &mut assembly)
     });
-    let reply = taken.and_then(|()| assembly.finish(3));
+    let reply = taken.and_then(|()| assembly.into_reply(3));
     (reply, heard.into_inner().expect("unpoisoned"))
 }
 
@@ -288,7 +288,7 @@ fn text_calls_and_tokens_come_out_the_same() {
         assert_eq!(reply.stop_reason, StopReason::EndTurn, "{provider}");
         assert_eq!(
             reply.tokens,
-            Some(Tokens {
+            Some(RequestTokens {
                 input: 11,
                 cached: if provider == "anthropic" { 3 } else { 0 },
                 output: 5
@@ -329,7 +329,7 @@ fn a_stream_that_is_cut_anywhere_is_no_reply() {
         for length in 0..whole {
             assert_eq!(
                 reply(provider, &events[..length]).0,
-                Err(ReplyError::Cut),
+                Err(ReplyError::CutOff),
                 "{provider} {length}"
             );
         }
@@ -439,7 +439,7 @@ fn errors_in_a_stream_are_errors() {
         let message = "down".to_owned();
         assert_eq!(
             reply(provider, std::slice::from_ref(&event)).0,
-            Err(ReplyError::Reported { message, retryable }),
+            Err(ReplyError::ReportedByProvider { message, retryable }),
             "{event}"
         );
     }

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 /// The current activity of a run; clones share it.
 #[derive(Clone, Default)]
-pub(super) struct Activity(Arc<Mutex<Agents>>);
+pub(super) struct RunActivity(Arc<Mutex<ActiveAgents>>);
 
 #[derive(Default)]
-struct Agents {
+struct ActiveAgents {
     turn: u32,
     /// The agents at work, each with what is shown for it: its name, and how many of its parts have ended.
     running: Vec<(Arc<str>, String)>,
@@ -23,10 +23,10 @@ struct Agents {
     ended: Vec<Arc<str>>,
 }
 
-impl Activity {
+impl RunActivity {
     /// Sets the agents at work. `is_queued`: the outputs of those that have ended are printed later.
     pub(super) fn set_running(&self, turn: u32, running: Vec<(Arc<str>, String)>, is_queued: bool) {
-        let mut agents = self.lock();
+        let mut agents = self.lock_agents();
         let before = std::mem::replace(&mut agents.running, running);
         if is_queued && agents.turn == turn {
             let gone = before.into_iter().map(|(agent, _)| agent);
@@ -37,18 +37,18 @@ impl Activity {
     }
 
     /// Nothing is going on any more.
-    pub(super) fn clear(&self) {
-        *self.lock() = Agents::default();
+    pub(super) fn clear_all(&self) {
+        *self.lock_agents() = ActiveAgents::default();
     }
 
     /// The outputs of all agents that have ended are printed.
     pub(super) fn clear_ended(&self) {
-        self.lock().ended.clear();
+        self.lock_agents().ended.clear();
     }
 
     /// The agent tries again after this pause.
-    pub(super) fn wait(&self, agent: &Arc<str>, pause: Duration) {
-        let mut agents = self.lock();
+    pub(super) fn set_waiting(&self, agent: &Arc<str>, pause: Duration) {
+        let mut agents = self.lock_agents();
         agents.waiting.retain(|(waits, _)| waits != agent);
         if let Some(until) = Instant::now().checked_add(pause) {
             agents.waiting.push((agent.clone(), until));
@@ -56,35 +56,35 @@ impl Activity {
     }
 
     /// The agent does not wait; `true` if it did.
-    pub(super) fn end_wait(&self, agent: &str) -> bool {
-        let mut agents = self.lock();
+    pub(super) fn clear_waiting(&self, agent: &str) -> bool {
+        let mut agents = self.lock_agents();
         let before = agents.waiting.len();
         agents.waiting.retain(|(waits, _)| **waits != *agent);
         agents.waiting.len() < before
     }
 
     /// All of it: `turn 1 · a, b (again in 4 s)`. Empty if nobody is at work.
-    pub(super) fn row(&self) -> String {
-        self.lock().row(None)
+    pub(super) fn render_row(&self) -> String {
+        self.lock_agents().render_row(None)
     }
 
     /// Renders the activity apart from the agent whose reply is shown; empty if there is none.
-    pub(super) fn row_beside(&self, agent: &str) -> String {
-        self.lock().row(Some(agent))
+    pub(super) fn render_row_without(&self, agent: &str) -> String {
+        self.lock_agents().render_row(Some(agent))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Agents> {
+    fn lock_agents(&self) -> MutexGuard<'_, ActiveAgents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Agents {
+impl ActiveAgents {
     fn is_running(&self, agent: &str) -> bool {
         self.running.iter().any(|(running, _)| **running == *agent)
     }
 
     /// `without`: an agent of which something else is shown, unless it also has parts.
-    fn row(&self, without: Option<&str>) -> String {
+    fn render_row(&self, without: Option<&str>) -> String {
         let now = Instant::now();
         let pause = |agent: &Arc<str>, shown: &str| {
             let until = self.waiting.iter().find(|(waits, _)| waits == agent);
@@ -123,37 +123,40 @@ mod tests {
 
     #[test]
     fn an_agent_with_parts_is_shown_beside_the_reply_of_a_part() {
-        let activity = Activity::default();
+        let activity = RunActivity::default();
         activity.set_running(1, vec![("a".into(), "a 3/12".into()), ("b".into(), "b".into())], false);
-        assert_eq!(activity.row_beside("a"), "turn 1 · a 3/12, b");
-        activity.wait(&"a".into(), Duration::from_secs(100));
-        assert_eq!(activity.row_beside("b"), "turn 1 · a 3/12 (again in 100 s)");
+        assert_eq!(activity.render_row_without("a"), "turn 1 · a 3/12, b");
+        activity.set_waiting(&"a".into(), Duration::from_secs(100));
+        assert_eq!(activity.render_row_without("b"), "turn 1 · a 3/12 (again in 100 s)");
     }
 
     #[test]
     fn the_row_names_who_works_waits_and_has_ended() {
-        let activity = Activity::default();
-        assert_eq!(activity.row(), "");
+        let activity = RunActivity::default();
+        assert_eq!(activity.render_row(), "");
         activity.set_running(2, names(&["a", "b", "c"]), false);
-        assert_eq!(activity.row(), "turn 2 · a, b, c");
-        assert_eq!(activity.row_beside("a"), "turn 2 · b, c");
+        assert_eq!(activity.render_row(), "turn 2 · a, b, c");
+        assert_eq!(activity.render_row_without("a"), "turn 2 · b, c");
         let (b, inner) = ("b".into(), "inner".into());
-        activity.wait(&b, Duration::from_secs(100));
-        activity.wait(&b, Duration::from_secs(200));
-        activity.wait(&inner, Duration::from_secs(300));
+        activity.set_waiting(&b, Duration::from_secs(100));
+        activity.set_waiting(&b, Duration::from_secs(200));
+        activity.set_waiting(&inner, Duration::from_secs(300));
         assert_eq!(
-            activity.row(),
+            activity.render_row(),
             "turn 2 · a, b (again in 200 s), c, inner (again in 300 s)"
         );
-        activity.wait(&b, Duration::ZERO);
-        assert_eq!(activity.row_beside("a"), "turn 2 · b, c, inner (again in 300 s)");
-        assert!(activity.end_wait("inner") && !activity.end_wait("inner"));
+        activity.set_waiting(&b, Duration::ZERO);
+        assert_eq!(
+            activity.render_row_without("a"),
+            "turn 2 · b, c, inner (again in 300 s)"
+        );
+        assert!(activity.clear_waiting("inner") && !activity.clear_waiting("inner"));
         activity.set_running(2, names(&["a", "b"]), true);
         activity.set_running(2, names(&["a"]), true);
-        assert_eq!(activity.row_beside("a"), "turn 2 · ended: c, b");
+        assert_eq!(activity.render_row_without("a"), "turn 2 · ended: c, b");
         activity.clear_ended();
-        assert_eq!(activity.row_beside("a"), "");
+        assert_eq!(activity.render_row_without("a"), "");
         activity.set_running(2, names(&[]), false);
-        assert_eq!(activity.row(), "");
+        assert_eq!(activity.render_row(), "");
     }
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 
-use super::activity::Activity;
-use crate::report::wrap::cut;
-use ensemble_language::shown::visible;
+use super::activity::RunActivity;
+use crate::report::wrap::truncate_to_width;
+use ensemble_language::hidden_characters::escape_hidden;
 
 /// The time between two frames of the spinner.
 const TICK: Duration = Duration::from_millis(100);
@@ -34,19 +34,19 @@ const END_BELOW: &str = "\x1b8";
 const CLEAR_BELOW: &str = "\x1b[J";
 
 /// Shows what is going on and the time since its start, while nothing else is written.
-pub(super) struct Spinner {
+pub(super) struct ActivitySpinner {
     bar: ProgressBar,
-    activity: Activity,
+    activity: RunActivity,
     turns: bool,
     /// There is a row below the cursor.
     is_below: bool,
 }
 
-impl Spinner {
+impl ActivitySpinner {
     /// The output: standard error, or none.
-    pub(super) fn new(is_shown: bool, activity: Activity) -> Self {
+    pub(super) fn new(is_shown: bool, activity: RunActivity) -> Self {
         let target = match is_shown {
-            true => ProgressDrawTarget::term_like(Box::new(Row(Term::stderr()))),
+            true => ProgressDrawTarget::term_like(Box::new(UnpaddedTerminal(Term::stderr()))),
             false => ProgressDrawTarget::hidden(),
         };
         let bar = ProgressBar::with_draw_target(None, target);
@@ -54,7 +54,7 @@ impl Spinner {
             let shown = activity.clone();
             let write = move |_: &ProgressState, row: &mut dyn std::fmt::Write| {
                 // A row that cannot be written is not shown.
-                let _ = row.write_str(&fitting(&shown.row()));
+                let _ = row.write_str(&fit_row(&shown.render_row()));
             };
             bar.set_style(style.with_key("activity", write));
         }
@@ -67,9 +67,9 @@ impl Spinner {
     }
 
     /// Shows what is going on now; if that is nothing, the spinner stops.
-    pub(super) fn update(&mut self) {
-        if self.activity.row().is_empty() {
-            self.stop();
+    pub(super) fn refresh(&mut self) {
+        if self.activity.render_row().is_empty() {
+            self.stop_and_clear();
         } else if self.turns {
             self.bar.tick();
         }
@@ -82,7 +82,7 @@ impl Spinner {
         }
         self.is_below = true;
         // The row is only for show.
-        let _ = Term::stderr().write_str(&format!("{BEGIN_BELOW}{}{END_BELOW}", fitting(row)));
+        let _ = Term::stderr().write_str(&format!("{BEGIN_BELOW}{}{END_BELOW}", fit_row(row)));
     }
 
     /// Clears the row below the cursor.
@@ -98,8 +98,8 @@ impl Spinner {
     }
 
     /// Starts the spinner, if anything is going on.
-    pub(super) fn start(&mut self) {
-        if self.turns || self.bar.is_hidden() || self.activity.row().is_empty() {
+    pub(super) fn start_if_active(&mut self) {
+        if self.turns || self.bar.is_hidden() || self.activity.render_row().is_empty() {
             return;
         }
         self.turns = true;
@@ -108,7 +108,7 @@ impl Spinner {
     }
 
     /// Clears the row and stops.
-    pub(super) fn stop(&mut self) {
+    pub(super) fn stop_and_clear(&mut self) {
         if !std::mem::take(&mut self.turns) {
             return;
         }
@@ -117,7 +117,7 @@ impl Spinner {
     }
 
     /// Clears the row while other output is written.
-    pub(super) fn suspend(&self, write: impl FnOnce()) {
+    pub(super) fn suspend_while(&self, write: impl FnOnce()) {
         if self.turns {
             self.bar.suspend(write);
         } else {
@@ -127,19 +127,19 @@ impl Spinner {
 }
 
 /// As much of the row as fits.
-fn fitting(row: &str) -> String {
+fn fit_row(row: &str) -> String {
     let columns = Term::stderr().size().1;
-    cut(
-        &visible(row),
+    truncate_to_width(
+        &escape_hidden(row),
         usize::from(columns.saturating_sub(FREE + AROUND)).max(10),
     )
 }
 
 /// A terminal that does not pad a row with blanks.
 #[derive(Debug)]
-struct Row(Term);
+struct UnpaddedTerminal(Term);
 
-impl TermLike for Row {
+impl TermLike for UnpaddedTerminal {
     fn width(&self) -> u16 {
         self.0.size().1.saturating_sub(FREE).max(FREE)
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ConsoleState, Shown};
+use super::{ConsoleState, ShownParts};
 use crate::report::format::{DIM, NAME};
-use crate::report::wrap::Wrapper;
+use crate::report::wrap::TextWrapper;
 use ensemble_core::thread::{ExecutionRef, LiveUpdate, ToolCall};
 
 /// The indent of every row of a reply.
@@ -19,7 +19,7 @@ pub(super) struct StreamedReply {
     buffered: String,
     /// The reply is text and is being written.
     is_text: bool,
-    wrapper: Wrapper,
+    wrapper: TextWrapper,
     /// Whether text of the last reply was written.
     has_text: bool,
     /// The reasoning of the present reply is being written.
@@ -29,14 +29,14 @@ pub(super) struct StreamedReply {
 }
 
 impl ConsoleState {
-    pub(super) fn receive(&mut self, source: &ExecutionRef, update: LiveUpdate<'_>) {
+    pub(super) fn receive_update(&mut self, source: &ExecutionRef, update: LiveUpdate<'_>) {
         if self.reply.is_none() {
             if self.data_replies.contains(&source.agent) && matches!(update, LiveUpdate::Text(_)) {
                 return;
             }
-            self.reply = Some(StreamedReply::of(
+            self.reply = Some(StreamedReply::new(
                 source.clone(),
-                Wrapper::new(self.options.out_width, INDENT),
+                TextWrapper::new(self.options.out_width, INDENT),
             ));
         }
         let Some(mut reply) = self.reply.take_if(|reply| reply.source == *source) else {
@@ -44,18 +44,18 @@ impl ConsoleState {
             return;
         };
         match update {
-            LiveUpdate::Text(text) => self.text(&mut reply, text),
-            LiveUpdate::Reasoning(text) => self.reasoning(&mut reply, text),
+            LiveUpdate::Text(text) => self.write_reply_text(&mut reply, text),
+            LiveUpdate::Reasoning(text) => self.write_reasoning(&mut reply, text),
             LiveUpdate::ToolStarted(call) => {
                 let line = call_line(call, self.options.whole);
-                self.line(&mut reply, &format!("→ {line}"));
+                self.write_tool_line(&mut reply, &format!("→ {line}"));
             }
             LiveUpdate::ToolEnded(call) => {
                 let line = result_line(call, self.options.whole);
-                self.line(&mut reply, &format!("← {line}"));
+                self.write_tool_line(&mut reply, &format!("← {line}"));
             }
             LiveUpdate::Restarted if reply.is_text || reply.is_thinking => {
-                self.line(&mut reply, "(the reply was interrupted; requesting it again)")
+                self.write_tool_line(&mut reply, "(the reply was interrupted; requesting it again)")
             }
             LiveUpdate::Retrying { .. } => {}
             LiveUpdate::Restarted => {
@@ -77,7 +77,7 @@ impl ConsoleState {
     }
 
     /// Writes what a model thinks, dimmed and apart from its reply.
-    fn reasoning(&mut self, reply: &mut StreamedReply, text: &str) {
+    fn write_reasoning(&mut self, reply: &mut StreamedReply, text: &str) {
         let text = match reply.is_thinking {
             true => text,
             false => text.trim_start(),
@@ -86,7 +86,7 @@ impl ConsoleState {
             return;
         }
         if !reply.is_thinking {
-            self.begin(reply);
+            self.write_title(reply);
             self.end_line(reply);
             self.write_out(&format!("{:INDENT$}{DIM}reasoning:{DIM:#}\n", ""));
             reply.is_thinking = true;
@@ -107,9 +107,9 @@ impl ConsoleState {
         }
     }
 
-    fn text(&mut self, reply: &mut StreamedReply, text: &str) {
+    fn write_reply_text(&mut self, reply: &mut StreamedReply, text: &str) {
         if reply.is_text {
-            self.write(reply, text);
+            self.write_wrapped(reply, text);
             return;
         }
         if self.data_replies.contains(&reply.source.agent) {
@@ -121,36 +121,36 @@ impl ConsoleState {
             return;
         }
         let buffered = std::mem::take(&mut reply.buffered);
-        self.begin(reply);
+        self.write_title(reply);
         self.end_reasoning(reply);
         reply.is_text = true;
         reply.has_text = true;
-        self.write(reply, buffered.trim_start());
+        self.write_wrapped(reply, buffered.trim_start());
     }
 
     /// Writes a line about a tool; text after it belongs to another reply.
-    fn line(&mut self, reply: &mut StreamedReply, line: &str) {
+    fn write_tool_line(&mut self, reply: &mut StreamedReply, line: &str) {
         // A reply that looks like data is not shown, and it was the text beside a call.
         if self.data_replies.remove(&reply.source.agent) {
             self.missed.insert(Arc::clone(&reply.source.agent));
         }
-        self.begin(reply);
+        self.write_title(reply);
         self.end_line(reply);
         reply.is_thinking = false;
         let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
-        self.write_out(&self.options.out_width.sentences(&line));
+        self.write_out(&self.options.out_width.wrap_sentences(&line));
         reply.buffered.clear();
         reply.is_text = false;
         reply.has_text = false;
     }
 
     /// Writes the line with the agent's name; the spinner is cleared.
-    fn begin(&mut self, reply: &mut StreamedReply) {
+    fn write_title(&mut self, reply: &mut StreamedReply) {
         if reply.title_printed {
             return;
         }
         reply.title_printed = true;
-        self.spinner.stop();
+        self.spinner.stop_and_clear();
         let heading = self.heading.take().unwrap_or_default();
         let again = match reply.source.execution {
             1 => String::new(),
@@ -160,7 +160,7 @@ impl ConsoleState {
         self.write_out(&format!("{heading}  {NAME}{agent}{NAME:#}{again} {DIM}llm{DIM:#}\n"));
     }
 
-    fn write(&mut self, reply: &mut StreamedReply, text: &str) {
+    fn write_wrapped(&mut self, reply: &mut StreamedReply, text: &str) {
         let mut shown = String::with_capacity(text.len() + INDENT);
         reply.wrapper.push(text, &mut shown);
         self.write_out(&shown);
@@ -175,16 +175,16 @@ impl ConsoleState {
         }
     }
 
-    pub(super) fn close(&mut self, mut reply: StreamedReply) -> Shown {
+    pub(super) fn finish_reply(&mut self, mut reply: StreamedReply) -> ShownParts {
         if !reply.title_printed {
-            return Shown::default();
+            return ShownParts::default();
         }
         self.spinner.clear_below();
         self.end_line(&mut reply);
         if !self.question_open {
-            self.spinner.start();
+            self.spinner.start_if_active();
         }
-        Shown {
+        ShownParts {
             title: true,
             text: reply.has_text,
             reasoning: reply.has_reasoning,
@@ -194,7 +194,7 @@ impl ConsoleState {
 }
 
 impl StreamedReply {
-    fn of(source: ExecutionRef, wrapper: Wrapper) -> Self {
+    fn new(source: ExecutionRef, wrapper: TextWrapper) -> Self {
         Self {
             source,
             title_printed: false,
@@ -216,24 +216,24 @@ fn looks_like_data(text: &str) -> bool {
 
 /// `name {"city": "Paris"}`, on one line, shortened unless the full text is requested.
 pub(crate) fn call_line(call: &ToolCall, whole: bool) -> String {
-    format!("{} {}", call.name, on_one_line(&call.arguments.to_string(), whole))
+    format!("{} {}", call.name, fit_on_one_line(&call.arguments.to_string(), whole))
 }
 
 /// `name: 72`, in the same way.
 pub(crate) fn result_line(call: &ToolCall, whole: bool) -> String {
-    format!("{}: {}", call.name, on_one_line(&call.told(), whole))
+    format!("{}: {}", call.name, fit_on_one_line(&call.result_text(), whole))
 }
 
 /// The number of characters of a tool's arguments or result that are shown by default.
 const MOST: usize = 120;
 
 /// Returns whether the call is longer than the part of it that is shown.
-pub(crate) fn is_long(call: &ToolCall) -> bool {
+pub(crate) fn is_call_long(call: &ToolCall) -> bool {
     let is_long = |text: &str| text.chars().nth(MOST).is_some();
-    is_long(&call.arguments.to_string()) || is_long(&call.told())
+    is_long(&call.arguments.to_string()) || is_long(&call.result_text())
 }
 
-fn on_one_line(text: &str, whole: bool) -> String {
+fn fit_on_one_line(text: &str, whole: bool) -> String {
     let line = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     if whole || text.chars().nth(MOST).is_none() {
         return line.collect();

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::report::door::Door;
+use crate::report::sanitized_writer::SanitizedWriter;
 use ensemble_core::thread::ToolEnd;
 
 #[derive(Clone, Default)]
@@ -33,7 +33,11 @@ fn console(live: bool) -> (ConsoleWriter, Buffer) {
         live,
         ..ConsoleOptions::default()
     };
-    let console = ConsoleWriter::new(Door::alone(buffer.clone()), Door::alone(buffer.clone()), options);
+    let console = ConsoleWriter::new(
+        SanitizedWriter::standalone(buffer.clone()),
+        SanitizedWriter::standalone(buffer.clone()),
+        options,
+    );
     (console, buffer)
 }
 
@@ -48,11 +52,11 @@ fn source(agent: &str) -> ExecutionRef {
 
 fn receive(console: &ConsoleWriter, agent: &str, pieces: &[&str]) {
     for piece in pieces {
-        console.receive(&source(agent), LiveUpdate::Text(piece));
+        console.receive_update(&source(agent), LiveUpdate::Text(piece));
     }
 }
 
-const SHOWN: Shown = Shown {
+const SHOWN: ShownParts = ShownParts {
     title: true,
     text: true,
     reasoning: false,
@@ -75,10 +79,14 @@ fn a_reply_is_wrapped_while_it_arrives() {
     let buffer = Buffer::default();
     let options = ConsoleOptions {
         live: true,
-        out_width: LineWidth::of_terminal(Some(24)),
+        out_width: LineWidth::for_terminal(Some(24)),
         ..ConsoleOptions::default()
     };
-    let console = ConsoleWriter::new(Door::alone(buffer.clone()), Door::alone(buffer.clone()), options);
+    let console = ConsoleWriter::new(
+        SanitizedWriter::standalone(buffer.clone()),
+        SanitizedWriter::standalone(buffer.clone()),
+        options,
+    );
     receive(&console, "a", &["one two thr", "ee four fi"]);
     assert_eq!(
         buffer.text(),
@@ -101,12 +109,12 @@ fn while_one_reply_is_streamed_everything_else_waits() {
     let (console, buffer) = console(true);
     receive(&console, "a", &["first "]);
     receive(&console, "b", &["deferred"]);
-    console.print("said meanwhile\n");
+    console.print_out("said meanwhile\n");
     console.print_err("warned meanwhile\n");
     receive(&console, "a", &["then"]);
     assert_eq!(
         console.close_reply("b"),
-        Shown::default(),
+        ShownParts::default(),
         "what b says is shown when it has ended"
     );
     console.print_pending();
@@ -122,7 +130,7 @@ fn while_one_reply_is_streamed_everything_else_waits() {
 #[test]
 fn what_waits_is_written_when_the_reporter_goes_without_an_end() {
     let (console, buffer) = console(true);
-    let human = crate::report::Human::new(console.clone(), crate::report::Verbosity::Normal);
+    let human = crate::report::HumanReporter::new(console.clone(), crate::report::OutputVerbosity::Normal);
     receive(&console, "a", &["half a reply"]);
     console.print_err("warned meanwhile\n");
     drop(human);
@@ -137,7 +145,7 @@ fn data_is_not_written_while_it_arrives() {
         assert_eq!(buffer.text(), "", "{begins}");
         receive(&console, "b", &["text"]);
         assert_eq!(buffer.text(), "  b llm\n    text", "it does not block other replies");
-        assert_eq!(console.close_reply("a"), Shown::default());
+        assert_eq!(console.close_reply("a"), ShownParts::default());
     }
 }
 
@@ -146,9 +154,9 @@ fn tool_calls_are_written_between_replies() {
     let (console, buffer) = console(true);
     let call = ToolCall::new("1", "weather", json!({"city": "Paris"}));
     receive(&console, "a", &["Let me see."]);
-    console.receive(&source("a"), LiveUpdate::ToolStarted(&call));
-    let end = call.ended(ToolEnd::Result(json!("rain\nand wind")), 0.1);
-    console.receive(&source("a"), LiveUpdate::ToolEnded(&end));
+    console.receive_update(&source("a"), LiveUpdate::ToolStarted(&call));
+    let end = call.with_end(ToolEnd::Result(json!("rain\nand wind")), 0.1);
+    console.receive_update(&source("a"), LiveUpdate::ToolEnded(&end));
     receive(&console, "a", &["It rains."]);
     assert_eq!(console.close_reply("a"), SHOWN);
     assert_eq!(
@@ -161,9 +169,9 @@ fn tool_calls_are_written_between_replies() {
 fn a_reply_that_breaks_off_is_marked() {
     let (console, buffer) = console(true);
     receive(&console, "a", &["Half a"]);
-    console.receive(&source("a"), LiveUpdate::Restarted);
+    console.receive_update(&source("a"), LiveUpdate::Restarted);
     receive(&console, "a", &["A whole one."]);
-    console.finish();
+    console.finish_output();
     assert_eq!(
         buffer.text(),
         "  a llm\n    Half a\n    (the reply was interrupted; requesting it again)\n    A whole one.\n"
@@ -176,8 +184,8 @@ fn nothing_is_written_while_a_question_is_open() {
     let call = ToolCall::new("1", "write", json!({"n": 1}));
     receive(&console, "a", &["Let me"]);
     console.pause_for_question();
-    console.receive(&source("a"), LiveUpdate::ToolStarted(&call));
-    console.print("said meanwhile\n");
+    console.receive_update(&source("a"), LiveUpdate::ToolStarted(&call));
+    console.print_out("said meanwhile\n");
     console.print_pending();
     assert_eq!(
         buffer.text(),
@@ -198,7 +206,7 @@ fn nothing_is_written_while_a_question_is_open() {
 fn lines_wait_for_the_answer_where_no_reply_is_streamed() {
     let (console, buffer) = console(true);
     console.pause_for_question();
-    console.print("said meanwhile\n");
+    console.print_out("said meanwhile\n");
     console.print_pending();
     assert_eq!(buffer.text(), "");
     console.resume_after_question();
@@ -211,8 +219,12 @@ fn an_agent_that_finishes_during_a_question_does_not_block_other_replies() {
     console.pause_for_question();
     receive(&console, "b", &["All of it."]);
     receive(&console, "c", &["Much"]);
-    assert_eq!(console.close_reply("b"), Shown::default(), "it is shown with its end");
-    console.print("  b llm\n    All of it.\n");
+    assert_eq!(
+        console.close_reply("b"),
+        ShownParts::default(),
+        "it is shown with its end"
+    );
+    console.print_out("  b llm\n    All of it.\n");
     assert_eq!(buffer.text(), "");
     console.resume_after_question();
     receive(&console, "c", &[" more."]);
@@ -226,7 +238,7 @@ fn the_rest_of_a_reply_comes_after_the_answer() {
     console.pause_for_question();
     receive(&console, "b", &["and the", " other."]);
     assert_eq!(console.close_reply("b"), SHOWN);
-    console.print("b has ended\n");
+    console.print_out("b has ended\n");
     assert_eq!(
         buffer.text(),
         "  b llm\n    One\n",
@@ -252,19 +264,19 @@ fn an_agent_that_sent_data_is_streamed_when_it_sends_text() {
     let after_a_tool = text_after(&|console| {
         receive(console, "a", &["{\"n\": 1}"]);
         let call = ToolCall::new("1", "look", json!({}));
-        console.receive(&source("a"), LiveUpdate::ToolStarted(&call));
+        console.receive_update(&source("a"), LiveUpdate::ToolStarted(&call));
     });
     assert_eq!(after_a_tool, "  a llm\n    → look {}\n    Text.");
     let after_data_that_broke_off = text_after(&|console| {
         receive(console, "a", &["{\"n\": "]);
-        console.receive(&source("a"), LiveUpdate::Restarted);
+        console.receive_update(&source("a"), LiveUpdate::Restarted);
     });
     assert_eq!(after_data_that_broke_off, "  a llm\n    Text.");
     let and_both = text_after(&|console| {
         let call = ToolCall::new("1", "look", json!({}));
-        console.receive(&source("a"), LiveUpdate::ToolStarted(&call));
+        console.receive_update(&source("a"), LiveUpdate::ToolStarted(&call));
         receive(console, "a", &["{\"n\": "]);
-        console.receive(&source("a"), LiveUpdate::Restarted);
+        console.receive_update(&source("a"), LiveUpdate::Restarted);
     });
     assert_eq!(and_both, "  a llm\n    → look {}\n    Text.");
 }
@@ -273,7 +285,7 @@ fn an_agent_that_sent_data_is_streamed_when_it_sends_text() {
 fn only_the_last_reply_counts_as_shown() {
     let (console, buffer) = console(true);
     receive(&console, "a", &["Let me see."]);
-    console.receive(
+    console.receive_update(
         &source("a"),
         LiveUpdate::ToolStarted(&ToolCall::new("1", "look", json!({}))),
     );
@@ -290,7 +302,7 @@ fn a_heading_is_written_once_and_later_executions_have_their_number() {
         execution: 2,
         ..source("a")
     };
-    console.receive(&again, LiveUpdate::Text("More."));
+    console.receive_update(&again, LiveUpdate::Text("More."));
     console.close_reply("a");
     console.print_heading();
     assert_eq!(buffer.text(), "turn 2\n  a #2 llm\n    More.\n");
@@ -302,7 +314,7 @@ fn nothing_is_streamed_unless_it_is_asked_for() {
     receive(&console, "a", &["text"]);
     assert_eq!(
         (console.close_reply("a"), buffer.text().as_str()),
-        (Shown::default(), "")
+        (ShownParts::default(), "")
     );
 }
 
@@ -311,7 +323,7 @@ fn what_was_not_shown_while_it_arrived_is_known() {
     let call = ToolCall::new("1", "look", json!({}));
     let (console, buffer) = console(true);
     receive(&console, "a", &["Hello"]);
-    console.receive(&source("b"), LiveUpdate::ToolStarted(&call));
+    console.receive_update(&source("b"), LiveUpdate::ToolStarted(&call));
     assert!(!console.close_reply("a").missed);
     receive(&console, "b", &["there"]);
     let shown = console.close_reply("b");
@@ -320,9 +332,9 @@ fn what_was_not_shown_while_it_arrived_is_known() {
     assert!(!console.close_reply("b").missed);
     // A text that looks like data is not shown while it arrives. As the last reply it is the output.
     receive(&console, "c", &["{\"a\": 1}"]);
-    console.receive(&source("c"), LiveUpdate::ToolStarted(&call));
+    console.receive_update(&source("c"), LiveUpdate::ToolStarted(&call));
     assert!(console.close_reply("c").missed);
-    console.receive(&source("d"), LiveUpdate::ToolStarted(&call));
+    console.receive_update(&source("d"), LiveUpdate::ToolStarted(&call));
     receive(&console, "d", &["{\"a\": 1}"]);
     let shown = console.close_reply("d");
     assert!(shown.title && !shown.missed);

@@ -1,31 +1,31 @@
 //! Plain text: every agent, with its dependencies below it.
 
-use super::{Arrow, Picture};
+use super::{DependencyArrow, GraphPicture};
 
 /// The agents in declaration order, and then the meaning of the arrows.
-pub fn ascii(picture: &Picture) -> String {
+pub fn render_ascii(picture: &GraphPicture) -> String {
     let mut text = format!("{}\n", picture.title);
     if let Some(subtitle) = &picture.subtitle {
         text.push_str(&format!("{subtitle}\n"));
     }
     for (at, node) in picture.nodes.iter().enumerate() {
-        let about: Vec<String> = node.lines().skip(1).collect();
+        let about: Vec<String> = node.text_lines().skip(1).collect();
         text.push_str(&format!("\n{} ({})\n", node.name, about.join(", ")));
         for arrow in picture.arrows.iter().filter(|arrow| arrow.to == at) {
             let from = &picture.nodes[arrow.from].name;
-            let labels: Vec<String> = arrow.labels().iter().map(|label| on_one_line(label)).collect();
+            let labels: Vec<String> = arrow.label_lines().iter().map(|label| join_lines(label)).collect();
             let about = if labels.is_empty() {
                 String::new()
             } else {
                 format!(": {}", labels.join(", "))
             };
-            text.push_str(&format!("  {} {from}{about}\n", head(arrow)));
+            text.push_str(&format!("  {} {from}{about}\n", arrow_head(arrow)));
         }
     }
-    text + legend(&picture.arrows).as_str()
+    text + render_legend(&picture.arrows).as_str()
 }
 
-fn head(arrow: &Arrow) -> &'static str {
+fn arrow_head(arrow: &DependencyArrow) -> &'static str {
     match (arrow.feedback, arrow.any_of) {
         (false, false) => "<--",
         (false, true) => "o--",
@@ -35,7 +35,7 @@ fn head(arrow: &Arrow) -> &'static str {
 }
 
 /// The meaning of the arrow heads that occur.
-fn legend(arrows: &[Arrow]) -> String {
+fn render_legend(arrows: &[DependencyArrow]) -> String {
     let meanings = [
         ("<--", "listens to"),
         ("o--", "listens to one of these"),
@@ -44,11 +44,11 @@ fn legend(arrows: &[Arrow]) -> String {
     ];
     let used = meanings
         .iter()
-        .filter(|(sign, _)| arrows.iter().any(|arrow| head(arrow) == *sign));
+        .filter(|(sign, _)| arrows.iter().any(|arrow| arrow_head(arrow) == *sign));
     let lines: String = used.map(|(sign, meaning)| format!("{sign} {meaning}\n")).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-fn on_one_line(text: &str) -> String {
+fn join_lines(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,38 +1,38 @@
 //! DOT, for Graphviz.
 
-use crate::report::door::spelt;
+use crate::report::sanitized_writer::escape_text;
 
-use super::{Arrow, Node, Picture, Shape};
+use super::{DependencyArrow, GraphPicture, NodeShape, PictureNode};
 
 /// The graph. Feedback edges do not affect the layout, so they point back.
-pub fn dot(picture: &Picture) -> String {
-    let mut text = format!("digraph \"{}\" {{\n", escaped(&picture.title));
+pub fn render_dot(picture: &GraphPicture) -> String {
+    let mut text = format!("digraph \"{}\" {{\n", escape_label(&picture.title));
     text.push_str("    node [fontname=\"sans-serif\"];\n    edge [fontname=\"sans-serif\", fontsize=10];\n");
     if let Some(subtitle) = &picture.subtitle {
-        text.push_str(&format!("    label=\"{}\";\n    labelloc=t;\n", escaped(subtitle)));
+        text.push_str(&format!("    label=\"{}\";\n    labelloc=t;\n", escape_label(subtitle)));
     }
     for (at, node) in picture.nodes.iter().enumerate() {
-        text.push_str(&format!("    n{at} [{}];\n", of_node(node)));
+        text.push_str(&format!("    n{at} [{}];\n", node_attributes(node)));
     }
     for arrow in &picture.arrows {
         text.push_str(&format!(
             "    n{} -> n{} [{}];\n",
             arrow.from,
             arrow.to,
-            of_arrow(arrow)
+            arrow_attributes(arrow)
         ));
     }
     text + "}\n"
 }
 
-fn of_node(node: &Node) -> String {
+fn node_attributes(node: &PictureNode) -> String {
     let (shape, style) = match node.shape {
-        Shape::Script => ("box", ""),
-        Shape::Llm => ("box", "rounded"),
-        Shape::External => ("hexagon", ""),
-        Shape::Tool => ("trapezium", ""),
-        Shape::Input => ("parallelogram", ""),
-        Shape::Ensemble => ("box3d", ""),
+        NodeShape::Script => ("box", ""),
+        NodeShape::Llm => ("box", "rounded"),
+        NodeShape::External => ("hexagon", ""),
+        NodeShape::Tool => ("trapezium", ""),
+        NodeShape::Input => ("parallelogram", ""),
+        NodeShape::Ensemble => ("box3d", ""),
     };
     let mut styles = vec![style];
     styles.extend(node.is_idle().then_some("dashed"));
@@ -42,17 +42,17 @@ fn of_node(node: &Node) -> String {
     } else {
         format!(", style=\"{}\"", styles.join(","))
     };
-    let lines: Vec<String> = node.lines().map(|line| escaped(&line)).collect();
+    let lines: Vec<String> = node.text_lines().map(|line| escape_label(&line)).collect();
     let sides = if node.is_stack { ", peripheries=2" } else { "" };
     let colour = if node.has_failed() { ", color=red" } else { "" };
     format!("label=\"{}\", shape={shape}{style}{sides}{colour}", lines.join("\\n"))
 }
 
-fn of_arrow(arrow: &Arrow) -> String {
+fn arrow_attributes(arrow: &DependencyArrow) -> String {
     let mut attributes = Vec::new();
-    let labels = arrow.labels();
+    let labels = arrow.label_lines();
     if !labels.is_empty() {
-        let lines: Vec<String> = labels.iter().map(|label| escaped(label)).collect();
+        let lines: Vec<String> = labels.iter().map(|label| escape_label(label)).collect();
         attributes.push(format!("label=\"{}\"", lines.join("\\n")));
     }
     if arrow.feedback {
@@ -61,7 +61,7 @@ fn of_arrow(arrow: &Arrow) -> String {
     if arrow.any_of {
         attributes.push("arrowhead=odot".to_owned());
     }
-    match arrow.started {
+    match arrow.start_count {
         None => {}
         Some(0) => attributes.push("color=gray, fontcolor=gray".to_owned()),
         Some(_) => attributes.push("penwidth=2".to_owned()),
@@ -69,9 +69,9 @@ fn of_arrow(arrow: &Arrow) -> String {
     attributes.join(", ")
 }
 
-fn escaped(text: &str) -> String {
+fn escape_label(text: &str) -> String {
     let line = |c: char| if c.is_whitespace() { ' ' } else { c };
     let text: String = text.chars().map(line).collect();
     // What the door would spell out is spelt out here, because a backslash has a meaning in DOT.
-    spelt(&text).replace('\\', "\\\\").replace('"', "\\\"")
+    escape_text(&text).replace('\\', "\\\\").replace('"', "\\\"")
 }

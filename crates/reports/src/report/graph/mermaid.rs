@@ -1,42 +1,42 @@
 //! Mermaid: a flowchart as text, which code hosting sites and editors draw.
 
-use crate::report::door::spelt;
+use crate::report::sanitized_writer::escape_text;
 
-use super::{Arrow, Node, Picture, Shape};
+use super::{DependencyArrow, GraphPicture, NodeShape, PictureNode};
 
 /// The flowchart, without a fence around it.
-pub fn mermaid(picture: &Picture) -> String {
+pub fn render_mermaid(picture: &GraphPicture) -> String {
     let title = match &picture.subtitle {
         Some(subtitle) => format!("{}, {subtitle}", picture.title),
         None => picture.title.clone(),
     };
     let mut text = format!("---\ntitle: \"{title}\"\n---\nflowchart TD\n");
     for (at, node) in picture.nodes.iter().enumerate() {
-        text.push_str(&format!("    n{at}{}\n", body(node)));
+        text.push_str(&format!("    n{at}{}\n", render_node_body(node)));
     }
     for arrow in &picture.arrows {
         text.push_str(&format!(
             "    n{} {}{} n{}\n",
             arrow.from,
-            line(arrow),
-            label(arrow),
+            arrow_line(arrow),
+            render_arrow_label(arrow),
             arrow.to
         ));
     }
     // Dashes, opacity and thickness look the same on light and on dark backgrounds.
-    let nodes = |shown: fn(&Node) -> bool| numbers("n", &picture.nodes, shown);
+    let nodes = |shown: fn(&PictureNode) -> bool| list_node_ids("n", &picture.nodes, shown);
     for (class, look, these) in [
-        ("idle", "stroke-dasharray:4 4,opacity:0.6", nodes(Node::is_idle)),
-        ("failed", "stroke:#d33,stroke-width:3px", nodes(Node::has_failed)),
+        ("idle", "stroke-dasharray:4 4,opacity:0.6", nodes(PictureNode::is_idle)),
+        ("failed", "stroke:#d33,stroke-width:3px", nodes(PictureNode::has_failed)),
     ] {
         if !these.is_empty() {
             text.push_str(&format!("    classDef {class} {look}\n    class {these} {class}\n"));
         }
     }
-    let arrows = |shown: fn(&Arrow) -> bool| numbers("", &picture.arrows, shown);
+    let arrows = |shown: fn(&DependencyArrow) -> bool| list_node_ids("", &picture.arrows, shown);
     for (look, these) in [
-        ("opacity:0.4", arrows(Arrow::is_idle)),
-        ("stroke-width:3px", arrows(|arrow| arrow.started > Some(0))),
+        ("opacity:0.4", arrows(DependencyArrow::is_idle)),
+        ("stroke-width:3px", arrows(|arrow| arrow.start_count > Some(0))),
     ] {
         if !these.is_empty() {
             text.push_str(&format!("    linkStyle {these} {look}\n"));
@@ -45,26 +45,26 @@ pub fn mermaid(picture: &Picture) -> String {
     text
 }
 
-fn numbers<T>(letter: &str, all: &[T], shown: impl Fn(&T) -> bool) -> String {
+fn list_node_ids<T>(letter: &str, all: &[T], shown: impl Fn(&T) -> bool) -> String {
     let shown = all.iter().enumerate().filter(|(_, one)| shown(one));
     let numbers: Vec<String> = shown.map(|(at, _)| format!("{letter}{at}")).collect();
     numbers.join(",")
 }
 
-fn body(node: &Node) -> String {
-    let lines: Vec<String> = node.lines().map(|line| escaped(&line)).collect();
+fn render_node_body(node: &PictureNode) -> String {
+    let lines: Vec<String> = node.text_lines().map(|line| escape_label(&line)).collect();
     let inside = lines.join("<br/>");
     match node.shape {
-        Shape::Script => format!("[\"{inside}\"]"),
-        Shape::Llm => format!("([\"{inside}\"])"),
-        Shape::Tool => format!("[/\"{inside}\"\\]"),
-        Shape::External => format!("{{{{\"{inside}\"}}}}"),
-        Shape::Input => format!("[/\"{inside}\"/]"),
-        Shape::Ensemble => format!("[[\"{inside}\"]]"),
+        NodeShape::Script => format!("[\"{inside}\"]"),
+        NodeShape::Llm => format!("([\"{inside}\"])"),
+        NodeShape::Tool => format!("[/\"{inside}\"\\]"),
+        NodeShape::External => format!("{{{{\"{inside}\"}}}}"),
+        NodeShape::Input => format!("[/\"{inside}\"/]"),
+        NodeShape::Ensemble => format!("[[\"{inside}\"]]"),
     }
 }
 
-fn line(arrow: &Arrow) -> &'static str {
+fn arrow_line(arrow: &DependencyArrow) -> &'static str {
     match (arrow.feedback, arrow.any_of) {
         (false, false) => "-->",
         (false, true) => "--o",
@@ -73,20 +73,20 @@ fn line(arrow: &Arrow) -> &'static str {
     }
 }
 
-fn label(arrow: &Arrow) -> String {
-    let labels = arrow.labels();
+fn render_arrow_label(arrow: &DependencyArrow) -> String {
+    let labels = arrow.label_lines();
     if labels.is_empty() {
         return String::new();
     }
-    let lines: Vec<String> = labels.iter().map(|label| escaped(label)).collect();
+    let lines: Vec<String> = labels.iter().map(|label| escape_label(label)).collect();
     format!("|\"{}\"|", lines.join("<br/>"))
 }
 
 /// Escapes characters that would end the quotes, or would be read as an entity, as HTML or as Markdown.
-fn escaped(text: &str) -> String {
+fn escape_label(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let line = |c: char| if c.is_whitespace() { ' ' } else { c };
-    for c in spelt(&text.chars().map(line).collect::<String>()).chars() {
+    for c in escape_text(&text.chars().map(line).collect::<String>()).chars() {
         match c {
             '"' => escaped.push_str("#quot;"),
             '<' => escaped.push_str("#lt;"),

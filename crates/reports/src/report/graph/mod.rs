@@ -1,6 +1,6 @@
 //! An ensemble as a picture: agents as shapes by kind, and an arrow to each agent from each of its dependencies.
 //!
-//! The content is collected once ([`Picture`]), and each format writes it. No format needs an installed program: code
+//! The content is collected once ([`GraphPicture`]), and each format writes it. No format needs an installed program: code
 //! hosting sites draw Mermaid, Graphviz draws DOT, every browser draws SVG, and plain text is read directly.
 
 mod ascii;
@@ -10,31 +10,31 @@ mod mermaid;
 mod overlay;
 mod svg;
 
-pub use ascii::ascii;
-pub use dot::dot;
-pub use mermaid::mermaid;
-pub use svg::{STYLE, svg};
+pub use ascii::render_ascii;
+pub use dot::render_dot;
+pub use mermaid::render_mermaid;
+pub use svg::{STYLE, render_svg};
 
-use super::format::count;
+use super::format::format_count;
 
 /// The content of a picture.
 #[derive(Debug, Clone)]
-pub struct Picture {
+pub struct GraphPicture {
     /// The name of the ensemble.
     pub title: String,
     /// The run, with its outcome.
     pub subtitle: Option<String>,
     /// What executions and starts are counted in.
-    pub counted_in: CountedIn,
+    pub count_unit: CountUnit,
     /// The agents, in declaration order.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<PictureNode>,
     /// The dependencies.
-    pub arrows: Vec<Arrow>,
+    pub arrows: Vec<DependencyArrow>,
 }
 
 /// The unit in which a picture counts executions and starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CountedIn {
+pub enum CountUnit {
     /// One run.
     #[default]
     Run,
@@ -44,22 +44,22 @@ pub enum CountedIn {
 
 /// An agent.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct PictureNode {
     /// Its name.
     pub name: String,
     /// Its kind.
-    pub shape: Shape,
+    pub shape: NodeShape,
     /// Whether it runs once for each item of a list: drawn as a stack.
     pub is_stack: bool,
     /// Further lines: its list and its limits.
     pub notes: Vec<String>,
     /// Its data in the run; `None`: no run is shown.
-    pub run_data: Option<RunData>,
+    pub run_data: Option<NodeRunData>,
 }
 
 /// The kinds of agent, each with a shape of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum NodeShape {
     /// A rectangle.
     Script,
     /// A rounded one.
@@ -76,7 +76,7 @@ pub enum Shape {
 
 /// The data of an agent in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunData {
+pub enum NodeRunData {
     /// The agent was executed.
     Ran {
         /// The number of executions.
@@ -95,13 +95,13 @@ pub enum RunData {
 
 /// A dependency: `to` depends on `from`.
 #[derive(Debug, Clone)]
-pub struct Arrow {
+pub struct DependencyArrow {
     /// The node that is depended on.
     pub from: usize,
     /// The node that has the dependency.
     pub to: usize,
     /// The result of executions that fulfils the dependency.
-    pub ending: Ending,
+    pub ending: DependencyTrigger,
     /// The text of the condition.
     pub condition: Option<String>,
     /// How often it may start the agent.
@@ -111,12 +111,12 @@ pub struct Arrow {
     /// Whether one of several such dependencies is enough: drawn with a circle as head.
     pub any_of: bool,
     /// How often it started the agent; `None`: no run is shown.
-    pub started: Option<usize>,
+    pub start_count: Option<usize>,
 }
 
 /// The result of executions that fulfils a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum DependencyTrigger {
     /// The execution succeeded.
     Success,
     /// The execution failed.
@@ -125,9 +125,9 @@ pub enum Ending {
     Any,
 }
 
-impl Shape {
+impl NodeShape {
     /// The name of the kind.
-    fn word(self) -> &'static str {
+    fn kind_word(self) -> &'static str {
         match self {
             Self::Script => "script",
             Self::Llm => "llm",
@@ -139,29 +139,29 @@ impl Shape {
     }
 }
 
-impl Node {
+impl PictureNode {
     /// The lines inside the shape.
-    fn lines(&self) -> impl Iterator<Item = String> {
-        [&*self.name, self.shape.word()]
+    fn text_lines(&self) -> impl Iterator<Item = String> {
+        [&*self.name, self.shape.kind_word()]
             .into_iter()
             .chain(self.notes.iter().map(String::as_str))
             .map(str::to_owned)
-            .chain(self.run_data.iter().map(RunData::words))
+            .chain(self.run_data.iter().map(NodeRunData::describe))
     }
 
     /// Returns whether a run is shown in which the agent was not executed.
     fn is_idle(&self) -> bool {
-        matches!(self.run_data, Some(RunData::Idle { .. }))
+        matches!(self.run_data, Some(NodeRunData::Idle { .. }))
     }
 
     /// Returns whether a run is shown in which the agent failed.
     fn has_failed(&self) -> bool {
-        matches!(self.run_data, Some(RunData::Ran { failed: 1.., .. }))
+        matches!(self.run_data, Some(NodeRunData::Ran { failed: 1.., .. }))
     }
 }
 
-impl RunData {
-    fn words(&self) -> String {
+impl NodeRunData {
+    fn describe(&self) -> String {
         match self {
             Self::Ran {
                 executions,
@@ -174,9 +174,9 @@ impl RunData {
                 };
                 let parts = match parts {
                     (0, _) => String::new(),
-                    (ended, failed) => format!("; {}{}", count(*ended as u64, "part"), failures(*failed)),
+                    (ended, failed) => format!("; {}{}", format_count(*ended as u64, "part"), failures(*failed)),
                 };
-                format!("ran {}{}{parts}", times(*executions), failures(*failed))
+                format!("ran {}{}{parts}", format_times(*executions), failures(*failed))
             }
             Self::Idle { why: Some(why) } => format!("did not run: {why}"),
             Self::Idle { why: None } => "did not run".to_owned(),
@@ -184,37 +184,37 @@ impl RunData {
     }
 }
 
-impl Arrow {
+impl DependencyArrow {
     /// The lines beside the arrow.
-    fn labels(&self) -> Vec<String> {
+    fn label_lines(&self) -> Vec<String> {
         let condition = self
             .condition
             .as_ref()
             .map(|condition| format!("if {}", condition.trim()));
-        let before = self.ending.words().map(str::to_owned);
-        let words = before.into_iter().chain(condition).chain(self.limit());
-        words.chain(self.story()).collect()
+        let before = self.ending.trigger_words().map(str::to_owned);
+        let words = before.into_iter().chain(condition).chain(self.limit_label());
+        words.chain(self.start_count_label()).collect()
     }
 
     /// Renders how often the dependency can start the agent.
-    fn limit(&self) -> Option<String> {
-        self.most.map(|most| format!("at most {}", times(most as usize)))
+    fn limit_label(&self) -> Option<String> {
+        self.most.map(|most| format!("at most {}", format_times(most as usize)))
     }
 
     /// Renders how often the dependency started the agent.
-    fn story(&self) -> Option<String> {
-        let started = self.started.filter(|started| *started > 0)?;
-        Some(format!("started {}", times(started)))
+    fn start_count_label(&self) -> Option<String> {
+        let started = self.start_count.filter(|started| *started > 0)?;
+        Some(format!("started {}", format_times(started)))
     }
 
     /// Returns whether a run is shown in which it started no agent.
     fn is_idle(&self) -> bool {
-        self.started == Some(0)
+        self.start_count == Some(0)
     }
 }
 
-impl Ending {
-    fn words(self) -> Option<&'static str> {
+impl DependencyTrigger {
+    fn trigger_words(self) -> Option<&'static str> {
         match self {
             Self::Success => None,
             Self::Failure => Some("on failure"),
@@ -223,7 +223,7 @@ impl Ending {
     }
 }
 
-fn times(count: usize) -> String {
+fn format_times(count: usize) -> String {
     if count == 1 {
         "once".to_owned()
     } else {

@@ -1,25 +1,25 @@
 //! Adds a run to the picture of an ensemble.
 
-use ensemble_history::{Driver, RunHistory};
+use ensemble_history::{RunDriver, RunHistory};
 use ensemble_language::ensemble::{Agent, Dependency, Ensemble};
 
-use super::{Picture, RunData};
+use super::{GraphPicture, NodeRunData};
 
-impl Picture {
+impl GraphPicture {
     /// Adds a run to the picture of `shown`: how often each agent ran, how often each arrow started an agent, and why
     /// other agents did not run. The run used the agents and dependencies of `recorded`; the file may have been edited
     /// since.
     pub fn add_run(&mut self, history: &RunHistory, shown: &Ensemble, recorded: &Ensemble) {
         for node in &mut self.nodes {
             let totals = history.agent_totals(&node.name);
-            node.run_data = Some(match totals.executions + totals.parts.ended {
-                0 => RunData::Idle {
+            node.run_data = Some(match totals.executions + totals.parts.ended_parts {
+                0 => NodeRunData::Idle {
                     why: history.idle_reason(&node.name).map(str::to_owned),
                 },
-                _ => RunData::Ran {
+                _ => NodeRunData::Ran {
                     executions: totals.executions,
                     failed: totals.failed,
-                    parts: (totals.parts.ended, totals.parts.failed),
+                    parts: (totals.parts.ended_parts, totals.parts.failed_parts),
                 },
             });
         }
@@ -29,14 +29,14 @@ impl Picture {
         });
         for (arrow, (agent, at, edge)) in self.arrows.iter_mut().zip(dependencies) {
             let position = recorded_position(recorded, agent, at, edge);
-            arrow.started = position.map(|position| history.start_count(&agent.name, position));
+            arrow.start_count = position.map(|position| history.start_count(&agent.name, position));
         }
     }
 
     /// Adds the id and the state of the run as the subtitle.
-    pub fn add_run_title(&mut self, history: &RunHistory, driver: Driver) {
-        let id = history.started().map(|started| &*started.run_id);
-        self.subtitle = Some(format!("run {}: {}", id.unwrap_or_default(), history.state(driver)));
+    pub fn add_run_title(&mut self, history: &RunHistory, driver: RunDriver) {
+        let id = history.start_event().map(|started| &*started.run_id);
+        self.subtitle = Some(format!("run {}: {}", id.unwrap_or_default(), history.run_state(driver)));
     }
 }
 

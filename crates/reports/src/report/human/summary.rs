@@ -1,40 +1,42 @@
 //! The text at the end of a run: the outcome, time and usage, and the next commands.
 
-use super::{Human, Verbosity};
-use crate::report::format::{BAD, CAUTION, DIM, GOOD, count, duration, executions, multiplied, used};
-use crate::report::stood_in::stood_in;
-use crate::report::story::{place, word};
-use crate::report::wrap::hanging;
+use super::{HumanReporter, OutputVerbosity};
+use crate::report::format::{
+    BAD, CAUTION, DIM, GOOD, explain_many_requests, format_count, format_duration, format_executions, render_usage,
+};
+use crate::report::replacements::describe_replacements;
+use crate::report::story::{rerun_place, sanitize_for_shell};
+use crate::report::wrap::indent_later_lines;
 use ensemble_core::conversation::{
-    CompletionReason, ConversationState, Record, RunEnded, Unfinished, UnfinishedReason,
+    CompletionReason, ConversationState, Record, RunEnded, UnfinishedExecution, UnfinishedReason,
 };
 use ensemble_core::request::PendingRequest;
 use ensemble_language::ensemble::AgentKind;
 
 /// Renders how many executions have ended, and how many parts of those that have not.
-fn performed(state: &ConversationState) -> String {
-    let failed = state.history().filter(|entry| entry.failure.is_some()).count();
-    let text = executions(state.history().count(), failed);
+fn render_execution_counts(state: &ConversationState) -> String {
+    let failed = state.list_executions().filter(|entry| entry.failure.is_some()).count();
+    let text = format_executions(state.list_executions().count(), failed);
     match state
-        .unfinished()
+        .unfinished_executions()
         .filter_map(|one| Some(one.parts?.ended))
         .sum::<usize>()
     {
         0 => text,
-        parts => format!("{text} and {} of another", count(parts as u64, "part")),
+        parts => format!("{text} and {} of another", format_count(parts as u64, "part")),
     }
 }
 
 /// The executions that have not ended and of which some parts or replies are kept.
-fn unfinished(state: &ConversationState) -> String {
+fn render_unfinished(state: &ConversationState) -> String {
     let mut text = String::new();
-    for Unfinished {
+    for UnfinishedExecution {
         agent,
         reason,
         parts,
         replies,
         ..
-    } in state.unfinished()
+    } in state.unfinished_executions()
     {
         let what = match reason {
             UnfinishedReason::Interrupted => "was interrupted",
@@ -42,7 +44,7 @@ fn unfinished(state: &ConversationState) -> String {
         };
         let plan = state.plan();
         let is_call = plan
-            .id(&agent)
+            .find_agent_id(&agent)
             .is_some_and(|id| matches!(plan.agent(id).kind, AgentKind::Tool { .. }));
         let Some(parts) = parts else {
             if replies > 0 && is_call {
@@ -55,7 +57,7 @@ fn unfinished(state: &ConversationState) -> String {
             }
             continue;
         };
-        let (ended, all) = (parts.ended, count(parts.count as u64, "part"));
+        let (ended, all) = (parts.ended, format_count(parts.count as u64, "part"));
         let rest = match parts.count.saturating_sub(ended) {
             0 => "ends with these".to_owned(),
             rest => format!("goes on with the other {rest}"),
@@ -69,13 +71,13 @@ fn unfinished(state: &ConversationState) -> String {
 
 /// Renders the questions and permission requests that wait, with their choices, if the detail of the outcome names only the
 /// first of several.
-fn list_requests(state: &ConversationState) -> String {
+fn render_requests(state: &ConversationState) -> String {
     if state.pending_requests().count() < 2 {
         return String::new();
     }
     let mut text = String::new();
     for request in state.pending_requests() {
-        let prompt = hanging(request.question.prompt.trim());
+        let prompt = indent_later_lines(request.question.prompt.trim());
         text.push_str(&format!("  {} asks: {prompt}\n", request.address));
         for choice in &request.question.choices {
             text.push_str(&format!("    · {choice}\n"));
@@ -84,10 +86,10 @@ fn list_requests(state: &ConversationState) -> String {
     text
 }
 
-impl Human {
-    pub(super) fn summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
+impl HumanReporter {
+    pub(super) fn render_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let reason = ended.completion_reason;
-        let quiet = self.verbosity == Verbosity::Quiet;
+        let quiet = self.verbosity == OutputVerbosity::Quiet;
         if (quiet || self.in_chat) && reason == CompletionReason::Completed {
             return String::new();
         }
@@ -100,51 +102,58 @@ impl Human {
         let space = if quiet { "" } else { "\n" };
         let mut text = format!("{space}{style}{mark} {reason}{style:#}");
         if let Some(detail) = &ended.detail {
-            text.push_str(&format!(": {}", hanging(detail)));
+            text.push_str(&format!(": {}", indent_later_lines(detail)));
         }
-        let seconds = self.begun.map_or(0.0, |begun| (record.at - begun).as_seconds_f64());
+        let seconds = self
+            .started_at
+            .map_or(0.0, |begun| (record.at - begun).as_seconds_f64());
         text.push_str(&format!(
             "\n  {} · {} · {}\n",
-            count(u64::from(state.finished_turns()), "turn"),
-            performed(state),
-            duration(seconds),
+            format_count(u64::from(state.finished_turns()), "turn"),
+            render_execution_counts(state),
+            format_duration(seconds),
         ));
         if quiet {
             return text;
         }
-        text.push_str(&list_requests(state));
-        text.push_str(&unfinished(state));
+        text.push_str(&render_requests(state));
+        text.push_str(&render_unfinished(state));
         for not_run in &ended.not_run {
-            text.push_str(&format!("  {DIM}{}{DIM:#}\n", hanging(&not_run.sentence())));
+            text.push_str(&format!(
+                "  {DIM}{}{DIM:#}\n",
+                indent_later_lines(&not_run.to_sentence())
+            ));
         }
-        text.push_str(&self.cost(state));
+        text.push_str(&self.render_usage_and_cost(state));
         text
     }
 
     /// The next commands.
-    pub(super) fn commands(&self, reason: CompletionReason, state: &ConversationState) -> String {
-        if self.verbosity == Verbosity::Quiet {
+    pub(super) fn render_next_commands(&self, reason: CompletionReason, state: &ConversationState) -> String {
+        if self.verbosity == OutputVerbosity::Quiet {
             return String::new();
         }
-        let id = state.started().map_or("", |started| &*started.run_id);
+        let id = state.run_start().map_or("", |started| &*started.run_id);
         // A run inside another run is executed with that run.
         if id.contains('/') || id.is_empty() {
             return String::new();
         }
         let on = self
-            .on
+            .engine_url
             .as_ref()
-            .map_or_else(String::new, |url| format!(" --on {}", word(url)));
+            .map_or_else(String::new, |url| format!(" --on {}", sanitize_for_shell(url)));
         let mut text = match reason {
-            reason if self.on.is_some() && !reason.is_resumable() => {
+            reason if self.engine_url.is_some() && !reason.is_resumable() => {
                 format!("  {DIM}copy it here with: ensemble runs fetch {id}{on}{DIM:#}\n")
             }
             CompletionReason::WaitingForInput => {
-                let answer =
-                    |request: &PendingRequest| match (word(&request.address.to_string()), request.is_permission()) {
-                        (address, true) => format!(" --allow-tool {address}"),
-                        (address, false) => format!(" --answer {address}=…"),
-                    };
+                let answer = |request: &PendingRequest| match (
+                    sanitize_for_shell(&request.address.to_string()),
+                    request.is_permission(),
+                ) {
+                    (address, true) => format!(" --allow-tool {address}"),
+                    (address, false) => format!(" --answer {address}=…"),
+                };
                 let answers: String = state.pending_requests().map(answer).collect();
                 let can_be_denied = state.pending_requests().any(PendingRequest::is_permission);
                 let or = if can_be_denied { " (or --deny-tool)" } else { "" };
@@ -152,10 +161,10 @@ impl Human {
             }
             reason if reason.is_resumable() => format!("  resume with: ensemble resume {id}{on}\n"),
             CompletionReason::AgentFailed => {
-                let failed = state.ended().and_then(|ended| ended.failed.as_ref());
+                let failed = state.run_end().and_then(|ended| ended.failed.as_ref());
                 let from = failed.map_or_else(String::new, |failed| {
                     let part = self.failed_parts.get(&(failed.agent.clone(), failed.turn));
-                    format!(" --from {}", place(failed, part.map(|key| &**key)))
+                    format!(" --from {}", rerun_place(failed, part.map(|key| &**key)))
                 });
                 format!("  run it again with: ensemble rerun {id}{from}\n")
             }
@@ -170,29 +179,30 @@ impl Human {
         text
     }
 
-    fn cost(&self, state: &ConversationState) -> String {
+    fn render_usage_and_cost(&self, state: &ConversationState) -> String {
         let usage = state.usage_until_now();
         let mut text = String::new();
         if usage.requests > 0 {
-            text.push_str(&format!("  {}\n", used(&usage)));
+            text.push_str(&format!("  {}\n", render_usage(&usage)));
         }
-        let failed = state.ended().and_then(|ended| ended.failed.as_ref());
+        let failed = state.run_end().and_then(|ended| ended.failed.as_ref());
         let is_failed = |agent: &str, turn| failed.is_some_and(|failed| *failed.agent == *agent && failed.turn == turn);
         let entry = state
-            .history()
+            .list_executions()
             .find(|entry| is_failed(&entry.agent_name, entry.turn_number));
-        let told =
-            entry.and_then(|entry| multiplied(&entry.agent_name, entry.attempt, entry.usage, entry.failure.as_ref()?));
+        let told = entry.and_then(|entry| {
+            explain_many_requests(&entry.agent_name, entry.attempt, entry.usage, entry.failure.as_ref()?)
+        });
         if let Some(told) = told {
-            text.push_str(&format!("  {}\n", hanging(&told)));
+            text.push_str(&format!("  {}\n", indent_later_lines(&told)));
         }
         let by_agent = ensemble_core::conversation::usage_by_agent(state);
-        if self.verbosity == Verbosity::Verbose && by_agent.len() > 1 {
+        if self.verbosity == OutputVerbosity::Verbose && by_agent.len() > 1 {
             for (name, usage) in &by_agent {
-                text.push_str(&format!("    {DIM}{name}: {}{DIM:#}\n", used(usage)));
+                text.push_str(&format!("    {DIM}{name}: {}{DIM:#}\n", render_usage(usage)));
             }
         }
-        for (what, told) in state.started().map(stood_in).unwrap_or_default() {
+        for (what, told) in state.run_start().map(describe_replacements).unwrap_or_default() {
             text.push_str(&format!("  {CAUTION}{what}{CAUTION:#}: {told}\n"));
         }
         text

@@ -7,16 +7,16 @@ use crate::report::wrap::LineWidth;
 use ensemble_core::conversation::ExecutionFinished;
 
 /// Renders one line for each call and each result. `whole`: complete, and with the texts beside the calls.
-pub(super) fn used(finished: &ExecutionFinished, whole: bool, width: LineWidth) -> String {
+pub(super) fn render_tool_calls(finished: &ExecutionFinished, whole: bool, width: LineWidth) -> String {
     let mut text = String::new();
     for iteration in &finished.exchange {
-        if let Some(said) = iteration.beside_calls().filter(|_| whole) {
-            text.push_str(&width.block(said.trim_end(), INDENT));
+        if let Some(said) = iteration.text_with_calls().filter(|_| whole) {
+            text.push_str(&width.wrap_block(said.trim_end(), INDENT));
         }
         for call in &iteration.tool_calls {
             let (called, ended) = (call_line(call, whole), result_line(call, whole));
             let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
-            text.push_str(&width.sentences(&lines));
+            text.push_str(&width.wrap_sentences(&lines));
         }
     }
     text

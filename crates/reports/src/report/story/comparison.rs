@@ -1,13 +1,16 @@
 //! The differences between two runs, for users and as JSON.
 
-use ensemble_diff::{LineChange, changed_lines};
+use ensemble_diff::{LineChange, group_changed_lines};
 use serde_json::{Value, json};
 
-use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, count};
-use crate::report::values::value_text;
+use crate::report::format::{BAD, CAUTION, DIM, GOOD, NAME, format_count};
+use crate::report::values::render_value;
 use crate::report::wrap::LineWidth;
 use ensemble_history::RunState;
-use ensemble_history::story::{Change, Comparison, ContextChange, Decision, Difference, Outcome, Sides, Story};
+use ensemble_history::story::{
+    BothRuns, ComparedOutcome, ContextChange, DecisionDifference, ExecutionDifference, RunComparison, RunStory,
+    ValueChange,
+};
 
 /// The number of differences of one value that are shown; the JSON document contains all.
 const CHANGES: usize = 12;
@@ -17,31 +20,31 @@ const AROUND: usize = 2;
 
 /// A run, with its name on the command line.
 #[derive(Debug, Clone, Copy)]
-pub struct Named<'a> {
+pub struct NamedRun<'a> {
     /// The name as typed.
-    pub given: &'a str,
+    pub given_name: &'a str,
     /// The events of the run.
-    pub story: &'a Story,
+    pub story: &'a RunStory,
     /// The state of the run.
     pub state: RunState,
 }
 
 /// The differences, for users.
-pub fn comparison(compared: &Comparison, runs: &[Named; 2], width: LineWidth) -> String {
-    let mut text = format!("a  {}\nb  {}\n", brief(&runs[0]), brief(&runs[1]));
+pub fn render_comparison(compared: &RunComparison, runs: &[NamedRun; 2], width: LineWidth) -> String {
+    let mut text = format!("a  {}\nb  {}\n", render_run_line(&runs[0]), render_run_line(&runs[1]));
     for (here, there, run) in [("a", "b", 0), ("b", "a", 1)] {
-        text.push_str(&fork_of(here, there, &runs[run], &runs[1 - run]));
+        text.push_str(&render_fork(here, there, &runs[run], &runs[1 - run]));
     }
     text.push('\n');
     if compared.same {
-        let executions = count(compared.shared_executions as u64, "execution");
+        let executions = format_count(compared.shared_executions as u64, "execution");
         text.push_str(&format!(
             "{GOOD}✓ the same{GOOD:#}: {executions}, decisions, outputs and outcome\n"
         ));
     } else {
-        text.push_str(&parts(compared, runs));
+        text.push_str(&render_differences(compared, runs));
     }
-    text.push_str(&usage(compared));
+    text.push_str(&render_usages(compared));
     if compared.context.is_none() {
         text.push_str(&format!(
             "{DIM}the final contexts are not compared: the ensemble of one run is not available{DIM:#}\n"
@@ -51,18 +54,18 @@ pub fn comparison(compared: &Comparison, runs: &[Named; 2], width: LineWidth) ->
     let is_value = |line: &str| line.starts_with("    ") && !line.starts_with("     ");
     let lines = text.split_inclusive('\n').map(|line| match is_value(line) {
         true => line.to_owned(),
-        false => width.sentences(line),
+        false => width.wrap_sentences(line),
     });
     lines.collect()
 }
 
 /// The same as one JSON document.
-pub fn comparison_document(compared: &Comparison, runs: &[Named; 2]) -> Value {
-    let about = |run: &Named| {
-        let started = run.story.started();
-        let totals = run.story.history.totals();
+pub fn comparison_to_json(compared: &RunComparison, runs: &[NamedRun; 2]) -> Value {
+    let about = |run: &NamedRun| {
+        let started = run.story.start_event();
+        let totals = run.story.history.run_totals();
         json!({
-            "given": run.given,
+            "given": run.given_name,
             "run_id": started.map(|started| &started.run_id),
             "ensemble": started.map(|started| &started.ensemble),
             "ensemble_digest": started.map(|started| &started.ensemble_digest).filter(|digest| !digest.is_empty()),
@@ -78,22 +81,22 @@ pub fn comparison_document(compared: &Comparison, runs: &[Named; 2]) -> Value {
     document
 }
 
-fn brief(run: &Named) -> String {
+fn render_run_line(run: &NamedRun) -> String {
     let story = run.story;
-    let started = story.started();
+    let started = story.start_event();
     let id = started.map_or("", |started| &*started.run_id);
-    let name = if id.is_empty() { run.given } else { id };
+    let name = if id.is_empty() { run.given_name } else { id };
     let ensemble = started.map_or("", |started| &*started.ensemble);
-    let totals = story.history.totals();
+    let totals = story.history.run_totals();
     format!(
         "{NAME}{name}{NAME:#}  {ensemble}  {}, turns {}, executions {}",
         run.state, totals.turns, totals.all.executions
     )
 }
 
-fn fork_of(here: &str, there: &str, run: &Named, other: &Named) -> String {
-    let origin = run.story.started().and_then(|started| started.forked_from.as_ref());
-    let other = other.story.started().map(|started| &started.run_id);
+fn render_fork(here: &str, there: &str, run: &NamedRun, other: &NamedRun) -> String {
+    let origin = run.story.start_event().and_then(|started| started.forked_from.as_ref());
+    let other = other.story.start_event().map(|started| &started.run_id);
     match origin {
         Some(origin) if Some(&origin.run_id) == other => {
             format!(
@@ -106,24 +109,24 @@ fn fork_of(here: &str, there: &str, run: &Named, other: &Named) -> String {
 }
 
 /// All differences, in the order of the runs.
-fn parts(compared: &Comparison, runs: &[Named; 2]) -> String {
+fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String {
     let mut text = String::new();
     if let Some(input) = &compared.input {
         let what = match input.number {
             0 => "the input differs".to_owned(),
             number => format!("message {number} after the input differs"),
         };
-        text.push_str(&headline(&what));
+        text.push_str(&render_headline(&what));
         let said = |side: &Option<std::sync::Arc<str>>| side.as_ref().map(|text| Value::from(&**text));
-        text.push_str(&change(&Change {
+        text.push_str(&render_change(&ValueChange {
             path: String::new(),
             a: said(&input.sides.a),
             b: said(&input.sides.b),
         }));
     }
     if !compared.given.is_empty() {
-        text.push_str(&headline("the context that was given differs"));
-        text.push_str(&contexts(&compared.given));
+        text.push_str(&render_headline("the context that was given differs"));
+        text.push_str(&render_context_changes(&compared.given));
     }
     // An output of turn n is read from turn n + 1 on.
     let said_at = compared.output.as_ref().map(|output| output.turn.a.min(output.turn.b));
@@ -131,32 +134,32 @@ fn parts(compared: &Comparison, runs: &[Named; 2]) -> String {
     let said = compared
         .output
         .as_ref()
-        .map(|output| difference(output, compared, runs));
-    let decided = compared.decision.as_ref().map(decision);
+        .map(|output| render_output_difference(output, compared, runs));
+    let decided = compared.decision.as_ref().map(render_decision);
     let both = if said_first { [said, decided] } else { [decided, said] };
     both.into_iter().flatten().for_each(|part| text.push_str(&part));
-    if let Some(Sides { a, b }) = &compared.outcome {
-        text.push_str(&headline("the outcome differs"));
-        text.push_str(&format!("  a  {}\n  b  {}\n", outcome(a), outcome(b)));
+    if let Some(BothRuns { a, b }) = &compared.outcome {
+        text.push_str(&render_headline("the outcome differs"));
+        text.push_str(&format!("  a  {}\n  b  {}\n", render_outcome(a), render_outcome(b)));
     }
     if let Some(context) = compared.context.as_ref().filter(|context| !context.is_empty()) {
-        let keys = count(context.len() as u64, "key");
-        text.push_str(&headline(&format!("the final context differs in {keys}")));
-        text.push_str(&contexts(context));
+        let keys = format_count(context.len() as u64, "key");
+        text.push_str(&render_headline(&format!("the final context differs in {keys}")));
+        text.push_str(&render_context_changes(context));
     }
     text
 }
 
-fn headline(text: &str) -> String {
+fn render_headline(text: &str) -> String {
     format!("{CAUTION}✗{CAUTION:#} {NAME}{text}{NAME:#}\n")
 }
 
-fn decision(decision: &Decision) -> String {
+fn render_decision(decision: &DecisionDifference) -> String {
     let ran = |agents: &Option<Vec<std::sync::Arc<str>>>| match agents {
         Some(agents) => agents.join(", "),
         None => format!("{DIM}no such turn{DIM:#}"),
     };
-    let mut text = headline(&format!("different agents run in turn {}", decision.turn));
+    let mut text = render_headline(&format!("different agents run in turn {}", decision.turn));
     for (side, agents, reasons) in [
         ("a", &decision.agents.a, &decision.reasons.a),
         ("b", &decision.agents.b, &decision.reasons.b),
@@ -169,24 +172,24 @@ fn decision(decision: &Decision) -> String {
     text
 }
 
-fn difference(output: &Difference, compared: &Comparison, runs: &[Named; 2]) -> String {
+fn render_output_difference(output: &ExecutionDifference, compared: &RunComparison, runs: &[NamedRun; 2]) -> String {
     let turns = if output.turn.a == output.turn.b {
         format!("turn {}", output.turn.a)
     } else {
         format!("turn {} of a, {} of b", output.turn.a, output.turn.b)
     };
-    let mut text = headline(&format!(
+    let mut text = render_headline(&format!(
         "{} #{} has a different output in {turns}",
         output.agent, output.execution
     ));
-    text.push_str(&changed(&output.changes));
+    text.push_str(&render_changes(&output.changes));
     let more = compared.different_executions - 1;
     if more > 0 {
         text.push_str(&format!(
             "  {DIM}and {more} more of {} that both have{DIM:#}\n",
-            count(compared.shared_executions as u64, "execution")
+            format_count(compared.shared_executions as u64, "execution")
         ));
-        let shown: Vec<String> = runs.iter().filter_map(shown_by).collect();
+        let shown: Vec<String> = runs.iter().filter_map(show_command).collect();
         if let [a, b] = shown.as_slice() {
             text.push_str(&format!("  {DIM}show all with: {a}, {b}{DIM:#}\n"));
         }
@@ -195,30 +198,30 @@ fn difference(output: &Difference, compared: &Comparison, runs: &[Named; 2]) -> 
 }
 
 /// The command that shows the whole run; there is none for a saved result.
-fn shown_by(run: &Named) -> Option<String> {
-    let id = &run.story.started()?.run_id;
-    let is_recorded = !id.is_empty() && !id.contains('/') && id.starts_with(run.given);
+fn show_command(run: &NamedRun) -> Option<String> {
+    let id = &run.story.start_event()?.run_id;
+    let is_recorded = !id.is_empty() && !id.contains('/') && id.starts_with(run.given_name);
     is_recorded.then(|| format!("ensemble runs show {id} -v"))
 }
 
-fn contexts(keys: &[ContextChange]) -> String {
-    let with_key = |key: &ContextChange| -> Vec<Change> {
+fn render_context_changes(keys: &[ContextChange]) -> String {
+    let with_key = |key: &ContextChange| -> Vec<ValueChange> {
         let path = |path: &str| match path.chars().next() {
             None => key.key.to_string(),
             Some('[') => format!("{}{path}", key.key),
             Some(_) => format!("{}.{path}", key.key),
         };
-        let changes = key.changes.iter().map(|change| Change {
+        let changes = key.changes.iter().map(|change| ValueChange {
             path: path(&change.path),
             ..change.clone()
         });
         changes.collect()
     };
-    changed(&keys.iter().flat_map(with_key).collect::<Vec<_>>())
+    render_changes(&keys.iter().flat_map(with_key).collect::<Vec<_>>())
 }
 
-fn changed(changes: &[Change]) -> String {
-    let mut text: String = changes.iter().take(CHANGES).map(change).collect();
+fn render_changes(changes: &[ValueChange]) -> String {
+    let mut text: String = changes.iter().take(CHANGES).map(render_change).collect();
     if changes.len() > CHANGES {
         let more = changes.len() - CHANGES;
         text.push_str(&format!("  {DIM}and {more} more (--output json shows them){DIM:#}\n"));
@@ -227,7 +230,7 @@ fn changed(changes: &[Change]) -> String {
 }
 
 /// Renders one change: two values, each on a line, or the changed lines of a text.
-fn change(change: &Change) -> String {
+fn render_change(change: &ValueChange) -> String {
     let path = if change.path.is_empty() {
         String::new()
     } else {
@@ -236,13 +239,13 @@ fn change(change: &Change) -> String {
     if let (Some(Value::String(a)), Some(Value::String(b))) = (&change.a, &change.b)
         && (a.trim_end().contains('\n') || b.trim_end().contains('\n'))
     {
-        return path + lines(a, b).as_str();
+        return path + render_changed_lines(a, b).as_str();
     }
     let mut text = path;
     for (sign, style, value) in [("-", BAD, &change.a), ("+", GOOD, &change.b)] {
         if let Some(value) = value {
-            let mut shown = value_text(value, false);
-            if shown != value_text(value, true) {
+            let mut shown = render_value(value, false);
+            if shown != render_value(value, true) {
                 shown.push_str(" (--output json shows all of it)");
             }
             text.push_str(
@@ -257,9 +260,9 @@ fn change(change: &Change) -> String {
 }
 
 /// The changed lines, with a few lines around them.
-fn lines(a: &str, b: &str) -> String {
+fn render_changed_lines(a: &str, b: &str) -> String {
     let mut text = String::new();
-    for (number, group) in changed_lines(a, b, AROUND).into_iter().enumerate() {
+    for (number, group) in group_changed_lines(a, b, AROUND).into_iter().enumerate() {
         if number > 0 {
             text.push_str(&format!("    {DIM}…{DIM:#}\n"));
         }
@@ -276,7 +279,7 @@ fn lines(a: &str, b: &str) -> String {
     text
 }
 
-fn outcome(outcome: &Outcome) -> String {
+fn render_outcome(outcome: &ComparedOutcome) -> String {
     let reason = outcome.completion_reason.unwrap_or("no outcome");
     match &outcome.detail {
         Some(detail) => format!("{reason}: {detail}"),
@@ -285,16 +288,16 @@ fn outcome(outcome: &Outcome) -> String {
 }
 
 /// The usage of both runs, if a model was used and the usage differs.
-fn usage(compared: &Comparison) -> String {
-    let Sides { a, b } = compared.usage;
+fn render_usages(compared: &RunComparison) -> String {
+    let BothRuns { a, b } = compared.usage;
     if a == b {
         return String::new();
     }
-    let words = |usage: ensemble_language::data::Usage| {
+    let words = |usage: ensemble_language::data::ModelUsage| {
         let estimated = if usage.estimated { ", estimated" } else { "" };
         format!(
             "{} · {} tokens in, {} out{estimated}",
-            count(usage.requests, "model request"),
+            format_count(usage.requests, "model request"),
             usage.input_tokens,
             usage.output_tokens
         )

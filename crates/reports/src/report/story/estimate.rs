@@ -4,34 +4,34 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::report::format::{CAUTION, DIM, NAME, count, duration};
-use crate::report::stood_in::stood_in;
+use crate::report::format::{CAUTION, DIM, NAME, format_count, format_duration};
+use crate::report::replacements::describe_replacements;
 use crate::report::wrap::LineWidth;
-use ensemble_history::story::Story;
-use ensemble_history::{AgentTotals, RunState, Totals};
+use ensemble_history::story::RunStory;
+use ensemble_history::{AgentTotals, RunState, RunTotals};
 
 /// The data of an estimate.
 #[derive(Debug)]
-pub struct Estimate<'a> {
+pub struct RunEstimate<'a> {
     /// The file to run.
     pub ensemble: &'a str,
     /// The recorded run.
-    pub story: &'a Story,
+    pub story: &'a RunStory,
     /// The state of the recorded run.
     pub state: RunState,
     /// The agents of the file, in declaration order.
-    pub agents: Vec<(Arc<str>, Known)>,
+    pub agents: Vec<(Arc<str>, AgentEstimate)>,
     /// The agents that ran and are no longer in the file.
-    pub gone: Vec<Arc<str>>,
+    pub removed_agents: Vec<Arc<str>>,
     /// The totals of the recorded run.
-    pub recorded: &'a Totals,
+    pub recorded_totals: &'a RunTotals,
     /// Whether the recorded ensemble is available, so that changed agents are known.
-    pub compared: bool,
+    pub can_compare: bool,
 }
 
 /// The recorded data of an agent of the file.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Known {
+pub enum AgentEstimate {
     /// The agent ran, and has not changed.
     Ran(AgentTotals),
     /// The agent was not executed in the recorded run.
@@ -42,56 +42,56 @@ pub enum Known {
     New,
 }
 
-impl Estimate<'_> {
+impl RunEstimate<'_> {
     /// The known usage of all agents together.
-    fn total(&self) -> AgentTotals {
+    fn known_total(&self) -> AgentTotals {
         let known = self.agents.iter().filter_map(|(_, known)| match known {
-            Known::Ran(share) => Some(*share),
-            Known::Idle | Known::Changed(_) | Known::New => None,
+            AgentEstimate::Ran(share) => Some(*share),
+            AgentEstimate::Idle | AgentEstimate::Changed(_) | AgentEstimate::New => None,
         });
         known.fold(AgentTotals::default(), |sum, one| sum + one)
     }
 
-    fn names(&self, of: impl Fn(&Known) -> bool) -> Vec<&str> {
+    fn names_where(&self, of: impl Fn(&AgentEstimate) -> bool) -> Vec<&str> {
         let agents = self.agents.iter().filter(|(_, known)| of(known));
         agents.map(|(name, _)| &**name).collect()
     }
 }
 
 /// The estimate for users.
-pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
+pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
     let story = estimate.story;
-    let run = story.started().map_or("", |started| &*started.run_id);
-    let total = estimate.total();
-    let changed = estimate.names(|known| matches!(known, Known::Changed(_)));
-    let new = estimate.names(|known| matches!(known, Known::New));
+    let run = story.start_event().map_or("", |started| &*started.run_id);
+    let total = estimate.known_total();
+    let changed = estimate.names_where(|known| matches!(known, AgentEstimate::Changed(_)));
+    let new = estimate.names_where(|known| matches!(known, AgentEstimate::New));
     let is_whole = changed.is_empty() && new.is_empty();
     let mut rows = vec![["agent", "executions", "requests", "tokens in", "tokens out", "time"].map(str::to_owned)];
     for (name, known) in &estimate.agents {
         rows.push(match known {
-            Known::Ran(share) => row(name, share),
-            Known::Idle => words(name, "did not run"),
-            Known::Changed(_) => words(name, "unknown: changed"),
-            Known::New => words(name, "unknown: new"),
+            AgentEstimate::Ran(share) => table_row(name, share),
+            AgentEstimate::Idle => text_row(name, "did not run"),
+            AgentEstimate::Changed(_) => text_row(name, "unknown: changed"),
+            AgentEstimate::New => text_row(name, "unknown: new"),
         });
     }
-    rows.push(row(if is_whole { "all" } else { "at least" }, &total));
+    rows.push(table_row(if is_whole { "all" } else { "at least" }, &total));
     let title = format!(
         "{NAME}{}{NAME:#}, estimated from run {run} {DIM}({}, {}){DIM:#}\n\n",
         estimate.ensemble,
         estimate.state,
-        count(estimate.recorded.turns.into(), "turn"),
+        format_count(estimate.recorded_totals.turns.into(), "turn"),
     );
     let mut text = String::new();
-    let wall = duration(story.wall_seconds());
+    let wall = format_duration(story.wall_seconds());
     let whose = if is_whole { "" } else { ", as recorded" };
     text.push_str(&format!("wall clock {wall}{whose}\n"));
-    text.push_str(&cost(estimate, &total));
+    text.push_str(&render_cost(estimate, &total));
     for (names, meaning) in [
         (changed, "changed since the recorded run, so its figures do not apply"),
         (new, "new, so there are no figures"),
         (
-            estimate.gone.iter().map(|name| &**name).collect(),
+            estimate.removed_agents.iter().map(|name| &**name).collect(),
             "no longer in the file; their figures are left out",
         ),
     ] {
@@ -99,23 +99,23 @@ pub fn estimate(estimate: &Estimate, width: LineWidth) -> String {
             text.push_str(&format!("{CAUTION}{}{CAUTION:#}: {meaning}\n", names.join(", ")));
         }
     }
-    text.push_str(&notes(estimate, &total));
+    text.push_str(&render_notes(estimate, &total));
     format!(
         "{}{}\n{}",
-        width.sentences(&title),
-        table(&rows),
-        width.sentences(&text)
+        width.wrap_sentences(&title),
+        render_table(&rows),
+        width.wrap_sentences(&text)
     )
 }
 
 /// The cost of the tokens at the prices of the file, and the agents without a price.
-fn cost(estimate: &Estimate, total: &AgentTotals) -> String {
+fn render_cost(estimate: &RunEstimate, total: &AgentTotals) -> String {
     let Some(cost) = total.usage.cost else {
         return String::new();
     };
-    let without_price = estimate.names(|known| match known {
-        Known::Ran(share) => share.usage.requests > 0 && share.usage.cost.is_none(),
-        Known::Idle | Known::Changed(_) | Known::New => false,
+    let without_price = estimate.names_where(|known| match known {
+        AgentEstimate::Ran(share) => share.usage.requests > 0 && share.usage.cost.is_none(),
+        AgentEstimate::Idle | AgentEstimate::Changed(_) | AgentEstimate::New => false,
     });
     match without_price.as_slice() {
         [] => format!("cost {cost}\n"),
@@ -126,25 +126,25 @@ fn cost(estimate: &Estimate, total: &AgentTotals) -> String {
     }
 }
 
-fn notes(estimate: &Estimate, total: &AgentTotals) -> String {
+fn render_notes(estimate: &RunEstimate, total: &AgentTotals) -> String {
     let mut text = String::new();
     if total.usage.estimated {
         text.push_str(&format!(
             "{DIM}~ estimated, because a provider did not report the tokens{DIM:#}\n"
         ));
     }
-    let started = estimate.story.started();
-    for (what, told) in started.map(stood_in).unwrap_or_default() {
+    let started = estimate.story.start_event();
+    for (what, told) in started.map(describe_replacements).unwrap_or_default() {
         text.push_str(&format!(
             "{CAUTION}{what}{CAUTION:#}: {told}, so a real one will take more time\n"
         ));
     }
-    if !estimate.compared {
+    if !estimate.can_compare {
         text.push_str(&format!(
             "{DIM}the recorded ensemble is not available, so changed agents are not detected{DIM:#}\n"
         ));
     }
-    if estimate.story.ended().is_none() {
+    if estimate.story.end_event().is_none() {
         text.push_str(&format!(
             "{CAUTION}the recorded run did not finish{CAUTION:#}: a complete run takes longer\n"
         ));
@@ -153,13 +153,13 @@ fn notes(estimate: &Estimate, total: &AgentTotals) -> String {
 }
 
 /// The estimate as one JSON document. Totals contain only known values: neither changed nor new agents.
-pub fn estimate_document(estimate: &Estimate) -> Value {
+pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
     let agents = estimate.agents.iter().map(|(name, known)| {
         let (state, share) = match known {
-            Known::Ran(share) => ("same", Some(share)),
-            Known::Idle => ("idle", None),
-            Known::Changed(share) => ("changed", Some(share)),
-            Known::New => ("new", None),
+            AgentEstimate::Ran(share) => ("same", Some(share)),
+            AgentEstimate::Idle => ("idle", None),
+            AgentEstimate::Changed(share) => ("changed", Some(share)),
+            AgentEstimate::New => ("new", None),
         };
         json!({"agent": name, "state": state, "recorded": share})
     });
@@ -167,21 +167,21 @@ pub fn estimate_document(estimate: &Estimate) -> Value {
     json!({
         "version": 1,
         "ensemble_file": estimate.ensemble,
-        "from": story.started().map(|started| &started.run_id),
+        "from": story.start_event().map(|started| &started.run_id),
         "state": estimate.state,
-        "completion_reason": story.ended().map(|ended| ended.completion_reason),
-        "turn_count": estimate.recorded.turns,
+        "completion_reason": story.end_event().map(|ended| ended.completion_reason),
+        "turn_count": estimate.recorded_totals.turns,
         "agents": agents.collect::<Vec<_>>(),
-        "no_longer_there": estimate.gone,
-        "known": estimate.total(),
-        "recorded": estimate.recorded.all,
+        "no_longer_there": estimate.removed_agents,
+        "known": estimate.known_total(),
+        "recorded": estimate.recorded_totals.all,
         "recorded_wall_seconds": story.wall_seconds(),
-        "simulated": story.started().map(|started| &started.simulated),
-        "agents_compared": estimate.compared,
+        "simulated": story.start_event().map(|started| &started.simulated),
+        "agents_compared": estimate.can_compare,
     })
 }
 
-fn row(name: &str, share: &AgentTotals) -> [String; 6] {
+fn table_row(name: &str, share: &AgentTotals) -> [String; 6] {
     let usage = share.usage;
     let mark = if usage.estimated { "~" } else { "" };
     let tokens = |tokens: u64| {
@@ -205,17 +205,17 @@ fn row(name: &str, share: &AgentTotals) -> [String; 6] {
         },
         tokens(usage.input_tokens),
         tokens(usage.output_tokens),
-        duration(share.seconds),
+        format_duration(share.seconds),
     ]
 }
 
-fn words(name: &str, words: &str) -> [String; 6] {
+fn text_row(name: &str, words: &str) -> [String; 6] {
     let [requests, input, output, time] = std::array::from_fn(|_| String::new());
     [name.to_owned(), words.to_owned(), requests, input, output, time]
 }
 
 /// Columns: names left-aligned, numbers right-aligned. A text in place of numbers may be longer than its column.
-fn table(rows: &[[String; 6]]) -> String {
+fn render_table(rows: &[[String; 6]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter(|row| column == 0 || !row[2].is_empty());
         cells.map(|row| row[column].chars().count()).max().unwrap_or(0)

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::next::next;
+use super::next_commands::next_commands;
 use ensemble_core::thread::ToolCall;
-use ensemble_history::Driver;
-use ensemble_history::story::{Attempt, AttemptEnd, Execution, Story, StoryEvent, Turn};
+use ensemble_history::RunDriver;
+use ensemble_history::story::{RunStory, StoryAttempt, StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
 /// Version of the document.
 ///
@@ -13,13 +13,13 @@ use ensemble_history::story::{Attempt, AttemptEnd, Execution, Story, StoryEvent,
 const VERSION: u32 = 1;
 
 /// Creates the document.
-pub fn document(story: &Story, driver: Driver) -> Value {
-    let started = story.started();
-    let ended = story.ended();
+pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
+    let started = story.start_event();
+    let ended = story.end_event();
     let history = &story.history;
-    let totals = history.totals();
+    let totals = history.run_totals();
     let questions: Vec<Value> = story
-        .questions()
+        .pending_requests()
         .into_iter()
         .map(|open| json!({"address": open.address, "digest": open.digest, "agent": open.agent, "permission": open.question.permission, "prompt": open.question.prompt, "choices": open.question.choices}))
         .collect();
@@ -34,8 +34,8 @@ pub fn document(story: &Story, driver: Driver) -> Value {
         "started_at": history.started_at(),
         "latest_at": history.latest_at(),
         "active_seconds": story.active,
-        "state": history.state(driver),
-        "driver_pid": driver.process(),
+        "state": history.run_state(driver),
+        "driver_pid": driver.process_id(),
         "completion_reason": ended.map(|ended| ended.completion_reason),
         "detail": ended.and_then(|ended| ended.detail.as_ref()),
         "not_run": ended.map(|ended| &ended.not_run),
@@ -48,17 +48,19 @@ pub fn document(story: &Story, driver: Driver) -> Value {
         "stubs": started.map(|started| &started.stubs),
         "responders": started.map(|started| &started.responders),
         "warnings": story.warnings,
-        "story": story.events.iter().map(event).collect::<Vec<_>>(),
-        "next": next(story, driver),
+        "story": story.events.iter().map(event_to_json).collect::<Vec<_>>(),
+        "next": next_commands(story, driver),
     })
 }
 
-fn event(event: &StoryEvent) -> Value {
+fn event_to_json(event: &StoryEvent) -> Value {
     match event {
-        StoryEvent::Turn(turn) => of_turn(turn),
+        StoryEvent::Turn(turn) => turn_to_json(turn),
         StoryEvent::Message { text, at } => json!({"what": "message", "at": at, "text": text}),
-        StoryEvent::Given { context, at } => json!({"what": "given", "at": at, "context": context}),
-        StoryEvent::Interrupted { cause, at } => json!({"what": "interrupted", "at": at, "cause": of_cause(cause)}),
+        StoryEvent::ContextGiven { context, at } => json!({"what": "given", "at": at, "context": context}),
+        StoryEvent::Interrupted { cause, at } => {
+            json!({"what": "interrupted", "at": at, "cause": cause_to_json(cause)})
+        }
         StoryEvent::Resumed { at } => json!({"what": "resumed", "at": at}),
         StoryEvent::Ended { ended, at } => json!({
             "what": "ended",
@@ -69,16 +71,16 @@ fn event(event: &StoryEvent) -> Value {
     }
 }
 
-fn of_cause(cause: &ensemble_core::conversation::Interruption) -> Value {
+fn cause_to_json(cause: &ensemble_core::conversation::RunInterruption) -> Value {
     serde_json::to_value(cause)
         .ok()
         .and_then(|mut value| value.get_mut("cause").map(Value::take))
         .unwrap_or_default()
 }
 
-fn of_turn(turn: &Turn) -> Value {
+fn turn_to_json(turn: &StoryTurn) -> Value {
     let waiting: Vec<Value> = turn
-        .waiting
+        .skipped_agents
         .iter()
         .map(|waiting| json!({"agent": waiting.agent, "reason": waiting.reason.to_string(), "why": waiting.reason}))
         .collect();
@@ -87,8 +89,8 @@ fn of_turn(turn: &Turn) -> Value {
         "turn": turn.turn,
         "started_at": turn.started_at,
         "finished_at": turn.finished_at,
-        "seconds": turn.seconds(),
-        "executions": turn.executions.iter().map(execution).collect::<Vec<_>>(),
+        "seconds": turn.duration_seconds(),
+        "executions": turn.executions.iter().map(execution_to_json).collect::<Vec<_>>(),
         "did_not_run": waiting,
         "requests": turn.requests,
         "warnings": turn.warnings,
@@ -96,24 +98,24 @@ fn of_turn(turn: &Turn) -> Value {
 }
 
 /// An execution as JSON.
-pub fn execution(execution: &Execution) -> Value {
-    let finished = execution.finished.as_ref();
+pub fn execution_to_json(execution: &StoryExecution) -> Value {
+    let finished = execution.finish_event.as_ref();
     json!({
         "agent": execution.agent,
         "execution": execution.execution,
         "reads": execution.reads,
         "request": execution.request,
         "handles": execution.handles,
-        "attempts": execution.attempts.iter().map(attempt).collect::<Vec<_>>(),
-        "tool_calls": execution.tool_calls.iter().map(ToolCall::described).collect::<Vec<_>>(),
+        "attempts": execution.attempts.iter().map(attempt_to_json).collect::<Vec<_>>(),
+        "tool_calls": execution.tool_calls.iter().map(ToolCall::to_json_without_bytes).collect::<Vec<_>>(),
         "permissions": execution.permissions,
-        "dropped": execution.dropped,
-        "asked": execution.asked,
+        "dropped": execution.dropped_messages,
+        "asked": execution.first_request,
         "output": execution.output(),
         "failure": execution.failure(),
         "question": execution.question,
         "seconds": execution.totals.seconds,
-        "usage": execution.usage(),
+        "usage": execution.total_usage(),
         "stop_reason": execution.stop_reason,
         "parts": execution.parts,
         "stderr": finished.map(|finished| &finished.stderr),
@@ -122,14 +124,15 @@ pub fn execution(execution: &Execution) -> Value {
     })
 }
 
-fn attempt(attempt: &Attempt) -> Value {
+fn attempt_to_json(attempt: &StoryAttempt) -> Value {
     let mut document = json!({
         "attempt": attempt.attempt,
         "started_at": attempt.started_at,
         "ended_at": attempt.ended_at,
-        "end": word(&attempt.end),
+        "end": attempt_end_word(&attempt.end),
     });
-    if let (AttemptEnd::Failed { failure, pause, stderr }, Value::Object(document)) = (&attempt.end, &mut document) {
+    if let (StoryAttemptEnd::Failed { failure, pause, stderr }, Value::Object(document)) = (&attempt.end, &mut document)
+    {
         document.insert("failure".into(), json!(failure));
         document.insert("pause".into(), json!(pause));
         document.insert("stderr".into(), json!(stderr));
@@ -138,13 +141,13 @@ fn attempt(attempt: &Attempt) -> Value {
 }
 
 /// The result of an attempt, as one word.
-pub(super) fn word(end: &AttemptEnd) -> &'static str {
+pub(super) fn attempt_end_word(end: &StoryAttemptEnd) -> &'static str {
     match end {
-        AttemptEnd::UnderWay => "under_way",
-        AttemptEnd::Final => "final",
-        AttemptEnd::Failed { .. } => "failed",
-        AttemptEnd::Asked => "asked",
-        AttemptEnd::Stopped => "stopped",
-        AttemptEnd::Lost => "lost",
+        StoryAttemptEnd::InProgress => "under_way",
+        StoryAttemptEnd::Final => "final",
+        StoryAttemptEnd::Failed { .. } => "failed",
+        StoryAttemptEnd::AskedQuestion => "asked",
+        StoryAttemptEnd::Stopped => "stopped",
+        StoryAttemptEnd::ProcessLost => "lost",
     }
 }

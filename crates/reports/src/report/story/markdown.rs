@@ -4,59 +4,70 @@ mod exchanges;
 
 use serde_json::{Map, Value};
 
-use super::html::{Exported, facts};
-use super::lines::{decision_line, given, words};
-use super::next::next;
-use crate::report::format::{count, duration, kind_of};
-use crate::report::parts::Parts;
-use crate::report::reasons::grouped;
+use super::html::{ExportedRun, head_facts};
+use super::next_commands::next_commands;
+use super::shared_lines::{describe_interruption, format_values, render_decision};
+use crate::report::format::{failure_kind_word, format_count, format_duration};
+use crate::report::parts::PartsSummary;
+use crate::report::reasons::group_by_reason;
 use ensemble_history::OutputView;
-use ensemble_history::story::{AttemptEnd, Execution, StoryEvent, Turn};
+use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
 /// A text with more lines is collapsed.
 const LONG: usize = 24;
 
 /// Creates the document, with its graph in Mermaid.
-pub fn markdown(run: &Exported) -> String {
+pub fn render_markdown(run: &ExportedRun) -> String {
     let story = run.story;
-    let name = story.started().map_or("", |started| &*started.ensemble);
-    let mut text = format!("# {}: {}\n\n", inline(name), inline(&run.outcome().0));
-    if let Some(detail) = story.ended().and_then(|ended| ended.detail.as_ref()) {
-        text.push_str(&fenced(detail, "text"));
+    let name = story.start_event().map_or("", |started| &*started.ensemble);
+    let mut text = format!(
+        "# {}: {}\n\n",
+        escape_inline(name),
+        escape_inline(&run.outcome_with_color().0)
+    );
+    if let Some(detail) = story.end_event().and_then(|ended| ended.detail.as_ref()) {
+        text.push_str(&code_block(detail, "text"));
     }
     text.push_str("| | |\n|---|---|\n");
-    for (label, fact) in facts(run) {
-        text.push_str(&format!("| {label} | {} |\n", inline(&fact)));
+    for (label, fact) in head_facts(run) {
+        text.push_str(&format!("| {label} | {} |\n", escape_inline(&fact)));
     }
     text.push('\n');
-    for line in next(story, run.driver)
+    for line in next_commands(story, run.driver)
         .iter()
         .filter(|line| line.purpose != "save it as a page")
     {
-        text.push_str(&format!("{}: {}\n\n", line.purpose, code(&line.command)));
+        text.push_str(&format!("{}: {}\n\n", line.purpose, code_span(&line.command)));
     }
-    if let Some(started) = story.started().filter(|started| !started.input.is_empty()) {
-        text.push_str(&format!("## Input\n\n{}", fenced(&started.input, "text")));
+    if let Some(started) = story.start_event().filter(|started| !started.input.is_empty()) {
+        text.push_str(&format!("## Input\n\n{}", code_block(&started.input, "text")));
     }
     text.push_str(&format!("## Graph\n\n```mermaid\n{}```\n\n", run.graph));
-    text.push_str(&format!("## Timeline\n\n{}\n## What happened\n\n", timeline(run)));
+    text.push_str(&format!(
+        "## Timeline\n\n{}\n## What happened\n\n",
+        render_timeline(run)
+    ));
     for one in &story.events {
-        text.push_str(&event(run, one));
+        text.push_str(&render_event(run, one));
     }
     if !story.warnings.is_empty() {
         text.push_str("## Warnings\n\n");
         for warning in &story.warnings {
-            text.push_str(&format!("- {}\n", inline(warning)));
+            text.push_str(&format!("- {}\n", escape_inline(warning)));
         }
         text.push('\n');
     }
     let context = serde_json::to_value(run.context).unwrap_or_default();
-    text + "## Context at the end\n\n" + &fenced(&format!("{context:#}"), "json")[..]
+    text + "## Context at the end\n\n" + &code_block(&format!("{context:#}"), "json")[..]
 }
 
 /// A table of turns and agents, with the duration of each execution.
-fn timeline(run: &Exported) -> String {
-    let ran = |name: &str| run.story.executions().any(|(_, execution)| *execution.agent == *name);
+fn render_timeline(run: &ExportedRun) -> String {
+    let ran = |name: &str| {
+        run.story
+            .executions_by_turn()
+            .any(|(_, execution)| *execution.agent == *name)
+    };
     let agents: Vec<&str> = run
         .agents
         .iter()
@@ -70,18 +81,20 @@ fn timeline(run: &Exported) -> String {
             .iter()
             .map(|agent| {
                 let execution = turn.executions.iter().find(|execution| *execution.agent == **agent);
-                execution.map(length).unwrap_or_default()
+                execution.map(execution_length).unwrap_or_default()
             })
             .collect();
-        let took = turn.seconds().map_or_else(|| "open".to_owned(), duration);
+        let took = turn
+            .duration_seconds()
+            .map_or_else(|| "open".to_owned(), format_duration);
         text.push_str(&format!("| {} | {} | {took} |\n", turn.turn, cells.join(" | ")));
     }
     text
 }
 
-fn length(execution: &Execution) -> String {
-    let took = duration(execution.totals.seconds);
-    match (&execution.finished, execution.failure()) {
+fn execution_length(execution: &StoryExecution) -> String {
+    let took = format_duration(execution.totals.seconds);
+    match (&execution.finish_event, execution.failure()) {
         (_, Some(_)) => format!("✗ {took}"),
         (Some(_), None) => format!("✓ {took}"),
         (None, _) if execution.question.is_some() => "asks".to_owned(),
@@ -89,112 +102,139 @@ fn length(execution: &Execution) -> String {
     }
 }
 
-fn event(run: &Exported, event: &StoryEvent) -> String {
+fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
     match event {
-        StoryEvent::Turn(one) => turn(run, one),
-        StoryEvent::Message { text, .. } => format!("### you\n\n{}", fenced(text, "text")),
-        StoryEvent::Given { context, at } => format!("*given at {}: {}*\n\n", time(at), inline(&given(context, true))),
-        StoryEvent::Interrupted { cause, at } => format!("*{} at {}*\n\n", words(cause), time(at)),
-        StoryEvent::Resumed { at } => format!("*resumed at {}*\n\n", time(at)),
-        StoryEvent::Ended { ended, at } => format!("*{} at {}*\n\n", ended.completion_reason, time(at)),
+        StoryEvent::Turn(one) => render_turn(run, one),
+        StoryEvent::Message { text, .. } => format!("### you\n\n{}", code_block(text, "text")),
+        StoryEvent::ContextGiven { context, at } => format!(
+            "*given at {}: {}*\n\n",
+            format_time(at),
+            escape_inline(&format_values(context, true))
+        ),
+        StoryEvent::Interrupted { cause, at } => {
+            format!("*{} at {}*\n\n", describe_interruption(cause), format_time(at))
+        }
+        StoryEvent::Resumed { at } => format!("*resumed at {}*\n\n", format_time(at)),
+        StoryEvent::Ended { ended, at } => format!("*{} at {}*\n\n", ended.completion_reason, format_time(at)),
     }
 }
 
-fn time(at: &chrono::DateTime<chrono::Utc>) -> String {
+fn format_time(at: &chrono::DateTime<chrono::Utc>) -> String {
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-fn turn(run: &Exported, turn: &Turn) -> String {
+fn render_turn(run: &ExportedRun, turn: &StoryTurn) -> String {
     let mut text = format!("### Turn {}\n\n", turn.turn);
     for one in &turn.executions {
-        text.push_str(&execution(run, turn.turn, one));
+        text.push_str(&render_execution(run, turn.turn, one));
     }
-    let waiting: Vec<_> = turn.waiting.iter().collect();
-    for (agents, reason) in grouped(&waiting) {
-        text.push_str(&format!("- {} did not run: {}\n", agents.join(", "), inline(&reason)));
+    let waiting: Vec<_> = turn.skipped_agents.iter().collect();
+    for (agents, reason) in group_by_reason(&waiting) {
+        text.push_str(&format!(
+            "- {} did not run: {}\n",
+            agents.join(", "),
+            escape_inline(&reason)
+        ));
     }
     for warning in &turn.warnings {
-        text.push_str(&format!("- warning: {}\n", inline(warning)));
+        text.push_str(&format!("- warning: {}\n", escape_inline(warning)));
     }
     text + "\n"
 }
 
-fn execution(run: &Exported, turn: u32, execution: &Execution) -> String {
+fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) -> String {
     let again = match execution.execution {
         1 => String::new(),
         number => format!(" #{number}"),
     };
-    let mut about: Vec<String> = run.kind(&execution.agent).map(str::to_owned).into_iter().collect();
-    about.push(length(execution));
+    let mut about: Vec<String> = run
+        .agent_kind(&execution.agent)
+        .map(str::to_owned)
+        .into_iter()
+        .collect();
+    about.push(execution_length(execution));
     if execution.totals.attempts > 1 {
-        about.push(count(execution.totals.attempts as u64, "attempt"));
+        about.push(format_count(execution.totals.attempts as u64, "attempt"));
     }
-    if let Some(usage) = execution.usage() {
+    if let Some(usage) = execution.total_usage() {
         about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
     }
     let mut text = format!("**{}**{again} · {}\n\n", execution.agent, about.join(" · "));
     for decided in &execution.permissions {
-        text.push_str(&format!("- {}\n\n", inline(&decision_line(decided))));
+        text.push_str(&format!("- {}\n\n", escape_inline(&render_decision(decided))));
     }
     for attempt in &execution.attempts {
         let number = attempt.attempt;
         match &attempt.end {
-            AttemptEnd::Failed { failure, pause, .. } => text.push_str(&format!(
+            StoryAttemptEnd::Failed { failure, pause, .. } => text.push_str(&format!(
                 "- attempt {number} failed ({}): {}; again after {}\n\n",
-                kind_of(failure.kind),
-                inline(&failure.error),
-                duration(*pause)
+                failure_kind_word(failure.kind),
+                escape_inline(&failure.error),
+                format_duration(*pause)
             )),
-            AttemptEnd::Lost => text.push_str(&format!(
+            StoryAttemptEnd::ProcessLost => text.push_str(&format!(
                 "- attempt {number} was lost: the process ended before it finished\n\n"
             )),
-            AttemptEnd::Stopped => text.push_str(&format!("- attempt {number} was stopped\n\n")),
-            AttemptEnd::UnderWay => text.push_str(&format!("- attempt {number} was under way\n\n")),
-            AttemptEnd::Final | AttemptEnd::Asked => {}
+            StoryAttemptEnd::Stopped => text.push_str(&format!("- attempt {number} was stopped\n\n")),
+            StoryAttemptEnd::InProgress => text.push_str(&format!("- attempt {number} was under way\n\n")),
+            StoryAttemptEnd::Final | StoryAttemptEnd::AskedQuestion => {}
         }
     }
-    text.push_str(&exchanges::folded(&run.exchanges_of(turn, execution), run.exchanges));
-    if let Some(parts) = Parts::of(&execution.parts) {
-        text.push_str(&format!("{}\n\n", parts.counts(execution.finished.is_some())));
+    text.push_str(&exchanges::render_exchanges(
+        &run.exchanges_in(turn, execution),
+        run.exchanges,
+    ));
+    if let Some(parts) = PartsSummary::from_events(&execution.parts) {
+        text.push_str(&format!("{}\n\n", parts.counts_text(execution.finish_event.is_some())));
         for part in execution.parts.iter().filter(|part| part.failure().is_some()) {
             let error = part.failure().map_or("", |failure| &failure.error);
-            text.push_str(&format!("- part {} failed: {}\n", inline(&part.key), inline(error)));
+            text.push_str(&format!(
+                "- part {} failed: {}\n",
+                escape_inline(&part.key),
+                escape_inline(error)
+            ));
         }
         text.push('\n');
     }
     if let Some(failure) = execution.failure() {
-        text.push_str(&format!("failed ({}):\n\n", kind_of(failure.kind)));
-        text.push_str(&fenced(&failure.error, "text"));
+        text.push_str(&format!("failed ({}):\n\n", failure_kind_word(failure.kind)));
+        text.push_str(&code_block(&failure.error, "text"));
     }
     if let Some(question) = &execution.question {
-        text.push_str(&fenced(&question.prompt, "text"));
+        text.push_str(&code_block(&question.prompt, "text"));
         for choice in &question.choices {
-            text.push_str(&format!("- {}\n", inline(choice)));
+            text.push_str(&format!("- {}\n", escape_inline(choice)));
         }
     }
-    text + &execution.output().map(|output| output_text(output)).unwrap_or_default()[..]
+    text + &execution
+        .output()
+        .map(|output| render_output(output))
+        .unwrap_or_default()[..]
 }
 
 /// The response as text, other keys as JSON.
-fn output_text(output: &Value) -> String {
+fn render_output(output: &Value) -> String {
     if !output.is_object() {
-        return fenced(&format!("{output:#}"), "json");
+        return code_block(&format!("{output:#}"), "json");
     }
     let view = OutputView::new(output);
     let mut text = match view.response {
-        Some(Value::String(response)) => fenced(response, "text"),
-        Some(response) => fenced(&format!("{response:#}"), "json"),
+        Some(Value::String(response)) => code_block(response, "text"),
+        Some(response) => code_block(&format!("{response:#}"), "json"),
         None => String::new(),
     };
-    let others: Map<String, Value> = view.others().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let others: Map<String, Value> = view
+        .other_entries()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
     if !others.is_empty() {
-        text.push_str(&fenced(&format!("{:#}", Value::Object(others)), "json"));
+        text.push_str(&code_block(&format!("{:#}", Value::Object(others)), "json"));
     }
     text
 }
 
 /// A code block whose end marker does not occur in the text; collapsed if it is long.
-fn fenced(text: &str, language: &str) -> String {
+fn code_block(text: &str, language: &str) -> String {
     let text = text.trim_end();
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat((longest + 1).max(3));
@@ -207,7 +247,7 @@ fn fenced(text: &str, language: &str) -> String {
 }
 
 /// Renders one line of text, with markup escaped.
-fn inline(text: &str) -> String {
+fn escape_inline(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut escaped = String::with_capacity(text.len());
     for c in words.join(" ").chars() {
@@ -223,7 +263,7 @@ fn inline(text: &str) -> String {
 }
 
 /// A command as typed.
-fn code(command: &str) -> String {
+fn code_span(command: &str) -> String {
     let longest = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     let space = if longest > 0 { " " } else { "" };
@@ -236,15 +276,18 @@ mod tests {
 
     #[test]
     fn a_fence_is_longer_than_any_inside() {
-        assert_eq!(fenced("x\n", "text"), "```text\nx\n```\n\n");
-        assert_eq!(fenced("```\n# x\n````", "text"), "`````text\n```\n# x\n````\n`````\n\n");
-        assert!(fenced(&"x\n".repeat(40), "text").starts_with("<details><summary>40 lines"));
+        assert_eq!(code_block("x\n", "text"), "```text\nx\n```\n\n");
+        assert_eq!(
+            code_block("```\n# x\n````", "text"),
+            "`````text\n```\n# x\n````\n`````\n\n"
+        );
+        assert!(code_block(&"x\n".repeat(40), "text").starts_with("<details><summary>40 lines"));
     }
 
     #[test]
     fn a_line_holds_no_markup() {
         assert_eq!(
-            inline("a <b>\n*c* | [d](e) `f`"),
+            escape_inline("a <b>\n*c* | [d](e) `f`"),
             "a \\<b\\> \\*c\\* \\| \\[d\\](e) \\`f\\`"
         );
     }

@@ -2,7 +2,7 @@ use super::super::format::DIM;
 use super::*;
 
 fn narrow(columns: u16) -> LineWidth {
-    LineWidth::of_terminal(Some(columns))
+    LineWidth::for_terminal(Some(columns))
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn a_line_is_at_most_80_columns_and_never_a_sliver() {
         (Some(0), 20),
     ];
     for (columns, width) in table {
-        assert_eq!(LineWidth::of_terminal(columns), LineWidth(Some(width)), "{columns:?}");
+        assert_eq!(LineWidth::for_terminal(columns), LineWidth(Some(width)), "{columns:?}");
     }
 }
 
@@ -60,7 +60,7 @@ fn texts_are_broken_between_words_and_what_is_preformatted_is_not() {
         ),
     ];
     for (text, expected) in table {
-        assert_eq!(narrow(20).block(text, 2), expected, "{text:?}");
+        assert_eq!(narrow(20).wrap_block(text, 2), expected, "{text:?}");
     }
 }
 
@@ -68,29 +68,29 @@ fn texts_are_broken_between_words_and_what_is_preformatted_is_not() {
 fn a_question_leaves_no_row_to_the_terminal() {
     let text = "  may `x` be called with a\u{a0}b-0123456789-0123456789-0123456789?\n  1  yes\n";
     assert_eq!(
-        narrow(20).question(text),
+        narrow(20).wrap_question(text),
         "  may `x` be called\n    with\n    a\u{a0}b-0123456789-0\n    123456789-012345\n    6789?\n  1  yes\n"
     );
-    assert_eq!(LineWidth::UNLIMITED.question(text), text);
+    assert_eq!(LineWidth::UNLIMITED.wrap_question(text), text);
 }
 
 #[test]
 fn our_own_sentences_hang_by_two() {
     let text = "  never never ran: condition false\nend\n";
     assert_eq!(
-        narrow(20).sentences(text),
+        narrow(20).wrap_sentences(text),
         "  never never ran:\n    condition false\nend\n"
     );
-    assert_eq!(narrow(20).sentences("\n  a"), "\n  a");
+    assert_eq!(narrow(20).wrap_sentences("\n  a"), "\n  a");
 }
 
 #[test]
 fn what_is_piped_is_not_wrapped() {
     let long = "word ".repeat(40);
-    assert_eq!(LineWidth::UNLIMITED.sentences(&long), long);
-    assert_eq!(LineWidth::UNLIMITED.block("a\n\nb", 4), "    a\n    \n    b\n");
+    assert_eq!(LineWidth::UNLIMITED.wrap_sentences(&long), long);
+    assert_eq!(LineWidth::UNLIMITED.wrap_block("a\n\nb", 4), "    a\n    \n    b\n");
     let mut out = String::new();
-    Wrapper::new(LineWidth::UNLIMITED, 0).push(&long, &mut out);
+    TextWrapper::new(LineWidth::UNLIMITED, 0).push(&long, &mut out);
     assert_eq!(out, long, "nothing is kept back");
 }
 
@@ -103,7 +103,7 @@ fn a_beginning_is_not_wider_than_asked() {
         ("漢", 1, "…"),
     ];
     for (text, most, expected) in table {
-        assert_eq!(cut(text, most), expected);
+        assert_eq!(truncate_to_width(text, most), expected);
     }
 }
 
@@ -112,12 +112,12 @@ proptest::proptest! {
     #[test]
     fn pieces_do_not_matter(text in "[a-e漢。\\- `|\n]{0,80}", at in 0usize..80) {
         let mut whole = String::new();
-        let mut wrapper = Wrapper::new(narrow(20), 4);
+        let mut wrapper = TextWrapper::new(narrow(20), 4);
         wrapper.push(&text, &mut whole);
         wrapper.close_line(&mut whole);
         let cut = text.char_indices().nth(at).map_or(text.len(), |(at, _)| at);
         let mut pieces = String::new();
-        let mut wrapper = Wrapper::new(narrow(20), 4);
+        let mut wrapper = TextWrapper::new(narrow(20), 4);
         wrapper.push(&text[..cut], &mut pieces);
         wrapper.push(&text[cut..], &mut pieces);
         wrapper.close_line(&mut pieces);

@@ -1,10 +1,12 @@
 //! The requests of runs that wait for an answer, and the answers of clients.
 //!
-//! **Invariant:** every client reads requests with [`RunService::pending`] or [`RunService::open_requests`], and answers
-//! them with [`RunService::answer`].
+//! **Invariant:** every client reads requests with [`RunService::pending_requests`] or [`RunService::open_requests`], and answers
+//! them with [`RunService::answer_request`].
 
 use ensemble_core::operator::OperatorRequest;
-use ensemble_core::request::{AnswerRefusal, Answerer, PendingRequest, RequestAddress, RequestAnswer, RequestDigest};
+use ensemble_core::request::{
+    AnswerAuthor, AnswerRefusal, PendingRequest, RequestAddress, RequestAnswer, RequestDigest,
+};
 use ensemble_core::store::{RunId, StoreError};
 
 use super::RunService;
@@ -12,7 +14,7 @@ use crate::drive::decided_requests::find_decided;
 use crate::drive::request_desk::ClientAnswer;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
-use crate::service::answer_checks::check_recorded;
+use crate::service::answer_checks::check_recorded_answer;
 
 impl RunService {
     /// The questions and permission requests of a run that wait for an answer, those of nested runs included, in the order
@@ -20,18 +22,20 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run, or it cannot be read.
-    pub async fn pending(&self, id: &RunId) -> Result<Vec<PendingRequest>, RunError> {
-        if let Some(run) = self.driven(id) {
+    pub async fn pending_requests(&self, id: &RunId) -> Result<Vec<PendingRequest>, RunError> {
+        if let Some(run) = self.find_driven_run(id) {
             let open = run.open_requests();
             return Ok(open.iter().map(|open| open.request().clone()).collect());
         }
-        let recorded = self.recorded(id).await?;
+        let recorded = self.load_recorded_run(id).await?;
         Ok(recorded.state.pending_requests().cloned().collect())
     }
 
     /// The open requests of a run that this process drives, in the order of the file.
     pub fn open_requests(&self, id: &RunId) -> Vec<OperatorRequest> {
-        self.driven(id).map(|run| run.open_requests()).unwrap_or_default()
+        self.find_driven_run(id)
+            .map(|run| run.open_requests())
+            .unwrap_or_default()
     }
 
     /// Answers a question or a permission request that was shown. A run that waits for the answer and that no process drives
@@ -40,12 +44,12 @@ impl RunService {
     /// # Errors
     /// [`RunError::Answer`]: the request is decided, is not the one that was shown, or does not take the answer. Another
     /// process drives the run, or the run cannot be resumed.
-    pub async fn answer(
+    pub async fn answer_request(
         &self,
         id: &RunId,
         (address, digest): (&RequestAddress, &RequestDigest),
         answer: RequestAnswer,
-        by: impl Into<Answerer>,
+        by: impl Into<AnswerAuthor>,
         options: RunOptions,
     ) -> Result<(), RunError> {
         let answer = ClientAnswer {
@@ -57,17 +61,17 @@ impl RunService {
         let run = {
             // Two clients that answer at once resume the run once.
             let _resuming = self.0.resuming.lock().await;
-            match self.driven(id) {
+            match self.find_driven_run(id) {
                 Some(run) => run,
                 None => {
-                    self.until_closed(id).await;
-                    let recorded = self.recorded(id).await?;
-                    check_recorded(&recorded, &self.recorded_events(id).await?, &answer)?;
+                    self.wait_for_lease(id).await;
+                    let recorded = self.load_recorded_run(id).await?;
+                    check_recorded_answer(&recorded, &self.recorded_events(id).await?, &answer)?;
                     self.resume_here(id, options).await?
                 }
             }
         };
-        match run.answer_shown(answer.clone()).await {
+        match run.answer_shown_request(answer.clone()).await {
             Err(error @ (RunError::NotAsked(_) | RunError::Answer(AnswerRefusal::NotPending { .. }))) => {
                 // The request was decided before this process drove the run, or in a way that no client has seen.
                 let decided = find_decided(&self.recorded_events(id).await?, |address| *address == answer.address);
@@ -79,7 +83,7 @@ impl RunService {
 
     /// Waits until the request is decided or withdrawn. Returns at once if this process does not drive the run.
     pub async fn wait_until_decided(&self, id: &RunId, digest: &RequestDigest) {
-        let Some(run) = self.driven(id) else { return };
+        let Some(run) = self.find_driven_run(id) else { return };
         let mut changes = run.request_changes();
         let decided = async {
             loop {
@@ -92,7 +96,7 @@ impl RunService {
         };
         tokio::select! {
             () = decided => {}
-            _ = run.outcome() => {}
+            _ = run.wait() => {}
         }
     }
 
@@ -103,7 +107,7 @@ impl RunService {
         id: &RunId,
         mut fits: impl FnMut(&OperatorRequest) -> bool,
     ) -> Option<OperatorRequest> {
-        let run = self.driven(id)?;
+        let run = self.find_driven_run(id)?;
         let mut changes = run.request_changes();
         let waited = async {
             loop {
@@ -119,7 +123,7 @@ impl RunService {
         tokio::select! {
             biased;
             found = waited => found,
-            _ = run.outcome() => None,
+            _ = run.wait() => None,
         }
     }
 
@@ -128,11 +132,11 @@ impl RunService {
         id: &RunId,
         options: RunOptions,
     ) -> Result<std::sync::Arc<crate::drive::run::Run>, RunError> {
-        match self.resume(id, options).await {
-            Ok(()) | Err(RunError::Store(StoreError::Leased { .. })) if self.driven(id).is_some() => {}
+        match self.resume_run(id, options).await {
+            Ok(()) | Err(RunError::Store(StoreError::Leased { .. })) if self.find_driven_run(id).is_some() => {}
             Ok(()) => return Err(RunError::Closed),
             Err(error) => return Err(error),
         }
-        self.driven(id).ok_or(RunError::Closed)
+        self.find_driven_run(id).ok_or(RunError::Closed)
     }
 }

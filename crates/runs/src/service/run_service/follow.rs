@@ -13,9 +13,9 @@ use crate::drive::events::{LogReader, RunEvent, RunEvents};
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The events of a run. Dropping this does nothing to the run.
-pub struct Follow(Way);
+pub struct RunEventStream(EventSource);
 
-enum Way {
+enum EventSource {
     /// This process drives the run.
     Driven(Box<RunEvents>),
     /// Another process drives the run, or none: its records, without live pieces and questions.
@@ -26,13 +26,13 @@ enum Way {
     },
 }
 
-impl Follow {
-    pub(crate) fn driven(events: RunEvents) -> Self {
-        Self(Way::Driven(Box::new(events)))
+impl RunEventStream {
+    pub(crate) fn from_driven(events: RunEvents) -> Self {
+        Self(EventSource::Driven(Box::new(events)))
     }
 
-    pub(crate) fn recorded(run: Arc<dyn StoredRun>, from: u64) -> Self {
-        Self(Way::Recorded {
+    pub(crate) fn from_recorded(run: Arc<dyn StoredRun>, from: u64) -> Self {
+        Self(EventSource::Recorded {
             log: LogReader::new(run.clone(), from),
             run,
             ready: VecDeque::new(),
@@ -46,14 +46,14 @@ impl Follow {
     pub fn next<'f>(&'f mut self) -> BoxFuture<'f, Result<Option<RunEvent>, ReadError>> {
         Box::pin(async move {
             match &mut self.0 {
-                Way::Driven(events) => events.next().await,
-                Way::Recorded { run, log, ready } => loop {
+                EventSource::Driven(events) => events.next().await,
+                EventSource::Recorded { run, log, ready } => loop {
                     if let Some(event) = ready.pop_front() {
                         return Ok(Some(event));
                     }
                     // Before the log is read: what another process wrote before its end is read, too.
-                    let is_driven = run.driver().is_some();
-                    ready.extend(log.rest().await?);
+                    let is_driven = run.driver_pid().is_some();
+                    ready.extend(log.read_rest().await?);
                     if ready.is_empty() {
                         if !is_driven {
                             return Ok(None);

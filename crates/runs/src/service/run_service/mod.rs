@@ -12,22 +12,22 @@ mod follow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ensemble_core::conversation::Canceller;
+use ensemble_core::conversation::RunCanceller;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{RunId, StoreError, StoredRun};
-use ensemble_history::{Driver, RunHistory, RunState, RunSummary};
-use ensemble_language::data::Context;
+use ensemble_history::{RunDriver, RunHistory, RunState, RunSummary};
+use ensemble_language::data::RunContext;
 use tokio::sync::watch;
 
 use crate::drive::events::{LogReader, RunEvent};
 use crate::drive::run::Run;
 use crate::error::RunError;
 use crate::options::run_options::RunOptions;
-use crate::start::ready::Ready;
+use crate::start::ready::ReadyRun;
 use crate::start::recorded_run::RecordedRun;
 use crate::start::runs::{EnsembleRef, Runs};
 
-pub use follow::Follow;
+pub use follow::RunEventStream;
 
 /// Runs held for several clients. Clones share them.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub struct RunService(Arc<Inner>);
 
 struct Inner {
     runs: Runs,
-    held: Mutex<HashMap<RunId, Held>>,
+    held: Mutex<HashMap<RunId, ServiceRun>>,
     /// Counts the runs that began or ended here.
     changes: watch::Sender<u64>,
     /// Held while a run is resumed for an answer.
@@ -44,7 +44,7 @@ struct Inner {
 
 /// A run that this process drives.
 #[derive(Clone)]
-enum Held {
+enum ServiceRun {
     /// Its conversation goes on.
     Driven(Arc<Run>),
     /// Its conversation is over, and its lease is not given back yet.
@@ -70,43 +70,44 @@ impl RunService {
     /// Starts a run, which goes on without its client.
     ///
     /// # Errors
-    /// As [`Runs::start`].
-    pub async fn start(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<RunId, RunError> {
-        self.begin(self.0.runs.ready(ensemble, options)?).await
+    /// As [`Runs::start_run`].
+    pub async fn start_run(&self, ensemble: impl Into<EnsembleRef>, options: RunOptions) -> Result<RunId, RunError> {
+        self.start_ready_run(self.0.runs.prepare_run(ensemble, options)?).await
     }
 
     /// Begins a run that was made ready, and holds it.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn begin<'f>(&'f self, ready: Ready) -> BoxFuture<'f, Result<RunId, RunError>> {
-        Box::pin(async move { Ok(self.hold(ready.begin().await?)) })
+    pub fn start_ready_run<'f>(&'f self, ready: ReadyRun) -> BoxFuture<'f, Result<RunId, RunError>> {
+        Box::pin(async move { Ok(self.keep_run(ready.start().await?)) })
     }
 
     /// Goes on with a run that was cut short, or that waits for an answer.
     ///
     /// # Errors
-    /// As [`Runs::resume`]. A run whose conversation goes on here is [`StoreError::Leased`].
-    pub async fn resume(&self, id: &RunId, options: RunOptions) -> Result<(), RunError> {
-        self.until_closed(id).await;
-        self.hold(self.0.runs.resume(id, options).await?);
+    /// As [`Runs::resume_run`]. A run whose conversation goes on here is [`StoreError::Leased`].
+    pub async fn resume_run(&self, id: &RunId, options: RunOptions) -> Result<(), RunError> {
+        self.wait_for_lease(id).await;
+        self.keep_run(self.0.runs.resume_run(id, options).await?);
         Ok(())
     }
 
     /// Adds a message, and values in the place of inputs and context, to a run that has ended, and goes on.
     ///
     /// # Errors
-    /// As [`Runs::continue_with`]. A run whose conversation goes on here is [`StoreError::Leased`].
-    pub async fn continue_with(
+    /// As [`Runs::continue_run`]. A run whose conversation goes on here is [`StoreError::Leased`].
+    pub async fn continue_run(
         &self,
         id: &RunId,
         message: impl Into<Arc<str>>,
-        set: Context,
+        set: RunContext,
         options: RunOptions,
     ) -> Result<(), RunError> {
-        self.until_closed(id).await;
-        let held = self.0.runs.hold(id).await?;
-        self.begin(held.continue_with(message, set, options)?).await?;
+        self.wait_for_lease(id).await;
+        let held = self.0.runs.lease_run(id).await?;
+        self.start_ready_run(held.prepare_continuation(message, set, options)?)
+            .await?;
         Ok(())
     }
 
@@ -114,11 +115,11 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run.
-    pub fn follow<'f>(&'f self, id: &'f RunId, from: u64) -> BoxFuture<'f, Result<Follow, StoreError>> {
+    pub fn follow_run<'f>(&'f self, id: &'f RunId, from: u64) -> BoxFuture<'f, Result<RunEventStream, StoreError>> {
         Box::pin(async move {
-            match self.driven(id) {
-                Some(run) => Ok(Follow::driven(run.events_from(from))),
-                None => Ok(Follow::recorded(self.find(id).await?, from)),
+            match self.find_driven_run(id) {
+                Some(run) => Ok(RunEventStream::from_driven(run.events_from(from))),
+                None => Ok(RunEventStream::from_recorded(self.resolve_run(id).await?, from)),
             }
         })
     }
@@ -127,13 +128,13 @@ impl RunService {
     ///
     /// # Errors
     /// Somebody else drives the run, or nobody does.
-    pub async fn cancel(&self, id: &RunId, by: impl Into<Arc<str>>) -> Result<(), RunError> {
-        if let Some(run) = self.driven(id) {
-            run.cancel(Canceller::Client(by.into()));
+    pub async fn cancel_run(&self, id: &RunId, by: impl Into<Arc<str>>) -> Result<(), RunError> {
+        if let Some(run) = self.find_driven_run(id) {
+            run.cancel(RunCanceller::Client(by.into()));
             return Ok(());
         }
-        self.until_closed(id).await;
-        let lease = self.find(id).await?.lease().await?;
+        self.wait_for_lease(id).await;
+        let lease = self.resolve_run(id).await?.acquire_lease().await?;
         drop(lease);
         Err(RunError::NotAsked(format!(
             "run {id} does not go on, so there is nothing to cancel"
@@ -142,16 +143,16 @@ impl RunService {
 
     /// Does the conversation of the run go on here?
     pub fn is_driven_here(&self, id: &RunId) -> bool {
-        self.driven(id).is_some()
+        self.find_driven_run(id).is_some()
     }
 
     /// Waits until the conversation of a run that goes on here is over and the run is closed. Returns at once for others.
-    pub fn ended<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
+    pub fn wait_until_closed<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
         Box::pin(async move {
-            if let Some(run) = self.driven(id) {
-                let _ = run.outcome().await;
+            if let Some(run) = self.find_driven_run(id) {
+                let _ = run.wait().await;
             }
-            self.until_closed(id).await;
+            self.wait_for_lease(id).await;
         })
     }
 
@@ -159,18 +160,21 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run, or its log cannot be read.
-    pub fn summary<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RunSummary, RunError>> {
-        Box::pin(async move { self.read_summary(&*self.find(id).await?).await })
+    pub fn load_summary<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RunSummary, RunError>> {
+        Box::pin(async move { self.read_summary(&*self.resolve_run(id).await?).await })
     }
 
     /// What the latest runs did until now, the latest first, at most `limit`. A run whose log cannot be read is an error.
     ///
     /// # Errors
     /// The store cannot be listed.
-    pub fn list<'f>(&'f self, limit: usize) -> BoxFuture<'f, Result<Vec<Result<RunSummary, RunError>>, RunError>> {
+    pub fn list_summaries<'f>(
+        &'f self,
+        limit: usize,
+    ) -> BoxFuture<'f, Result<Vec<Result<RunSummary, RunError>>, RunError>> {
         Box::pin(async move {
             let mut summaries = Vec::new();
-            for run in self.0.runs.store().list().await?.iter().rev().take(limit) {
+            for run in self.0.runs.store().list_runs().await?.iter().rev().take(limit) {
                 summaries.push(self.read_summary(&**run).await);
             }
             Ok(summaries)
@@ -181,8 +185,8 @@ impl RunService {
     ///
     /// # Errors
     /// There is no such run, or it cannot be read.
-    pub fn recorded<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RecordedRun, RunError>> {
-        Box::pin(async move { RecordedRun::read(self.find(id).await?, self.0.runs.project()).await })
+    pub fn load_recorded_run<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<RecordedRun, RunError>> {
+        Box::pin(async move { RecordedRun::load(self.resolve_run(id).await?, self.0.runs.project()).await })
     }
 
     /// All records of a run until now, and those of the runs inside it, in the order in which a client that follows the run is
@@ -191,104 +195,104 @@ impl RunService {
     /// # Errors
     /// There is no such run, or a log cannot be read.
     pub fn recorded_events<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, Result<Vec<RunEvent>, RunError>> {
-        Box::pin(async move { Ok(LogReader::new(self.find(id).await?, 0).rest().await?) })
+        Box::pin(async move { Ok(LogReader::new(self.resolve_run(id).await?, 0).read_rest().await?) })
     }
 
     /// Changes when a run begins or ends here.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub fn subscribe_changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
     async fn read_summary(&self, run: &dyn StoredRun) -> Result<RunSummary, RunError> {
         // Found before the log is read: everything that another process wrote before its end is read.
-        let driver = self.driver(run);
-        let history = RunHistory::from_records(&run.read_all().await?.records);
-        self.summarize(run.id(), &history, driver).ok_or(RunError::NotBegun)
+        let driver = self.run_driver(run);
+        let history = RunHistory::from_records(&run.read_journal().await?.records);
+        self.summarize_run(run.id(), &history, driver).ok_or(RunError::NotBegun)
     }
 
     /// Returns the process that drives the run.
-    pub fn driver(&self, run: &dyn StoredRun) -> Driver {
+    pub fn run_driver(&self, run: &dyn StoredRun) -> RunDriver {
         match self.is_driven_here(run.id()) {
-            true => Driver::Process(std::process::id()),
-            false => run.driver().into(),
+            true => RunDriver::Process(std::process::id()),
+            false => run.driver_pid().into(),
         }
     }
 
     /// Returns the summary of a run with this history; `None` if the run has no records.
-    pub fn summarize(&self, id: &RunId, history: &RunHistory, driver: Driver) -> Option<RunSummary> {
-        let summary = history.summary(id.clone(), driver)?;
+    pub fn summarize_run(&self, id: &RunId, history: &RunHistory, driver: RunDriver) -> Option<RunSummary> {
+        let summary = history.summarize_run(id.clone(), driver)?;
         Some(RunSummary {
-            state: self.state(id, history, driver),
+            state: self.run_state(id, history, driver),
             ..summary
         })
     }
 
     /// Returns the state of a run with this history. This process knows more than the records of a run that goes on
     /// here: a run that ended is about to continue, and a question can be open that no record contains.
-    pub fn state(&self, id: &RunId, history: &RunHistory, driver: Driver) -> RunState {
+    pub fn run_state(&self, id: &RunId, history: &RunHistory, driver: RunDriver) -> RunState {
         if !self.is_driven_here(id) {
-            return history.state(driver);
+            return history.run_state(driver);
         }
         match self.open_requests(id).is_empty() {
-            true if history.ended().is_some() => RunState::Running,
-            true => history.state(driver),
+            true if history.end_event().is_some() => RunState::Running,
+            true => history.run_state(driver),
             false => RunState::Waiting,
         }
     }
 
-    async fn find(&self, id: &RunId) -> Result<Arc<dyn StoredRun>, StoreError> {
-        match self.driven(id) {
-            Some(run) => Ok(run.stored().clone()),
-            None => self.0.runs.find(id).await,
+    async fn resolve_run(&self, id: &RunId) -> Result<Arc<dyn StoredRun>, StoreError> {
+        match self.find_driven_run(id) {
+            Some(run) => Ok(run.stored_run().clone()),
+            None => self.0.runs.resolve_run(id).await,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunId, Held>> {
+    fn lock_runs(&self) -> MutexGuard<'_, HashMap<RunId, ServiceRun>> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The handle of a run whose conversation goes on here.
-    fn driven(&self, id: &RunId) -> Option<Arc<Run>> {
-        match self.lock().get(id) {
-            Some(Held::Driven(run)) if !run.is_over() => Some(run.clone()),
+    fn find_driven_run(&self, id: &RunId) -> Option<Arc<Run>> {
+        match self.lock_runs().get(id) {
+            Some(ServiceRun::Driven(run)) if !run.has_ended() => Some(run.clone()),
             _ => None,
         }
     }
 
     /// Holds a run until its conversation is over.
-    fn hold(&self, run: Run) -> RunId {
+    fn keep_run(&self, run: Run) -> RunId {
         let id = run.id().clone();
         let run = Arc::new(run);
-        self.lock().insert(id.clone(), Held::Driven(run.clone()));
-        self.change();
+        self.lock_runs().insert(id.clone(), ServiceRun::Driven(run.clone()));
+        self.notify_change();
         tokio::spawn({
             let (service, id) = (self.clone(), id.clone());
             async move {
-                let _ = run.outcome().await;
-                let closed = run.closed();
-                service.lock().insert(id.clone(), Held::Closing);
+                let _ = run.wait().await;
+                let closed = run.wait_until_closed();
+                service.lock_runs().insert(id.clone(), ServiceRun::Closing);
                 // The run is closed when the last handle is dropped.
                 drop(run);
                 closed.await;
-                service.lock().remove(&id);
-                service.change();
+                service.lock_runs().remove(&id);
+                service.notify_change();
             }
         });
         id
     }
 
-    fn change(&self) {
+    fn notify_change(&self) {
         self.0.changes.send_modify(|changes| *changes += 1);
     }
 
     /// Waits until a run whose conversation is over has given its lease back.
-    fn until_closed<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
+    fn wait_for_lease<'f>(&'f self, id: &'f RunId) -> BoxFuture<'f, ()> {
         Box::pin(async move {
-            let mut changes = self.changes();
+            let mut changes = self.subscribe_changes();
             loop {
-                let is_closing = match self.lock().get(id) {
-                    Some(Held::Driven(run)) => run.is_over(),
-                    Some(Held::Closing) => true,
+                let is_closing = match self.lock_runs().get(id) {
+                    Some(ServiceRun::Driven(run)) => run.has_ended(),
+                    Some(ServiceRun::Closing) => true,
                     None => false,
                 };
                 if !is_closing || changes.changed().await.is_err() {

@@ -7,7 +7,7 @@ use ensemble_core::request::{AnswerSource, RequestAddress, RequestAnswer};
 use ensemble_core::store::{MemoryStore, RunId};
 use ensemble_history::RunState;
 
-use super::{Follow, RunService};
+use super::{RunEventStream, RunService};
 use crate::drive::events::RunEventKind;
 use crate::drive::host::Host;
 use crate::error::RunError;
@@ -25,23 +25,23 @@ agents:
 "#;
 
 fn gate() -> EnsembleRef {
-    EnsembleRef::text(GATE)
+    EnsembleRef::from_text(GATE)
 }
 
 fn runs(store: &Arc<MemoryStore>, host: Host) -> Runs {
-    Runs::open(Project::at("."), host).with_store(store.clone())
+    Runs::open(Project::from_folder("."), host).with_store(store.clone())
 }
 
 fn service() -> RunService {
-    RunService::new(runs(&Arc::new(MemoryStore::new()), Host::system()))
+    RunService::new(runs(&Arc::new(MemoryStore::new()), Host::from_system()))
 }
 
 /// The events until `is_last`: names of records, and `asked`.
-async fn until(follow: &mut Follow, last: &str) -> Vec<String> {
+async fn until(follow: &mut RunEventStream, last: &str) -> Vec<String> {
     let mut seen = Vec::new();
     while let Some(event) = follow.next().await.expect("a log that can be read") {
         match event.kind {
-            RunEventKind::Committed(record) => seen.push(record.event.name().to_owned()),
+            RunEventKind::Committed(record) => seen.push(record.event.event_name().to_owned()),
             RunEventKind::QuestionAsked(asked) => seen.push(format!("asked {}", asked.request.question.prompt)),
             RunEventKind::Live(_) | RunEventKind::PermissionRequested(_) => continue,
         }
@@ -53,38 +53,41 @@ async fn until(follow: &mut Follow, last: &str) -> Vec<String> {
 }
 
 async fn outcome(service: &RunService, id: &RunId) -> RunState {
-    service.ended(id).await;
-    service.summary(id).await.expect("a run that can be read").state
+    service.wait_until_closed(id).await;
+    service.load_summary(id).await.expect("a run that can be read").state
 }
 
 const COMPLETED: RunState = RunState::Ended(CompletionReason::Completed);
 
 /// Answers the only question of a run.
 async fn answer(service: &RunService, id: &RunId, text: &str) -> Result<(), RunError> {
-    let pending = service.pending(id).await?;
+    let pending = service.pending_requests(id).await?;
     let [request] = pending.as_slice() else {
         panic!("one question: {pending:?}")
     };
     let shown = (&request.address, &request.digest);
     let answer = RequestAnswer::Text(text.to_owned());
     service
-        .answer(id, shown, answer, AnswerSource::Page, RunOptions::default())
+        .answer_request(id, shown, answer, AnswerSource::Page, RunOptions::default())
         .await
 }
 
 #[tokio::test]
 async fn a_run_outlives_its_clients_and_each_client_gets_every_event_once() {
     let service = service();
-    let id = service.start(gate(), RunOptions::default()).await.expect("it starts");
-    let mut first = service.follow(&id, 0).await.expect("it is there");
+    let id = service
+        .start_run(gate(), RunOptions::default())
+        .await
+        .expect("it starts");
+    let mut first = service.follow_run(&id, 0).await.expect("it is there");
     until(&mut first, "asked Print it?").await;
     drop(first);
 
     // The question was asked before this client came.
-    let mut second = service.follow(&id, 0).await.expect("it is there");
+    let mut second = service.follow_run(&id, 0).await.expect("it is there");
     let seen = until(&mut second, "asked Print it?").await;
     assert_eq!(seen.iter().filter(|name| *name == "run_started").count(), 1, "{seen:?}");
-    let summary = service.summary(&id).await.expect("it can be read");
+    let summary = service.load_summary(&id).await.expect("it can be read");
     assert_eq!(
         summary.state,
         RunState::Waiting,
@@ -97,10 +100,10 @@ async fn a_run_outlives_its_clients_and_each_client_gets_every_event_once() {
     assert_eq!(outcome(&service, &id).await, COMPLETED);
 
     // All of it again, from the log, and from a record in the middle.
-    let mut third = service.follow(&id, 0).await.expect("it is there");
+    let mut third = service.follow_run(&id, 0).await.expect("it is there");
     let all = until(&mut third, "run_ended").await;
     assert!(third.next().await.expect("a log that can be read").is_none());
-    let mut rest = service.follow(&id, 3).await.expect("it is there");
+    let mut rest = service.follow_run(&id, 3).await.expect("it is there");
     assert_eq!(until(&mut rest, "run_ended").await, all[3..]);
 }
 
@@ -108,21 +111,21 @@ async fn a_run_outlives_its_clients_and_each_client_gets_every_event_once() {
 async fn a_run_that_has_ended_goes_on_with_a_message_at_once() {
     let service = service();
     let id = service
-        .start(gate(), RunOptions::default().answer("editor", "yes"))
+        .start_run(gate(), RunOptions::default().with_answer("editor", "yes"))
         .await
         .expect("it starts");
     for round in 0..3 {
-        let mut follow = service.follow(&id, 0).await.expect("it is there");
+        let mut follow = service.follow_run(&id, 0).await.expect("it is there");
         while let Some(event) = follow.next().await.expect("a log that can be read") {
             let is_end =
                 matches!(&event.kind, RunEventKind::Committed(record) if matches!(record.event, Event::RunEnded(_)));
-            if is_end && service.summary(&id).await.expect("it can be read").state == COMPLETED {
+            if is_end && service.load_summary(&id).await.expect("it can be read").state == COMPLETED {
                 break;
             }
         }
-        let options = RunOptions::default().answer("editor", "no");
+        let options = RunOptions::default().with_answer("editor", "no");
         let went_on = service
-            .continue_with(&id, format!("again {round}"), Default::default(), options)
+            .continue_run(&id, format!("again {round}"), Default::default(), options)
             .await;
         went_on.expect("its lease was given back");
     }
@@ -132,11 +135,14 @@ async fn a_run_that_has_ended_goes_on_with_a_message_at_once() {
 #[tokio::test]
 async fn a_cancelled_run_is_resumed_at_once() {
     let service = service();
-    let id = service.start(gate(), RunOptions::default()).await.expect("it starts");
-    let mut follow = service.follow(&id, 0).await.expect("it is there");
+    let id = service
+        .start_run(gate(), RunOptions::default())
+        .await
+        .expect("it starts");
+    let mut follow = service.follow_run(&id, 0).await.expect("it is there");
     until(&mut follow, "asked Print it?").await;
     for _ in 0..5 {
-        service.cancel(&id, "a test").await.expect("it goes on");
+        service.cancel_run(&id, "a test").await.expect("it goes on");
         // As soon as the record tells that it is over, and its lease is still held.
         while let Some(event) = follow.next().await.expect("a log that can be read") {
             if matches!(&event.kind, RunEventKind::Committed(record) if matches!(record.event, Event::RunEnded(_))) {
@@ -146,9 +152,9 @@ async fn a_cancelled_run_is_resumed_at_once() {
         while service.is_driven_here(&id) {
             tokio::task::yield_now().await;
         }
-        let resumed = service.resume(&id, RunOptions::default()).await;
+        let resumed = service.resume_run(&id, RunOptions::default()).await;
         resumed.expect("its lease was given back");
-        follow = service.follow(&id, 0).await.expect("it is there");
+        follow = service.follow_run(&id, 0).await.expect("it is there");
         until(&mut follow, "asked Print it?").await;
     }
     answer(&service, &id, "no").await.expect("it asks");
@@ -158,17 +164,17 @@ async fn a_cancelled_run_is_resumed_at_once() {
 #[tokio::test]
 async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
     let store = Arc::new(MemoryStore::new());
-    let alone = RunService::new(runs(&store, Host::system().unattended()));
-    let id = alone.start(gate(), RunOptions::default()).await.expect("it starts");
+    let alone = RunService::new(runs(&store, Host::from_system().without_operator()));
+    let id = alone.start_run(gate(), RunOptions::default()).await.expect("it starts");
     let waits = RunState::Waiting;
     assert_eq!(outcome(&alone, &id).await, waits);
 
-    let service = RunService::new(runs(&store, Host::system()));
-    let pending = service.pending(&id).await.expect("it can be read");
-    let (address, digest) = (RequestAddress::of_agent("printer"), &pending[0].digest);
+    let service = RunService::new(runs(&store, Host::from_system()));
+    let pending = service.pending_requests(&id).await.expect("it can be read");
+    let (address, digest) = (RequestAddress::for_agent("printer"), &pending[0].digest);
     let yes = || RequestAnswer::Text("yes".to_owned());
     let options = RunOptions::default();
-    let refused = service.answer(&id, (&address, digest), yes(), AnswerSource::Page, options);
+    let refused = service.answer_request(&id, (&address, digest), yes(), AnswerSource::Page, options);
     let refused = refused.await.expect_err("it does not ask");
     assert_eq!(
         refused.to_string(),
@@ -177,7 +183,7 @@ async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
     answer(&service, &id, "yes").await.expect("it waits for this");
     assert_eq!(outcome(&service, &id).await, COMPLETED);
     let editor = (&pending[0].address, digest);
-    let refused = service.answer(&id, editor, yes(), AnswerSource::Page, RunOptions::default());
+    let refused = service.answer_request(&id, editor, yes(), AnswerSource::Page, RunOptions::default());
     let refused = refused.await.expect_err("it is over").to_string();
     assert!(
         refused.starts_with("`editor` was answered `yes` by the page at "),
@@ -188,29 +194,32 @@ async fn answers_resume_a_run_that_waits_and_are_refused_where_nobody_asks() {
 #[tokio::test]
 async fn a_cancelled_run_is_resumed_and_a_run_that_does_not_go_on_cannot_be_cancelled() {
     let service = service();
-    let id = service.start(gate(), RunOptions::default()).await.expect("it starts");
+    let id = service
+        .start_run(gate(), RunOptions::default())
+        .await
+        .expect("it starts");
     until(
-        &mut service.follow(&id, 0).await.expect("it is there"),
+        &mut service.follow_run(&id, 0).await.expect("it is there"),
         "asked Print it?",
     )
     .await;
-    service.cancel(&id, "a test").await.expect("it goes on");
+    service.cancel_run(&id, "a test").await.expect("it goes on");
     let cancelled = RunState::Ended(CompletionReason::Cancelled);
     assert_eq!(outcome(&service, &id).await, cancelled);
-    let refused = service.cancel(&id, "a test").await.expect_err("it does not go on");
+    let refused = service.cancel_run(&id, "a test").await.expect_err("it does not go on");
     assert!(refused.to_string().contains("nothing to cancel"), "{refused}");
 
     service
-        .resume(&id, RunOptions::default())
+        .resume_run(&id, RunOptions::default())
         .await
         .expect("it was cancelled");
     until(
-        &mut service.follow(&id, 0).await.expect("it is there"),
+        &mut service.follow_run(&id, 0).await.expect("it is there"),
         "asked Print it?",
     )
     .await;
     let refused = service
-        .resume(&id, RunOptions::default())
+        .resume_run(&id, RunOptions::default())
         .await
         .expect_err("it goes on here");
     assert!(refused.to_string().contains(&id.to_string()), "{refused}");
@@ -221,25 +230,25 @@ async fn a_cancelled_run_is_resumed_and_a_run_that_does_not_go_on_cannot_be_canc
 #[tokio::test]
 async fn a_message_withdraws_the_questions_before_it() {
     let store = Arc::new(MemoryStore::new());
-    let alone = RunService::new(runs(&store, Host::system().unattended()));
-    let id = alone.start(gate(), RunOptions::default()).await.expect("it starts");
+    let alone = RunService::new(runs(&store, Host::from_system().without_operator()));
+    let id = alone.start_run(gate(), RunOptions::default()).await.expect("it starts");
     outcome(&alone, &id).await;
-    let open = alone.summary(&id).await.expect("it can be read").questions;
+    let open = alone.load_summary(&id).await.expect("it can be read").questions;
     assert_eq!(open.len(), 1, "{open:?}");
-    let service = RunService::new(runs(&store, Host::system()));
+    let service = RunService::new(runs(&store, Host::from_system()));
     service
-        .resume(&id, RunOptions::default())
+        .resume_run(&id, RunOptions::default())
         .await
         .expect("it waits for an answer");
-    let mut follow = service.follow(&id, 0).await.expect("it is there");
+    let mut follow = service.follow_run(&id, 0).await.expect("it is there");
     until(&mut follow, "asked Print it?").await;
-    service.cancel(&id, "a test").await.expect("it goes on");
+    service.cancel_run(&id, "a test").await.expect("it goes on");
     outcome(&service, &id).await;
-    let options = RunOptions::default().answer("editor", "no");
-    let went_on = service.continue_with(&id, "again", Default::default(), options).await;
+    let options = RunOptions::default().with_answer("editor", "no");
+    let went_on = service.continue_run(&id, "again", Default::default(), options).await;
     went_on.expect("it was cancelled");
     outcome(&service, &id).await;
-    let open = service.summary(&id).await.expect("it can be read").questions;
+    let open = service.load_summary(&id).await.expect("it can be read").questions;
     assert_eq!(open, [], "the question before the message is withdrawn");
 }
 
@@ -249,11 +258,11 @@ async fn a_summary_counts_what_ended_and_what_failed() {
     let text = "name: f\nmodel_profiles:\n  bad: {provider: simulated, replies: [{error: no}]}\n  good: {provider: simulated, replies: [yes]}\n\
                 agents:\n  - {name: a, model_profile: bad}\n  - {name: b, model_profile: good, dependencies: [{agent_name: a, on: failure}]}\n";
     let id = service
-        .start(EnsembleRef::text(text), RunOptions::default())
+        .start_run(EnsembleRef::from_text(text), RunOptions::default())
         .await
         .expect("it starts");
     outcome(&service, &id).await;
-    let summary = service.summary(&id).await.expect("it can be read");
+    let summary = service.load_summary(&id).await.expect("it can be read");
     assert_eq!((summary.executions, summary.failed), (2, 1), "{summary:?}");
 }
 
@@ -263,16 +272,16 @@ async fn the_latest_runs_come_first() {
     let mut ids = Vec::new();
     for _ in 0..3 {
         let id = service
-            .start(gate(), RunOptions::default().answer("editor", "yes"))
+            .start_run(gate(), RunOptions::default().with_answer("editor", "yes"))
             .await
             .expect("it starts");
-        service.ended(&id).await;
+        service.wait_until_closed(&id).await;
         ids.push(id);
     }
-    let listed = service.list(2).await.expect("a list");
+    let listed = service.list_summaries(2).await.expect("a list");
     let listed: Vec<RunId> = listed.into_iter().map(|run| run.expect("a run").id).collect();
     assert_eq!(listed.len(), 2);
-    let mut latest = service.runs().store().list().await.expect("a list");
+    let mut latest = service.runs().store().list_runs().await.expect("a list");
     assert_eq!(&listed[0], latest.pop().expect("three").id());
     assert!(listed.iter().all(|id| ids.contains(id)));
 }

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::sync::{Mutex, PoisonError};
 
-use super::folder::{Folder, Place};
+use super::folder::{FolderPath, OpenFolder};
 use ensemble_core::records::LargeFields;
 use rustix::fs::Mode;
 use sha2::Digest;
@@ -17,58 +17,61 @@ const FOLDER: &str = "blobs";
 
 /// The files beside one journal.
 #[derive(Debug)]
-pub(crate) struct Blobs {
+pub(crate) struct BlobFolder {
     /// The folder of the journal.
-    place: Place,
+    place: FolderPath,
     /// Is every file to be on the disk before it is named?
-    synced: bool,
+    is_synced: bool,
     /// Those that this process has stored.
-    stored: Mutex<HashSet<String>>,
+    stored_names: Mutex<HashSet<String>>,
 }
 
-impl Blobs {
+impl BlobFolder {
     /// Returns the large fields beside the journal in this folder.
-    pub(crate) fn in_folder(place: Place) -> Self {
+    pub(crate) fn for_journal(place: FolderPath) -> Self {
         Self {
             place,
-            synced: true,
-            stored: Mutex::default(),
+            is_synced: true,
+            stored_names: Mutex::default(),
         }
     }
 
     /// Leaves it to the system when they reach the disk.
     #[must_use]
-    pub(crate) fn unsynced(self) -> Self {
-        Self { synced: false, ..self }
+    pub(crate) fn without_sync(self) -> Self {
+        Self {
+            is_synced: false,
+            ..self
+        }
     }
 }
 
-impl LargeFields for Blobs {
+impl LargeFields for BlobFolder {
     /// Stores the bytes, unless this process has stored them, and gives their name. A file that was there before may be what a
     /// power failure has left of it.
-    fn put(&self, bytes: &[u8]) -> io::Result<String> {
-        let name = name_of(bytes);
-        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+    fn store_field(&self, bytes: &[u8]) -> io::Result<String> {
+        let name = blob_name(bytes);
+        let mut stored = self.stored_names.lock().unwrap_or_else(PoisonError::into_inner);
         if stored.contains(&name) {
             return Ok(name);
         }
-        let folder = self.folder()?;
+        let folder = self.open_or_create_folder()?;
         // Under its own name it is whole, whatever becomes of us meanwhile.
         let unfinished = format!("{name}.part");
         let written = self
-            .write(&folder, &unfinished, bytes)
-            .and_then(|()| folder.rename(&unfinished, &name));
+            .write_blob(&folder, &unfinished, bytes)
+            .and_then(|()| folder.rename_entry(&unfinished, &name));
         if let Err(error) = written {
             let _ = folder.remove_file(&unfinished);
             return Err(error);
         }
-        self.sync(&folder)?;
+        self.sync_folder(&folder)?;
         stored.insert(name.clone());
         Ok(name)
     }
 
     /// The text of that name, checked.
-    fn get(&self, name: &str) -> Result<String, String> {
+    fn load_field(&self, name: &str) -> Result<String, String> {
         let is_name = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !is_name {
             return Err(format!("`{name}` is no SHA-256"));
@@ -77,10 +80,10 @@ impl LargeFields for Blobs {
         let path = place.path().join(name);
         let mut bytes = Vec::new();
         let read = place
-            .open()
-            .and_then(|folder| folder.read(name)?.read_to_end(&mut bytes));
+            .open_folder()
+            .and_then(|folder| folder.open_for_reading(name)?.read_to_end(&mut bytes));
         read.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        if name_of(&bytes) != name {
+        if blob_name(&bytes) != name {
             return Err(format!(
                 "{} is damaged: its content does not match its name",
                 path.display()
@@ -90,31 +93,31 @@ impl LargeFields for Blobs {
     }
 }
 
-impl Blobs {
+impl BlobFolder {
     /// The folder, which is made if it is missing.
-    fn folder(&self) -> io::Result<Folder> {
-        let outer = self.place.open()?;
+    fn open_or_create_folder(&self) -> io::Result<OpenFolder> {
+        let outer = self.place.open_folder()?;
         let name = OsStr::new(FOLDER);
-        match outer.make(name, Mode::RWXU) {
-            Ok(()) => self.sync(&outer)?,
+        match outer.create_child(name, Mode::RWXU) {
+            Ok(()) => self.sync_folder(&outer)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        outer.inside(name)
+        outer.open_child(name)
     }
 
-    fn write(&self, folder: &Folder, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let file = folder.create_anew(name)?;
+    fn write_blob(&self, folder: &OpenFolder, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let file = folder.replace_file(name)?;
         file.write_all(bytes)?;
-        if self.synced { file.sync() } else { Ok(()) }
+        if self.is_synced { file.sync_content() } else { Ok(()) }
     }
 
-    fn sync(&self, folder: &Folder) -> io::Result<()> {
-        if self.synced { folder.sync() } else { Ok(()) }
+    fn sync_folder(&self, folder: &OpenFolder) -> io::Result<()> {
+        if self.is_synced { folder.sync_entries() } else { Ok(()) }
     }
 }
 
-fn name_of(bytes: &[u8]) -> String {
+fn blob_name(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut name = String::with_capacity(64);
     for byte in sha2::Sha256::digest(bytes) {

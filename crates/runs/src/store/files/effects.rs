@@ -8,7 +8,7 @@
     expect(dead_code, reason = "only tests look at what is noted")
 )]
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Effect<'a> {
+pub(crate) enum DiskEffect<'a> {
     /// A folder was made.
     Folder,
     /// An empty file was made.
@@ -34,7 +34,7 @@ mod recorded {
 
     use serde_json::{Value, json};
 
-    use super::Effect;
+    use super::DiskEffect;
 
     static RECORD: OnceLock<File> = OnceLock::new();
 
@@ -43,23 +43,23 @@ mod recorded {
     /// # Errors
     /// The file cannot be made.
     #[expect(clippy::disallowed_methods, reason = "a record for tests is a file")]
-    pub fn record_effects(path: &Path) -> io::Result<()> {
+    pub fn start_recording_effects(path: &Path) -> io::Result<()> {
         let file = File::options().append(true).create(true).open(path)?;
         // The first one counts.
         let _ = RECORD.set(file);
         Ok(())
     }
 
-    pub(crate) fn note(path: &Path, effect: Effect<'_>) {
+    pub(crate) fn record_effect(path: &Path, effect: DiskEffect<'_>) {
         let Some(mut file) = RECORD.get() else { return };
         let (name, value) = match effect {
-            Effect::Folder => ("folder", Value::Null),
-            Effect::File => ("file", Value::Null),
-            Effect::Append(bytes) => ("append", String::from_utf8_lossy(bytes).into()),
-            Effect::Cut(length) => ("cut", length.into()),
-            Effect::Sync => ("sync", Value::Null),
-            Effect::Rename(name) => ("rename", name.into()),
-            Effect::Remove => ("remove", Value::Null),
+            DiskEffect::Folder => ("folder", Value::Null),
+            DiskEffect::File => ("file", Value::Null),
+            DiskEffect::Append(bytes) => ("append", String::from_utf8_lossy(bytes).into()),
+            DiskEffect::Cut(length) => ("cut", length.into()),
+            DiskEffect::Sync => ("sync", Value::Null),
+            DiskEffect::Rename(name) => ("rename", name.into()),
+            DiskEffect::Remove => ("remove", Value::Null),
         };
         let mut line = json!({"effect": name, "path": path, "value": value}).to_string();
         line.push('\n');
@@ -68,10 +68,10 @@ mod recorded {
 }
 
 #[cfg(debug_assertions)]
-pub(crate) use recorded::note;
+pub(crate) use recorded::record_effect;
 #[cfg(debug_assertions)]
-pub use recorded::record_effects;
+pub use recorded::start_recording_effects;
 
 #[cfg(not(debug_assertions))]
 #[inline(always)]
-pub(crate) fn note(_path: &std::path::Path, _effect: Effect<'_>) {}
+pub(crate) fn record_effect(_path: &std::path::Path, _effect: DiskEffect<'_>) {}

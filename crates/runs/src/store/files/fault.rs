@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// At which append the process kills itself, and at which point of it.
 #[cfg_attr(not(debug_assertions), expect(unreachable_pub, reason = "only tests name a fault"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
+pub struct AppendFault {
     point: FaultPoint,
     /// The append, from 1.
     append: u64,
@@ -32,13 +32,13 @@ pub(crate) enum FaultPoint {
     Synced,
 }
 
-static ARMED: OnceLock<Fault> = OnceLock::new();
+static ARMED: OnceLock<AppendFault> = OnceLock::new();
 static APPENDS: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(debug_assertions)]
-impl Fault {
+impl AppendFault {
     /// From now on the process has this fault.
-    pub fn arm(self) {
+    pub fn arm_fault(self) {
         // The first one counts.
         let _ = ARMED.set(self);
     }
@@ -46,7 +46,7 @@ impl Fault {
 
 #[cfg(debug_assertions)]
 /// `torn:17`: in the middle of the 17th append.
-impl FromStr for Fault {
+impl FromStr for AppendFault {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -67,19 +67,19 @@ impl FromStr for Fault {
 }
 
 /// Returns whether the process has a fault, now or at a later append.
-pub(crate) fn are_injected() -> bool {
+pub(crate) fn is_fault_armed() -> bool {
     ARMED.get().is_some()
 }
 
 /// Counts an append: the fault that it has.
-pub(crate) fn of_this_append() -> Option<FaultPoint> {
+pub(crate) fn next_append_fault() -> Option<FaultPoint> {
     let fault = ARMED.get()?;
     let append = APPENDS.fetch_add(1, Ordering::Relaxed) + 1;
     (append == fault.append).then_some(fault.point)
 }
 
 /// Ends the process as a crash would: at once, and nothing is tidied up.
-pub(crate) fn crash() -> ! {
+pub(crate) fn crash_process() -> ! {
     #[cfg(unix)]
     {
         use rustix::process::{Signal, getpid, kill_process};

@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::effects::{Effect, note};
-use super::sink::{Identity, Sink};
+use super::effects::{DiskEffect, record_effect};
+use super::sink::{FileIdentity, FileSink};
 
 /// The folder below which no link is followed.
 const BOUNDARY: &str = ".ensemble";
 
 /// The position of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FolderPath {
     /// Links are followed up to here.
     base: PathBuf,
     /// The folders below, without links.
@@ -30,14 +30,14 @@ pub(crate) struct Place {
 
 /// An open folder.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct OpenFolder {
     file: File,
     path: PathBuf,
 }
 
-impl Place {
+impl FolderPath {
     /// The folder `below` the folder `base`; links are followed up to `base`.
-    pub(crate) fn below(base: &Path, below: impl Into<PathBuf>) -> Self {
+    pub(crate) fn new(base: &Path, below: impl Into<PathBuf>) -> Self {
         Self {
             base: base.to_owned(),
             below: below.into(),
@@ -45,8 +45,8 @@ impl Place {
     }
 
     /// The folder at `path`; links are followed up to the folder that contains `.ensemble`.
-    pub(crate) fn at(path: &Path) -> Self {
-        let mut place = Self::below(Path::new(""), "");
+    pub(crate) fn from_path(path: &Path) -> Self {
+        let mut place = Self::new(Path::new(""), "");
         let mut is_below = false;
         for part in path.components() {
             is_below |= part.as_os_str() == BOUNDARY;
@@ -57,7 +57,7 @@ impl Place {
     }
 
     /// Are links not followed on the last part of the way?
-    pub(crate) fn is_bounded(&self) -> bool {
+    pub(crate) fn is_below_base(&self) -> bool {
         !self.below.as_os_str().is_empty()
     }
 
@@ -66,10 +66,10 @@ impl Place {
     }
 
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> Self {
-        Self::below(&self.base, self.below.join(name))
+        Self::new(&self.base, self.below.join(name))
     }
 
-    pub(crate) fn open(&self) -> io::Result<Folder> {
+    pub(crate) fn open_folder(&self) -> io::Result<OpenFolder> {
         let base = if self.base.as_os_str().is_empty() {
             Path::new(".")
         } else {
@@ -77,35 +77,35 @@ impl Place {
         };
         // A pipe would block while it is opened.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut folder = Folder {
+        let mut folder = OpenFolder {
             file: openat(CWD, base, flags, Mode::empty())?.into(),
             path: self.base.clone(),
         };
         for part in self.below.components() {
-            folder = folder.inside(part.as_os_str())?;
+            folder = folder.open_child(part.as_os_str())?;
         }
         Ok(folder)
     }
 
     /// Opens the folder; what is missing of it is made, for the user alone.
-    pub(crate) fn make(&self) -> io::Result<Folder> {
+    pub(crate) fn open_or_create_folder(&self) -> io::Result<OpenFolder> {
         fs::create_dir_all(&self.base)?;
-        let mut folder = Self::below(&self.base, "").open()?;
+        let mut folder = Self::new(&self.base, "").open_folder()?;
         for part in self.below.components() {
             let name = part.as_os_str();
-            match folder.make(name, Mode::RWXU) {
+            match folder.create_child(name, Mode::RWXU) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => folder = folder.inside(name)?,
+                _ => folder = folder.open_child(name)?,
             }
         }
         Ok(folder)
     }
 
     /// The folders of this path that are not there below the folder up to which links are followed, the innermost first.
-    pub(crate) fn missing(&self) -> Vec<Self> {
+    pub(crate) fn list_missing(&self) -> Vec<Self> {
         let mut places = Vec::new();
         let mut place = self.clone();
-        while place.is_bounded() && Identity::at(&place.path()).is_none() {
+        while place.is_below_base() && FileIdentity::from_path(&place.path()).is_none() {
             places.push(place.clone());
             place.below.pop();
         }
@@ -113,19 +113,19 @@ impl Place {
     }
 
     /// Removes the folder, if it is empty.
-    pub(crate) fn remove(&self) -> io::Result<()> {
+    pub(crate) fn remove_if_empty(&self) -> io::Result<()> {
         let mut around = self.clone();
         around.below.pop();
         let name = self.below.file_name().unwrap_or_default();
-        around.open()?.remove_folder(name)
+        around.open_folder()?.remove_folder(name)
     }
 
     /// Puts the entries of this folder and of the folders around it on the disk, up to the folder below which no link is
     /// followed: the folder is then found again after a power failure.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync_entries(&self) -> io::Result<()> {
         let mut place = self.clone();
         loop {
-            place.open()?.sync()?;
+            place.open_folder()?.sync_entries()?;
             if !place.below.pop() {
                 return Ok(());
             }
@@ -133,92 +133,95 @@ impl Place {
     }
 }
 
-impl Folder {
+impl OpenFolder {
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
     /// The folder of that name in this folder.
-    pub(crate) fn inside(&self, name: &OsStr) -> io::Result<Self> {
+    pub(crate) fn open_child(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = openat(&self.file, name, flags, Mode::empty());
         Ok(Self {
-            file: opened.map_err(|error| self.refused(name, error))?.into(),
+            file: opened.map_err(|error| self.entry_error(name, error))?.into(),
             path: self.path.join(name),
         })
     }
 
     /// Makes a folder.
-    pub(crate) fn make(&self, name: &OsStr, mode: Mode) -> io::Result<()> {
+    pub(crate) fn create_child(&self, name: &OsStr, mode: Mode) -> io::Result<()> {
         mkdirat(&self.file, name, mode)?;
-        note(&self.path.join(name), Effect::Folder);
+        record_effect(&self.path.join(name), DiskEffect::Folder);
         Ok(())
     }
 
     /// Opens a file for reading.
-    pub(crate) fn read(&self, name: &str) -> io::Result<File> {
-        self.opened(name, OFlags::RDONLY)
+    pub(crate) fn open_for_reading(&self, name: &str) -> io::Result<File> {
+        self.open_with_flags(name, OFlags::RDONLY)
     }
 
     /// Opens a file that is there, for adding to it.
-    pub(crate) fn extend(&self, name: &str) -> io::Result<Sink> {
-        Ok(Sink::new(self.opened(name, OFlags::WRONLY)?, self.path.join(name)))
+    pub(crate) fn open_for_append(&self, name: &str) -> io::Result<FileSink> {
+        Ok(FileSink::new(
+            self.open_with_flags(name, OFlags::WRONLY)?,
+            self.path.join(name),
+        ))
     }
 
     /// Makes a file, readable by its owner only.
-    pub(crate) fn create(&self, name: &str) -> io::Result<Sink> {
-        let file = self.opened(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+    pub(crate) fn create_file(&self, name: &str) -> io::Result<FileSink> {
+        let file = self.open_with_flags(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
         let path = self.path.join(name);
-        note(&path, Effect::File);
-        Ok(Sink::new(file, path))
+        record_effect(&path, DiskEffect::File);
+        Ok(FileSink::new(file, path))
     }
 
     /// Makes a file in place of whatever has its name.
-    pub(crate) fn create_anew(&self, name: &str) -> io::Result<Sink> {
+    pub(crate) fn replace_file(&self, name: &str) -> io::Result<FileSink> {
         match self.remove_file(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => self.create(name),
+            _ => self.create_file(name),
         }
     }
 
     /// Opens a file for reading and writing; makes it if it is missing. What is written is not part of the record of a run.
-    pub(crate) fn open_or_create(&self, name: &str) -> io::Result<File> {
-        self.opened(name, OFlags::RDWR | OFlags::CREATE)
+    pub(crate) fn open_or_create_file(&self, name: &str) -> io::Result<File> {
+        self.open_with_flags(name, OFlags::RDWR | OFlags::CREATE)
     }
 
-    fn opened(&self, name: &str, flags: OFlags) -> io::Result<File> {
+    fn open_with_flags(&self, name: &str, flags: OFlags) -> io::Result<File> {
         // A pipe would block while it is opened.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = openat(&self.file, name, flags, Mode::RUSR | Mode::WUSR);
-        let file = File::from(opened.map_err(|error| self.refused(name.as_ref(), error))?);
+        let file = File::from(opened.map_err(|error| self.entry_error(name.as_ref(), error))?);
         match file.metadata()?.is_file() {
             true => Ok(file),
-            false => Err(self.irregular(name.as_ref())),
+            false => Err(self.irregular_entry_error(name.as_ref())),
         }
     }
 
     /// Renames a file within the folder.
-    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+    pub(crate) fn rename_entry(&self, from: &str, to: &str) -> io::Result<()> {
         renameat(&self.file, from, &self.file, to)?;
-        note(&self.path.join(from), Effect::Rename(to));
+        record_effect(&self.path.join(from), DiskEffect::Rename(to));
         Ok(())
     }
 
     /// Removes an entry that is no folder: of a link, the link.
     pub(crate) fn remove_file(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         unlinkat(&self.file, name.as_ref(), AtFlags::empty())?;
-        note(&self.path.join(name.as_ref()), Effect::Remove);
+        record_effect(&self.path.join(name.as_ref()), DiskEffect::Remove);
         Ok(())
     }
 
     /// Removes an entry, with all that is in it if it is a folder.
-    pub(crate) fn remove_all(&self, name: &OsStr) -> io::Result<()> {
-        if self.kind(name) != Some(FileType::Directory) {
+    pub(crate) fn remove_entry(&self, name: &OsStr) -> io::Result<()> {
+        if self.entry_type(name) != Some(FileType::Directory) {
             return self.remove_file(name);
         }
-        let folder = self.inside(name)?;
-        for name in folder.entries()? {
-            folder.remove_all(&name)?;
+        let folder = self.open_child(name)?;
+        for name in folder.list_entries()? {
+            folder.remove_entry(&name)?;
         }
         self.remove_folder(name)
     }
@@ -226,19 +229,19 @@ impl Folder {
     /// Removes an empty folder.
     pub(crate) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         unlinkat(&self.file, name, AtFlags::REMOVEDIR)?;
-        note(&self.path.join(name), Effect::Remove);
+        record_effect(&self.path.join(name), DiskEffect::Remove);
         Ok(())
     }
 
     /// Makes sure that the entries are on the disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync_entries(&self) -> io::Result<()> {
         self.file.sync_all()?;
-        note(&self.path, Effect::Sync);
+        record_effect(&self.path, DiskEffect::Sync);
         Ok(())
     }
 
     /// The names in the folder, in no order.
-    pub(crate) fn entries(&self) -> io::Result<Vec<std::ffi::OsString>> {
+    pub(crate) fn list_entries(&self) -> io::Result<Vec<std::ffi::OsString>> {
         use std::os::unix::ffi::OsStrExt;
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.file)? {
@@ -253,31 +256,31 @@ impl Folder {
 
     /// Returns whether there is a regular file of that name.
     pub(crate) fn has_file(&self, name: &str) -> bool {
-        self.kind(name.as_ref()) == Some(FileType::RegularFile)
+        self.entry_type(name.as_ref()) == Some(FileType::RegularFile)
     }
 
     /// Returns the kind of the entry; links are not followed.
-    pub(crate) fn kind(&self, name: &OsStr) -> Option<FileType> {
+    pub(crate) fn entry_type(&self, name: &OsStr) -> Option<FileType> {
         let about = statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(FileType::from_raw_mode(about.st_mode))
     }
 
     /// The error in words, where an entry is not what it should be.
-    fn refused(&self, name: &OsStr, error: Errno) -> io::Error {
+    fn entry_error(&self, name: &OsStr, error: Errno) -> io::Error {
         let is_told_by_kind = matches!(
             error,
             Errno::LOOP | Errno::NOTDIR | Errno::MLINK | Errno::NXIO | Errno::ISDIR
         );
         match is_told_by_kind {
-            true => self.irregular(name),
+            true => self.irregular_entry_error(name),
             false => error.into(),
         }
     }
 
-    fn irregular(&self, name: &OsStr) -> io::Error {
+    fn irregular_entry_error(&self, name: &OsStr) -> io::Error {
         let shown = self.path.join(name);
         let shown = shown.display();
-        io::Error::other(match self.kind(name) {
+        io::Error::other(match self.entry_type(name) {
             Some(FileType::Symlink) => format!("{shown} is a symbolic link, and links are not followed here"),
             _ => format!("{shown} is neither a regular file nor a folder where one is expected"),
         })

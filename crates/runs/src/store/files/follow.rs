@@ -8,11 +8,11 @@
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::blobs::Blobs;
-use super::folder::Place;
+use super::blobs::BlobFolder;
+use super::folder::FolderPath;
 use super::write::JOURNAL;
 use ensemble_core::conversation::Record;
-use ensemble_core::records::decode_beside;
+use ensemble_core::records::decode_with_storage;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{ReadError, RunFollower};
 
@@ -24,8 +24,8 @@ pub(crate) const LOCK: &str = "lock";
 
 /// Follows a journal.
 #[derive(Debug)]
-pub(crate) struct Follower {
-    place: Place,
+pub(crate) struct JournalFollower {
+    place: FolderPath,
     path: PathBuf,
     /// Bytes of the whole records that were read.
     offset: u64,
@@ -34,9 +34,9 @@ pub(crate) struct Follower {
     failures: u32,
 }
 
-impl Follower {
+impl JournalFollower {
     /// Follows the journal in the folder from its first record.
-    pub(crate) fn new(place: Place) -> Self {
+    pub(crate) fn new(place: FolderPath) -> Self {
         Self {
             path: place.path().join(JOURNAL),
             place,
@@ -47,23 +47,26 @@ impl Follower {
     }
 
     /// Hands on every record that has become whole since the last time, and says how many there were.
-    fn hand_on(&mut self, mut each: impl FnMut(Record)) -> Result<u64, ReadError> {
+    fn forward_new_records(&mut self, mut each: impl FnMut(Record)) -> Result<u64, ReadError> {
         let io = |source: std::io::Error| ReadError::Unavailable {
             place: self.path.display().to_string(),
             source: source.into(),
         };
-        let opened = self.place.open().and_then(|folder| folder.read(JOURNAL));
+        let opened = self
+            .place
+            .open_folder()
+            .and_then(|folder| folder.open_for_reading(JOURNAL));
         let mut file = opened.map_err(io)?;
         file.seek(SeekFrom::Start(self.offset)).map_err(io)?;
         let mut lines = BufReader::with_capacity(1 << 16, file);
         let before = self.next_seq;
-        let blobs = Blobs::in_folder(self.place.clone());
+        let blobs = BlobFolder::for_journal(self.place.clone());
         let mut line = Vec::new();
         loop {
             line.clear();
             let length = lines.read_until(b'\n', &mut line).map_err(io)? as u64;
             let Some(whole) = line.strip_suffix(b"\n") else { break };
-            let error = match decode_beside(whole, Some(&blobs)) {
+            let error = match decode_with_storage(whole, Some(&blobs)) {
                 Ok(record) if record.seq == self.next_seq => {
                     self.offset += length;
                     self.next_seq += 1;
@@ -90,10 +93,10 @@ impl Follower {
     }
 }
 
-impl RunFollower for Follower {
-    fn poll(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>> {
+impl RunFollower for JournalFollower {
+    fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>> {
         let mut records = Vec::new();
-        let polled = self.hand_on(|record| records.push(record));
+        let polled = self.forward_new_records(|record| records.push(record));
         Box::pin(std::future::ready(polled.map(|_| records)))
     }
 }
@@ -102,15 +105,15 @@ impl RunFollower for Follower {
 ///
 /// The process id stands in the lock's file. Linux also tells whether that process has the file open; elsewhere a
 /// process that has got the same id since then is taken for it.
-pub(crate) fn driver(run: &Place) -> Option<u32> {
+pub(crate) fn find_driver(run: &FolderPath) -> Option<u32> {
     let lock = run.path().join(LOCK);
-    let text = owner(run.open().ok()?.read(LOCK).ok()?);
+    let text = format_owner(run.open_folder().ok()?.open_for_reading(LOCK).ok()?);
     let pid: u32 = text.trim().strip_prefix("pid ")?.parse().ok()?;
-    (is_alive(pid) && has_open(pid, &lock) != Some(false)).then_some(pid)
+    (is_alive(pid) && has_open_file(pid, &lock) != Some(false)).then_some(pid)
 }
 
 /// Renders the holder of a lock.
-pub(crate) fn owner(lock: impl Read) -> String {
+pub(crate) fn format_owner(lock: impl Read) -> String {
     const LONGEST: u64 = 64;
     let mut text = Vec::new();
     let _is_unreadable = lock.take(LONGEST).read_to_end(&mut text);
@@ -132,7 +135,7 @@ fn is_alive(_pid: u32) -> bool {
 }
 
 /// Has the process this file open? `None`: nobody tells.
-fn has_open(pid: u32, file: &Path) -> Option<bool> {
+fn has_open_file(pid: u32, file: &Path) -> Option<bool> {
     let file = file.canonicalize().ok()?;
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let mut open = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
@@ -146,7 +149,7 @@ mod tests {
 
     use super::*;
     use ensemble_core::conversation::{Event, TurnFinished};
-    use ensemble_core::records::encode;
+    use ensemble_core::records::encode_record;
 
     fn line(seq: u64) -> Vec<u8> {
         let mut line = Vec::new();
@@ -156,13 +159,15 @@ mod tests {
             warnings: vec!["ä".repeat(20)],
         });
         let at = chrono::DateTime::UNIX_EPOCH;
-        encode(&Record { seq, at, event }, &mut line);
+        encode_record(&Record { seq, at, event }, &mut line);
         line
     }
 
-    fn polled(follower: &mut Follower) -> Vec<u64> {
+    fn polled(follower: &mut JournalFollower) -> Vec<u64> {
         let mut seen = Vec::new();
-        follower.hand_on(|record| seen.push(record.seq)).expect("a journal");
+        follower
+            .forward_new_records(|record| seen.push(record.seq))
+            .expect("a journal");
         seen
     }
 
@@ -174,7 +179,7 @@ mod tests {
             let path = folder.path().join("journal.jsonl");
             let mut file = File::create(&path).expect("a file");
             file.write_all(&one).expect("written");
-            let mut follower = Follower::new(Place::at(folder.path()));
+            let mut follower = JournalFollower::new(FolderPath::from_path(folder.path()));
             assert_eq!(polled(&mut follower), [0]);
             file.write_all(&two[..cut]).expect("written");
             assert_eq!(polled(&mut follower), [0; 0], "cut at {cut}");
@@ -190,7 +195,7 @@ mod tests {
         let path = folder.path().join("journal.jsonl");
         let torn = [line(0), line(1)[..30].to_vec()].concat();
         std::fs::write(&path, torn).expect("written");
-        let mut follower = Follower::new(Place::at(folder.path()));
+        let mut follower = JournalFollower::new(FolderPath::from_path(folder.path()));
         assert_eq!(polled(&mut follower), [0]);
         std::fs::write(&path, [line(0), line(1), line(2)].concat()).expect("written");
         assert_eq!(polled(&mut follower), [1, 2]);
@@ -203,12 +208,14 @@ mod tests {
         let mut bad = line(1);
         bad[20] ^= 1;
         std::fs::write(&path, [line(0), bad.clone()].concat()).expect("written");
-        let mut follower = Follower::new(Place::at(folder.path()));
+        let mut follower = JournalFollower::new(FolderPath::from_path(folder.path()));
         for _ in 0..20 {
-            follower.hand_on(|_| {}).expect("the last line may be torn");
+            follower.forward_new_records(|_| {}).expect("the last line may be torn");
         }
         std::fs::write(&path, [line(0), bad, line(2)].concat()).expect("written");
-        let error = (0..20).find_map(|_| follower.hand_on(|_| {}).err()).expect("an error");
+        let error = (0..20)
+            .find_map(|_| follower.forward_new_records(|_| {}).err())
+            .expect("an error");
         assert!(error.to_string().contains("journal.jsonl:2:"), "{error}");
     }
 }

@@ -9,34 +9,34 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::folder::{Folder, Place};
-use super::follow::{LOCK, driver, owner};
-use super::sink::{Identity, Watched};
+use super::folder::{FolderPath, OpenFolder};
+use super::follow::{LOCK, find_driver, format_owner};
+use super::sink::{FileIdentity, WatchedFile};
 use ensemble_core::store::{Lease, RunId, StoreError};
 
 /// A lock that this process holds.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct FileLock {
     _file: File,
-    _folder: Folder,
-    watched: Watched,
+    _folder: OpenFolder,
+    watched_file: WatchedFile,
 }
 
-impl Lease for Lock {}
+impl Lease for FileLock {}
 
 /// The result of trying to lock a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tried {
+enum LockAttempt {
     Locked,
     /// Somebody else has it.
-    Taken,
+    TakenByOther,
     /// The file system has no locks.
     Unsupported,
 }
 
-impl Lock {
+impl FileLock {
     /// Takes the lock of the run in this folder.
-    pub(crate) fn take(id: &RunId, place: &Place) -> Result<Self, StoreError> {
+    pub(crate) fn acquire_lock(id: &RunId, place: &FolderPath) -> Result<Self, StoreError> {
         let path = place.path().join(LOCK);
         let failed = |source: io::Error| StoreError::Unavailable {
             action: "lock",
@@ -44,23 +44,23 @@ impl Lock {
             source: source.into(),
         };
         // Asked before this process has the file open.
-        let driver = driver(place);
-        let folder = place.open().map_err(failed)?;
-        let mut file = folder.open_or_create(LOCK).map_err(failed)?;
-        let tried = locked_within_grace(&file).map_err(failed)?;
+        let driver = find_driver(place);
+        let folder = place.open_folder().map_err(failed)?;
+        let mut file = folder.open_or_create_file(LOCK).map_err(failed)?;
+        let tried = try_lock_with_grace(&file).map_err(failed)?;
         // Not every file system locks folders.
-        let folder_tried = locked_within_grace(folder.file()).unwrap_or(Tried::Unsupported);
-        let is_driven = tried == Tried::Unsupported && driver.is_some();
-        if is_driven || [tried, folder_tried].contains(&Tried::Taken) {
+        let folder_tried = try_lock_with_grace(folder.file()).unwrap_or(LockAttempt::Unsupported);
+        let is_driven = tried == LockAttempt::Unsupported && driver.is_some();
+        if is_driven || [tried, folder_tried].contains(&LockAttempt::TakenByOther) {
             return Err(StoreError::Leased {
                 id: id.clone(),
-                owner: Some(owner(&file))
+                owner: Some(format_owner(&file))
                     .filter(|owner| !owner.is_empty())
                     .unwrap_or_else(|| "its lock does not name it".to_owned()),
             });
         }
-        let watched = Watched::new(&file, &path).map_err(failed)?;
-        is_in_place(&watched, &folder, place).map_err(failed)?;
+        let watched = WatchedFile::new(&file, &path).map_err(failed)?;
+        check_lock_in_place(&watched, &folder, place).map_err(failed)?;
         let written = file
             .set_len(0)
             .and_then(|()| file.rewind())
@@ -69,20 +69,20 @@ impl Lock {
         Ok(Self {
             _file: file,
             _folder: folder,
-            watched,
+            watched_file: watched,
         })
     }
 
     /// The file of the lock, which must stay where it is.
-    pub(crate) fn watched(&self) -> &Watched {
-        &self.watched
+    pub(crate) fn watched_file(&self) -> &WatchedFile {
+        &self.watched_file
     }
 }
 
 /// Between opening and locking, somebody may have deleted the run, and another may have made it anew.
-fn is_in_place(lock: &Watched, folder: &Folder, place: &Place) -> io::Result<()> {
-    lock.check()?;
-    match Identity::at(&place.path()) == Some(Identity::of(folder.file())?) {
+fn check_lock_in_place(lock: &WatchedFile, folder: &OpenFolder, place: &FolderPath) -> io::Result<()> {
+    lock.check_in_place()?;
+    match FileIdentity::from_path(&place.path()) == Some(FileIdentity::from_file(folder.file())?) {
         true => Ok(()),
         false => Err(io::Error::other("the folder of the run was replaced")),
     }
@@ -90,21 +90,21 @@ fn is_in_place(lock: &Watched, folder: &Folder, place: &Place) -> io::Result<()>
 
 /// Takes the lock. A driver that was killed in the middle of starting a child keeps it for the moment that the
 /// child needs to begin, so a lock that is taken is tried again before it counts as taken.
-fn locked_within_grace(file: &File) -> io::Result<Tried> {
+fn try_lock_with_grace(file: &File) -> io::Result<LockAttempt> {
     const TRIES: u32 = 25;
     for attempt in 1..=TRIES {
         match file.try_lock() {
-            Ok(()) => return Ok(Tried::Locked),
+            Ok(()) => return Ok(LockAttempt::Locked),
             Err(TryLockError::WouldBlock) if attempt == TRIES => break,
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-            Err(TryLockError::Error(error)) if has_no_locks(&error) => return Ok(Tried::Unsupported),
+            Err(TryLockError::Error(error)) if is_lock_unsupported(&error) => return Ok(LockAttempt::Unsupported),
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    Ok(Tried::Taken)
+    Ok(LockAttempt::TakenByOther)
 }
 
-fn has_no_locks(error: &io::Error) -> bool {
+fn is_lock_unsupported(error: &io::Error) -> bool {
     let without = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTSUP];
     Errno::from_io_error(error).is_some_and(|error| without.contains(&error))
         || error.kind() == io::ErrorKind::Unsupported

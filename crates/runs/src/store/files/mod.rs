@@ -24,9 +24,9 @@ mod write;
 
 pub use batch::BatchFiles;
 #[cfg(debug_assertions)]
-pub use effects::record_effects;
+pub use effects::start_recording_effects;
 #[cfg(debug_assertions)]
-pub use fault::Fault;
-pub use read::{JournalFile, Records, open_journal, read_journal, read_lines};
+pub use fault::AppendFault;
+pub use read::{JournalFile, JournalRecords, open_journal, read_journal, read_journal_lines};
 pub use store::FileStore;
 pub use write::JournalWriter;

@@ -6,12 +6,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::blobs::Blobs;
-use super::folder::Place;
+use super::blobs::BlobFolder;
+use super::folder::FolderPath;
 use super::write::JOURNAL;
 use ensemble_core::conversation::{Event, Record};
 use ensemble_core::log::FORMAT;
-use ensemble_core::records::{LineError, decode_beside};
+use ensemble_core::records::{LineError, decode_with_storage};
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{Journal, LogEnd, ReadError, RunReader};
 
@@ -19,40 +19,44 @@ use ensemble_core::store::{Journal, LogEnd, ReadError, RunReader};
 ///
 /// After the first error there is nothing more.
 #[derive(Debug)]
-pub struct Records<R> {
+pub struct JournalRecords<R> {
     lines: R,
     path: PathBuf,
-    blobs: Blobs,
+    blobs: BlobFolder,
     line: Vec<u8>,
     /// Records so far.
     count: u64,
     length: u64,
-    torn: bool,
-    ended: bool,
+    is_torn: bool,
+    has_ended: bool,
 }
 
 /// A journal in a file.
-pub type JournalFile = Records<BufReader<File>>;
+pub type JournalFile = JournalRecords<BufReader<File>>;
 
 /// Opens the journal at `path` for reading: in the folder of a run without following links, elsewhere as the path says.
 ///
 /// # Errors
 /// The file cannot be opened.
 pub fn open_journal(path: &Path) -> Result<JournalFile, ReadError> {
-    let folder = Place::at(path.parent().unwrap_or(Path::new("")));
-    if folder.is_bounded() && path.ends_with(JOURNAL) {
-        return open_in(&folder);
+    let folder = FolderPath::from_path(path.parent().unwrap_or(Path::new("")));
+    if folder.is_below_base() && path.ends_with(JOURNAL) {
+        return open_journal_in(&folder);
     }
-    let file = File::open(path).map_err(|source| unreadable(path, source))?;
-    Ok(Records::new(BufReader::with_capacity(1 << 16, file), path, folder))
+    let file = File::open(path).map_err(|source| read_error(path, source))?;
+    Ok(JournalRecords::new(
+        BufReader::with_capacity(1 << 16, file),
+        path,
+        folder,
+    ))
 }
 
 /// Opens the journal in the folder of a run.
-pub(crate) fn open_in(folder: &Place) -> Result<JournalFile, ReadError> {
+pub(crate) fn open_journal_in(folder: &FolderPath) -> Result<JournalFile, ReadError> {
     let path = folder.path().join(JOURNAL);
-    let opened = folder.open().and_then(|folder| folder.read(JOURNAL));
-    let file = opened.map_err(|source| unreadable(&path, source))?;
-    Ok(Records::new(
+    let opened = folder.open_folder().and_then(|folder| folder.open_for_reading(JOURNAL));
+    let file = opened.map_err(|source| read_error(&path, source))?;
+    Ok(JournalRecords::new(
         BufReader::with_capacity(1 << 16, file),
         &path,
         folder.clone(),
@@ -64,65 +68,65 @@ pub(crate) fn open_in(folder: &Place) -> Result<JournalFile, ReadError> {
 /// # Errors
 /// The journal cannot be read, or a line that is not the last is damaged.
 pub fn read_journal(path: &Path) -> Result<Journal, ReadError> {
-    collect(open_journal(path)?)
+    collect_journal(open_journal(path)?)
 }
 
 /// Reads a whole journal from `lines`; errors name it `path`.
 ///
 /// # Errors
 /// As [`read_journal`].
-pub fn read_lines(lines: impl BufRead, path: &Path) -> Result<Journal, ReadError> {
-    collect(Records::new(
+pub fn read_journal_lines(lines: impl BufRead, path: &Path) -> Result<Journal, ReadError> {
+    collect_journal(JournalRecords::new(
         lines,
         path,
-        Place::at(path.parent().unwrap_or(Path::new(""))),
+        FolderPath::from_path(path.parent().unwrap_or(Path::new(""))),
     ))
 }
 
-fn collect(mut records: Records<impl BufRead>) -> Result<Journal, ReadError> {
+fn collect_journal(mut records: JournalRecords<impl BufRead>) -> Result<Journal, ReadError> {
     let all = records.by_ref().collect::<Result<Vec<Record>, ReadError>>()?;
     Ok(Journal {
         records: all,
-        end: records.end(),
-        is_torn: records.torn,
+        end: records.records_end(),
+        is_torn: records.is_torn,
     })
 }
 
-fn unreadable(path: &Path, source: io::Error) -> ReadError {
+fn read_error(path: &Path, source: io::Error) -> ReadError {
     ReadError::Unavailable {
         place: path.display().to_string(),
         source: source.into(),
     }
 }
 
-impl<R: BufRead> Records<R> {
-    fn new(lines: R, path: &Path, folder: Place) -> Self {
+impl<R: BufRead> JournalRecords<R> {
+    fn new(lines: R, path: &Path, folder: FolderPath) -> Self {
         Self {
             lines,
             path: path.to_owned(),
-            blobs: Blobs::in_folder(folder),
+            blobs: BlobFolder::for_journal(folder),
             line: Vec::new(),
             count: 0,
             length: 0,
-            torn: false,
-            ended: false,
+            is_torn: false,
+            has_ended: false,
         }
     }
 
     /// The end of the whole records so far.
-    pub fn end(&self) -> LogEnd {
+    pub fn records_end(&self) -> LogEnd {
         LogEnd { position: self.length }
     }
 
     /// The next record; `None` at the end.
-    fn read(&mut self) -> Result<Option<Record>, ReadError> {
+    fn read_record(&mut self) -> Result<Option<Record>, ReadError> {
         self.line.clear();
         let read = self.lines.read_until(b'\n', &mut self.line);
-        let length = read.map_err(|source| unreadable(&self.path, source))? as u64;
+        let length = read.map_err(|source| read_error(&self.path, source))? as u64;
         if length == 0 {
-            return self.finish();
+            return self.finish_reading();
         }
-        match self.check() {
+        match self.check_line() {
             Ok(record) => {
                 if self.count == 0 {
                     check_format(&self.path, &record)?;
@@ -133,10 +137,10 @@ impl<R: BufRead> Records<R> {
             }
             Err(error) => {
                 let rest = self.lines.fill_buf();
-                let is_last = rest.map_err(|source| unreadable(&self.path, source))?.is_empty();
+                let is_last = rest.map_err(|source| read_error(&self.path, source))?.is_empty();
                 if is_last && matches!(error, LineError::Incomplete | LineError::Checksum) {
-                    self.torn = true;
-                    return self.finish();
+                    self.is_torn = true;
+                    return self.finish_reading();
                 }
                 Err(ReadError::Damaged {
                     place: self.path.display().to_string(),
@@ -147,9 +151,9 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    fn check(&self) -> Result<Record, LineError> {
+    fn check_line(&self) -> Result<Record, LineError> {
         let line = self.line.strip_suffix(b"\n").ok_or(LineError::Incomplete)?;
-        let record = decode_beside(line, Some(&self.blobs))?;
+        let record = decode_with_storage(line, Some(&self.blobs))?;
         if record.seq == self.count {
             return Ok(record);
         }
@@ -157,8 +161,8 @@ impl<R: BufRead> Records<R> {
         Err(LineError::Content(message))
     }
 
-    fn finish(&mut self) -> Result<Option<Record>, ReadError> {
-        self.ended = true;
+    fn finish_reading(&mut self) -> Result<Option<Record>, ReadError> {
+        self.has_ended = true;
         if self.count == 0 {
             return Err(ReadError::Empty {
                 place: self.path.display().to_string(),
@@ -168,31 +172,31 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-impl<R: BufRead> Iterator for Records<R> {
+impl<R: BufRead> Iterator for JournalRecords<R> {
     type Item = Result<Record, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
+        if self.has_ended {
             return None;
         }
-        let read = self.read();
-        self.ended |= read.is_err();
+        let read = self.read_record();
+        self.has_ended |= read.is_err();
         read.transpose()
     }
 }
 
-impl<R: BufRead + Send> RunReader for Records<R> {
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
+impl<R: BufRead + Send> RunReader for JournalRecords<R> {
+    fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>> {
         let next = Iterator::next(self).transpose();
         Box::pin(std::future::ready(next))
     }
 
-    fn end(&self) -> LogEnd {
-        Records::end(self)
+    fn log_end(&self) -> LogEnd {
+        JournalRecords::records_end(self)
     }
 
     fn is_torn(&self) -> bool {
-        self.torn
+        self.is_torn
     }
 }
 
@@ -207,7 +211,7 @@ fn check_format(path: &Path, first: &Record) -> Result<(), ReadError> {
         other => Err(ReadError::Damaged {
             place: path.display().to_string(),
             line: 1,
-            error: format!("it begins with `{}`", other.name()),
+            error: format!("it begins with `{}`", other.event_name()),
         }),
     }
 }

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Stat, fstat, statat};
 
-use super::effects::{Effect, note};
+use super::effects::{DiskEffect, record_effect};
 
 /// A file that is written.
 #[derive(Debug)]
-pub(crate) struct Sink {
+pub(crate) struct FileSink {
     file: File,
     path: PathBuf,
 }
 
-impl Sink {
+impl FileSink {
     pub(crate) fn new(file: File, path: PathBuf) -> Self {
         Self { file, path }
     }
@@ -27,64 +27,64 @@ impl Sink {
     /// Adds these bytes.
     pub(crate) fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         (&self.file).write_all(bytes)?;
-        note(&self.path, Effect::Append(bytes));
+        record_effect(&self.path, DiskEffect::Append(bytes));
         Ok(())
     }
 
     /// Cuts the file; what is added comes after.
-    pub(crate) fn cut(&self, length: u64) -> io::Result<()> {
+    pub(crate) fn truncate(&self, length: u64) -> io::Result<()> {
         self.file.set_len(length)?;
         (&self.file).seek(SeekFrom::Start(length))?;
-        note(&self.path, Effect::Cut(length));
+        record_effect(&self.path, DiskEffect::Cut(length));
         Ok(())
     }
 
     /// Makes sure that the content is on the disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync_content(&self) -> io::Result<()> {
         self.file.sync_data()?;
-        note(&self.path, Effect::Sync);
+        record_effect(&self.path, DiskEffect::Sync);
         Ok(())
     }
 
-    pub(crate) fn watched(&self) -> io::Result<Watched> {
-        Watched::new(&self.file, &self.path)
+    pub(crate) fn to_watched(&self) -> io::Result<WatchedFile> {
+        WatchedFile::new(&self.file, &self.path)
     }
 }
 
 /// The identity of a file or a folder.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Identity(Stat);
+pub(crate) struct FileIdentity(Stat);
 
-impl PartialEq for Identity {
+impl PartialEq for FileIdentity {
     fn eq(&self, other: &Self) -> bool {
         (self.0.st_dev, self.0.st_ino) == (other.0.st_dev, other.0.st_ino)
     }
 }
 
-impl Identity {
-    pub(crate) fn of(file: &File) -> io::Result<Self> {
+impl FileIdentity {
+    pub(crate) fn from_file(file: &File) -> io::Result<Self> {
         Ok(Self(fstat(file)?))
     }
 
     /// Returns the identity of the path, without following links. Returns `None` if there is nothing, or it cannot be
     /// read.
-    pub(crate) fn at(path: &Path) -> Option<Self> {
+    pub(crate) fn from_path(path: &Path) -> Option<Self> {
         statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().map(Self)
     }
 }
 
 /// A file that must stay where it is.
 #[derive(Debug, Clone)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedFile {
     path: PathBuf,
-    identity: Identity,
+    identity: FileIdentity,
 }
 
-impl Watched {
+impl WatchedFile {
     pub(crate) fn new(file: &File, path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
-            identity: Identity::of(file)?,
+            identity: FileIdentity::from_file(file)?,
         })
     }
 
@@ -92,15 +92,15 @@ impl Watched {
     ///
     /// # Errors
     /// It is.
-    pub(crate) fn check(&self) -> io::Result<()> {
-        match Identity::at(&self.path) {
+    pub(crate) fn check_in_place(&self) -> io::Result<()> {
+        match FileIdentity::from_path(&self.path) {
             Some(found) if found == self.identity => Ok(()),
-            Some(_) => Err(self.gone("replaced")),
-            None => Err(self.gone("deleted")),
+            Some(_) => Err(self.moved_error("replaced")),
+            None => Err(self.moved_error("deleted")),
         }
     }
 
-    fn gone(&self, what: &str) -> io::Error {
+    fn moved_error(&self, what: &str) -> io::Error {
         io::Error::other(format!("{} was {what} while the run was executed", self.path.display()))
     }
 }

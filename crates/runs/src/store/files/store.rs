@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FileType, Mode};
 
-use super::folder::{Folder, Place};
-use super::follow::{Follower, driver};
-use super::lock::Lock;
-use super::read::open_in;
-use super::sink::Watched;
+use super::folder::{FolderPath, OpenFolder};
+use super::follow::{JournalFollower, find_driver};
+use super::lock::FileLock;
+use super::read::open_journal_in;
+use super::sink::WatchedFile;
 use super::write::{JOURNAL, JournalWriter};
 use ensemble_core::log::RunLog;
 use ensemble_core::runner::BoxFuture;
 use ensemble_core::store::{
-    Durability, Lease, LogEnd, ReadError, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun, only,
+    Durability, Lease, LogEnd, ReadError, RunFollower, RunId, RunReader, RunStore, StoreError, StoredRun, find_only_run,
 };
 
 /// The name of the copy of the ensemble in the folder of a run.
@@ -31,7 +31,7 @@ const LARGEST_COPY: u64 = 64 << 20;
 /// The runs of a project, in the folder `.ensemble/runs` of its root.
 #[derive(Debug, Clone)]
 pub struct FileStore {
-    place: Place,
+    place: FolderPath,
     folder: PathBuf,
 }
 
@@ -39,18 +39,18 @@ pub struct FileStore {
 #[derive(Debug, Clone)]
 struct FileRun {
     id: RunId,
-    place: Place,
+    place: FolderPath,
     path: PathBuf,
     /// The lock that this process holds, also for the runs inside.
-    lock: Arc<Mutex<Option<Watched>>>,
+    lock: Arc<Mutex<Option<WatchedFile>>>,
 }
 
 type Created<'a> = BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
 impl FileStore {
     /// The runs of the project whose root is given.
-    pub fn of(project_root: &Path) -> Self {
-        let place = Place::below(project_root, Path::new(".ensemble").join("runs"));
+    pub fn for_project(project_root: &Path) -> Self {
+        let place = FolderPath::new(project_root, Path::new(".ensemble").join("runs"));
         Self {
             folder: place.path(),
             place,
@@ -58,17 +58,17 @@ impl FileStore {
     }
 
     /// The run of a row with this id, in whatever batch of the project.
-    fn in_batches(&self, id: &str) -> Option<Arc<dyn StoredRun>> {
-        let batches = Place::at(&self.folder.parent()?.join("batches"));
-        let mut names = batches.open().ok()?.entries().ok()?;
+    fn find_in_batches(&self, id: &str) -> Option<Arc<dyn StoredRun>> {
+        let batches = FolderPath::from_path(&self.folder.parent()?.join("batches"));
+        let mut names = batches.open_folder().ok()?.list_entries().ok()?;
         names.sort();
         let run = names
             .iter()
-            .find_map(|name| FileRun::at(batches.join(name).join("runs").join(id)))?;
+            .find_map(|name| FileRun::from_folder(batches.join(name).join("runs").join(id)))?;
         Some(Arc::new(run))
     }
 
-    pub(crate) fn at(place: Place) -> Self {
+    pub(crate) fn from_folder(place: FolderPath) -> Self {
         Self {
             folder: place.path(),
             place,
@@ -76,34 +76,38 @@ impl FileStore {
     }
 
     /// Removes what is left of a run that was killed before its first record.
-    pub(crate) fn discard(&self, id: &RunId) -> Result<(), StoreError> {
+    pub(crate) fn discard_run(&self, id: &RunId) -> Result<(), StoreError> {
         let removed = self
             .place
-            .open()
-            .and_then(|folder| folder.remove_all(id.as_str().as_ref()));
+            .open_folder()
+            .and_then(|folder| folder.remove_entry(id.as_str().as_ref()));
         match removed {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(failed("delete", &self.folder.join(id.as_str()), source))
+                Err(store_error("delete", &self.folder.join(id.as_str()), source))
             }
             _ => Ok(()),
         }
     }
 
     /// The folder of the runs.
-    pub fn folder(&self) -> &Path {
+    pub fn runs_folder(&self) -> &Path {
         &self.folder
     }
 
     /// The run, of whatever project, in the folder `path`, if that holds a journal.
-    pub fn run_in(path: &Path) -> Option<Arc<dyn StoredRun>> {
-        FileRun::at(Place::at(path)).map(|run| Arc::new(run) as Arc<dyn StoredRun>)
+    pub fn find_run_in(path: &Path) -> Option<Arc<dyn StoredRun>> {
+        FileRun::from_folder(FolderPath::from_path(path)).map(|run| Arc::new(run) as Arc<dyn StoredRun>)
     }
 
     /// The run around the folder of a run inside another.
-    pub fn run_around(path: &Path) -> Option<Arc<dyn StoredRun>> {
+    pub fn find_outer_run(path: &Path) -> Option<Arc<dyn StoredRun>> {
         let mut outer = path.ancestors().skip(1);
-        let has_lock = |path: &&Path| Place::at(path).open().is_ok_and(|folder| folder.has_file("lock"));
-        Self::run_in(outer.find(has_lock)?)
+        let has_lock = |path: &&Path| {
+            FolderPath::from_path(path)
+                .open_folder()
+                .is_ok_and(|folder| folder.has_file("lock"))
+        };
+        Self::find_run_in(outer.find(has_lock)?)
     }
 
     /// Removes the link of that name from the folder of the runs, or the link at the path `given` if it names a run. What it names
@@ -111,66 +115,66 @@ impl FileStore {
     ///
     /// # Errors
     /// The link cannot be removed.
-    pub fn remove_link(&self, given: &Path) -> Result<bool, StoreError> {
+    pub fn remove_run_link(&self, given: &Path) -> Result<bool, StoreError> {
         let name = given.file_name().unwrap_or_default();
         let is_name = given.components().count() == 1;
         let is_of_run = || {
             given
                 .canonicalize()
-                .is_ok_and(|run| FileRun::at(Place::at(&run)).is_some())
+                .is_ok_and(|run| FileRun::from_folder(FolderPath::from_path(&run)).is_some())
         };
         for (place, is_meant) in [
             (self.place.clone(), is_name),
-            (Place::at(given.parent().unwrap_or(given)), !is_name),
+            (FolderPath::from_path(given.parent().unwrap_or(given)), !is_name),
         ] {
-            let Some(folder) = place.open().ok().filter(|_| is_meant) else {
+            let Some(folder) = place.open_folder().ok().filter(|_| is_meant) else {
                 continue;
             };
-            let is_link = folder.kind(name) == Some(FileType::Symlink);
+            let is_link = folder.entry_type(name) == Some(FileType::Symlink);
             if is_link && (place == self.place || place.path() == self.folder || is_of_run()) {
                 let removed = folder.remove_file(name);
-                removed.map_err(|source| failed("delete", &place.path().join(name), source))?;
+                removed.map_err(|source| store_error("delete", &place.path().join(name), source))?;
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn make(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
-        let missing = self.place.missing();
-        let made = self.make_in_place(id, ensemble);
+    fn create_run_folder(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
+        let missing = self.place.list_missing();
+        let made = self.create_folder_in_place(id, ensemble);
         if made.is_err() {
             // Nothing is left of folders that were made for nothing; one that is not empty stays.
-            missing.into_iter().for_each(|place| drop(place.remove()));
+            missing.into_iter().for_each(|place| drop(place.remove_if_empty()));
         }
         made
     }
 
-    fn make_in_place(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
-        let folder = self.place.make();
-        let folder = folder.map_err(|source| failed("create the folder", &self.folder, source))?;
-        ignore_in_git(&folder);
+    fn create_folder_in_place(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
+        let folder = self.place.open_or_create_folder();
+        let folder = folder.map_err(|source| store_error("create the folder", &self.folder, source))?;
+        write_gitignore(&folder);
         let run = FileRun::new(id.clone(), self.place.join(id.as_str()));
-        match folder.make(id.as_str().as_ref(), Mode::RWXU) {
+        match folder.create_child(id.as_str().as_ref(), Mode::RWXU) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(StoreError::Exists(id.clone())),
-            Err(source) => return Err(failed("create the folder", &run.path, source)),
+            Err(source) => return Err(store_error("create the folder", &run.path, source)),
         }
-        if let Err(error) = run.keep(ensemble) {
-            let _ = folder.remove_all(id.as_str().as_ref());
+        if let Err(error) = run.save_ensemble(ensemble) {
+            let _ = folder.remove_entry(id.as_str().as_ref());
             return Err(error);
         }
         Ok(run)
     }
 
-    fn all(&self) -> Result<Vec<Arc<dyn StoredRun>>, StoreError> {
-        let entries = match self.place.open().and_then(|folder| folder.entries()) {
+    fn list_run_folders(&self) -> Result<Vec<Arc<dyn StoredRun>>, StoreError> {
+        let entries = match self.place.open_folder().and_then(|folder| folder.list_entries()) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(failed("read", &self.folder, source)),
+            Err(source) => return Err(store_error("read", &self.folder, source)),
         };
         let entries = entries.iter().map(|name| self.place.join(name));
-        let mut runs: Vec<FileRun> = entries.filter_map(FileRun::at).collect();
+        let mut runs: Vec<FileRun> = entries.filter_map(FileRun::from_folder).collect();
         runs.sort_by(|one, other| one.id.cmp(&other.id));
         Ok(runs
             .into_iter()
@@ -180,36 +184,39 @@ impl FileStore {
 }
 
 impl RunStore for FileStore {
-    fn place(&self) -> String {
+    fn describe_place(&self) -> String {
         self.folder.display().to_string()
     }
 
-    fn create<'a>(&'a self, id: &'a RunId, ensemble: &'a str) -> Created<'a> {
-        Box::pin(async move { self.make(id, ensemble).map(|run| Arc::new(run) as Arc<dyn StoredRun>) })
+    fn create_run<'a>(&'a self, id: &'a RunId, ensemble: &'a str) -> Created<'a> {
+        Box::pin(async move {
+            self.create_run_folder(id, ensemble)
+                .map(|run| Arc::new(run) as Arc<dyn StoredRun>)
+        })
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>> {
-        Box::pin(async move { self.all() })
+    fn list_runs(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>> {
+        Box::pin(async move { self.list_run_folders() })
     }
 
     /// Also finds the run, of whatever project, whose folder or journal stands at the path `given`, and runs of batches by their whole
     /// ids.
-    fn find<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
+    fn find_run<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
-            match FileRun::at_path(Path::new(given)) {
+            match FileRun::from_path(Path::new(given)) {
                 Some(run) => Ok(Arc::new(run) as Arc<dyn StoredRun>),
-                None if given.starts_with(ROW) => match self.in_batches(given) {
+                None if given.starts_with(ROW) => match self.find_in_batches(given) {
                     Some(run) => Ok(run),
-                    None => only(given, self.all()?, self.place()),
+                    None => find_only_run(given, self.list_run_folders()?, self.describe_place()),
                 },
-                None => only(given, self.all()?, self.place()),
+                None => find_only_run(given, self.list_run_folders()?, self.describe_place()),
             }
         })
     }
 }
 
 impl FileRun {
-    fn new(id: RunId, place: Place) -> Self {
+    fn new(id: RunId, place: FolderPath) -> Self {
         Self {
             id,
             path: place.path(),
@@ -219,82 +226,86 @@ impl FileRun {
     }
 
     /// The run in that folder, if it holds a journal.
-    fn at(place: Place) -> Option<Self> {
+    fn from_folder(place: FolderPath) -> Option<Self> {
         let path = place.path();
         let name = path.file_name()?.to_str()?;
         let inside = path.parent().filter(|folder| folder.ends_with(INNER));
         let outer = inside.and_then(Path::parent);
-        let outer = outer.and_then(|outer| Self::at(Place::at(outer)));
-        let id = outer.map_or_else(|| RunId::new(name), |outer| outer.id.inside(name));
-        place.open().ok()?.has_file(JOURNAL).then(|| Self::new(id, place))
+        let outer = outer.and_then(|outer| Self::from_folder(FolderPath::from_path(outer)));
+        let id = outer.map_or_else(|| RunId::new(name), |outer| outer.id.nested_id(name));
+        place
+            .open_folder()
+            .ok()?
+            .has_file(JOURNAL)
+            .then(|| Self::new(id, place))
     }
 
     /// The run whose folder or journal has that path.
-    fn at_path(path: &Path) -> Option<Self> {
+    fn from_path(path: &Path) -> Option<Self> {
         let mut path = std::path::absolute(path).ok()?;
-        if !Place::at(&path).is_bounded() {
+        if !FolderPath::from_path(&path).is_below_base() {
             path = path.canonicalize().ok()?;
         }
         if path.file_name() == Some(OsStr::new(JOURNAL)) {
             path.pop();
         }
-        let run = Self::at(Place::at(&path))?;
-        run.opened().ok()?.has_file(COPY).then_some(run)
+        let run = Self::from_folder(FolderPath::from_path(&path))?;
+        run.open_folder().ok()?.has_file(COPY).then_some(run)
     }
 
-    fn opened(&self) -> io::Result<Folder> {
-        self.place.open()
+    fn open_folder(&self) -> io::Result<OpenFolder> {
+        self.place.open_folder()
     }
 
     /// Keeps a copy of the ensemble's text.
-    fn keep(&self, ensemble: &str) -> Result<(), StoreError> {
-        let kept = self.opened().and_then(|folder| {
-            let file = folder.create_anew(COPY)?;
+    fn save_ensemble(&self, ensemble: &str) -> Result<(), StoreError> {
+        let kept = self.open_folder().and_then(|folder| {
+            let file = folder.replace_file(COPY)?;
             file.write_all(ensemble.as_bytes())
         });
-        kept.map_err(|source| failed("write", &self.path.join(COPY), source))
+        kept.map_err(|source| store_error("write", &self.path.join(COPY), source))
     }
 
     /// Makes sure that the copy is on the disk.
     fn sync_copy(&self) -> io::Result<()> {
-        self.opened()?.extend(COPY)?.sync()
+        self.open_folder()?.open_for_append(COPY)?.sync_content()
     }
 
-    fn copy(&self) -> io::Result<String> {
+    fn read_ensemble_copy(&self) -> io::Result<String> {
         let mut text = String::new();
-        let file = self.opened()?.read(COPY)?;
+        let file = self.open_folder()?.open_for_reading(COPY)?;
         match file.take(LARGEST_COPY + 1).read_to_string(&mut text)? as u64 {
             0..=LARGEST_COPY => Ok(text),
             _ => Err(io::ErrorKind::FileTooLarge.into()),
         }
     }
 
-    fn nested(&self, name: &str) -> Self {
+    fn nested_run(&self, name: &str) -> Self {
         Self {
             lock: Arc::clone(&self.lock),
-            ..Self::new(self.id.inside(name), self.place.join(INNER).join(name))
+            ..Self::new(self.id.nested_id(name), self.place.join(INNER).join(name))
         }
     }
 
-    fn journal(&self, end: LogEnd, durability: Durability) -> io::Result<JournalWriter> {
+    fn open_journal_writer(&self, end: LogEnd, durability: Durability) -> io::Result<JournalWriter> {
         if durability != Durability::None {
             self.sync_copy()?;
         }
         let mut writer = match end.position {
-            0 => JournalWriter::begin(&self.place, JOURNAL, durability)?,
-            _ => JournalWriter::resume(&self.place, end, durability)?,
+            0 => JournalWriter::create_in(&self.place, JOURNAL, durability)?,
+            _ => JournalWriter::resume_in(&self.place, end, durability)?,
         };
         let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lock) = &*lock {
-            writer.watch(lock.clone());
+            writer.watch_file(lock.clone());
         }
         Ok(writer)
     }
 
     /// Removes the folder with all that is in it.
-    fn delete(&self) -> io::Result<()> {
-        let around = Place::at(self.path.parent().unwrap_or(Path::new(""))).open()?;
-        around.remove_all(self.path.file_name().unwrap_or_default())
+    fn delete_folder(&self) -> io::Result<()> {
+        let around = FolderPath::from_path(self.path.parent().unwrap_or(Path::new(""))).open_folder()?;
+        around.remove_entry(self.path.file_name().unwrap_or_default())
     }
 }
 
@@ -307,71 +318,71 @@ impl StoredRun for FileRun {
         Some(&self.path)
     }
 
-    fn lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>> {
+    fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>> {
         Box::pin(async move {
-            let lock = Lock::take(&self.id, &self.place)?;
-            *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = Some(lock.watched().clone());
+            let lock = FileLock::acquire_lock(&self.id, &self.place)?;
+            *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = Some(lock.watched_file().clone());
             Ok(Box::new(lock) as Box<dyn Lease>)
         })
     }
 
-    fn driver(&self) -> Option<u32> {
-        driver(&self.place)
+    fn driver_pid(&self) -> Option<u32> {
+        find_driver(&self.place)
     }
 
-    fn log(&self, end: LogEnd, durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>> {
+    fn open_log(&self, end: LogEnd, durability: Durability) -> BoxFuture<'_, Result<Box<dyn RunLog>, StoreError>> {
         Box::pin(async move {
-            match self.journal(end, durability) {
+            match self.open_journal_writer(end, durability) {
                 Ok(writer) => Ok(Box::new(writer) as Box<dyn RunLog>),
-                Err(source) => Err(failed("write the journal", &self.path.join(JOURNAL), source)),
+                Err(source) => Err(store_error("write the journal", &self.path.join(JOURNAL), source)),
             }
         })
     }
 
-    fn read(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>> {
-        Box::pin(async move { open_in(&self.place).map(|records| Box::new(records) as Box<dyn RunReader>) })
+    fn open_reader(&self) -> BoxFuture<'_, Result<Box<dyn RunReader>, ReadError>> {
+        Box::pin(async move { open_journal_in(&self.place).map(|records| Box::new(records) as Box<dyn RunReader>) })
     }
 
-    fn follow(&self) -> Box<dyn RunFollower> {
-        Box::new(Follower::new(self.place.clone()))
+    fn open_follower(&self) -> Box<dyn RunFollower> {
+        Box::new(JournalFollower::new(self.place.clone()))
     }
 
-    fn ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>> {
+    fn load_ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>> {
         Box::pin(async move {
-            let read = self.copy();
-            read.map_err(|source| failed("read", &self.path.join(COPY), source))
+            let read = self.read_ensemble_copy();
+            read.map_err(|source| store_error("read", &self.path.join(COPY), source))
         })
     }
 
-    fn create_inside<'a>(&'a self, name: &'a str, ensemble: &'a str) -> Created<'a> {
+    fn create_nested<'a>(&'a self, name: &'a str, ensemble: &'a str) -> Created<'a> {
         Box::pin(async move {
-            let run = self.nested(name);
-            let made = run.place.make();
-            made.map_err(|source| failed("create the folder", &run.path, source))?;
-            run.keep(ensemble)?;
+            let run = self.nested_run(name);
+            let made = run.place.open_or_create_folder();
+            made.map_err(|source| store_error("create the folder", &run.path, source))?;
+            run.save_ensemble(ensemble)?;
             Ok(Arc::new(run) as Arc<dyn StoredRun>)
         })
     }
 
-    fn inside<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>> {
+    fn find_nested<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>> {
         Box::pin(async move {
-            let run = self.nested(name);
-            let is_there = match run.opened() {
+            let run = self.nested_run(name);
+            let is_there = match run.open_folder() {
                 Ok(folder) => folder.has_file(JOURNAL),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-                Err(source) => return Err(failed("read", &run.path, source)),
+                Err(source) => return Err(store_error("read", &run.path, source)),
             };
             Ok(is_there.then(|| Arc::new(run) as Arc<dyn StoredRun>))
         })
     }
 
-    fn names_inside(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+    fn list_nested_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         Box::pin(async move {
             let place = self.place.join(INNER);
-            let entries = match place.open().and_then(|folder| folder.entries()) {
+            let entries = match place.open_folder().and_then(|folder| folder.list_entries()) {
                 Ok(entries) => entries,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-                Err(source) => return Err(failed("read", &place.path(), source)),
+                Err(source) => return Err(store_error("read", &place.path(), source)),
             };
             let mut names: Vec<String> = entries.into_iter().filter_map(|name| name.into_string().ok()).collect();
             names.sort();
@@ -379,21 +390,24 @@ impl StoredRun for FileRun {
         })
     }
 
-    fn remove(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move { self.delete().map_err(|source| failed("delete", &self.path, source)) })
+    fn remove_run(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.delete_folder()
+                .map_err(|source| store_error("delete", &self.path, source))
+        })
     }
 }
 
 /// Runs are recordings of one machine. Whoever wants one in git adds it by name.
-pub(crate) fn ignore_in_git(folder: &Folder) {
+pub(crate) fn write_gitignore(folder: &OpenFolder) {
     const NAME: &str = ".gitignore";
-    let Ok(file) = folder.create(NAME) else { return };
+    let Ok(file) = folder.create_file(NAME) else { return };
     if file.write_all(b"*\n").is_err() {
         let _ = folder.remove_file(NAME);
     }
 }
 
-pub(crate) fn failed(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+pub(crate) fn store_error(action: &'static str, path: &Path, source: io::Error) -> StoreError {
     StoreError::Unavailable {
         action,
         place: path.display().to_string(),
@@ -414,7 +428,7 @@ mod tests {
         let store = || {
             let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let root = folder.path().join(number.to_string());
-            Arc::new(FileStore::of(&root)) as Arc<dyn RunStore>
+            Arc::new(FileStore::for_project(&root)) as Arc<dyn RunStore>
         };
         contract::check(store).await;
     }

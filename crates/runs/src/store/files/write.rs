@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::blobs::Blobs;
-use super::fault::{FaultPoint, are_injected, crash, of_this_append};
-use super::folder::Place;
-use super::sink::{Sink, Watched};
+use super::blobs::BlobFolder;
+use super::fault::{FaultPoint, crash_process, is_fault_armed, next_append_fault};
+use super::folder::FolderPath;
+use super::sink::{FileSink, WatchedFile};
 use ensemble_core::conversation::{Event, Record};
-use ensemble_core::log::{CommitError, Logged, RunLog, SyncPoint};
-use ensemble_core::records::{LargeFields, encode_beside};
+use ensemble_core::log::{CommitError, LogFuture, RunLog, SyncPoint};
+use ensemble_core::records::{LargeFields, encode_with_storage};
 use ensemble_core::store::{Durability, LogEnd};
 
 /// The name of a journal in the folder of its run.
@@ -24,20 +24,20 @@ const CHECKED: Duration = Duration::from_millis(100);
 /// An open journal.
 #[derive(Debug)]
 pub struct JournalWriter {
-    file: Arc<Sink>,
+    file: Arc<FileSink>,
     /// The journal, and the lock of its run: the run stops if one of them is deleted or replaced.
-    watched: Vec<Watched>,
+    watched_files: Vec<WatchedFile>,
     /// When they were checked.
-    checked: Instant,
+    checked_at: Instant,
     /// Bytes of whole records in the file.
     length: u64,
     dirty: bool,
     durability: Durability,
     /// The files for large fields.
-    blobs: Blobs,
+    blobs: BlobFolder,
     buffer: Vec<u8>,
     /// The process kills itself after the next sync.
-    doomed: bool,
+    has_failed: bool,
 }
 
 impl JournalWriter {
@@ -50,69 +50,69 @@ impl JournalWriter {
         let (Some(folder), Some(name)) = (folder, name) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        Self::begin(&Place::at(folder), name, durability)
+        Self::create_in(&FolderPath::from_path(folder), name, durability)
     }
 
     /// Begins a new journal of that name in the folder; the file must not exist.
-    pub(crate) fn begin(place: &Place, name: &str, durability: Durability) -> io::Result<Self> {
-        let file = place.open()?.create(name)?;
+    pub(crate) fn create_in(place: &FolderPath, name: &str, durability: Durability) -> io::Result<Self> {
+        let file = place.open_folder()?.create_file(name)?;
         if durability != Durability::None {
-            place.sync()?;
+            place.sync_entries()?;
         }
         Self::new(place, file, 0, durability)
     }
 
     /// Goes on with the journal in the folder, whose whole records end at `end`; anything after them is cut off.
-    pub(crate) fn resume(place: &Place, end: LogEnd, durability: Durability) -> io::Result<Self> {
-        let file = place.open()?.extend(JOURNAL)?;
-        file.cut(end.position)?;
+    pub(crate) fn resume_in(place: &FolderPath, end: LogEnd, durability: Durability) -> io::Result<Self> {
+        let file = place.open_folder()?.open_for_append(JOURNAL)?;
+        file.truncate(end.position)?;
         if durability != Durability::None {
             // Whoever wrote so far may have promised less.
-            file.sync()?;
-            place.sync()?;
+            file.sync_content()?;
+            place.sync_entries()?;
         }
         Self::new(place, file, end.position, durability)
     }
 
-    fn new(place: &Place, file: Sink, length: u64, durability: Durability) -> io::Result<Self> {
-        let blobs = Blobs::in_folder(place.clone());
+    fn new(place: &FolderPath, file: FileSink, length: u64, durability: Durability) -> io::Result<Self> {
+        let blobs = BlobFolder::for_journal(place.clone());
         let blobs = if durability == Durability::None {
-            blobs.unsynced()
+            blobs.without_sync()
         } else {
             blobs
         };
         Ok(Self {
-            watched: vec![file.watched()?],
-            checked: Instant::now(),
+            watched_files: vec![file.to_watched()?],
+            checked_at: Instant::now(),
             file: Arc::new(file),
             length,
             dirty: false,
             durability,
             blobs,
             buffer: Vec::with_capacity(4096),
-            doomed: false,
+            has_failed: false,
         })
     }
 
     /// Also stops if this file is deleted or replaced.
-    pub(crate) fn watch(&mut self, file: Watched) {
-        self.watched.push(file);
+    pub(crate) fn watch_file(&mut self, file: WatchedFile) {
+        self.watched_files.push(file);
     }
 
     /// Checks that all files are where they were. What is written to a deleted file is lost.
-    fn check(&mut self) -> Result<(), CommitError> {
-        self.checked = Instant::now();
-        let checked = self.watched.iter().try_for_each(Watched::check);
-        checked.map_err(|error| self.failed(error))
+    fn check_watched_files(&mut self) -> Result<(), CommitError> {
+        self.checked_at = Instant::now();
+        let checked = self.watched_files.iter().try_for_each(WatchedFile::check_in_place);
+        checked.map_err(|error| self.commit_error(error))
     }
 
     /// Likewise at the end of a run, and now and then: where records are synced, each sync checks it.
     fn check_if_due(&mut self, record: &Record) -> Result<(), CommitError> {
-        let is_due = matches!(record.event, Event::RunEnded(_)) || self.checked.elapsed() >= CHECKED;
-        if is_due { self.check() } else { Ok(()) }
+        let is_due = matches!(record.event, Event::RunEnded(_)) || self.checked_at.elapsed() >= CHECKED;
+        if is_due { self.check_watched_files() } else { Ok(()) }
     }
 
-    fn failed(&self, source: io::Error) -> CommitError {
+    fn commit_error(&self, source: io::Error) -> CommitError {
         CommitError::Write {
             place: self.file.path().display().to_string(),
             source: source.into(),
@@ -120,59 +120,59 @@ impl JournalWriter {
     }
 
     /// Writes the record in one piece. Written before it returns: a future that is dropped cannot tear a line.
-    fn write(&mut self, record: &Record) -> Result<(), CommitError> {
-        let fault = of_this_append();
+    fn write_record(&mut self, record: &Record) -> Result<(), CommitError> {
+        let fault = next_append_fault();
         if fault == Some(FaultPoint::Before) {
-            crash();
+            crash_process();
         }
         self.buffer.clear();
-        self.encode(record)?;
+        self.encode_record(record)?;
         if fault == Some(FaultPoint::Torn) {
             let _ = self.file.write_all(&self.buffer[..self.buffer.len() / 2]);
-            crash();
+            crash_process();
         }
         self.write_buffer()?;
         self.check_if_due(record)?;
         match fault {
-            Some(FaultPoint::Written) => crash(),
-            Some(FaultPoint::Synced) => self.doomed = true,
+            Some(FaultPoint::Written) => crash_process(),
+            Some(FaultPoint::Synced) => self.has_failed = true,
             _ => {}
         }
         Ok(())
     }
 
     /// Writes both records in one piece; one by one where a test wants a fault at one of them.
-    fn write_both(&mut self, first: &Record, second: &Record) -> Result<(), CommitError> {
-        if are_injected() {
-            self.write(first)?;
-            return self.write(second);
+    fn write_two_records(&mut self, first: &Record, second: &Record) -> Result<(), CommitError> {
+        if is_fault_armed() {
+            self.write_record(first)?;
+            return self.write_record(second);
         }
         self.buffer.clear();
-        self.encode(first)?;
-        self.encode(second)?;
+        self.encode_record(first)?;
+        self.encode_record(second)?;
         self.write_buffer()?;
         self.check_if_due(second)
     }
 
     /// Adds the lines of the record to the buffer.
-    fn encode(&mut self, record: &Record) -> Result<(), CommitError> {
+    fn encode_record(&mut self, record: &Record) -> Result<(), CommitError> {
         let large: &dyn LargeFields = &self.blobs;
-        let encoded = encode_beside(record, &mut self.buffer, Some(large));
-        encoded.map_err(|error| self.failed(error))
+        let encoded = encode_with_storage(record, &mut self.buffer, Some(large));
+        encoded.map_err(|error| self.commit_error(error))
     }
 
     fn write_buffer(&mut self) -> Result<(), CommitError> {
         if let Err(error) = self.file.write_all(&self.buffer) {
             // Half a line must not stay in the way of a later resume; if this fails too, reading drops it.
-            let _ = self.file.cut(self.length);
-            return Err(self.failed(error));
+            let _ = self.file.truncate(self.length);
+            return Err(self.commit_error(error));
         }
         self.length += self.buffer.len() as u64;
         self.dirty = true;
         Ok(())
     }
 
-    fn wants_sync(&self, point: SyncPoint) -> bool {
+    fn needs_sync(&self, point: SyncPoint) -> bool {
         let wanted = match self.durability {
             Durability::None => false,
             Durability::Turn => point == SyncPoint::Turn,
@@ -184,33 +184,33 @@ impl JournalWriter {
     /// Syncs on a thread of its own, since a disk may take long and others share the runtime's thread.
     async fn sync_file(&mut self) -> Result<(), CommitError> {
         let file = Arc::clone(&self.file);
-        let synced = tokio::task::spawn_blocking(move || file.sync()).await;
+        let synced = tokio::task::spawn_blocking(move || file.sync_content()).await;
         let synced = synced.unwrap_or_else(|error| Err(io::Error::other(error)));
-        synced.map_err(|error| self.failed(error))?;
+        synced.map_err(|error| self.commit_error(error))?;
         self.dirty = false;
-        self.check()
+        self.check_watched_files()
     }
 }
 
 impl RunLog for JournalWriter {
-    fn append<'a>(&'a mut self, record: &'a Record) -> Logged<'a> {
-        Logged::ended(self.write(record))
+    fn append<'a>(&'a mut self, record: &'a Record) -> LogFuture<'a> {
+        LogFuture::ready(self.write_record(record))
     }
 
-    fn append_both<'a>(&'a mut self, first: &'a Record, second: &'a Record) -> Logged<'a> {
-        Logged::ended(self.write_both(first, second))
+    fn append_both<'a>(&'a mut self, first: &'a Record, second: &'a Record) -> LogFuture<'a> {
+        LogFuture::ready(self.write_two_records(first, second))
     }
 
-    fn sync(&mut self, point: SyncPoint) -> Logged<'_> {
-        if !self.wants_sync(point) && !self.doomed {
-            return Logged::ended(Ok(()));
+    fn sync(&mut self, point: SyncPoint) -> LogFuture<'_> {
+        if !self.needs_sync(point) && !self.has_failed {
+            return LogFuture::ready(Ok(()));
         }
-        Logged::later(async move {
-            if self.wants_sync(point) {
+        LogFuture::boxed(async move {
+            if self.needs_sync(point) {
                 self.sync_file().await?;
             }
-            if self.doomed {
-                crash();
+            if self.has_failed {
+                crash_process();
             }
             Ok(())
         })

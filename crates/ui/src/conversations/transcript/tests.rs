@@ -1,16 +1,16 @@
 //! Where messages stand in a run, row by row.
 
-use ensemble_language::loader::load;
-use ensemble_language::source::Source;
+use ensemble_language::loader::load_ensemble;
+use ensemble_language::source::SourceText;
 use serde_json::json;
 
-use super::super::messages::Messages;
+use super::super::messages::ChatMessages;
 use super::*;
 
 const GATE: &str = "name: gate\nagents: [{name: editor, input: {prompt: Go?, choices: ['yes', 'no']}, conversation: {max_turns: 9}}]\n";
 
 /// A run that was asked to go, and was answered with yes; then `later` happened.
-fn transcript(later: &[Value]) -> Transcript {
+fn transcript(later: &[Value]) -> ChatTranscript {
     let mut events = vec![json!({"event": "run_started", "data": {
         "format": 1, "run_id": "r", "ensemble": "gate", "ensemble_file": "gate.yaml", "ensemble_digest": "", "project_root": "/", "input": "go",
         "program": "0",
@@ -46,29 +46,31 @@ fn stopped(by: &str) -> [Value; 2] {
     ]
 }
 
-fn of(events: &[Value]) -> Transcript {
-    let ensemble = load(&Source::new("gate.yaml", GATE)).ensemble.expect("an ensemble");
+fn of(events: &[Value]) -> ChatTranscript {
+    let ensemble = load_ensemble(&SourceText::new("gate.yaml", GATE))
+        .ensemble
+        .expect("an ensemble");
     let plan = Plan::build(Arc::new(ensemble)).expect("a plan");
     let records = (0..).zip(events).map(|(seq, event)| Record {
         seq,
         at: chrono::DateTime::UNIX_EPOCH,
         event: serde_json::from_value(event.clone()).expect("an event"),
     });
-    Transcript::of(&records.collect::<Vec<_>>(), Arc::new(plan)).expect("legal records")
+    ChatTranscript::from_records(&records.collect::<Vec<_>>(), Arc::new(plan)).expect("legal records")
 }
 
 /// The place of messages: of the user, a reply, of the user, …
-fn place(transcript: &Transcript, texts: &[&str]) -> Option<Place> {
-    let mut messages = Messages::default();
+fn place(transcript: &ChatTranscript, texts: &[&str]) -> Option<TranscriptPosition> {
+    let mut messages = ChatMessages::default();
     for (at, text) in texts.iter().enumerate() {
         messages.push(at % 2 == 0, (*text).to_owned());
     }
-    transcript.place(messages.all(), 1)
+    transcript.find_position(messages.as_slice(), 1)
 }
 
 #[test]
 fn a_place_is_where_all_that_was_said_is_the_same() {
-    let (replied, unanswered) = (Some(Place::Replied), Some(Place::Unanswered));
+    let (replied, unanswered) = (Some(TranscriptPosition::Replied), Some(TranscriptPosition::Unanswered));
     let whole = transcript(&[]);
     for (texts, expected) in [
         (&["go", "Go?", "yes"][..], &unanswered),
@@ -96,25 +98,31 @@ fn a_run_without_an_end_waits_for_its_reply_or_for_an_answer() {
     let before = ["go", "Go?", "yes", "yes"];
     let with = |more: &[&'static str]| [&before[..], more].concat();
     let open = transcript(&later);
-    assert_eq!(place(&open, &with(&["more"])), Some(Place::Unanswered));
+    assert_eq!(place(&open, &with(&["more"])), Some(TranscriptPosition::Unanswered));
     assert_eq!(place(&open, &with(&["other"])), None);
-    let heard = Some(Place::Heard("Go?".to_owned()));
+    let heard = Some(TranscriptPosition::LastHeard("Go?".to_owned()));
     assert_eq!(place(&open, &with(&["more", "Go?", "yes"])), heard);
     assert_eq!(place(&open, &with(&["more", "Go?", "yes", "x", "y"])), None);
     assert_eq!(
-        open.last().map(|leg| (&leg.end, leg.was_resumed)),
-        Some((&End::Open, false))
+        open.last_heard().map(|leg| (&leg.end, leg.was_resumed)),
+        Some((&SegmentEnd::Open, false))
     );
     // Stopped with its server, it has no end either; stopped by a person, it has failed.
     later.extend(stopped("the end of the server"));
-    assert_eq!(place(&transcript(&later), &with(&["more"])), Some(Place::Unanswered));
+    assert_eq!(
+        place(&transcript(&later), &with(&["more"])),
+        Some(TranscriptPosition::Unanswered)
+    );
     later.truncate(3);
     later.extend(stopped(BY_PAGE));
-    assert_eq!(place(&transcript(&later), &with(&["other"])), Some(Place::Replied));
+    assert_eq!(
+        place(&transcript(&later), &with(&["other"])),
+        Some(TranscriptPosition::Replied)
+    );
     // Resumed, it goes on.
     later.push(json!({"event": "run_resumed", "data": {"program": "0"}}));
     let resumed = transcript(&later);
-    assert_eq!(place(&resumed, &with(&["more"])), Some(Place::Unanswered));
-    let leg = resumed.last().expect("a leg");
+    assert_eq!(place(&resumed, &with(&["more"])), Some(TranscriptPosition::Unanswered));
+    let leg = resumed.last_heard().expect("a leg");
     assert_eq!((leg.was_resumed, leg.from), (true, resumed.records - 1));
 }

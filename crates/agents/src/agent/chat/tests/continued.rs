@@ -8,7 +8,7 @@ fn refusing(tool_calls: Vec<ToolCall>) -> ModelReply {
     ModelReply {
         stop_reason: StopReason::Refusal,
         tool_calls,
-        ..ModelReply::text("No.")
+        ..ModelReply::from_text("No.")
     }
 }
 
@@ -27,11 +27,11 @@ fn message(role: Role, text: &str) -> (Role, String) {
 
 #[tokio::test]
 async fn a_failure_is_an_error_with_the_thread_that_goes_on() {
-    let (dialogue, fake, _) = dialogue(vec![Err(ModelError::fatal("down")), says("Up.")]);
+    let (dialogue, fake, _) = dialogue(vec![Err(ModelError::new_fatal("down")), says("Up.")]);
     let error = dialogue.say(Thread::default(), "x").await.expect_err("it is down");
     assert_eq!(
         (&error.cause, error.to_string()),
-        (&Cause::Model("down".into()), "down".into())
+        (&DialogueErrorKind::Model("down".into()), "down".into())
     );
     assert_eq!(error.usage.requests, 1);
     assert!(error.thread.iterations()[0].completed_at.is_some());
@@ -42,13 +42,13 @@ async fn a_failure_is_an_error_with_the_thread_that_goes_on() {
 
 #[tokio::test]
 async fn requests_are_counted_on_whatever_becomes_of_them() {
-    let busy = || Err(ModelError::passing("busy"));
+    let busy = || Err(ModelError::new_retryable("busy"));
     let call = || calls("", &[("1", "double", json!({"n": 1}))]);
     let replies = vec![call(), busy(), call(), busy(), says("one"), says("two"), says("three")];
     let (dialogue, fake, _) = dialogue(replies);
     let failed = dialogue.say(Thread::default(), "a").await.expect_err("it is busy");
     let failed = dialogue.say(failed.thread, "b").await.expect_err("it is busy");
-    let texts = dialogue.in_sequence(failed.thread, ["c", "d"]).await.expect("an end");
+    let texts = dialogue.say_all(failed.thread, ["c", "d"]).await.expect("an end");
     let mut stream = dialogue.say(texts[1].thread.clone(), "e");
     stream.next().await;
     stream.cancel();
@@ -62,7 +62,7 @@ async fn a_refusal_stands_in_the_thread_and_its_calls_were_not_made() {
     let call = ToolCall::new("1", "double", json!({"n": 1}));
     let (dialogue, fake, sums) = dialogue(vec![Ok(refusing(vec![call])), says("Well.")]);
     let error = dialogue.say(Thread::default(), "x").await.expect_err("it refused");
-    assert_eq!(error.cause, Cause::Refused("No.".into()));
+    assert_eq!(error.cause, DialogueErrorKind::Refused("No.".into()));
     let refused = &error.thread.iterations()[0];
     assert_eq!(refused.metadata["stop_reason"], "refusal");
     assert_eq!(refused.tool_calls[0].end, Some(ToolEnd::Error(NOT_MADE.into())));
@@ -75,7 +75,7 @@ async fn a_refusal_stands_in_the_thread_and_its_calls_were_not_made() {
 async fn a_reply_that_is_cut_off_is_an_end_that_says_so() {
     let cut = ModelReply {
         stop_reason: StopReason::MaxTokens,
-        ..ModelReply::text("Once upon")
+        ..ModelReply::from_text("Once upon")
     };
     let (dialogue, fake, _) = dialogue(vec![Ok(cut), says("a time")]);
     let ended = dialogue.say(Thread::default(), "x").await.expect("an end");
@@ -89,12 +89,12 @@ async fn tools_that_cannot_be_made_ready_leave_a_thread() {
     let (dialogue, fake, _) = dialogue(vec![says("Hm.")]);
     let broken = dialogue
         .clone()
-        .tool_with_schema("", "", json!({}), |_| async { Ok(1) });
+        .with_tool_and_schema("", "", json!({}), |_| async { Ok(1) });
     let error = broken
         .say(Thread::default(), "x")
         .await
         .expect_err("there are no tools");
-    assert!(matches!(error.cause, Cause::Tools(_)), "{error}");
+    assert!(matches!(error.cause, DialogueErrorKind::Tools(_)), "{error}");
     dialogue.say(error.thread, "y").await.expect("an end");
     assert_eq!(sent(&fake, 0).len(), 2);
 }
@@ -104,13 +104,13 @@ async fn too_many_requests_leave_a_thread_that_knows_the_results() {
     let call = calls("", &[("1", "double", json!({"n": 21}))]);
     let (dialogue, fake, _) = dialogue(vec![call, says("42.")]);
     let error = dialogue
-        .until_done(Thread::default(), "x", 1)
+        .say_with_max_requests(Thread::default(), "x", 1)
         .await
         .expect_err("no end");
-    assert_eq!(error.cause, Cause::MaxTurnRequests(1));
+    assert_eq!(error.cause, DialogueErrorKind::MaxTurnRequests(1));
     dialogue.say(error.thread, "And?").await.expect("an end");
     let asked = fake.asked.lock().unwrap();
-    assert_eq!(asked[1].messages[2].tool_calls[0].told(), "42");
+    assert_eq!(asked[1].messages[2].tool_calls[0].result_text(), "42");
 }
 
 #[tokio::test]
@@ -118,9 +118,9 @@ async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
     let both = [("2", "double", json!({"n": 2})), ("1", "slow", json!({"n": 1}))];
     let (dialogue, fake, _) = dialogue(vec![calls("Wait.", &both), says("Well.")]);
     let mut stream = dialogue.say(Thread::default(), "go");
-    assert_eq!(stream.next().await, Some(Piece::Text("Wa".into())));
-    assert_eq!(stream.next().await, Some(Piece::Text("it.".into())));
-    assert!(matches!(stream.next().await, Some(Piece::Tool(call)) if call.id == "2"));
+    assert_eq!(stream.next().await, Some(StreamItem::Text("Wa".into())));
+    assert_eq!(stream.next().await, Some(StreamItem::Text("it.".into())));
+    assert!(matches!(stream.next().await, Some(StreamItem::Tool(call)) if call.id == "2"));
     let thread = stream.cancel();
     assert!(!thread.is_ended());
     let first = &thread.iterations()[0];
@@ -133,7 +133,7 @@ async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
     let ended = dialogue.say(thread, "go on").await.expect("an end");
     assert_eq!(ended.text, "Well.");
     let asked = fake.asked.lock().unwrap();
-    assert!(asked[1].messages[2].tool_calls[1].told().contains("not known"));
+    assert!(asked[1].messages[2].tool_calls[1].result_text().contains("not known"));
     assert_eq!(asked[1].messages[3].content, "go on");
 }
 
@@ -141,7 +141,7 @@ async fn a_cancelled_stream_stops_its_tools_and_keeps_what_was_said() {
 async fn the_part_of_a_reply_that_was_heard_stays() {
     let (dialogue, fake, _) = dialogue(vec![says("Once upon a time"), says("Well.")]);
     let mut stream = dialogue.say(Thread::default(), "go");
-    assert_eq!(stream.next().await, Some(Piece::Text("Once upo".into())));
+    assert_eq!(stream.next().await, Some(StreamItem::Text("Once upo".into())));
     let thread = stream.cancel();
     assert_eq!(thread.iterations()[0].metadata["stop_reason"], "cancelled");
     dialogue.say(thread, "go on").await.expect("an end");
@@ -151,14 +151,14 @@ async fn the_part_of_a_reply_that_was_heard_stays() {
 #[tokio::test]
 async fn a_stream_that_nobody_has_read_has_said_nothing() {
     let (dialogue, fake, _) = dialogue(Vec::new());
-    let before = dialogue.asked(Thread::default(), "x");
+    let before = dialogue.with_user_message(Thread::default(), "x");
     assert_eq!(dialogue.say(before.clone(), "y").cancel(), before);
     assert!(fake.asked.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_stream_that_has_ended_can_be_cancelled() {
-    let (dialogue, ..) = dialogue(vec![says("x"), Err(ModelError::fatal("down"))]);
+    let (dialogue, ..) = dialogue(vec![says("x"), Err(ModelError::new_fatal("down"))]);
     let mut stream = dialogue.say(Thread::default(), "go");
     while stream.next().await.is_some() {}
     let thread = stream.cancel();
@@ -173,14 +173,14 @@ async fn a_stream_that_has_ended_can_be_cancelled() {
 async fn a_thread_that_was_saved_in_the_middle_of_a_tool_goes_on() {
     let (dialogue, fake, _) = dialogue(vec![says("Well.")]);
     let open = dialogue
-        .asked(Thread::default(), "x")
+        .with_user_message(Thread::default(), "x")
         .add_assistant_message("", vec![ToolCall::new("1", "double", json!({"n": 1}))]);
     let loaded = Thread::from_json(&open.to_json()).expect("was just written");
     let ended = dialogue.say(loaded, "y").await.expect("an end");
-    assert!(ended.thread.extract_tool_calls().is_empty());
+    assert!(ended.thread.list_open_calls().is_empty());
     assert!(
         fake.asked.lock().unwrap()[0].messages[2].tool_calls[0]
-            .told()
+            .result_text()
             .contains(UNKNOWN_FATE)
     );
 }
@@ -191,9 +191,9 @@ async fn a_result_is_not_taken_for_that_of_a_later_call_with_the_same_id() {
     let second = calls("", &[("1", "slow", json!({"n": 1}))]);
     let (dialogue, ..) = dialogue(vec![first, second]);
     let mut stream = dialogue.say(Thread::default(), "go");
-    while !matches!(stream.next().await, Some(Piece::Tool(_))) {}
+    while !matches!(stream.next().await, Some(StreamItem::Tool(_))) {}
     // The second reply is two pieces of nothing.
-    while let Some(Some(Piece::Text(_))) = stream.next().now_or_never() {}
+    while let Some(Some(StreamItem::Text(_))) = stream.next().now_or_never() {}
     assert_eq!(stream.next().now_or_never(), None, "the slow tool runs");
     let ended = |at: usize, thread: &Thread| thread.iterations()[at].tool_calls[0].end.clone();
     let thread = stream.cancel();
@@ -207,7 +207,7 @@ fn what_is_said_can_be_sent_to_another_thread_of_the_program() {
     let (dialogue, ..) = dialogue(Vec::new());
     sendable(dialogue.say(Thread::default(), "x"));
     sendable(dialogue.step(Thread::default()));
-    sendable(dialogue.in_sequence(Thread::default(), ["x"]));
+    sendable(dialogue.say_all(Thread::default(), ["x"]));
     #[cfg(feature = "typed")]
     sendable(dialogue.say_as::<u8>(Thread::default(), "x"));
 }

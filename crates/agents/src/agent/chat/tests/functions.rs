@@ -2,7 +2,7 @@
 
 use super::*;
 use ensemble_language::profiles::ProfileError;
-use ensemble_models::Network;
+use ensemble_models::ModelNetwork;
 
 fn number() -> Value {
     json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
@@ -28,7 +28,7 @@ async fn functions_are_called_side_by_side_and_their_errors_go_back() {
     );
     let (dialogue, ..) = dialogue(vec![called, says("Done.")]);
     let dialogue = dialogue
-        .tool_with_schema("half", "", number(), move |arguments| {
+        .with_tool_and_schema("half", "", number(), move |arguments| {
             let both = Arc::clone(&both);
             async move {
                 let wait = tokio::time::timeout(std::time::Duration::from_secs(20), both.wait());
@@ -36,13 +36,13 @@ async fn functions_are_called_side_by_side_and_their_errors_go_back() {
                 Ok(json!({"half": arguments["n"].as_i64().ok_or("no number")? / 2}))
             }
         })
-        .tool_with_schema("broken", "", number(), |_| async {
+        .with_tool_and_schema("broken", "", number(), |_| async {
             "?".parse::<i64>().map_err(Uncountable)?;
             Ok(())
         });
     let ended = dialogue.say(Thread::default(), "x").await.expect("an end");
     let made = &ended.thread.iterations()[0].tool_calls;
-    let told: Vec<String> = made.iter().map(ToolCall::told).collect();
+    let told: Vec<String> = made.iter().map(ToolCall::result_text).collect();
     assert_eq!((&*told[0], &*told[1]), (r#"{"half":2}"#, r#"{"half":3}"#));
     assert!(told[2].contains("is not of type"), "{told:?}");
     let error = ToolEnd::Error("cannot count: invalid digit found in string".into());
@@ -71,11 +71,11 @@ async fn what_no_model_can_be_offered_is_told_by_the_first_request() {
     for (tools, expected) in rows {
         let (mut dialogue, ..) = dialogue(vec![says("x")]);
         for (name, schema) in tools {
-            dialogue = dialogue.tool_with_schema(name, "", schema, |_| async { Ok(()) });
+            dialogue = dialogue.with_tool_and_schema(name, "", schema, |_| async { Ok(()) });
         }
         let error = dialogue.say(Thread::default(), "x").await.expect_err(expected);
         assert!(
-            matches!(&error.cause, Cause::Tools(error) if error.contains(expected)),
+            matches!(&error.cause, DialogueErrorKind::Tools(error) if error.contains(expected)),
             "{error}"
         );
     }
@@ -90,11 +90,11 @@ async fn a_profiles_instructions_come_before_those_of_the_dialogue() {
         (None, None, None),
     ] {
         let fake = Prepared::saying(vec![says("x")]);
-        let link = Link {
+        let link = ChainedProfile {
             name: "any".into(),
-            profile: Arc::new(Profile {
+            profile: Arc::new(ModelProfile {
                 system_prompt: of_profile.map(str::to_owned),
-                ..Profile::default()
+                ..ModelProfile::default()
             }),
         };
         let mut dialogue = Dialogue::new(Model::with_providers(vec![(link, Arc::new(fake.clone()))]));
@@ -108,7 +108,7 @@ async fn a_profiles_instructions_come_before_those_of_the_dialogue() {
     }
 }
 
-fn window(strategy: Strategy) -> ContextWindow {
+fn window(strategy: WindowStrategy) -> ContextWindow {
     ContextWindow {
         max_messages: Some(3),
         min_recent_turns: std::num::NonZeroU32::MIN,
@@ -121,12 +121,9 @@ fn window(strategy: Strategy) -> ContextWindow {
 async fn a_window_leaves_out_the_oldest_and_the_thread_stays_whole() {
     let (dialogue, fake, _) = dialogue(vec![says("one"), says("two")]);
     let dialogue = dialogue
-        .context_window(window(Strategy::OldestFirst))
+        .with_context_window(window(WindowStrategy::OldestFirst))
         .expect("a window");
-    let all = dialogue
-        .in_sequence(Thread::default(), ["a", "b"])
-        .await
-        .expect("an end");
+    let all = dialogue.say_all(Thread::default(), ["a", "b"]).await.expect("an end");
     assert_eq!(all[1].thread.to_messages().len(), 4);
     let asked = fake.asked.lock().unwrap();
     let sent: Vec<&str> = asked[1].messages.iter().map(|message| &*message.content).collect();
@@ -135,13 +132,16 @@ async fn a_window_leaves_out_the_oldest_and_the_thread_stays_whole() {
 
 #[tokio::test]
 async fn a_window_sums_up_with_the_dialogues_own_model_or_another() {
-    for strategy in [Strategy::Summarize(None), Strategy::Summarize(Some("simulated".into()))] {
-        let is_own = strategy == Strategy::Summarize(None);
-        let replies = ["one", "two"].map(str::to_owned).map(Reply::from);
-        let dialogue = Dialogue::simulated(replies).context_window(window(strategy));
+    for strategy in [
+        WindowStrategy::Summarize(None),
+        WindowStrategy::Summarize(Some("simulated".into())),
+    ] {
+        let is_own = strategy == WindowStrategy::Summarize(None);
+        let replies = ["one", "two"].map(str::to_owned).map(PreparedReply::from);
+        let dialogue = Dialogue::with_simulated_replies(replies).with_context_window(window(strategy));
         let dialogue = dialogue.expect("a window");
         let all = dialogue
-            .in_sequence(Thread::default(), ["a", "b", "c"])
+            .say_all(Thread::default(), ["a", "b", "c"])
             .await
             .expect("an end");
         let noted = &all[2].thread.iterations()[2].metadata["dropped"]["summary"];
@@ -158,28 +158,28 @@ async fn a_window_sums_up_with_the_dialogues_own_model_or_another() {
 #[test]
 fn a_window_that_cannot_be_made_is_told() {
     let made = |strategy| {
-        let dialogue = Dialogue::simulated(["x"]).context_window(window(strategy));
+        let dialogue = Dialogue::with_simulated_replies(["x"]).with_context_window(window(strategy));
         dialogue.expect_err("it cannot be made").to_string()
     };
-    let script = made(Strategy::Custom("cut.rhai".into()));
+    let script = made(WindowStrategy::Custom("cut.rhai".into()));
     assert!(
         script.contains("cut.rhai") && script.contains("implement `Window`"),
         "{script}"
     );
-    let model = made(Strategy::Summarize(Some("fast".into())));
+    let model = made(WindowStrategy::Summarize(Some("fast".into())));
     assert!(model.contains("`fast` names no model"), "{model}");
 }
 
 #[test]
 fn a_name_is_a_provider_with_a_model() {
     let network = || {
-        Network::new(
+        ModelNetwork::new(
             |name| (name == "OPENAI_API_KEY").then(|| "key".into()),
             || chrono::DateTime::UNIX_EPOCH,
             || 0.5,
         )
     };
-    let named = |name: &str| Model::named(name, &network());
+    let named = |name: &str| Model::from_name(name, &network());
     for (name, provider, model) in [
         ("ollama/llama3.2:1b", "ollama", "llama3.2:1b"),
         ("openai/org/gpt", "openai", "org/gpt"),
@@ -193,7 +193,7 @@ fn a_name_is_a_provider_with_a_model() {
         assert_eq!(error, ProfileError::Name { name: name.into() });
     }
     let error = named("opneai/gpt").err().expect("does not exist");
-    assert_eq!(error.help().as_deref(), Some("did you mean `openai`?"));
+    assert_eq!(error.help_text().as_deref(), Some("did you mean `openai`?"));
     let error = named("anthropic/claude").err().expect("has no key").to_string();
     assert!(error.contains("ANTHROPIC_API_KEY"), "{error}");
 }
@@ -202,18 +202,18 @@ fn a_name_is_a_provider_with_a_model() {
 #[test]
 fn a_key_comes_from_the_environment_of_the_process() {
     let with = |variable: &str| {
-        Dialogue::with_profile(Profile {
+        Dialogue::with_profile(ModelProfile {
             provider: "openai".into(),
             api_key_env: Some(variable.into()),
-            ..Profile::default()
+            ..ModelProfile::default()
         })
     };
     with("PATH").expect("every process has it");
     let error = with("ENSEMBLE_TEST_WITHOUT_THIS").expect_err("has no key").to_string();
     assert!(error.contains("ENSEMBLE_TEST_WITHOUT_THIS"), "{error}");
-    let unknown = Profile {
+    let unknown = ModelProfile {
         provider: "nobody".into(),
-        ..Profile::default()
+        ..ModelProfile::default()
     };
     assert!(Dialogue::with_profile(unknown).is_err());
     assert!(Dialogue::with_model("ollama/llama3.2:1b").is_ok() && Dialogue::with_model("llama").is_err());
@@ -221,7 +221,8 @@ fn a_key_comes_from_the_environment_of_the_process() {
 
 #[test]
 fn a_dialogue_is_shown_with_its_model_and_its_tools() {
-    let dialogue = Dialogue::simulated(["x"]).tool_with_schema("half", "", number(), |_| async { Ok(()) });
+    let dialogue =
+        Dialogue::with_simulated_replies(["x"]).with_tool_and_schema("half", "", number(), |_| async { Ok(()) });
     assert_eq!(
         format!("{dialogue:?}"),
         r#"Dialogue { models: ["model"], tools: {"half"}, .. }"#

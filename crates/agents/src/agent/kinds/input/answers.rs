@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ensemble_core::request::{AnswerRecord, AnswerSource, Answerer, RequestAddress};
+use ensemble_core::request::{AnswerAuthor, AnswerRecord, AnswerSource, RequestAddress};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Answers given with the run. Each is for an address, or for the bare name of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Answers {
+pub struct RunAnswers {
     /// `--answer`: each for the next question.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     next: Vec<(String, String)>,
@@ -22,43 +22,43 @@ pub struct Answers {
     file: IndexMap<String, Value>,
     /// Who gave entries of `file`, if not a file.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
-    given_by: IndexMap<String, Answerer>,
+    given_by: IndexMap<String, AnswerAuthor>,
 }
 
 /// The answers of a run, of which some were used.
 #[derive(Debug, Default)]
-pub struct AnswerQueue(Mutex<QueueState>);
+pub struct AnswerQueue(Mutex<AnswerQueueState>);
 
 #[derive(Debug, Default)]
-struct QueueState {
+struct AnswerQueueState {
     /// The answers without those to next questions that were used.
-    answers: Answers,
+    answers: RunAnswers,
     /// The addresses of `--always-answer` that were used.
     used_always: HashSet<String>,
 }
 
 /// The given answer for one question.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Injected {
+pub(crate) enum QueuedAnswer {
     /// An answer, with its source.
-    Answer(Value, Answerer),
+    Answer(Value, AnswerAuthor),
     /// The list of the agent has no more answers. The operator is not asked, because the run was meant to need none.
     Exhausted,
     /// No answers were given for the agent.
-    Nothing,
+    NotGiven,
 }
 
-impl Answers {
+impl RunAnswers {
     /// Adds an entry of a file: a list is by execution (`null` leaves one out), anything else is for every execution. It
     /// replaces an earlier entry.
-    pub fn insert(&mut self, agent: impl Into<String>, answer: Value) {
+    pub fn insert_file_entry(&mut self, agent: impl Into<String>, answer: Value) {
         let address = agent.into();
         self.given_by.shift_remove(&address);
         self.file.insert(address, answer);
     }
 
     /// Adds an answer to every question of the address, with who gave it. It replaces an entry of a file.
-    pub fn insert_from(&mut self, address: impl Into<String>, answer: Value, by: Answerer) {
+    pub fn insert_from(&mut self, address: impl Into<String>, answer: Value, by: AnswerAuthor) {
         let address = address.into();
         self.given_by.insert(address.clone(), by);
         self.file.insert(address, answer);
@@ -75,7 +75,7 @@ impl Answers {
     }
 
     /// The answers to the next questions, with their addresses, in the order in which they were given.
-    pub fn next(&self) -> &[(String, String)] {
+    pub fn next_answers(&self) -> &[(String, String)] {
         &self.next
     }
 
@@ -117,7 +117,7 @@ impl Answers {
 
     /// Finds the entry of the file for an address: `Some(None)` if the entry has no answer for that execution.
     fn find_in_file(&self, address: &RequestAddress, execution: u32) -> Option<Option<&Value>> {
-        let (_, entry) = self.file.iter().find(|(given, _)| is_for(given, address))?;
+        let (_, entry) = self.file.iter().find(|(given, _)| is_answer_for(given, address))?;
         let answer = match entry {
             Value::Array(list) => usize::try_from(execution)
                 .ok()
@@ -128,14 +128,14 @@ impl Answers {
     }
 
     /// Returns who gave the entry of the file for an address.
-    fn answerer_of(&self, address: &RequestAddress) -> Answerer {
+    fn answerer_of(&self, address: &RequestAddress) -> AnswerAuthor {
         let mut given_by = self.given_by.iter();
-        let found = given_by.find(|(given, _)| is_for(given, address));
+        let found = given_by.find(|(given, _)| is_answer_for(given, address));
         found.map_or_else(|| AnswerSource::File.into(), |(_, by)| by.clone())
     }
 
     /// Returns all addresses.
-    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+    pub fn list_addresses(&self) -> impl Iterator<Item = &str> {
         let options = self.option_answers().map(|(address, _)| address);
         options.chain(self.file_addresses())
     }
@@ -148,7 +148,7 @@ impl Answers {
     }
 
     fn take_next(&mut self, address: &RequestAddress) -> Option<String> {
-        let at = self.next.iter().position(|(given, _)| is_for(given, address))?;
+        let at = self.next.iter().position(|(given, _)| is_answer_for(given, address))?;
         Some(self.next.remove(at).1)
     }
 }
@@ -159,20 +159,20 @@ fn answer_text(answer: &Value) -> String {
 }
 
 /// Returns whether an answer that was given for this text is for the address.
-fn is_for(given: &str, address: &RequestAddress) -> bool {
+fn is_answer_for(given: &str, address: &RequestAddress) -> bool {
     address.is_named(given) || address.to_string() == given
 }
 
 impl AnswerQueue {
     /// Creates the queue of a run.
-    pub fn new(answers: Answers) -> Self {
-        Self(Mutex::new(QueueState {
+    pub fn new(answers: RunAnswers) -> Self {
+        Self(Mutex::new(AnswerQueueState {
             answers,
             used_always: HashSet::new(),
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
+    fn lock(&self) -> MutexGuard<'_, AnswerQueueState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -190,32 +190,32 @@ impl AnswerQueue {
     }
 
     /// Runs a function on the answers that are left.
-    pub fn with_answers<T>(&self, read: impl FnOnce(&Answers) -> T) -> T {
+    pub fn with_answers<T>(&self, read: impl FnOnce(&RunAnswers) -> T) -> T {
         read(&self.lock().answers)
     }
 
     /// Takes the answer for a question of that execution (from 1), with who gave it. Returns `None` if none was given.
-    pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<(Value, Answerer)> {
-        match self.take(address, execution) {
-            Injected::Answer(answer, by) => Some((answer, by)),
-            Injected::Exhausted | Injected::Nothing => None,
+    pub fn take_answer(&self, address: &RequestAddress, execution: u32) -> Option<(Value, AnswerAuthor)> {
+        match self.take_queued_answer(address, execution) {
+            QueuedAnswer::Answer(answer, by) => Some((answer, by)),
+            QueuedAnswer::Exhausted | QueuedAnswer::NotGiven => None,
         }
     }
 
     /// Takes the answer for a question of that execution (from 1).
-    pub(crate) fn take(&self, address: &RequestAddress, execution: u32) -> Injected {
-        let QueueState { answers, used_always } = &mut *self.lock();
+    pub(crate) fn take_queued_answer(&self, address: &RequestAddress, execution: u32) -> QueuedAnswer {
+        let AnswerQueueState { answers, used_always } = &mut *self.lock();
         if let Some(text) = answers.take_next(address) {
-            return Injected::Answer(Value::String(text), AnswerSource::Option.into());
+            return QueuedAnswer::Answer(Value::String(text), AnswerSource::Option.into());
         }
-        if let Some((given, text)) = answers.always.iter().find(|(given, _)| is_for(given, address)) {
+        if let Some((given, text)) = answers.always.iter().find(|(given, _)| is_answer_for(given, address)) {
             used_always.insert(given.clone());
-            return Injected::Answer(Value::String(text.clone()), AnswerSource::Option.into());
+            return QueuedAnswer::Answer(Value::String(text.clone()), AnswerSource::Option.into());
         }
         match answers.find_in_file(address, execution) {
-            None => Injected::Nothing,
-            Some(Some(answer)) => Injected::Answer(answer.clone(), answers.answerer_of(address)),
-            Some(None) => Injected::Exhausted,
+            None => QueuedAnswer::NotGiven,
+            Some(Some(answer)) => QueuedAnswer::Answer(answer.clone(), answers.answerer_of(address)),
+            Some(None) => QueuedAnswer::Exhausted,
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::agent::output::schema::Schema;
+use crate::agent::output::schema::CompiledSchema;
 use ensemble_core::request::{AnswerRefusal, PendingRequest, RequestAnswer};
-use ensemble_language::data::output_from_text;
+use ensemble_language::data::text_to_output;
 
 /// Checks the answer to a request. `by_number`: whether the number of a choice is an answer.
 ///
@@ -16,11 +16,11 @@ pub fn check_answer(request: &PendingRequest, answer: &RequestAnswer, by_number:
         return Ok(());
     };
     // The loader has refused schemas that do not compile.
-    let Ok(schema) = Schema::compile(schema) else {
+    let Ok(schema) = CompiledSchema::compile(schema) else {
         return Ok(());
     };
-    let output = output_from_text(text);
-    let errors = schema.errors_of(&Value::Object(output));
+    let output = text_to_output(text);
+    let errors = schema.list_value_errors(&Value::Object(output));
     match errors.is_empty() {
         true => Ok(()),
         false => Err(AnswerRefusal::Schema {

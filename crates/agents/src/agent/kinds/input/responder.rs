@@ -10,19 +10,19 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::InputOptions;
-use crate::agent::Execution;
+use crate::agent::ExecutionInput;
 use crate::agent::build_error::{BuildError, compile_template};
-use crate::agent::chat::{Cause, Dialogue, NoTools, RoundRequest};
-use crate::agent::kinds::scope::variables;
+use crate::agent::chat::{Dialogue, DialogueErrorKind, NoTools, RoundRequest};
+use crate::agent::kinds::scope::rhai_variables;
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::ExecutionRecords;
-use ensemble_core::thread::{ExecutionRef, Iteration, NoLiveOutput, Role, Thread};
-use ensemble_language::data::{Context, Failure, FailureKind, Question};
-use ensemble_language::ensemble::Responses;
-use ensemble_language::past::Past;
-use ensemble_language::template::{Scope, Template, output_text};
-use ensemble_models::describe;
-use ensemble_scripts::{Script, ScriptFailure, Variable, apart};
+use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread, ThreadIteration};
+use ensemble_language::data::{ExecutionFailure, FailureKind, OperatorQuestion, RunContext};
+use ensemble_language::ensemble::PreparedResponses;
+use ensemble_language::execution_history::ExecutionHistory;
+use ensemble_language::template::{Template, TemplateScope, render_output_text};
+use ensemble_models::describe_script_failure;
+use ensemble_scripts::{Script, ScriptFailure, ScriptVariable, template_worker};
 
 /// The maximum number of characters of one value in the summary of the context.
 const LONGEST: usize = 400;
@@ -31,7 +31,7 @@ const LONGEST: usize = 400;
 const MOST: usize = 40;
 
 /// A source of answers that replaces the operator.
-pub(crate) enum Responder {
+pub(crate) enum QuestionResponder {
     List(Vec<String>),
     Script(Arc<Script>),
     Model {
@@ -41,12 +41,12 @@ pub(crate) enum Responder {
     },
 }
 
-impl Responder {
-    pub(crate) fn new(responses: &Responses, options: &InputOptions<'_>) -> Result<Self, BuildError> {
+impl QuestionResponder {
+    pub(crate) fn new(responses: &PreparedResponses, options: &InputOptions<'_>) -> Result<Self, BuildError> {
         Ok(match responses {
-            Responses::List(answers) => Self::List(answers.clone()),
-            Responses::Script(path) => Self::Script(compile(path, options)?),
-            Responses::Profile(name) => {
+            PreparedResponses::List(answers) => Self::List(answers.clone()),
+            PreparedResponses::Script(path) => Self::Script(compile_script(path, options)?),
+            PreparedResponses::Profile(name) => {
                 let model = (options.connect)(name)?;
                 let prompts = model.profiles().map(|link| {
                     let which = format!("system_prompt of model profile `{}`", link.name);
@@ -65,7 +65,7 @@ impl Responder {
     }
 
     /// The source of its answers.
-    pub(crate) fn source(&self) -> AnswerSource {
+    pub(crate) fn answer_source(&self) -> AnswerSource {
         match self {
             Self::List(_) | Self::Model { .. } => AnswerSource::Responder,
             Self::Script(_) => AnswerSource::Script,
@@ -73,49 +73,55 @@ impl Responder {
     }
 
     /// The answer; `None`: there is no answer this time.
-    pub(crate) async fn respond(
+    pub(crate) async fn respond_to_question(
         &self,
-        question: &Question,
-        execution: &Execution,
-        scope: &Scope,
-        exchange: &mut Vec<Iteration>,
-    ) -> Result<Option<Value>, Failure> {
+        question: &OperatorQuestion,
+        execution: &ExecutionInput,
+        scope: &TemplateScope,
+        exchange: &mut Vec<ThreadIteration>,
+    ) -> Result<Option<Value>, ExecutionFailure> {
         match self {
             Self::List(answers) => {
                 let at = usize::try_from(execution.execution.saturating_sub(1)).unwrap_or(usize::MAX);
                 Ok(answers.get(at).or(answers.last()).map(|answer| json!(answer)))
             }
-            Self::Script(script) => scripted(script, question, execution).await,
+            Self::Script(script) => answer_by_script(script, question, execution).await,
             Self::Model {
                 dialogue,
                 profile_prompts,
             } => {
-                let asked = as_a_user(question, execution);
-                if let Some(known) = remembered(&execution.thread, &asked) {
+                let asked = render_user_question(question, execution);
+                if let Some(known) = find_remembered_answer(&execution.thread, &asked) {
                     return Ok(Some(json!(known)));
                 }
-                let systems = systems(profile_prompts, scope).await?;
-                imagined(dialogue, systems, asked, execution, exchange).await.map(Some)
+                let systems = render_system_prompts(profile_prompts, scope).await?;
+                answer_by_model(dialogue, systems, asked, execution, exchange)
+                    .await
+                    .map(Some)
             }
         }
     }
 }
 
-fn compile(path: &str, options: &InputOptions<'_>) -> Result<Arc<Script>, BuildError> {
+fn compile_script(path: &str, options: &InputOptions<'_>) -> Result<Arc<Script>, BuildError> {
     let failed = |message: String| BuildError::Script {
         path: path.to_owned(),
         message,
     };
     let text = (options.load)(path).map_err(failed)?;
-    Script::compile(&text).map_err(|error| failed(describe(&ScriptFailure::Reported(error))))
+    Script::compile(&text).map_err(|error| failed(describe_script_failure(&ScriptFailure::Reported(error))))
 }
 
-async fn scripted(script: &Arc<Script>, question: &Question, execution: &Execution) -> Result<Option<Value>, Failure> {
-    let mut variables = variables(execution);
+async fn answer_by_script(
+    script: &Arc<Script>,
+    question: &OperatorQuestion,
+    execution: &ExecutionInput,
+) -> Result<Option<Value>, ExecutionFailure> {
+    let mut variables = rhai_variables(execution);
     // Only the question reads the whole history.
     variables.retain(|(name, _)| name != "history");
-    variables.push(("history".into(), Variable::Past(Past::default())));
-    variables.push(("prompt".into(), Variable::Text(question.prompt.as_str().into())));
+    variables.push(("history".into(), ScriptVariable::Past(ExecutionHistory::default())));
+    variables.push(("prompt".into(), ScriptVariable::Text(question.prompt.as_str().into())));
     match script.run(variables).await {
         Ok(Value::Null) => Ok(None),
         Ok(answer) => Ok(Some(answer)),
@@ -124,18 +130,18 @@ async fn scripted(script: &Arc<Script>, question: &Question, execution: &Executi
                 ScriptFailure::Reported(_) => FailureKind::Reported,
                 ScriptFailure::Limit(_) | ScriptFailure::Stopped => FailureKind::Exit,
             };
-            Err(Failure::new(kind, describe(&failure)))
+            Err(ExecutionFailure::new(kind, describe_script_failure(&failure)))
         }
     }
 }
 
-async fn imagined(
+async fn answer_by_model(
     dialogue: &Dialogue,
     systems: Vec<Option<String>>,
     asked: String,
-    execution: &Execution,
-    exchange: &mut Vec<Iteration>,
-) -> Result<Value, Failure> {
+    execution: &ExecutionInput,
+    exchange: &mut Vec<ThreadIteration>,
+) -> Result<Value, ExecutionFailure> {
     let opening = RoundRequest {
         thread: Arc::default(),
         earlier: 0,
@@ -156,31 +162,38 @@ async fn imagined(
         records: ExecutionRecords::default(),
         goes_on: None,
     };
-    let end = dialogue.hold(opening, &NoTools, &NoLiveOutput, &execution.ledger).await;
+    let end = dialogue
+        .run_round(opening, &NoTools, &NoLiveOutput, &execution.ledger)
+        .await;
     let iterations = execution.ledger.close_round().into_iterations();
-    let (text, _) = end.map_err(|cause| Failure::new(cause.failure_kind(), cause.to_string()))?;
+    let (text, _) = end.map_err(|cause| ExecutionFailure::new(cause.failure_kind(), cause.to_string()))?;
     *exchange = iterations;
     Ok(json!(text.trim()))
 }
 
-async fn systems(profile_prompts: &[Option<Template>], scope: &Scope) -> Result<Vec<Option<String>>, Failure> {
+async fn render_system_prompts(
+    profile_prompts: &[Option<Template>],
+    scope: &TemplateScope,
+) -> Result<Vec<Option<String>>, ExecutionFailure> {
     let mut systems = Vec::with_capacity(profile_prompts.len());
     for prompt in profile_prompts {
         let Some(template) = prompt else {
             systems.push(None);
             continue;
         };
-        let rendered = apart::rendered(template, scope).await.map_err(|error| {
-            let error = format!("system_prompt of the model profile: {error}");
-            Failure::new(FailureKind::Unavailable, error)
-        });
+        let rendered = template_worker::render_template(template, scope)
+            .await
+            .map_err(|error| {
+                let error = format!("system_prompt of the model profile: {error}");
+                ExecutionFailure::new(FailureKind::Unavailable, error)
+            });
         systems.push(Some(rendered?));
     }
     Ok(systems)
 }
 
 /// The earlier answer of the model to the same question.
-fn remembered<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
+fn find_remembered_answer<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
     let mut iterations = thread.iterations().iter();
     iterations.find_map(|iteration| match iteration.messages.as_slice() {
         [question, answer] => {
@@ -192,15 +205,15 @@ fn remembered<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
 }
 
 /// The question for the model, with a summary of limited size instead of the whole context.
-fn as_a_user(question: &Question, execution: &Execution) -> String {
+fn render_user_question(question: &OperatorQuestion, execution: &ExecutionInput) -> String {
     let outputs = execution.dependencies.iter();
     let outputs: Map<_, _> = outputs
-        .map(|(name, output)| (name.to_string(), shortened(&output_text(output))))
+        .map(|(name, output)| (name.to_string(), shorten_value(&render_output_text(output))))
         .collect();
     let summary = json!({
-        "input": shortened(&execution.input),
+        "input": shorten_value(&execution.input),
         "recent_outputs": outputs,
-        "key_context": key_context(&execution.context),
+        "key_context": summarize_context(&execution.context),
     });
     let choices = match question.choices.as_slice() {
         [] => String::new(),
@@ -214,16 +227,16 @@ fn as_a_user(question: &Question, execution: &Execution) -> String {
 }
 
 /// The texts, numbers and booleans of the context.
-fn key_context(context: &Context) -> Map<String, Value> {
+fn summarize_context(context: &RunContext) -> Map<String, Value> {
     let plain = context.iter().filter_map(|(key, value)| match &**value {
-        Value::String(text) => Some((key.to_string(), shortened(text))),
+        Value::String(text) => Some((key.to_string(), shorten_value(text))),
         Value::Number(_) | Value::Bool(_) => Some((key.to_string(), Value::clone(value))),
         _ => None,
     });
     plain.take(MOST).collect()
 }
 
-fn shortened(text: &str) -> Value {
+fn shorten_value(text: &str) -> Value {
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => json!(format!("{}…", &text[..end])),
         None => json!(text),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use ensemble_core::request::{AnswerRecord, AnswerSource, PendingRequest};
-use ensemble_language::data::{JsonMap, Question};
+use ensemble_language::data::{JsonMap, OperatorQuestion};
 use ensemble_language::ensemble::{Agent, AgentKind};
 use ensemble_language::template::Template;
-use ensemble_scripts::apart;
+use ensemble_scripts::template_worker;
 use serde_json::Value;
 
-use crate::agent::Execution;
-use crate::agent::kinds::scope::{listens_to, scope};
+use crate::agent::ExecutionInput;
+use crate::agent::kinds::scope::{build_scope, list_dependencies};
 
 /// The question of an input agent that a stub answers.
 pub struct StubbedQuestion {
@@ -29,17 +29,19 @@ impl StubbedQuestion {
         Some(Self {
             prompt: Template::compile(&spec.prompt).ok(),
             choices: spec.choices.clone(),
-            listens_to: listens_to(agent),
+            listens_to: list_dependencies(agent),
         })
     }
 
     /// Keeps the output of the stub as the answer in the ledger of the execution. A prompt that cannot be rendered is empty.
-    pub async fn record_answer(&self, execution: &Execution, output: &JsonMap) {
+    pub async fn record_answer(&self, execution: &ExecutionInput, output: &JsonMap) {
         let prompt = match &self.prompt {
-            Some(prompt) => apart::rendered(prompt, &scope(execution, &self.listens_to)).await.ok(),
+            Some(prompt) => template_worker::render_template(prompt, &build_scope(execution, &self.listens_to))
+                .await
+                .ok(),
             None => None,
         };
-        let question = Question::new(prompt.unwrap_or_default(), self.choices.clone());
+        let question = OperatorQuestion::new(prompt.unwrap_or_default(), self.choices.clone());
         let request = PendingRequest::for_question(execution, question);
         let answer = match output.get("response").and_then(Value::as_str) {
             Some(text) if output.len() == 1 => text.to_owned(),

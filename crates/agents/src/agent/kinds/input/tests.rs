@@ -5,22 +5,22 @@ use super::*;
 use crate::agent::fixtures;
 use ensemble_core::operator::{PermissionAnswer, PermissionRequest};
 use ensemble_core::thread::Thread;
-use ensemble_language::data::Context;
-use ensemble_language::ensemble::{AgentKind, Profile, Reply, Responses, Simulated};
-use ensemble_language::profiles::Profiles;
-use ensemble_models::Network;
+use ensemble_language::data::RunContext;
+use ensemble_language::ensemble::{AgentKind, ModelProfile, PreparedReply, PreparedResponses, SimulatedReplySource};
+use ensemble_language::profiles::ModelProfiles;
+use ensemble_models::ModelNetwork;
 
 /// Answers as prepared, then nobody is there; keeps what it was asked.
 #[derive(Default)]
 struct Someone {
-    answers: Mutex<VecDeque<Answer>>,
+    answers: Mutex<VecDeque<OperatorAnswer>>,
     asked: Mutex<Vec<WasAsked>>,
 }
 
 type WasAsked = (String, Option<Duration>, Option<String>);
 
 impl Operator for Someone {
-    fn ask(&self, asked: QuestionRequest) -> BoxFuture<'_, Answer> {
+    fn ask_question(&self, asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
         let prompt = match asked.refused {
             Some(refused) => format!("{refused}\n{}", asked.request.question.prompt),
             None => asked.request.question.prompt,
@@ -28,10 +28,10 @@ impl Operator for Someone {
         let asked = (prompt, asked.timeout, asked.default.map(|default| default.to_string()));
         self.asked.lock().unwrap().push(asked);
         let answer = self.answers.lock().unwrap().pop_front();
-        Box::pin(async move { answer.unwrap_or(Answer::Nobody) })
+        Box::pin(async move { answer.unwrap_or(OperatorAnswer::Nobody) })
     }
 
-    fn permit(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+    fn request_permission(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
         Box::pin(async { PermissionAnswer::Nobody })
     }
 }
@@ -40,8 +40,8 @@ impl Operator for Someone {
 struct Setup {
     spec: InputSpec,
     answers: Value,
-    person: Vec<Answer>,
-    replies: Vec<Reply>,
+    person: Vec<OperatorAnswer>,
+    replies: Vec<PreparedReply>,
     script: &'static str,
 }
 
@@ -75,15 +75,15 @@ impl Setup {
     fn person(mut self, says: &[&str]) -> Self {
         self.person = says
             .iter()
-            .map(|text| Answer::text(*text, AnswerSource::Terminal))
+            .map(|text| OperatorAnswer::from_text(*text, AnswerSource::Terminal))
             .collect();
         self
     }
 
     fn build(&self) -> (InputRunner, Arc<Someone>) {
-        let mut answers = Answers::default();
+        let mut answers = RunAnswers::default();
         for (agent, answer) in self.answers.as_object().unwrap() {
-            answers.insert(agent, answer.clone());
+            answers.insert_file_entry(agent, answer.clone());
         }
         let someone = Arc::new(Someone::default());
         someone.answers.lock().unwrap().extend(self.person.iter().cloned());
@@ -101,27 +101,27 @@ impl Setup {
     }
 
     fn connect(&self, name: &Arc<str>) -> Result<Model, ProfileError> {
-        let user = Profile {
+        let user = ModelProfile {
             provider: "simulated".into(),
-            simulated: Some(Simulated::Replies(self.replies.clone())),
-            ..Profile::default()
+            simulated: Some(SimulatedReplySource::Replies(self.replies.clone())),
+            ..ModelProfile::default()
         };
-        let profiles = Profiles::default().with_place("here", vec![("user".into(), user)]);
+        let profiles = ModelProfiles::default().with_source("here", vec![("user".into(), user)]);
         let choice = ensemble_language::ensemble::ModelChoice::Profile(Arc::clone(name));
-        Model::connect(
-            &profiles.resolve(&choice)?,
+        Model::connect_profiles(
+            &profiles.resolve_choice(&choice)?,
             &|_| Err("no script".into()),
-            &Network::default(),
+            &ModelNetwork::default(),
         )
     }
 
     async fn result(&self, number: u32) -> Told {
-        told(self.build().0.execute(execution(number)).await)
+        told(self.build().0.execute_attempt(execution(number)).await)
     }
 }
 
-fn execution(number: u32) -> Execution {
-    Execution {
+fn execution(number: u32) -> ExecutionInput {
+    ExecutionInput {
         dependencies: vec![("writer".into(), Arc::new(json!({"title": "Owls"})))],
         ..fixtures::execution("asker", number)
     }
@@ -132,7 +132,7 @@ fn execution(number: u32) -> Execution {
 enum Told {
     Output(Value),
     Failed(FailureKind, String),
-    Waiting(Question),
+    Waiting(OperatorQuestion),
 }
 
 fn told(observed: AttemptOutcome) -> Told {
@@ -150,8 +150,10 @@ fn output(text: &str) -> Told {
     Told::Output(json!({"response": text}))
 }
 
-fn list(texts: &[&str]) -> Option<Responses> {
-    Some(Responses::List(texts.iter().map(|text| (*text).to_owned()).collect()))
+fn list(texts: &[&str]) -> Option<PreparedResponses> {
+    Some(PreparedResponses::List(
+        texts.iter().map(|text| (*text).to_owned()).collect(),
+    ))
 }
 
 #[tokio::test]
@@ -181,7 +183,10 @@ async fn injected_answers_come_first() {
 async fn when_a_list_of_answers_has_ended_no_person_is_asked() {
     let setup = Setup::default().person(&["typed"]).answers(json!(["one"]));
     let (runner, someone) = setup.build();
-    assert!(matches!(told(runner.execute(execution(2)).await), Told::Waiting(_)));
+    assert!(matches!(
+        told(runner.execute_attempt(execution(2)).await),
+        Told::Waiting(_)
+    ));
     assert!(someone.asked.lock().unwrap().is_empty());
     let setup = Setup::with(|spec| spec.default = Some("default".into())).answers(json!(["one"]));
     assert_eq!(setup.result(2).await, output("default"));
@@ -203,7 +208,7 @@ async fn a_person_is_asked_the_rendered_question() {
     });
     let setup = setup.person(&["yes\n"]);
     let (runner, someone) = setup.build();
-    assert_eq!(told(runner.execute(execution(1)).await), output("yes"));
+    assert_eq!(told(runner.execute_attempt(execution(1)).await), output("yes"));
     let asked = someone.asked.lock().unwrap();
     assert_eq!(
         (asked[0].0.as_str(), asked[0].2.as_deref()),
@@ -218,7 +223,7 @@ async fn the_default_answers_when_nobody_does() {
     assert_eq!(with_default().result(1).await, output("default"));
     assert_eq!(with_default().person(&[" \n"]).result(1).await, output("default"));
     let late = Setup {
-        person: vec![Answer::TimedOut],
+        person: vec![OperatorAnswer::TimedOut],
         ..with_default()
     };
     assert_eq!(late.result(1).await, output("default"));
@@ -227,11 +232,11 @@ async fn the_default_answers_when_nobody_does() {
 
 #[tokio::test]
 async fn without_any_answer_the_run_waits_or_the_agent_fails() {
-    let question = Question::new("Is Owls right?", vec!["yes".into()]);
+    let question = OperatorQuestion::new("Is Owls right?", vec!["yes".into()]);
     let setup = Setup::with(|spec| spec.choices = vec!["yes".into()]);
     assert_eq!(setup.result(1).await, Told::Waiting(question));
     let late = Setup {
-        person: vec![Answer::TimedOut],
+        person: vec![OperatorAnswer::TimedOut],
         ..Setup::with(|spec| spec.timeout = Some(Duration::from_secs(2)))
     };
     let failed = Told::Failed(FailureKind::Timeout, "there was no answer within 2 s".into());
@@ -294,7 +299,7 @@ async fn a_person_may_answer_by_number_and_is_asked_again() {
         );
     }
     let (runner, someone) = choosing().person(&["4", "0", "yes"]).build();
-    assert_eq!(told(runner.execute(execution(1)).await), output("Yes"));
+    assert_eq!(told(runner.execute_attempt(execution(1)).await), output("Yes"));
     let asked = someone.asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 3);
     assert_eq!(
@@ -317,21 +322,24 @@ async fn an_unknown_name_in_a_question_fails() {
 
 fn with_model(replies: &[&str]) -> Setup {
     Setup {
-        replies: replies.iter().map(|text| Reply::Text((*text).to_owned())).collect(),
-        ..Setup::with(|spec| spec.responses = Some(Responses::Profile("user".into())))
+        replies: replies
+            .iter()
+            .map(|text| PreparedReply::Text((*text).to_owned()))
+            .collect(),
+        ..Setup::with(|spec| spec.responses = Some(PreparedResponses::Profile("user".into())))
     }
 }
 
-async fn observe(runner: &InputRunner, execution: Execution) -> AttemptResult {
-    match runner.execute(execution).await {
+async fn observe(runner: &InputRunner, execution: ExecutionInput) -> AttemptResult {
+    match runner.execute_attempt(execution).await {
         AttemptOutcome::Finished(observation) => observation,
         other => panic!("{other:?}"),
     }
 }
 
-fn in_context(number: u32, key: &str, value: Value) -> Execution {
-    Execution {
-        context: Arc::new(Context::from_iter([(key.into(), Arc::new(value))])),
+fn in_context(number: u32, key: &str, value: Value) -> ExecutionInput {
+    ExecutionInput {
+        context: Arc::new(RunContext::from_iter([(key.into(), Arc::new(value))])),
         ..execution(number)
     }
 }
@@ -356,7 +364,7 @@ async fn a_model_answers_as_a_user_would() {
     }
     let usage = observation.usage.expect("it has cost something");
     assert_eq!((usage.requests, usage.estimated), (1, true));
-    let later = Execution {
+    let later = ExecutionInput {
         requests_made: 1,
         ..in_context(2, "topic", json!("bees"))
     };
@@ -368,8 +376,8 @@ async fn a_model_answers_as_a_user_would() {
 async fn the_same_question_in_the_same_context_is_asked_once() {
     let (runner, _) = with_model(&["first", "second"]).build();
     let first = observe(&runner, in_context(1, "n", json!(1))).await;
-    let again = |context: Value| Execution {
-        thread: Arc::new(Thread::of(first.exchange.clone())),
+    let again = |context: Value| ExecutionInput {
+        thread: Arc::new(Thread::from_iterations(first.exchange.clone())),
         requests_made: 1,
         turn_count: 7,
         ..in_context(2, "n", context)
@@ -388,7 +396,7 @@ async fn the_summary_for_a_model_stays_small() {
     let (runner, _) = with_model(&["x"]).build();
     let mut pairs: Vec<(Arc<str>, Arc<Value>)> = Vec::new();
     pairs.extend((0..1000).map(|at| (format!("key{at}").into(), Arc::new(json!("long ".repeat(1000))))));
-    let execution = Execution {
+    let execution = ExecutionInput {
         context: Arc::new(pairs.into_iter().collect()),
         ..execution(1)
     };
@@ -399,11 +407,14 @@ async fn the_summary_for_a_model_stays_small() {
 #[tokio::test]
 async fn a_model_that_fails_is_a_failure_that_has_cost_a_request() {
     let setup = Setup {
-        replies: vec![Reply::Error("down".into())],
+        replies: vec![PreparedReply::Error("down".into())],
         ..with_model(&[])
     };
     let observation = observe(&setup.build().0, execution(1)).await;
-    assert_eq!(observation.result, Err(Failure::new(FailureKind::Model, "down")));
+    assert_eq!(
+        observation.result,
+        Err(ExecutionFailure::new(FailureKind::Model, "down"))
+    );
     assert_eq!(observation.usage.map(|usage| usage.requests), Some(1));
 }
 
@@ -411,7 +422,7 @@ async fn a_model_that_fails_is_a_failure_that_has_cost_a_request() {
 async fn a_script_answers() {
     let scripted = |script| Setup {
         script,
-        ..Setup::with(|spec| spec.responses = Some(Responses::Script("user.rhai".into())))
+        ..Setup::with(|spec| spec.responses = Some(PreparedResponses::Script("user.rhai".into())))
     };
     let cases = [
         ("`${prompt} ${execution}`", output("Is Owls right? 4")),

@@ -5,56 +5,56 @@ use serde_json::json;
 use super::*;
 use crate::agent::fixtures;
 use crate::agent::fixtures::Prepared;
-use ensemble_core::thread::{Iteration, Message, Role, Thread, ToolCall, ToolEnd, remembered};
-use ensemble_language::data::{Remaining, Usage};
-use ensemble_language::ensemble::{AgentKind, ModelChoice, Profile, Retry};
-use ensemble_models::{ModelError, ModelReply, ModelRequest, Tokens, ToolSpec};
+use ensemble_core::thread::{Message, Role, Thread, ThreadIteration, ToolCall, ToolEnd, remembered_iterations};
+use ensemble_language::data::{ModelUsage, RemainingBudget};
+use ensemble_language::ensemble::{AgentKind, ModelChoice, ModelProfile, RetryPolicy};
+use ensemble_models::{ModelError, ModelReply, ModelRequest, RequestTokens, ToolSpec};
 
 fn says(text: &str) -> Result<ModelReply, ModelError> {
-    Ok(ModelReply::text(text))
+    Ok(ModelReply::from_text(text))
 }
 
 fn fails(message: &str) -> Result<ModelReply, ModelError> {
-    Err(ModelError::passing(message))
+    Err(ModelError::new_retryable(message))
 }
 
 fn message(role: Role, content: &str) -> Message {
     Message::new(role, content)
 }
 
-fn llm() -> Llm {
-    Llm {
+fn llm() -> LlmSpec {
+    LlmSpec {
         model: ModelChoice::Profile("any".into()),
         prompt: Some("Judge {{ writer }}".into()),
         system_prompt: Some("You are {{ parameters.role }}.".into()),
         attachments: Vec::new(),
-        memory: Memory::Conversation,
+        memory: MemoryMode::Conversation,
         context_window: None,
         tools: Vec::new(),
-        max_iterations: Llm::MAX_ITERATIONS,
-        max_parallel_tools: Llm::MAX_PARALLEL_TOOLS,
+        max_iterations: LlmSpec::MAX_ITERATIONS,
+        max_parallel_tools: LlmSpec::MAX_PARALLEL_TOOLS,
     }
 }
 
-fn agent(llm: &Llm, schema: Option<Value>, max_attempts: u32) -> Agent {
+fn agent(llm: &LlmSpec, schema: Option<Value>, max_attempts: u32) -> Agent {
     Agent {
         output_schema: schema,
-        retry: Retry {
+        retry: RetryPolicy {
             max_attempts: NonZeroU32::new(max_attempts).unwrap(),
-            ..Retry::default()
+            ..RetryPolicy::default()
         },
         ..fixtures::agent("judge", AgentKind::Llm(llm.clone()), &["writer"])
     }
 }
 
-fn execution() -> Execution {
+fn execution() -> ExecutionInput {
     let parameters = json!({"role": "strict"});
-    Execution {
+    ExecutionInput {
         dependencies: vec![("writer".into(), Arc::new(json!({"response": "Owls."})))],
         parameters: Arc::new(parameters.as_object().unwrap().clone()),
-        thread: Arc::new(Thread::of(vec![Iteration {
+        thread: Arc::new(Thread::from_iterations(vec![ThreadIteration {
             messages: vec![message(Role::User, "before"), message(Role::Assistant, "after")],
-            ..Iteration::default()
+            ..ThreadIteration::default()
         }])),
         requests_made: 5,
         ..fixtures::execution("judge", 2)
@@ -62,29 +62,29 @@ fn execution() -> Execution {
 }
 
 fn runner(
-    llm: Llm,
+    llm: LlmSpec,
     schema: Option<Value>,
     max_attempts: u32,
     replies: Vec<Result<ModelReply, ModelError>>,
 ) -> (LlmRunner, Prepared) {
     let fake = Prepared::saying(replies);
-    let link = Link {
+    let link = ChainedProfile {
         name: "any".into(),
-        profile: Arc::new(Profile {
+        profile: Arc::new(ModelProfile {
             system_prompt: Some("Be polite.".into()),
-            ..Profile::default()
+            ..ModelProfile::default()
         }),
     };
     let model = Model::with_providers(vec![(link, Arc::new(fake.clone()))]);
     let agent = agent(&llm, schema, max_attempts);
     (
-        LlmRunner::new(&agent, &llm, LlmOptions::of(model)).expect("is sound"),
+        LlmRunner::new(&agent, &llm, LlmOptions::for_model(model)).expect("is sound"),
         fake,
     )
 }
 
-async fn observe(runner: &LlmRunner, execution: Execution) -> AttemptResult {
-    match runner.execute(execution).await {
+async fn observe(runner: &LlmRunner, execution: ExecutionInput) -> AttemptResult {
+    match runner.execute_attempt(execution).await {
         AttemptOutcome::Finished(observation) => observation,
         other => panic!("{other:?}"),
     }
@@ -129,8 +129,8 @@ async fn instructions_thread_and_task_are_sent_in_this_order() {
 
 #[tokio::test]
 async fn without_memory_or_instructions_only_the_task_is_sent() {
-    let forgetful = Llm {
-        memory: Memory::None,
+    let forgetful = LlmSpec {
+        memory: MemoryMode::None,
         prompt: None,
         ..llm()
     };
@@ -144,7 +144,7 @@ async fn without_memory_or_instructions_only_the_task_is_sent() {
 #[tokio::test]
 async fn usage_is_what_the_provider_counts_or_an_estimate() {
     let counted = ModelReply {
-        tokens: Some(Tokens {
+        tokens: Some(RequestTokens {
             input: 100,
             cached: 0,
             output: 7,
@@ -175,7 +175,7 @@ async fn a_mismatch_is_sent_back_with_its_errors() {
     assert_eq!(observation.result.map(Value::Object), Ok(expected));
     assert_eq!(observation.usage.unwrap().requests, 3);
     assert_eq!(observation.exchange.len(), 3, "what was sent back is recorded");
-    let exchange = remembered(observation.exchange);
+    let exchange = remembered_iterations(observation.exchange);
     assert_eq!(exchange.len(), 1, "what was sent back is not remembered");
     let remembered = &exchange[0].messages;
     assert_eq!(remembered[0].content, "Judge Owls.", "the task, not the correction");
@@ -200,13 +200,13 @@ async fn a_mismatch_is_sent_back_with_its_errors() {
 struct Dear;
 
 impl ToolSource for Dear {
-    fn for_execution<'a>(&'a self, _: &'a Execution) -> Box<dyn Tools + 'a> {
+    fn for_execution<'a>(&'a self, _: &'a ExecutionInput) -> Box<dyn ModelTools + 'a> {
         Box::new(Self)
     }
 }
 
-impl Tools for Dear {
-    fn specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
+impl ModelTools for Dear {
+    fn list_specs(&self) -> BoxFuture<'_, Result<Arc<[ToolSpec]>, String>> {
         let look = ToolSpec {
             name: "look".into(),
             description: String::new(),
@@ -215,15 +215,15 @@ impl Tools for Dear {
         Box::pin(async { Ok([look].into()) })
     }
 
-    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
-        Box::pin(async { call.ended(ToolEnd::Result(json!("seen")), 0.0) })
+    fn call_tool(&self, call: ToolCall) -> BoxFuture<'_, ToolCall> {
+        Box::pin(async { call.with_end(ToolEnd::Result(json!("seen")), 0.0) })
     }
 
-    fn take_usage(&self) -> Usage {
-        Usage {
+    fn take_usage(&self) -> ModelUsage {
+        ModelUsage {
             requests: 2,
             by_tools: 2,
-            ..Usage::default()
+            ..ModelUsage::default()
         }
     }
 }
@@ -232,7 +232,7 @@ impl Tools for Dear {
 async fn requests_are_numbered_without_those_of_tools() {
     let calls = ModelReply {
         tool_calls: vec![ToolCall::new("1", "look", json!({}))],
-        ..ModelReply::text("")
+        ..ModelReply::from_text("")
     };
     let (runner, fake) = runner(
         llm(),
@@ -273,13 +273,13 @@ async fn a_final_mismatch_fails_with_its_errors() {
 #[tokio::test]
 async fn the_attempt_after_a_mismatch_tells_the_model() {
     let (runner, fake) = runner(llm(), None, 1, vec![says("x"), says("x")]);
-    let mismatch = Failure::new(FailureKind::Schema, "score is missing");
-    let after = |failure: Failure| Execution {
+    let mismatch = ExecutionFailure::new(FailureKind::Schema, "score is missing");
+    let after = |failure: ExecutionFailure| ExecutionInput {
         last_failure: Some(failure),
         ..execution()
     };
     let observation = observe(&runner, after(mismatch)).await;
-    observe(&runner, after(Failure::new(FailureKind::Model, "was down"))).await;
+    observe(&runner, after(ExecutionFailure::new(FailureKind::Model, "was down"))).await;
     let asked = asked(&fake);
     assert!(
         asked[0][3]
@@ -289,7 +289,10 @@ async fn the_attempt_after_a_mismatch_tells_the_model() {
     assert_eq!(asked[1][3].1, "Judge Owls.");
     let sent = &observation.exchange[0].messages[0].content;
     assert!(sent.contains("score is missing"), "{sent}");
-    assert_eq!(remembered(observation.exchange)[0].messages[0].content, "Judge Owls.");
+    assert_eq!(
+        remembered_iterations(observation.exchange)[0].messages[0].content,
+        "Judge Owls."
+    );
 }
 
 #[tokio::test]
@@ -305,7 +308,7 @@ async fn a_model_that_fails_or_refuses_is_a_failure_that_has_cost_requests() {
     ] {
         let (runner, _) = runner(llm(), None, 1, vec![reply]);
         let observation = observe(&runner, execution()).await;
-        assert_eq!(observation.result, Err(Failure::new(kind, expected)));
+        assert_eq!(observation.result, Err(ExecutionFailure::new(kind, expected)));
         assert_eq!(observation.usage.unwrap().requests, 1);
         assert_eq!(observation.exchange.len(), 1, "what was asked is told all the same");
     }
@@ -329,7 +332,7 @@ async fn a_reply_that_was_cut_off_is_used_with_a_warning() {
 
 #[tokio::test]
 async fn an_unknown_name_in_a_prompt_fails_before_anything_is_asked() {
-    let typo = Llm {
+    let typo = LlmSpec {
         prompt: Some("Judge {{ wirter }}".into()),
         ..llm()
     };
@@ -347,15 +350,15 @@ async fn an_unknown_name_in_a_prompt_fails_before_anything_is_asked() {
 
 #[test]
 fn what_is_broken_is_told_when_the_runner_is_built() {
-    let broken = Llm {
+    let broken = LlmSpec {
         system_prompt: Some("{{ nope".into()),
         ..llm()
     };
-    let build = |llm: Llm, schema| {
+    let build = |llm: LlmSpec, schema| {
         LlmRunner::new(
             &agent(&llm, schema, 1),
             &llm,
-            LlmOptions::of(Model::with_providers(vec![])),
+            LlmOptions::for_model(Model::with_providers(vec![])),
         )
         .err()
     };
@@ -369,14 +372,14 @@ fn what_is_broken_is_told_when_the_runner_is_built() {
 async fn a_reply_is_not_sent_back_when_nothing_is_left_to_use() {
     for (tokens, requests) in [(1, 1), (1000, 2)] {
         let (runner, fake) = runner(llm(), Some(score_schema()), 2, vec![says("{}"), says("{}")]);
-        let execution = Execution {
-            remaining: Remaining {
+        let execution = ExecutionInput {
+            remaining: RemainingBudget {
                 tokens: Some(tokens),
                 cost: None,
             },
             ..execution()
         };
-        let AttemptOutcome::Finished(observation) = runner.execute(execution).await else {
+        let AttemptOutcome::Finished(observation) = runner.execute_attempt(execution).await else {
             panic!("it ends");
         };
         assert_eq!(observation.result.unwrap_err().kind, FailureKind::Schema);

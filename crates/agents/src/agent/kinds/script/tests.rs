@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use ensemble_language::data::Failure;
+use ensemble_language::data::ExecutionFailure;
 use ensemble_process::DEFAULT_OUTPUT_CAP;
 use ensemble_process::test_support::{an_execution, unwatched};
 
@@ -23,8 +23,8 @@ impl Project {
         Self(folder)
     }
 
-    fn places(&self) -> Places {
-        Places {
+    fn places(&self) -> ScriptFolders {
+        ScriptFolders {
             ensemble_dir: self.path("ensembles"),
             project_root: self.0.path().to_owned(),
         }
@@ -41,9 +41,9 @@ impl Project {
         path
     }
 
-    async fn perform(&self, script: &str) -> Result<Value, Failure> {
-        let runner = runner(script, &self.places(), unwatched(DEFAULT_OUTPUT_CAP));
-        match runner.execute(an_execution()).await {
+    async fn perform(&self, script: &str) -> Result<Value, ExecutionFailure> {
+        let runner = build_runner(script, &self.places(), unwatched(DEFAULT_OUTPUT_CAP));
+        match runner.execute_attempt(an_execution()).await {
             AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
             other => panic!("{other:?}"),
         }
@@ -79,8 +79,8 @@ async fn scripts_run_in_the_project_root() {
 #[tokio::test]
 async fn a_script_may_be_written_after_its_runner_was_made() {
     let project = Project::new();
-    let runner = runner("late.sh", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
-    let output = async || match runner.execute(an_execution()).await {
+    let runner = build_runner("late.sh", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
+    let output = async || match runner.execute_attempt(an_execution()).await {
         AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     };
@@ -92,8 +92,8 @@ async fn a_script_may_be_written_after_its_runner_was_made() {
 #[tokio::test]
 async fn a_script_that_is_written_later_comes_before_the_program_on_path() {
     let project = Project::new();
-    let runner = runner("true --x", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
-    let output = async || match runner.execute(an_execution()).await {
+    let runner = build_runner("true --x", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
+    let output = async || match runner.execute_attempt(an_execution()).await {
         AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     };
@@ -108,8 +108,8 @@ async fn a_script_that_is_written_later_comes_before_the_program_on_path() {
 #[tokio::test]
 async fn the_cap_reaches_the_process() {
     let project = Project::new();
-    let runner = runner("echo 12345", &project.places(), unwatched(5));
-    let AttemptOutcome::Finished(observation) = runner.execute(an_execution()).await else {
+    let runner = build_runner("echo 12345", &project.places(), unwatched(5));
+    let AttemptOutcome::Finished(observation) = runner.execute_attempt(an_execution()).await else {
         panic!("it asks nobody");
     };
     assert_eq!(
@@ -128,8 +128,8 @@ async fn a_rhai_script_runs_inside_the_process() {
 #[tokio::test]
 async fn a_rhai_script_that_changes_or_comes_earlier_is_the_next_that_runs() {
     let project = Project::new();
-    let runner = runner("a.rhai", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
-    let output = async || match runner.execute(an_execution()).await {
+    let runner = build_runner("a.rhai", &project.places(), unwatched(DEFAULT_OUTPUT_CAP));
+    let output = async || match runner.execute_attempt(an_execution()).await {
         AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
         other => panic!("{other:?}"),
     };

@@ -17,7 +17,7 @@ fn thread() -> impl Generator<Value = Vec<Message>> {
                 let number = messages.len();
                 let called = |at: usize| {
                     let called = ToolCall::new(format!("{number}.{at}"), "look", json!({"at": at}));
-                    called.ended(ToolEnd::Result(json!("r".repeat(size))), 0.0)
+                    called.with_end(ToolEnd::Result(json!("r".repeat(size))), 0.0)
                 };
                 messages.push(Message {
                     tool_calls: (0..calls).map(called).collect(),
@@ -38,10 +38,10 @@ fn thread() -> impl Generator<Value = Vec<Message>> {
 
 fn rules() -> impl Generator<Value = ContextWindow> {
     let strategy = prop_oneof![
-        Just(Strategy::OldestFirst),
-        Just(Strategy::MiddleOut),
-        Just(Strategy::Summarize(None)),
-        (1..4_u32).prop_map(|turns| Strategy::RecentTurnsOnly(NonZeroU32::new(turns).unwrap())),
+        Just(WindowStrategy::OldestFirst),
+        Just(WindowStrategy::MiddleOut),
+        Just(WindowStrategy::Summarize(None)),
+        (1..4_u32).prop_map(|turns| WindowStrategy::RecentTurnsOnly(NonZeroU32::new(turns).unwrap())),
     ];
     let limits = (proptest::option::of(1..3000_u64), proptest::option::of(1..20_u64));
     (limits, 1..4_u32, strategy).prop_map(|((max_tokens, max_messages), recent, strategy)| ContextWindow {
@@ -88,10 +88,10 @@ proptest! {
         if !fits {
             let task = messages.iter().rposition(|one| one.role == Role::User).unwrap();
             let recent = rules.min_recent_turns.get() as usize;
-            let recent = if let Strategy::RecentTurnsOnly(turns) = rules.strategy { recent.min(turns.get() as usize) } else { recent };
+            let recent = if let WindowStrategy::RecentTurnsOnly(turns) = rules.strategy { recent.min(turns.get() as usize) } else { recent };
             let counted = vec![1; messages.len()];
-            let whole = Whole { system: None, messages: &messages, tokens: &counted, task };
-            let droppable = whole.droppable(recent);
+            let whole = ThreadToTrim { system: None, messages: &messages, tokens: &counted, task };
+            let droppable = whole.list_droppable(recent);
             let must_stay = droppable.iter().filter(|droppable| !**droppable).count();
             prop_assert_eq!(fitted.messages.iter().filter(|message| !is_summary(message)).count(), must_stay);
         }

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::{IllegalEvent, IllegalRecord};
 use crate::conversation::{CompletionReason, ConversationState, Event, Record};
-use ensemble_language::loader::load;
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
 
 /// Reads an event from its name and its data.
 fn event(name: &str, data: &Value) -> Event {
@@ -98,7 +98,7 @@ fn events() -> Vec<Event> {
 
 fn plan() -> Arc<Plan> {
     let text = "name: e\nagents: [{name: a, script: x}, {name: b, script: x}]\n";
-    let loaded = load(&Source::new("e.yaml", text));
+    let loaded = load_ensemble(&SourceText::new("e.yaml", text));
     let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:?}", loaded.findings));
     Arc::new(Plan::build(Arc::new(ensemble)).expect("a plan"))
 }
@@ -106,7 +106,7 @@ fn plan() -> Arc<Plan> {
 fn apply(state: &mut ConversationState, event: Event) -> Result<(), IllegalRecord> {
     let seq = state.next_seq();
     let at = DateTime::<Utc>::UNIX_EPOCH;
-    state.apply(&Record { seq, at, event })
+    state.apply_record(&Record { seq, at, event })
 }
 
 /// The state after these events.
@@ -237,13 +237,18 @@ fn every_event_in_every_state_is_legal_or_changes_nothing() {
             let applied = apply(&mut changed, event.clone());
             assert_eq!(
                 applied.is_ok(),
-                legal.contains(&event.name()),
+                legal.contains(&event.event_name()),
                 "{name}: {}: {applied:?}",
-                event.name()
+                event.event_name()
             );
             if let Err(error) = applied {
-                assert_eq!((error.seq, error.event), (state.next_seq(), event.name()));
-                assert_eq!(format!("{changed:?}"), format!("{state:?}"), "{name}: {}", event.name());
+                assert_eq!((error.seq, error.event), (state.next_seq(), event.event_name()));
+                assert_eq!(
+                    format!("{changed:?}"),
+                    format!("{state:?}"),
+                    "{name}: {}",
+                    event.event_name()
+                );
             }
         }
     }
@@ -308,7 +313,12 @@ fn each_reason_says_why_the_event_is_illegal() {
         ),
     ];
     for (name, event, reason) in cases {
-        assert_eq!(find(name).check_event(&event), Err(reason), "{name}: {}", event.name());
+        assert_eq!(
+            find(name).check_event(&event),
+            Err(reason),
+            "{name}: {}",
+            event.event_name()
+        );
     }
     let alone = event(
         "turn_started",

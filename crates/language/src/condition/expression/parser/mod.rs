@@ -6,27 +6,27 @@
 
 mod primary;
 
-use crate::condition::evaluation::operators::Arithmetic;
-use crate::condition::expression::lexer::{Token, TokenKind, tokens};
+use crate::condition::evaluation::operators::ArithmeticOperator;
+use crate::condition::expression::lexer::{ConditionToken, ConditionTokenKind, lex_condition};
 use crate::condition::expression::refusals;
-use crate::condition::expression::tree::{Choice, Comparison, Expr, Kind, Sign};
-use crate::condition::{CompileError, DEPTH_LIMIT, PartNames};
+use crate::condition::expression::tree::{ComparisonOperator, ConditionExpr, ExprKind, IfElseExpr, SignOperator};
+use crate::condition::{CompileError, DEPTH_LIMIT, PartVariables};
 use crate::source::Span;
 
-type Parsed<T = Expr> = Result<T, CompileError>;
+type Parsed<T = ConditionExpr> = Result<T, CompileError>;
 
-pub(crate) struct Parser<'a> {
-    tokens: Vec<Token<'a>>,
+pub(crate) struct ConditionParser<'a> {
+    tokens: Vec<ConditionToken<'a>>,
     at: usize,
     depth: usize,
     /// The token at which `(1, 2)` is a tuple and `{1, 2}` a set, because `in` precedes it.
     collection_at: Option<usize>,
     /// The variables that the expression has beside those of conditions.
-    names: PartNames<'a>,
+    names: PartVariables<'a>,
 }
 
 /// Parses the text to an expression.
-pub(crate) fn parse<'a>(text: &'a str, names: PartNames<'a>) -> Parsed {
+pub(crate) fn parse_expr<'a>(text: &'a str, names: PartVariables<'a>) -> Parsed {
     if text.trim().is_empty() {
         return Err(CompileError {
             message: "the condition is blank".into(),
@@ -34,20 +34,20 @@ pub(crate) fn parse<'a>(text: &'a str, names: PartNames<'a>) -> Parsed {
             help: Some("write an expression, or remove `condition`".into()),
         });
     }
-    let mut parser = Parser {
-        tokens: tokens(text)?,
+    let mut parser = ConditionParser {
+        tokens: lex_condition(text)?,
         at: 0,
         depth: 0,
         collection_at: None,
         names,
     };
-    let expr = parser.expression()?;
-    parser.end()?;
+    let expr = parser.parse_expression()?;
+    parser.expect_end()?;
     Ok(expr)
 }
 
 /// An error with a help text (none if it is empty).
-pub(crate) fn error<T>(message: impl Into<String>, span: Span, help: impl Into<String>) -> Parsed<T> {
+pub(crate) fn fail_at<T>(message: impl Into<String>, span: Span, help: impl Into<String>) -> Parsed<T> {
     let help = help.into();
     Err(CompileError {
         message: message.into(),
@@ -56,40 +56,40 @@ pub(crate) fn error<T>(message: impl Into<String>, span: Span, help: impl Into<S
     })
 }
 
-impl<'a> Parser<'a> {
-    fn kind(&self) -> &TokenKind<'a> {
+impl<'a> ConditionParser<'a> {
+    fn current_kind(&self) -> &ConditionTokenKind<'a> {
         &self.tokens[self.at].kind
     }
 
-    fn span(&self) -> Span {
+    fn current_span(&self) -> Span {
         self.tokens[self.at].span
     }
 
-    fn second(&self) -> &TokenKind<'a> {
+    fn next_kind(&self) -> &ConditionTokenKind<'a> {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].kind
     }
 
-    fn advance(&mut self) {
+    fn advance_token(&mut self) {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
     /// The end of the previous token.
-    fn last_end(&self) -> usize {
+    fn previous_end(&self) -> usize {
         self.at.checked_sub(1).map_or(0, |at| self.tokens[at].span.end)
     }
 
-    fn is(&self, symbol: &str) -> bool {
-        matches!(self.kind(), TokenKind::Symbol(here) if *here == symbol)
+    fn is_symbol(&self, symbol: &str) -> bool {
+        matches!(self.current_kind(), ConditionTokenKind::Symbol(here) if *here == symbol)
     }
 
     fn is_word(&self, word: &str) -> bool {
-        matches!(self.kind(), TokenKind::Name(here) if *here == word)
+        matches!(self.current_kind(), ConditionTokenKind::Name(here) if *here == word)
     }
 
-    fn accept(&mut self, symbol: &str) -> bool {
-        let found = self.is(symbol);
+    fn accept_symbol(&mut self, symbol: &str) -> bool {
+        let found = self.is_symbol(symbol);
         if found {
-            self.advance();
+            self.advance_token();
         }
         found
     }
@@ -97,42 +97,46 @@ impl<'a> Parser<'a> {
     fn accept_word(&mut self, word: &str) -> bool {
         let found = self.is_word(word);
         if found {
-            self.advance();
+            self.advance_token();
         }
         found
     }
 
-    fn expect(&mut self, symbol: &str, opened: Span) -> Parsed<()> {
-        if self.accept(symbol) {
+    fn expect_symbol(&mut self, symbol: &str, opened: Span) -> Parsed<()> {
+        if self.accept_symbol(symbol) {
             return Ok(());
         }
-        if *self.kind() == TokenKind::End {
-            return error(
+        if *self.current_kind() == ConditionTokenKind::End {
+            return fail_at(
                 format!("`{symbol}` is missing"),
                 opened,
                 format!("close this with `{symbol}`"),
             );
         }
-        self.unexpected(&format!("expected `{symbol}`"))
+        self.fail_unexpected(&format!("expected `{symbol}`"))
     }
 
     /// Checks that nothing follows.
-    fn end(&mut self) -> Parsed<()> {
-        match self.kind() {
-            TokenKind::End => Ok(()),
-            _ => self.unexpected("expected an operator or the end of the condition"),
+    fn expect_end(&mut self) -> Parsed<()> {
+        match self.current_kind() {
+            ConditionTokenKind::End => Ok(()),
+            _ => self.fail_unexpected("expected an operator or the end of the condition"),
         }
     }
 
-    fn unexpected<T>(&self, expected: &str) -> Parsed<T> {
+    fn fail_unexpected<T>(&self, expected: &str) -> Parsed<T> {
         let previous = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
-        Err(refusals::unexpected(expected, previous, &self.tokens[self.at]))
+        Err(refusals::unexpected_token_error(
+            expected,
+            previous,
+            &self.tokens[self.at],
+        ))
     }
 
     /// Enters one level of nesting, up to the limit.
-    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn parse_nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= DEPTH_LIMIT {
-            return too_deep(self.span());
+            return fail_too_deep(self.current_span());
         }
         self.depth += 1;
         let parsed = parse(self);
@@ -140,82 +144,82 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    fn node(&self, kind: Kind, start: usize) -> Parsed {
-        let expr = Expr::new(kind, Span::new(start, self.last_end()));
+    fn build_node(&self, kind: ExprKind, start: usize) -> Parsed {
+        let expr = ConditionExpr::new(kind, Span::new(start, self.previous_end()));
         if expr.height > DEPTH_LIMIT {
-            return too_deep(expr.span);
+            return fail_too_deep(expr.span);
         }
         Ok(expr)
     }
 
     /// `x if c else y`, and everything with higher precedence.
-    fn expression(&mut self) -> Parsed {
-        let start = self.span().start;
-        let then = self.or()?;
+    fn parse_expression(&mut self) -> Parsed {
+        let start = self.current_span().start;
+        let then = self.parse_or()?;
         if !self.accept_word("if") {
             return Ok(then);
         }
-        let condition = self.or()?;
+        let condition = self.parse_or()?;
         if !self.accept_word("else") {
-            return self.unexpected("expected `else`");
+            return self.fail_unexpected("expected `else`");
         }
-        let otherwise = self.nested(Self::expression)?;
-        let choice = Choice {
+        let otherwise = self.parse_nested(Self::parse_expression)?;
+        let choice = IfElseExpr {
             condition,
             then,
             otherwise,
         };
-        self.node(Kind::Choice(Box::new(choice)), start)
+        self.build_node(ExprKind::IfElse(Box::new(choice)), start)
     }
 
     /// The operands of one flat operator, in either spelling.
-    fn flat(
+    fn parse_operand_chain(
         &mut self,
         (word, symbol): (&str, &str),
         operand: fn(&mut Self) -> Parsed,
-        kind: fn(Vec<Expr>) -> Kind,
+        kind: fn(Vec<ConditionExpr>) -> ExprKind,
     ) -> Parsed {
-        let start = self.span().start;
+        let start = self.current_span().start;
         let first = operand(self)?;
-        if !self.is_word(word) && !self.is(symbol) {
+        if !self.is_word(word) && !self.is_symbol(symbol) {
             return Ok(first);
         }
         let mut operands = vec![first];
-        while self.accept_word(word) || self.accept(symbol) {
+        while self.accept_word(word) || self.accept_symbol(symbol) {
             operands.push(operand(self)?);
         }
-        self.node(kind(operands), start)
+        self.build_node(kind(operands), start)
     }
 
-    fn or(&mut self) -> Parsed {
-        self.flat(("or", "||"), Self::and, Kind::Or)
+    fn parse_or(&mut self) -> Parsed {
+        self.parse_operand_chain(("or", "||"), Self::parse_and, ExprKind::Or)
     }
 
-    fn and(&mut self) -> Parsed {
-        self.flat(("and", "&&"), Self::not, Kind::And)
+    fn parse_and(&mut self) -> Parsed {
+        self.parse_operand_chain(("and", "&&"), Self::parse_not, ExprKind::And)
     }
 
-    fn not(&mut self) -> Parsed {
-        let start = self.span().start;
+    fn parse_not(&mut self) -> Parsed {
+        let start = self.current_span().start;
         if !self.accept_word("not") {
-            return self.comparison();
+            return self.parse_comparison();
         }
-        let operand = self.nested(Self::not)?;
-        self.node(Kind::Not(Box::new(operand)), start)
+        let operand = self.parse_nested(Self::parse_not)?;
+        self.build_node(ExprKind::Not(Box::new(operand)), start)
     }
 
-    fn comparison(&mut self) -> Parsed {
-        let start = self.span().start;
-        let first = self.coalesce()?;
+    fn parse_comparison(&mut self) -> Parsed {
+        let start = self.current_span().start;
+        let first = self.parse_coalesce()?;
         let mut rest = Vec::new();
-        while let Some(comparison) = self.comparison_operator()? {
+        while let Some(comparison) = self.parse_comparison_operator()? {
             let operand = match comparison {
-                Compared::Is(comparison) => (comparison, self.constant()?),
-                Compared::To(comparison) => {
-                    if matches!(comparison, Comparison::In | Comparison::NotIn) {
+                ParsedComparison::IsConstant(comparison) => (comparison, self.parse_constant()?),
+                ParsedComparison::ByOperator(comparison) => {
+                    if matches!(comparison, ComparisonOperator::In | ComparisonOperator::NotIn) {
                         self.collection_at = Some(self.at);
                     }
-                    (comparison, self.coalesce()?)
+                    (comparison, self.parse_coalesce()?)
                 }
             };
             rest.push(operand);
@@ -223,42 +227,46 @@ impl<'a> Parser<'a> {
         if rest.is_empty() {
             return Ok(first);
         }
-        self.node(Kind::Compare(Box::new(first), rest), start)
+        self.build_node(ExprKind::Compare(Box::new(first), rest), start)
     }
 
-    fn comparison_operator(&mut self) -> Parsed<Option<Compared>> {
-        use Comparison as C;
-        let next_in = matches!(self.second(), TokenKind::Name("in"));
-        let comparison = match self.kind() {
-            TokenKind::Symbol("==") => C::Equal,
-            TokenKind::Symbol("!=") => C::Different,
-            TokenKind::Symbol("<") => C::Less,
-            TokenKind::Symbol("<=") => C::LessEqual,
-            TokenKind::Symbol(">") => C::Greater,
-            TokenKind::Symbol(">=") => C::GreaterEqual,
-            TokenKind::Name("in") => C::In,
-            TokenKind::Name("not") | TokenKind::Symbol("!") if next_in => {
-                self.advance();
+    fn parse_comparison_operator(&mut self) -> Parsed<Option<ParsedComparison>> {
+        use ComparisonOperator as C;
+        let next_in = matches!(self.next_kind(), ConditionTokenKind::Name("in"));
+        let comparison = match self.current_kind() {
+            ConditionTokenKind::Symbol("==") => C::Equal,
+            ConditionTokenKind::Symbol("!=") => C::Different,
+            ConditionTokenKind::Symbol("<") => C::Less,
+            ConditionTokenKind::Symbol("<=") => C::LessEqual,
+            ConditionTokenKind::Symbol(">") => C::Greater,
+            ConditionTokenKind::Symbol(">=") => C::GreaterEqual,
+            ConditionTokenKind::Name("in") => C::In,
+            ConditionTokenKind::Name("not") | ConditionTokenKind::Symbol("!") if next_in => {
+                self.advance_token();
                 C::NotIn
             }
-            TokenKind::Name("is") => {
-                self.advance();
+            ConditionTokenKind::Name("is") => {
+                self.advance_token();
                 let not = self.accept_word("not");
-                return Ok(Some(Compared::Is(if not { C::Different } else { C::Equal })));
+                return Ok(Some(ParsedComparison::IsConstant(if not {
+                    C::Different
+                } else {
+                    C::Equal
+                })));
             }
             _ => return Ok(None),
         };
-        self.advance();
-        Ok(Some(Compared::To(comparison)))
+        self.advance_token();
+        Ok(Some(ParsedComparison::ByOperator(comparison)))
     }
 
     /// The values that may follow `is`.
-    fn constant(&mut self) -> Parsed {
-        let place = self.span();
-        let operand = self.coalesce()?;
+    fn parse_constant(&mut self) -> Parsed {
+        let place = self.current_span();
+        let operand = self.parse_coalesce()?;
         match operand.kind {
-            Kind::Nothing | Kind::Bool(_) => Ok(operand),
-            _ => error(
+            ExprKind::Nothing | ExprKind::Bool(_) => Ok(operand),
+            _ => fail_at(
                 "expected `None`, `True` or `False` after `is`",
                 Span::new(place.start, operand.span.end.max(place.end)),
                 "compare other values with `==` or `!=`",
@@ -266,83 +274,85 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn coalesce(&mut self) -> Parsed {
-        self.flat(("", "??"), Self::sum, Kind::Coalesce)
+    fn parse_coalesce(&mut self) -> Parsed {
+        self.parse_operand_chain(("", "??"), Self::parse_sum, ExprKind::Coalesce)
     }
 
-    fn sum(&mut self) -> Parsed {
-        self.arithmetic(Self::product, |symbol| match symbol {
-            "+" => Some(Arithmetic::Add),
-            "-" => Some(Arithmetic::Subtract),
+    fn parse_sum(&mut self) -> Parsed {
+        self.parse_arithmetic(Self::parse_product, |symbol| match symbol {
+            "+" => Some(ArithmeticOperator::Add),
+            "-" => Some(ArithmeticOperator::Subtract),
             _ => None,
         })
     }
 
-    fn product(&mut self) -> Parsed {
-        self.arithmetic(Self::sign, |symbol| match symbol {
-            "*" => Some(Arithmetic::Multiply),
-            "/" => Some(Arithmetic::Divide),
-            "%" => Some(Arithmetic::Remainder),
+    fn parse_product(&mut self) -> Parsed {
+        self.parse_arithmetic(Self::parse_sign, |symbol| match symbol {
+            "*" => Some(ArithmeticOperator::Multiply),
+            "/" => Some(ArithmeticOperator::Divide),
+            "%" => Some(ArithmeticOperator::Remainder),
             _ => None,
         })
     }
 
-    fn arithmetic(
+    fn parse_arithmetic(
         &mut self,
         operand: fn(&mut Self) -> Parsed,
-        operator: fn(&'static str) -> Option<Arithmetic>,
+        operator: fn(&'static str) -> Option<ArithmeticOperator>,
     ) -> Parsed {
-        let start = self.span().start;
+        let start = self.current_span().start;
         let first = operand(self)?;
         let mut rest = Vec::new();
-        while let TokenKind::Symbol(symbol) = *self.kind() {
+        while let ConditionTokenKind::Symbol(symbol) = *self.current_kind() {
             let Some(operator) = operator(symbol) else {
                 break;
             };
-            self.advance();
+            self.advance_token();
             rest.push((operator, operand(self)?));
         }
         if rest.is_empty() {
             return Ok(first);
         }
-        self.node(Kind::Arithmetic(Box::new(first), rest), start)
+        self.build_node(ExprKind::Arithmetic(Box::new(first), rest), start)
     }
 
-    fn sign(&mut self) -> Parsed {
-        let start = self.span().start;
-        if self.accept("!") {
-            let operand = self.nested(Self::sign)?;
-            return self.node(Kind::Not(Box::new(operand)), start);
+    fn parse_sign(&mut self) -> Parsed {
+        let start = self.current_span().start;
+        if self.accept_symbol("!") {
+            let operand = self.parse_nested(Self::parse_sign)?;
+            return self.build_node(ExprKind::Not(Box::new(operand)), start);
         }
-        let sign = match self.kind() {
-            TokenKind::Symbol("-") => Sign::Minus,
-            TokenKind::Symbol("+") => Sign::Plus,
-            _ => return self.chain(),
+        let sign = match self.current_kind() {
+            ConditionTokenKind::Symbol("-") => SignOperator::Minus,
+            ConditionTokenKind::Symbol("+") => SignOperator::Plus,
+            _ => return self.parse_chain(),
         };
-        self.advance();
-        if let (Sign::Minus, &TokenKind::Int(number)) = (sign, self.kind())
+        self.advance_token();
+        if let (SignOperator::Minus, &ConditionTokenKind::Int(number)) = (sign, self.current_kind())
             && number == i64::MIN.unsigned_abs()
         {
-            self.advance();
-            return self.node(Kind::Int(i64::MIN), start);
+            self.advance_token();
+            return self.build_node(ExprKind::Int(i64::MIN), start);
         }
-        let operand = self.nested(Self::sign)?;
+        let operand = self.parse_nested(Self::parse_sign)?;
         match (sign, &operand.kind) {
-            (Sign::Minus, Kind::Int(number)) if *number > 0 => self.node(Kind::Int(-number), start),
-            (Sign::Minus, Kind::Float(number)) => self.node(Kind::Float(-number), start),
-            _ => self.node(Kind::Sign(sign, Box::new(operand)), start),
+            (SignOperator::Minus, ExprKind::Int(number)) if *number > 0 => {
+                self.build_node(ExprKind::Int(-number), start)
+            }
+            (SignOperator::Minus, ExprKind::Float(number)) => self.build_node(ExprKind::Float(-number), start),
+            _ => self.build_node(ExprKind::Sign(sign, Box::new(operand)), start),
         }
     }
 }
 
 /// A comparison, or `is` with a constant after it.
-enum Compared {
-    To(Comparison),
-    Is(Comparison),
+enum ParsedComparison {
+    ByOperator(ComparisonOperator),
+    IsConstant(ComparisonOperator),
 }
 
-fn too_deep<T>(span: Span) -> Parsed<T> {
-    error(
+fn fail_too_deep<T>(span: Span) -> Parsed<T> {
+    fail_at(
         format!("the condition is nested deeper than {DEPTH_LIMIT} levels"),
         span,
         "split the condition over several agents, or calculate the value in an agent",

@@ -1,330 +1,341 @@
 //! The part of the grammar with the highest precedence: values, and the steps after them.
 
-use super::{Parsed, Parser, error};
-use crate::condition::expression::lexer::TokenKind;
+use super::{ConditionParser, Parsed, fail_at};
+use crate::condition::expression::lexer::ConditionTokenKind;
 use crate::condition::expression::refusals;
-use crate::condition::expression::tree::{Choice, Expr, Kind, Suffix, SuffixKind, Variable};
-use crate::condition::functions::Function;
+use crate::condition::expression::tree::{
+    ChainStep, ChainStepKind, ConditionExpr, ConditionVariable, ExprKind, IfElseExpr,
+};
+use crate::condition::functions::ConditionFunction;
 use crate::condition::{CompileError, ITEM_LIMIT};
 use crate::source::Span;
 
-impl<'a> Parser<'a> {
+impl<'a> ConditionParser<'a> {
     /// A value and the steps after it.
-    pub(crate) fn chain(&mut self) -> Parsed {
-        let start = self.span().start;
-        let base = self.primary()?;
+    pub(crate) fn parse_chain(&mut self) -> Parsed {
+        let start = self.current_span().start;
+        let base = self.parse_primary()?;
         let mut suffixes = Vec::new();
         loop {
-            let optional = self.is("?.") || self.is("?[");
-            if self.is(".") || self.is("?.") {
-                self.advance();
-                suffixes.push(self.member(optional)?);
-            } else if self.is("[") || self.is("?[") {
-                suffixes.push(self.index(optional)?);
+            let optional = self.is_symbol("?.") || self.is_symbol("?[");
+            if self.is_symbol(".") || self.is_symbol("?.") {
+                self.advance_token();
+                suffixes.push(self.parse_member(optional)?);
+            } else if self.is_symbol("[") || self.is_symbol("?[") {
+                suffixes.push(self.parse_index(optional)?);
             } else {
                 break;
             }
         }
-        if self.is("(") {
-            return error(
+        if self.is_symbol("(") {
+            return fail_at(
                 "this is not a function",
-                self.span(),
+                self.current_span(),
                 "call one of the functions of the language reference, as `len(x)` or `x.len()`",
             );
         }
         if suffixes.is_empty() {
             return Ok(base);
         }
-        self.node(Kind::Chain(Box::new(base), suffixes), start)
+        self.build_node(ExprKind::Chain(Box::new(base), suffixes), start)
     }
 
-    fn member(&mut self, optional: bool) -> Parsed<Suffix> {
-        let TokenKind::Name(name) = *self.kind() else {
-            return self.unexpected("expected a name after the dot");
+    fn parse_member(&mut self, optional: bool) -> Parsed<ChainStep> {
+        let ConditionTokenKind::Name(name) = *self.current_kind() else {
+            return self.fail_unexpected("expected a name after the dot");
         };
-        let span = self.span();
-        self.advance();
-        let kind = if self.is("(") {
-            let Some(function) = Function::named(name) else {
-                return Err(refusals::unknown_function(name, span));
+        let span = self.current_span();
+        self.advance_token();
+        let kind = if self.is_symbol("(") {
+            let Some(function) = ConditionFunction::find_by_name(name) else {
+                return Err(refusals::unknown_function_error(name, span));
             };
-            let arguments = self.arguments()?;
-            arity(
+            let arguments = self.parse_arguments()?;
+            check_arity(
                 function,
                 name,
                 arguments.len() + 1,
                 1,
-                Span::new(span.start, self.last_end()),
+                Span::new(span.start, self.previous_end()),
             )?;
-            SuffixKind::Method(function, arguments)
+            ChainStepKind::Method(function, arguments)
         } else {
-            SuffixKind::Member(name.to_owned())
+            ChainStepKind::Member(name.to_owned())
         };
-        Ok(Suffix {
+        Ok(ChainStep {
             kind,
-            optional,
+            is_optional: optional,
             span,
-            end: self.last_end(),
+            end: self.previous_end(),
         })
     }
 
-    fn index(&mut self, optional: bool) -> Parsed<Suffix> {
-        let opened = self.span();
-        self.advance();
-        if self.is(":") {
-            return slice(self.span());
+    fn parse_index(&mut self, optional: bool) -> Parsed<ChainStep> {
+        let opened = self.current_span();
+        self.advance_token();
+        if self.is_symbol(":") {
+            return fail_slice(self.current_span());
         }
-        let index = self.nested(Self::expression)?;
-        if self.is(":") {
-            return slice(self.span());
+        let index = self.parse_nested(Self::parse_expression)?;
+        if self.is_symbol(":") {
+            return fail_slice(self.current_span());
         }
-        self.expect("]", opened)?;
-        Ok(Suffix {
+        self.expect_symbol("]", opened)?;
+        Ok(ChainStep {
             span: index.span,
-            kind: SuffixKind::Index(index),
-            optional,
-            end: self.last_end(),
+            kind: ChainStepKind::Index(index),
+            is_optional: optional,
+            end: self.previous_end(),
         })
     }
 
     /// `(a, b)` of a call.
-    fn arguments(&mut self) -> Parsed<Vec<Expr>> {
-        let opened = self.span();
-        self.advance();
-        self.items(")", opened)
+    fn parse_arguments(&mut self) -> Parsed<Vec<ConditionExpr>> {
+        let opened = self.current_span();
+        self.advance_token();
+        self.parse_items(")", opened)
     }
 
     /// Expressions separated by commas, up to the closing symbol.
-    fn items(&mut self, close: &str, opened: Span) -> Parsed<Vec<Expr>> {
+    fn parse_items(&mut self, close: &str, opened: Span) -> Parsed<Vec<ConditionExpr>> {
         let mut items = Vec::new();
-        while !self.accept(close) {
-            if let (TokenKind::Name(name), TokenKind::Symbol("=")) = (self.kind(), self.second()) {
-                return error(
+        while !self.accept_symbol(close) {
+            if let (ConditionTokenKind::Name(name), ConditionTokenKind::Symbol("=")) =
+                (self.current_kind(), self.next_kind())
+            {
+                return fail_at(
                     format!("named arguments are not supported: `{name}=`"),
-                    self.span(),
+                    self.current_span(),
                     "write only the values, in order",
                 );
             }
-            items.push(self.nested(Self::expression)?);
-            self.item_end(close, opened)?;
-            too_many(items.len(), opened)?;
+            items.push(self.parse_nested(Self::parse_expression)?);
+            self.expect_item_end(close, opened)?;
+            check_item_count(items.len(), opened)?;
         }
         Ok(items)
     }
 
     /// Expects a comma or the closing symbol.
-    fn item_end(&mut self, close: &str, opened: Span) -> Parsed<()> {
-        if self.accept(",") || self.is(close) {
+    fn expect_item_end(&mut self, close: &str, opened: Span) -> Parsed<()> {
+        if self.accept_symbol(",") || self.is_symbol(close) {
             return Ok(());
         }
-        if *self.kind() == TokenKind::End {
-            return self.expect(close, opened);
+        if *self.current_kind() == ConditionTokenKind::End {
+            return self.expect_symbol(close, opened);
         }
-        self.unexpected(&format!("expected `,` or `{close}`"))
+        self.fail_unexpected(&format!("expected `,` or `{close}`"))
     }
 
-    fn primary(&mut self) -> Parsed {
-        let span = self.span();
+    fn parse_primary(&mut self) -> Parsed {
+        let span = self.current_span();
         let collection = self.collection_at.take() == Some(self.at);
-        let kind = match self.kind() {
-            TokenKind::Int(number) => match i64::try_from(*number) {
-                Ok(number) => Kind::Int(number),
+        let kind = match self.current_kind() {
+            ConditionTokenKind::Int(number) => match i64::try_from(*number) {
+                Ok(number) => ExprKind::Int(number),
                 Err(_) => {
-                    return error(
+                    return fail_at(
                         "the integer is too large",
                         span,
                         "the largest integer is 9223372036854775807",
                     );
                 }
             },
-            TokenKind::Float(number) => Kind::Float(*number),
-            TokenKind::Text(text) => Kind::Text(text.clone()),
-            TokenKind::Name(name) => return self.name(name),
-            TokenKind::Symbol("(") => return self.parentheses(collection),
-            TokenKind::Symbol("[") => {
-                self.advance();
-                let items = self.items("]", span)?;
-                return self.node(Kind::List(items), span.start);
+            ConditionTokenKind::Float(number) => ExprKind::Float(*number),
+            ConditionTokenKind::Text(text) => ExprKind::Text(text.clone()),
+            ConditionTokenKind::Name(name) => return self.parse_name(name),
+            ConditionTokenKind::Symbol("(") => return self.parse_parentheses(collection),
+            ConditionTokenKind::Symbol("[") => {
+                self.advance_token();
+                let items = self.parse_items("]", span)?;
+                return self.build_node(ExprKind::List(items), span.start);
             }
-            TokenKind::Symbol("#{") => return self.map(true),
-            TokenKind::Symbol("{") if collection && !self.is_map() => {
-                self.advance();
-                let items = self.items("}", span)?;
-                return self.node(Kind::List(items), span.start);
+            ConditionTokenKind::Symbol("#{") => return self.parse_map(true),
+            ConditionTokenKind::Symbol("{") if collection && !self.is_map_start() => {
+                self.advance_token();
+                let items = self.parse_items("}", span)?;
+                return self.build_node(ExprKind::List(items), span.start);
             }
-            TokenKind::Symbol("{") => return self.map(false),
-            _ => return self.unexpected("expected a value"),
+            ConditionTokenKind::Symbol("{") => return self.parse_map(false),
+            _ => return self.fail_unexpected("expected a value"),
         };
-        self.advance();
-        if let TokenKind::Text(_) = self.kind() {
-            return error(
+        self.advance_token();
+        if let ConditionTokenKind::Text(_) = self.current_kind() {
+            return fail_at(
                 "two strings without an operator between them",
-                self.span(),
+                self.current_span(),
                 "join them with `+`",
             );
         }
-        self.node(kind, span.start)
+        self.build_node(kind, span.start)
     }
 
     /// Returns whether the brace begins a map and not a set.
-    fn is_map(&self) -> bool {
+    fn is_map_start(&self) -> bool {
         let after = |step: usize| self.tokens.get(self.at + step).map(|token| &token.kind);
-        matches!(after(1), Some(TokenKind::Symbol("}"))) || matches!(after(2), Some(TokenKind::Symbol(":")))
+        matches!(after(1), Some(ConditionTokenKind::Symbol("}")))
+            || matches!(after(2), Some(ConditionTokenKind::Symbol(":")))
     }
 
     /// `(a)`, `()`, or after `in` a tuple.
-    fn parentheses(&mut self, collection: bool) -> Parsed {
-        let opened = self.span();
-        self.advance();
-        if self.accept(")") {
+    fn parse_parentheses(&mut self, collection: bool) -> Parsed {
+        let opened = self.current_span();
+        self.advance_token();
+        if self.accept_symbol(")") {
             let kind = if collection {
-                Kind::List(Vec::new())
+                ExprKind::List(Vec::new())
             } else {
-                Kind::Nothing
+                ExprKind::Nothing
             };
-            return self.node(kind, opened.start);
+            return self.build_node(kind, opened.start);
         }
-        let first = self.nested(Self::expression)?;
-        if !self.is(",") {
-            self.expect(")", opened)?;
+        let first = self.parse_nested(Self::parse_expression)?;
+        if !self.is_symbol(",") {
+            self.expect_symbol(")", opened)?;
             return Ok(first);
         }
         if !collection {
-            return error(
+            return fail_at(
                 "a tuple is only allowed after `in`",
-                self.span(),
+                self.current_span(),
                 "write a list: `[a, b]`",
             );
         }
-        self.advance();
+        self.advance_token();
         let mut items = vec![first];
-        items.append(&mut self.items(")", opened)?);
-        self.node(Kind::List(items), opened.start)
+        items.append(&mut self.parse_items(")", opened)?);
+        self.build_node(ExprKind::List(items), opened.start)
     }
 
-    fn map(&mut self, rhai: bool) -> Parsed {
-        let opened = self.span();
-        self.advance();
-        let mut entries: Vec<(String, Expr)> = Vec::new();
+    fn parse_map(&mut self, rhai: bool) -> Parsed {
+        let opened = self.current_span();
+        self.advance_token();
+        let mut entries: Vec<(String, ConditionExpr)> = Vec::new();
         let mut keys = std::collections::HashSet::new();
-        while !self.accept("}") {
-            let place = self.span();
-            let key = self.key(rhai)?;
+        while !self.accept_symbol("}") {
+            let place = self.current_span();
+            let key = self.parse_key(rhai)?;
             if !keys.insert(key.clone()) {
-                return error(format!("duplicate key `{key}`"), place, "");
+                return fail_at(format!("duplicate key `{key}`"), place, "");
             }
-            if !self.accept(":") {
-                return self.unexpected("expected `:` after the key");
+            if !self.accept_symbol(":") {
+                return self.fail_unexpected("expected `:` after the key");
             }
-            entries.push((key, self.nested(Self::expression)?));
-            self.item_end("}", opened)?;
-            too_many(entries.len(), opened)?;
+            entries.push((key, self.parse_nested(Self::parse_expression)?));
+            self.expect_item_end("}", opened)?;
+            check_item_count(entries.len(), opened)?;
         }
-        self.node(Kind::Map(entries), opened.start)
+        self.build_node(ExprKind::Map(entries), opened.start)
     }
 
-    fn key(&mut self, rhai: bool) -> Parsed<String> {
-        let key = match self.kind() {
-            TokenKind::Text(text) => text.clone(),
-            TokenKind::Name(name) if rhai => (*name).to_owned(),
-            TokenKind::Name(name) => {
-                return error(
+    fn parse_key(&mut self, rhai: bool) -> Parsed<String> {
+        let key = match self.current_kind() {
+            ConditionTokenKind::Text(text) => text.clone(),
+            ConditionTokenKind::Name(name) if rhai => (*name).to_owned(),
+            ConditionTokenKind::Name(name) => {
+                return fail_at(
                     "a key must be a string",
-                    self.span(),
+                    self.current_span(),
                     format!("write `'{name}'`, or a Rhai map: `#{{ {name}: … }}`"),
                 );
             }
-            _ => return self.unexpected("expected a key"),
+            _ => return self.fail_unexpected("expected a key"),
         };
-        self.advance();
+        self.advance_token();
         Ok(key)
     }
 
     /// A constant, a variable, a call, or Rhai's `if`.
-    fn name(&mut self, name: &'a str) -> Parsed {
-        let span = self.span();
+    fn parse_name(&mut self, name: &'a str) -> Parsed {
+        let span = self.current_span();
         let kind = match name {
-            "True" | "true" => Kind::Bool(true),
-            "False" | "false" => Kind::Bool(false),
-            "None" => Kind::Nothing,
-            "if" => return self.choice(),
-            _ if *self.second() == TokenKind::Symbol("(") && !refusals::is_reserved(name) => return self.call(name),
-            _ => match self.names.variable(name).or_else(|| Variable::named(name)) {
-                Some(variable) => Kind::Variable(variable),
-                None => return Err(self.unknown(name, span)),
+            "True" | "true" => ExprKind::Bool(true),
+            "False" | "false" => ExprKind::Bool(false),
+            "None" => ExprKind::Nothing,
+            "if" => return self.parse_if_else(),
+            _ if *self.next_kind() == ConditionTokenKind::Symbol("(") && !refusals::is_reserved(name) => {
+                return self.parse_call(name);
+            }
+            _ => match self
+                .names
+                .find_variable(name)
+                .or_else(|| ConditionVariable::from_name(name))
+            {
+                Some(variable) => ExprKind::Variable(variable),
+                None => return Err(self.unknown_name_error(name, span)),
             },
         };
-        self.advance();
-        self.node(kind, span.start)
+        self.advance_token();
+        self.build_node(kind, span.start)
     }
 
     /// An unknown name, or a name of a comprehension.
-    fn unknown(&self, name: &str, span: Span) -> CompileError {
+    fn unknown_name_error(&self, name: &str, span: Span) -> CompileError {
         let mut after = self.tokens[self.at..].iter();
-        match after.find(|token| token.kind == TokenKind::Name("for")) {
-            Some(comprehension) => refusals::unexpected("", None, comprehension),
-            None => refusals::unknown_name(name, span, self.names),
+        match after.find(|token| token.kind == ConditionTokenKind::Name("for")) {
+            Some(comprehension) => refusals::unexpected_token_error("", None, comprehension),
+            None => refusals::unknown_name_error(name, span, self.names),
         }
     }
 
-    fn call(&mut self, name: &str) -> Parsed {
-        let span = self.span();
-        let Some(function) = Function::named(name) else {
-            return Err(refusals::unknown_function(name, span));
+    fn parse_call(&mut self, name: &str) -> Parsed {
+        let span = self.current_span();
+        let Some(function) = ConditionFunction::find_by_name(name) else {
+            return Err(refusals::unknown_function_error(name, span));
         };
-        self.advance();
-        let arguments = self.arguments()?;
-        arity(
+        self.advance_token();
+        let arguments = self.parse_arguments()?;
+        check_arity(
             function,
             name,
             arguments.len(),
             0,
-            Span::new(span.start, self.last_end()),
+            Span::new(span.start, self.previous_end()),
         )?;
-        self.node(Kind::Call(function, arguments), span.start)
+        self.build_node(ExprKind::Call(function, arguments), span.start)
     }
 
     /// `if c { x } else { y }`.
-    fn choice(&mut self) -> Parsed {
-        let start = self.span().start;
-        self.advance();
-        let condition = self.nested(Self::expression)?;
-        let then = self.block()?;
+    fn parse_if_else(&mut self) -> Parsed {
+        let start = self.current_span().start;
+        self.advance_token();
+        let condition = self.parse_nested(Self::parse_expression)?;
+        let then = self.parse_block()?;
         let otherwise = if !self.accept_word("else") {
-            self.node(Kind::Nothing, self.last_end())?
+            self.build_node(ExprKind::Nothing, self.previous_end())?
         } else if self.is_word("if") {
-            self.nested(Self::choice)?
+            self.parse_nested(Self::parse_if_else)?
         } else {
-            self.block()?
+            self.parse_block()?
         };
-        let choice = Choice {
+        let choice = IfElseExpr {
             condition,
             then,
             otherwise,
         };
-        self.node(Kind::Choice(Box::new(choice)), start)
+        self.build_node(ExprKind::IfElse(Box::new(choice)), start)
     }
 
-    fn block(&mut self) -> Parsed {
-        let opened = self.span();
-        if !self.accept("{") {
-            return self.unexpected("expected `{`");
+    fn parse_block(&mut self) -> Parsed {
+        let opened = self.current_span();
+        if !self.accept_symbol("{") {
+            return self.fail_unexpected("expected `{`");
         }
-        let value = self.nested(Self::expression)?;
-        self.expect("}", opened)?;
+        let value = self.parse_nested(Self::parse_expression)?;
+        self.expect_symbol("}", opened)?;
         Ok(value)
     }
 }
 
-fn too_many(items: usize, opened: Span) -> Parsed<()> {
+fn check_item_count(items: usize, opened: Span) -> Parsed<()> {
     if items > ITEM_LIMIT {
-        return error(format!("more than {ITEM_LIMIT} items"), opened, "");
+        return fail_at(format!("more than {ITEM_LIMIT} items"), opened, "");
     }
     Ok(())
 }
 
-fn slice<T>(span: Span) -> Parsed<T> {
-    error(
+fn fail_slice<T>(span: Span) -> Parsed<T> {
+    fail_at(
         "conditions do not support slices",
         span,
         "use the index of one item, such as `history[-1]`",
@@ -332,7 +343,7 @@ fn slice<T>(span: Span) -> Parsed<T> {
 }
 
 /// Checks the number of arguments of the function.
-fn arity(function: &Function, name: &str, given: usize, before: usize, span: Span) -> Parsed<()> {
+fn check_arity(function: &ConditionFunction, name: &str, given: usize, before: usize, span: Span) -> Parsed<()> {
     if (function.least..=function.most).contains(&given) {
         return Ok(());
     }
@@ -343,7 +354,7 @@ fn arity(function: &Function, name: &str, given: usize, before: usize, span: Spa
         (least, most) => format!("{least} to {most}"),
     };
     let plural = if takes == "1" { "" } else { "s" };
-    error(
+    fail_at(
         format!("`{name}` takes {takes} argument{plural}, not {given}"),
         span,
         "",

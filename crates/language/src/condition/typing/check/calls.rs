@@ -1,53 +1,63 @@
 //! What functions give, and what they take.
 
-use crate::condition::expression::tree::Expr;
-use crate::condition::functions::Function;
-use crate::condition::typing::check::{Typing, can_be};
-use crate::condition::typing::types::{Texts, Type};
+use crate::condition::expression::tree::ConditionExpr;
+use crate::condition::functions::ConditionFunction;
+use crate::condition::typing::check::{ConditionTypeChecker, can_have_shape};
+use crate::condition::typing::types::{PossibleTexts, ValueType};
 use crate::source::Span;
 
-impl Typing<'_> {
+impl ConditionTypeChecker<'_> {
     /// A call of a function. `key`: the argument that names a key, if its absence is reported here.
-    pub(super) fn call(
+    pub(super) fn infer_call(
         &mut self,
-        function: &Function,
-        types: &[Type],
+        function: &ConditionFunction,
+        types: &[ValueType],
         spans: &[Span],
-        key: Option<&Expr>,
+        key: Option<&ConditionExpr>,
         whole: Span,
-    ) -> Type {
+    ) -> ValueType {
         let (Some(first), Some(at)) = (types.first(), spans.first().copied()) else {
-            return Type::any();
+            return ValueType::any_value();
         };
         if let Some((needed, fits)) = function.needs
-            && !can_be(first, fits)
+            && !can_have_shape(first, fits)
         {
-            self.not_a(first, needed, at);
-            return Type::any();
+            self.report_wrong_type(first, needed, at);
+            return ValueType::any_value();
         }
-        match function.is("get") {
-            true => self.get(types, at, key, whole),
+        match function.has_own_name("get") {
+            true => self.infer_get_call(types, at, key, whole),
             false => (function.result)(first),
         }
     }
 
-    fn get(&mut self, types: &[Type], base: Span, key: Option<&Expr>, whole: Span) -> Type {
+    fn infer_get_call(
+        &mut self,
+        types: &[ValueType],
+        base: Span,
+        key: Option<&ConditionExpr>,
+        whole: Span,
+    ) -> ValueType {
         let (of, default) = (&types[0], types.get(2));
-        let Some(texts) = types.get(1).and_then(Type::shape).and_then(|shape| shape.text.as_ref()) else {
-            return Type::any();
+        let Some(texts) = types
+            .get(1)
+            .and_then(ValueType::known_shape)
+            .and_then(|shape| shape.text.as_ref())
+        else {
+            return ValueType::any_value();
         };
-        let (Texts::OneOf(names), Some(_)) = (texts, of.fields()) else {
-            return Type::any();
+        let (PossibleTexts::OneOf(names), Some(_)) = (texts, of.map_fields()) else {
+            return ValueType::any_value();
         };
         let Some(name) = names.first().filter(|_| names.len() == 1) else {
-            return Type::any();
+            return ValueType::any_value();
         };
         // A default says that the key may be missing.
         let is_checked = key.is_none() || default.is_some();
         let span = key.map_or(whole, |key| key.span);
-        let found = self.member(of, name, base, span, is_checked);
+        let found = self.infer_member(of, name, base, span, is_checked);
         match default {
-            Some(default) => found.or(default.clone()),
+            Some(default) => found.union_with(default.clone()),
             None => found,
         }
     }

@@ -5,42 +5,42 @@ use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use super::Type;
+use super::ValueType;
 
-type Work = Box<dyn FnOnce() -> Type>;
+type Work = Box<dyn FnOnce() -> ValueType>;
 
 /// A type that is worked out when it is first read. Copies share the work.
 #[derive(Clone)]
-pub struct Later(Rc<LazyCell<Type, Work>>);
+pub struct LazyType(Rc<LazyCell<ValueType, Work>>);
 
-impl Later {
+impl LazyType {
     /// The type that this gives.
-    pub fn new(work: impl FnOnce() -> Type + 'static) -> Self {
+    pub fn new(work: impl FnOnce() -> ValueType + 'static) -> Self {
         Self(Rc::new(LazyCell::new(Box::new(work))))
     }
 }
 
-impl From<Type> for Later {
-    fn from(of: Type) -> Self {
+impl From<ValueType> for LazyType {
+    fn from(of: ValueType) -> Self {
         Self::new(|| of)
     }
 }
 
-impl Default for Later {
+impl Default for LazyType {
     fn default() -> Self {
-        Type::any().into()
+        ValueType::any_value().into()
     }
 }
 
-impl Deref for Later {
-    type Target = Type;
+impl Deref for LazyType {
+    type Target = ValueType;
 
-    fn deref(&self) -> &Type {
+    fn deref(&self) -> &ValueType {
         &self.0
     }
 }
 
-impl fmt::Debug for Later {
+impl fmt::Debug for LazyType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

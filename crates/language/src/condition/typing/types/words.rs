@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use super::{Range, Texts, Type};
+use super::{NumberRange, PossibleTexts, ValueType};
 
 /// In the words of a sentence: `a number from 0 to 10`, `one of 'a', 'b'`, `true or false`.
-impl fmt::Display for Type {
+impl fmt::Display for ValueType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(shape) = self.shape() else {
+        let Some(shape) = self.known_shape() else {
             return f.write_str("anything");
         };
         let mut kinds: Vec<String> = Vec::new();
-        match (shape.no, shape.yes) {
+        match (shape.can_be_false, shape.can_be_true) {
             (true, true) => kinds.push("true or false".to_owned()),
             (true, false) => kinds.push("false".to_owned()),
             (false, true) => kinds.push("true".to_owned()),
@@ -21,7 +21,7 @@ impl fmt::Display for Type {
         kinds.extend(shape.text.as_ref().map(ToString::to_string));
         kinds.extend(shape.list.as_ref().map(|_| "a list".to_owned()));
         kinds.extend(shape.map.as_ref().map(|_| "a map".to_owned()));
-        if shape.nothing {
+        if shape.can_be_nothing {
             kinds.push("nothing".to_owned());
         }
         match kinds.split_last() {
@@ -32,24 +32,24 @@ impl fmt::Display for Type {
     }
 }
 
-impl fmt::Display for Range {
+impl fmt::Display for NumberRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (low, high) = (self.low, self.high);
-        let above = if self.above_low { "above" } else { "from" };
-        let below = if self.below_high { "below" } else { "to" };
+        let above = if self.excludes_low { "above" } else { "from" };
+        let below = if self.excludes_high { "below" } else { "to" };
         match (low.is_finite(), high.is_finite()) {
             (true, true) if low == high => write!(f, "the number {low}"),
             (true, true) => write!(f, "a number {above} {low} {below} {high}"),
-            (true, false) if self.above_low => write!(f, "a number above {low}"),
+            (true, false) if self.excludes_low => write!(f, "a number above {low}"),
             (true, false) => write!(f, "a number of at least {low}"),
-            (false, true) if self.below_high => write!(f, "a number below {high}"),
+            (false, true) if self.excludes_high => write!(f, "a number below {high}"),
             (false, true) => write!(f, "a number of at most {high}"),
             (false, false) => f.write_str("a number"),
         }
     }
 }
 
-impl fmt::Display for Texts {
+impl fmt::Display for PossibleTexts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 6;
         match self {

@@ -8,25 +8,29 @@ use ensemble_core::thread::LiveOutput;
 /// Always fails so, at once.
 struct Failing(ModelError);
 
-impl Provider for Failing {
-    fn complete<'a>(&'a self, _: ModelRequest, _: &'a OnPiece<'a>) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+impl ModelProvider for Failing {
+    fn complete_request<'a>(
+        &'a self,
+        _: ModelRequest,
+        _: &'a OnPiece<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
         Box::pin(std::future::ready(Err(self.0.clone())))
     }
 }
 
-fn link(provider: &str) -> Link {
-    let profile = Profile {
+fn link(provider: &str) -> ChainedProfile {
+    let profile = ModelProfile {
         provider: provider.into(),
-        ..Profile::default()
+        ..ModelProfile::default()
     };
-    Link {
+    ChainedProfile {
         name: "a".into(),
         profile: Arc::new(profile),
     }
 }
 
-fn query<'a>(ask: &'a ModelQuery, network: &'a Network) -> Query<'a> {
-    Query {
+fn query<'a>(ask: &'a ModelQuery, network: &'a ModelNetwork) -> RunningQuery<'a> {
+    RunningQuery {
         ask,
         network,
         replies: ReplyForwarder::new(&ask.source, &NoLiveOutput),
@@ -37,13 +41,13 @@ fn query<'a>(ask: &'a ModelQuery, network: &'a Network) -> Query<'a> {
 fn busy(seconds: Option<u64>) -> ModelError {
     ModelError {
         retry_after: seconds.map(Duration::from_secs),
-        ..ModelError::passing("busy")
+        ..ModelError::new_retryable("busy")
     }
 }
 
 #[test]
 fn a_provider_is_waited_for_longer_where_there_is_no_fallback() {
-    let (ask, network, link) = (ask(0), Network::default(), link("openai"));
+    let (ask, network, link) = (ask(0), ModelNetwork::default(), link("openai"));
     for (seconds, with_fallback, alone) in [
         (60, true, true),
         (61, false, true),
@@ -51,7 +55,8 @@ fn a_provider_is_waited_for_longer_where_there_is_no_fallback() {
         (301, false, false),
     ] {
         let waits = |is_last| {
-            let pause = query(&ask, &network).pause(&Retry::default(), 1, &link, &busy(Some(seconds)), is_last);
+            let pause =
+                query(&ask, &network).retry_pause(&RetryPolicy::default(), 1, &link, &busy(Some(seconds)), is_last);
             pause.map(|pause| pause.as_secs())
         };
         assert_eq!(waits(false), with_fallback.then_some(seconds));
@@ -62,9 +67,9 @@ fn a_provider_is_waited_for_longer_where_there_is_no_fallback() {
 #[test]
 fn pauses_before_real_providers_are_spread() {
     let ask = ask(0);
-    let retry = Retry {
+    let retry = RetryPolicy {
         delay: Duration::from_secs(4),
-        ..Retry::default()
+        ..RetryPolicy::default()
     };
     for (chance, provider, expected) in [
         (0.0, "openai", 3.0),
@@ -72,22 +77,22 @@ fn pauses_before_real_providers_are_spread() {
         (0.0, "simulated", 4.0),
         (1.0, "simulated", 4.0),
     ] {
-        let network = Network::new(|_| None, || chrono::DateTime::UNIX_EPOCH, move || chance);
-        let pause = query(&ask, &network).pause(&retry, 1, &link(provider), &busy(None), true);
+        let network = ModelNetwork::new(|_| None, || chrono::DateTime::UNIX_EPOCH, move || chance);
+        let pause = query(&ask, &network).retry_pause(&retry, 1, &link(provider), &busy(None), true);
         assert_eq!(pause.map(|pause| pause.as_secs_f64()), Some(expected), "{provider}");
     }
 }
 
 #[tokio::test]
 async fn a_long_pause_is_told_before_it_begins() {
-    let (ask, network, link) = (ask(0), Network::default(), link("openai"));
+    let (ask, network, link) = (ask(0), ModelNetwork::default(), link("openai"));
     for (seconds, told) in [
         (4, vec![]),
         (5, vec!["model profile `a` was asked again after 5 s (busy)"]),
     ] {
         let mut query = query(&ask, &network);
         let provider = Failing(busy(Some(seconds)));
-        let waits = query.retried(0, &link, &provider, true).now_or_never();
+        let waits = query.ask_with_retries(0, &link, &provider, true).now_or_never();
         assert_eq!(waits, None);
         assert_eq!(query.warnings, told);
     }
@@ -98,7 +103,7 @@ async fn whoever_listens_is_told_that_the_reply_begins_anew() {
     #[derive(Default)]
     struct Ear(Mutex<Vec<String>>);
     impl LiveOutput for Ear {
-        fn receive(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
+        fn receive_update(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
             let heard = match update {
                 LiveUpdate::Text(text) => text.to_owned(),
                 LiveUpdate::Retrying { error, .. } => format!("pause: {error}"),
@@ -109,10 +114,10 @@ async fn whoever_listens_is_told_that_the_reply_begins_anew() {
     }
     let ear = Ear::default();
     let links = vec![
-        ("a", 2, vec![(1, true), (2, true)], Profile::default()),
-        ("b", 1, vec![], Profile::default()),
+        ("a", 2, vec![(1, true), (2, true)], ModelProfile::default()),
+        ("b", 1, vec![], ModelProfile::default()),
     ];
-    let asked = setup(links).model.ask(ask(0), &ear).await;
+    let asked = setup(links).model.answer_query(ask(0), &ear).await;
     assert_eq!(
         *ear.0.lock().unwrap(),
         ["a 1", "again", "pause: error 1", "a 2", "again", "b 3"]
@@ -128,17 +133,17 @@ async fn whoever_listens_is_told_that_the_reply_begins_anew() {
 
 #[tokio::test]
 async fn an_answer_has_the_price_of_the_profile_that_gave_it() {
-    let priced = |input_per_million| Profile {
-        cost: Some(Price {
+    let priced = |input_per_million| ModelProfile {
+        cost: Some(TokenPrice {
             cached_per_million: None,
             input_per_million,
             output_per_million: 0.0,
         }),
-        ..Profile::default()
+        ..ModelProfile::default()
     };
     let links = |fails| vec![("a", 1, fails, priced(1.0)), ("b", 1, vec![], priced(2.0))];
     for (fails, expected) in [(vec![], 1.0), (vec![(1, false)], 2.0)] {
-        let asked = setup(links(fails)).model.ask(ask(0), &NoLiveOutput).await;
+        let asked = setup(links(fails)).model.answer_query(ask(0), &NoLiveOutput).await;
         assert_eq!(asked.price.map(|price| price.input_per_million), Some(expected));
     }
 }

@@ -2,8 +2,12 @@
 
 use super::*;
 
-fn of(provider: &str) -> &'static dyn Dialect {
-    dialect_of(ensemble::Provider::named(provider).expect("is known").dialect)
+fn of(provider: &str) -> &'static dyn ProviderDialect {
+    dialect_implementation(
+        ensemble::HttpProvider::find_by_name(provider)
+            .expect("is known")
+            .dialect,
+    )
 }
 
 fn calls(provider: &str, event: Value) -> Vec<ToolCall> {
@@ -15,7 +19,7 @@ fn text_beside_tool_calls_is_said_again() {
     let said = |provider: &str| {
         let mut request = request(provider);
         request.messages[2].content = "Let me see.".into();
-        of(provider).body(&request, None)
+        of(provider).request_body(&request, None)
     };
     assert_eq!(said("openai")["messages"][2]["content"], "Let me see.");
     assert_eq!(said("ollama")["messages"][2]["content"], "Let me see.");
@@ -31,12 +35,12 @@ fn text_beside_tool_calls_is_said_again() {
 fn where_the_profile_wishes_nothing_only_what_must_be_said_is_said() {
     let said = |provider: &str| {
         let mut request = request(provider);
-        request.profile = Arc::new(Profile {
+        request.profile = Arc::new(ModelProfile {
             provider: provider.into(),
             model: "qwen-max".into(),
-            ..Profile::default()
+            ..ModelProfile::default()
         });
-        of(provider).body(&request, None)
+        of(provider).request_body(&request, None)
     };
     assert_eq!(said("anthropic")["max_tokens"], 4096);
     for (provider, key) in [
@@ -47,12 +51,12 @@ fn where_the_profile_wishes_nothing_only_what_must_be_said_is_said() {
         assert_eq!(said(provider).get(key), None, "{provider}");
     }
     let mut elsewhere = request("openai");
-    let profile = Profile {
+    let profile = ModelProfile {
         base_url: Some("http://h:1".into()),
         ..profile("openai")
     };
     elsewhere.profile = Arc::new(profile);
-    let body = of("openai").body(&elsewhere, None);
+    let body = of("openai").request_body(&elsewhere, None);
     assert_eq!(
         (&body["max_tokens"], body.get("max_completion_tokens")),
         (&json!(100), None),
@@ -65,7 +69,7 @@ fn anthropic_gets_no_message_without_text() {
     let mut request = request("anthropic");
     request.messages[1].content = " \n".into();
     assert_eq!(
-        of("anthropic").body(&request, None)["messages"][0],
+        of("anthropic").request_body(&request, None)["messages"][0],
         json!({"role": "user", "content": "…"})
     );
 }
@@ -75,7 +79,7 @@ fn gemini_gets_results_as_objects_and_no_query_by_a_models_name() {
     let mut request = request("gemini");
     request.messages[2].tool_calls[0].end = Some(ToolEnd::Result(json!("four")));
     assert_eq!(
-        of("gemini").body(&request, None)["contents"][2]["parts"][0]["functionResponse"]["response"],
+        of("gemini").request_body(&request, None)["contents"][2]["parts"][0]["functionResponse"]["response"],
         json!({"result": "four"})
     );
     assert_eq!(
@@ -83,19 +87,22 @@ fn gemini_gets_results_as_objects_and_no_query_by_a_models_name() {
         "/models/gkey=xy:streamGenerateContent?alt=sse"
     );
     request.tools = Arc::default();
-    let body = of("gemini").body(&request, Some(&json!({"type": "object"})));
+    let body = of("gemini").request_body(&request, Some(&json!({"type": "object"})));
     assert_eq!(body["generationConfig"]["responseMimeType"], "application/json");
 }
 
 #[test]
 fn models_are_listed_by_the_names_that_profiles_write() {
     let list = json!({"models": [{"name": "models/g"}, {"name": "tunedModels/t"}, {"id": "no name"}]});
-    assert_eq!(of("gemini").models(&list), ["g", "tunedModels/t"]);
+    assert_eq!(of("gemini").parse_model_names(&list), ["g", "tunedModels/t"]);
     assert_eq!(
-        of("ollama").models(&json!({"models": [{"name": "llama3.2:1b"}]})),
+        of("ollama").parse_model_names(&json!({"models": [{"name": "llama3.2:1b"}]})),
         ["llama3.2:1b"]
     );
-    assert_eq!(of("anthropic").models(&json!({"data": [{"id": "c"}]})), ["c"]);
+    assert_eq!(
+        of("anthropic").parse_model_names(&json!({"data": [{"id": "c"}]})),
+        ["c"]
+    );
 }
 
 #[test]
@@ -152,7 +159,7 @@ fn who_counts_nothing_has_not_counted_and_cached_tokens_count() {
     ];
     assert_eq!(
         counted("anthropic", &events),
-        Some(Tokens {
+        Some(RequestTokens {
             input: 31,
             cached: 3,
             output: 5
@@ -179,7 +186,7 @@ fn a_provider_may_be_busy_in_a_stream_and_a_wrong_key_stays_wrong() {
     ] {
         let told = reply("openai", &[json!({"error": error})]).0;
         assert!(
-            matches!(told, Err(ReplyError::Reported { retryable, .. }) if retryable == expected),
+            matches!(told, Err(ReplyError::ReportedByProvider { retryable, .. }) if retryable == expected),
             "{error}"
         );
     }
@@ -209,27 +216,27 @@ fn neither_text_nor_arguments_are_held_without_bound() {
         ),
     ];
     for (provider, event) in rows {
-        let mut assembly = Assembly::new(&|_| {});
-        let taken = (0..11).try_for_each(|_| of(provider).take(&event, &mut assembly));
+        let mut assembly = ReplyAssembly::new(&|_| {});
+        let taken = (0..11).try_for_each(|_| of(provider).apply_event(&event, &mut assembly));
         assert_eq!(taken, Err(ReplyError::TooLarge), "{provider}");
     }
 }
 
 #[test]
 fn a_key_that_a_model_repeats_as_an_argument_is_struck_out() {
-    let network = Network::new(
+    let network = ModelNetwork::new(
         |_: &str| Some("sk-0123456789".to_owned()),
         || chrono::DateTime::UNIX_EPOCH,
         || 0.5,
     );
-    let openai = ensemble::Provider::named("openai").expect("is known");
-    let credentials = Credentials::gather(&Profile::default(), openai, &network).expect("a key");
+    let openai = ensemble::HttpProvider::find_by_name("openai").expect("is known");
+    let credentials = ProviderCredentials::from_environment(&ModelProfile::default(), openai, &network).expect("a key");
     let told = ModelReply {
         tool_calls: vec![ToolCall::new("c", "send", json!({"to": ["sk-0123456789"]}))],
-        ..ModelReply::text("")
+        ..ModelReply::from_text("")
     };
     assert_eq!(
-        without_secrets(told, &credentials).tool_calls[0].arguments,
+        redact_reply(told, &credentials).tool_calls[0].arguments,
         json!({"to": ["[secret]"]})
     );
 }

@@ -25,16 +25,19 @@ async fn a_server_that_falls_silent_is_not_waited_for_without_end() {
     let begun = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\": [{\"delta\": {\"content\": \"Once\"}}]}\n\n";
     for (says, timeout, expected) in [("", None, 600), (begun, None, 600), (begun, Some(3600), 3600)] {
         let mut request = request("openai");
-        request.profile = Arc::new(Profile {
+        request.profile = Arc::new(ModelProfile {
             base_url: Some(silent(says)),
             timeout: timeout.map(Duration::from_secs),
             ..profile("openai")
         });
-        let remote = Remote::new(
-            ensemble::Provider::named("openai").expect("is known"),
-            Network::default(),
+        let remote = RemoteProvider::new(
+            ensemble::HttpProvider::find_by_name("openai").expect("is known"),
+            ModelNetwork::default(),
         );
-        let error = remote.complete(request, &|_| {}).await.expect_err("nothing comes");
+        let error = remote
+            .complete_request(request, &|_| {})
+            .await
+            .expect_err("nothing comes");
         let told = format!("sent nothing for {expected} s");
         assert!(error.message.contains(&told) && error.retryable, "{}", error.message);
     }

@@ -1,19 +1,19 @@
 //! Rows of cells. A cell is a box, or a bend of a link between two boxes. Every link between cells connects
 //! neighbouring rows.
 
-use super::{Extent, Sketch};
+use super::{BoxExtent, GraphSketch};
 
 /// All cells, by row.
 #[derive(Debug, Clone)]
-pub(super) struct Grid {
+pub(super) struct LayoutGrid {
     /// The boxes, then the bends.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<GridCell>,
     /// The cells of each row, from first to last.
     pub rows: Vec<Vec<usize>>,
     /// All segments of links.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<LinkSegment>,
     /// For each link, its path through the cells.
-    pub chains: Vec<Chain>,
+    pub chains: Vec<LinkChain>,
     /// For each cell, the segments to the row above.
     pub above: Vec<Vec<usize>>,
     /// For each cell, the segments to the row below.
@@ -22,9 +22,9 @@ pub(super) struct Grid {
 
 /// A box or a bend.
 #[derive(Debug, Clone)]
-pub(super) struct Cell {
+pub(super) struct GridCell {
     /// Its size; a bend without a label has size 0.
-    pub extent: Extent,
+    pub extent: BoxExtent,
     /// Its row.
     pub row: usize,
     /// Its kind.
@@ -44,7 +44,7 @@ pub(super) enum CellKind {
 
 /// A segment of a link between two rows.
 #[derive(Debug, Clone)]
-pub(super) struct Piece {
+pub(super) struct LinkSegment {
     /// The cell in the upper row.
     pub upper: usize,
     /// The cell in the lower row.
@@ -55,7 +55,7 @@ pub(super) struct Piece {
 
 /// The path of a link.
 #[derive(Debug, Clone)]
-pub(super) struct Chain {
+pub(super) struct LinkChain {
     /// The cells from the upper box to the lower one. For two boxes in one row, the path has a bend below each of them.
     pub cells: Vec<usize>,
     /// The segments between the cells.
@@ -64,9 +64,9 @@ pub(super) struct Chain {
     pub upwards: bool,
 }
 
-impl Grid {
+impl LayoutGrid {
     /// Boxes are in even rows, so that there is a row for labels between any two rows of boxes.
-    pub(super) fn new(sketch: &Sketch, rows: &[usize]) -> Self {
+    pub(super) fn new(sketch: &GraphSketch, rows: &[usize]) -> Self {
         let mut grid = Self {
             cells: Vec::new(),
             rows: Vec::new(),
@@ -76,7 +76,7 @@ impl Grid {
             below: Vec::new(),
         };
         for (extent, row) in sketch.boxes.iter().zip(rows) {
-            grid.add(*extent, row * 2, CellKind::Box);
+            grid.add_cell(*extent, row * 2, CellKind::Box);
         }
         let mut labelled: Vec<f64> = Vec::new();
         for link in &sketch.links {
@@ -95,37 +95,37 @@ impl Grid {
             };
             labelled.resize(labelled.len().max(passed.end), 0.0);
             let bearing = link.label.map(|label| {
-                let row = roomiest(passed.clone().step_by(2), &labelled);
+                let row = find_roomiest_row(passed.clone().step_by(2), &labelled);
                 labelled[row] += label.breadth;
                 (row, label)
             });
             let mut cells = vec![upper];
             for row in passed {
                 cells.push(match bearing {
-                    Some((bearer, label)) if bearer == row => grid.add(label, row, CellKind::Label),
-                    _ => grid.add(Extent::default(), row, CellKind::Bend),
+                    Some((bearer, label)) if bearer == row => grid.add_cell(label, row, CellKind::Label),
+                    _ => grid.add_cell(BoxExtent::default(), row, CellKind::Bend),
                 });
             }
             let mut pieces = Vec::new();
             if first == last {
-                let bend = grid.add(Extent::default(), first + 1, CellKind::Bend);
-                pieces.push(grid.join(upper, cells[1], link.back));
-                pieces.push(grid.join(lower, bend, link.back));
+                let bend = grid.add_cell(BoxExtent::default(), first + 1, CellKind::Bend);
+                pieces.push(grid.add_segment(upper, cells[1], link.back));
+                pieces.push(grid.add_segment(lower, bend, link.back));
                 cells.extend([bend, lower]);
             } else {
                 cells.push(lower);
                 for ends in cells.windows(2) {
-                    pieces.push(grid.join(ends[0], ends[1], link.back));
+                    pieces.push(grid.add_segment(ends[0], ends[1], link.back));
                 }
             }
-            grid.chains.push(Chain { cells, pieces, upwards });
+            grid.chains.push(LinkChain { cells, pieces, upwards });
         }
         grid
     }
 
-    fn add(&mut self, extent: Extent, row: usize, kind: CellKind) -> usize {
+    fn add_cell(&mut self, extent: BoxExtent, row: usize, kind: CellKind) -> usize {
         let cell = self.cells.len();
-        self.cells.push(Cell { extent, row, kind });
+        self.cells.push(GridCell { extent, row, kind });
         self.above.push(Vec::new());
         self.below.push(Vec::new());
         if self.rows.len() <= row {
@@ -135,16 +135,16 @@ impl Grid {
         cell
     }
 
-    fn join(&mut self, upper: usize, lower: usize, back: bool) -> usize {
+    fn add_segment(&mut self, upper: usize, lower: usize, back: bool) -> usize {
         let piece = self.pieces.len();
-        self.pieces.push(Piece { upper, lower, back });
+        self.pieces.push(LinkSegment { upper, lower, back });
         self.below[upper].push(piece);
         self.above[lower].push(piece);
         piece
     }
 
     /// The two bends of a link between boxes of one row.
-    pub(super) fn bends_of_flat(&self, chain: &Chain) -> Option<[usize; 2]> {
+    pub(super) fn flat_bends(&self, chain: &LinkChain) -> Option<[usize; 2]> {
         match chain.cells[..] {
             [from, one, other, to] if self.cells[from].row == self.cells[to].row => Some([one, other]),
             _ => None,
@@ -152,7 +152,7 @@ impl Grid {
     }
 
     /// The index of each cell in its row.
-    pub(super) fn positions(&self) -> Vec<usize> {
+    pub(super) fn cell_positions(&self) -> Vec<usize> {
         let mut positions = vec![0; self.cells.len()];
         for row in &self.rows {
             for (position, cell) in row.iter().enumerate() {
@@ -164,7 +164,7 @@ impl Grid {
 }
 
 /// The row with the least content among those that can contain a label; the last one of several.
-fn roomiest(rows: impl Iterator<Item = usize>, labelled: &[f64]) -> usize {
+fn find_roomiest_row(rows: impl Iterator<Item = usize>, labelled: &[f64]) -> usize {
     rows.fold(None, |best: Option<usize>, row| match best {
         Some(best) if labelled[best] < labelled[row] => Some(best),
         _ => Some(row),

@@ -10,7 +10,7 @@
 
 mod grid;
 mod order;
-mod place;
+mod positions;
 mod rows;
 
 #[cfg(test)]
@@ -18,29 +18,29 @@ mod tests;
 
 /// The graph to be laid out.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sketch {
+pub(super) struct GraphSketch {
     /// The size of each box.
-    pub boxes: Vec<Extent>,
+    pub boxes: Vec<BoxExtent>,
     /// The links between boxes.
-    pub links: Vec<Link>,
+    pub links: Vec<SketchLink>,
 }
 
 /// A link from a box to a box.
 #[derive(Debug, Clone)]
-pub(super) struct Link {
+pub(super) struct SketchLink {
     /// The first box.
     pub from: usize,
     /// The box at its head.
     pub to: usize,
     /// The size of its label.
-    pub label: Option<Extent>,
+    pub label: Option<BoxExtent>,
     /// Whether the link has low priority: it does not affect the rows.
     pub back: bool,
 }
 
 /// A size, in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Extent {
+pub(super) struct BoxExtent {
     /// The size along a row.
     pub breadth: f64,
     /// The size across rows.
@@ -49,7 +49,7 @@ pub(super) struct Extent {
 
 /// A position, in pixels from the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Spot {
+pub(super) struct LayoutPoint {
     /// The position along a row.
     pub across: f64,
     /// The position across rows.
@@ -58,60 +58,60 @@ pub(super) struct Spot {
 
 /// The result of the layout.
 #[derive(Debug, Clone)]
-pub(super) struct Layout {
+pub(super) struct GraphLayout {
     /// The total size.
-    pub extent: Extent,
+    pub extent: BoxExtent,
     /// The boxes.
-    pub boxes: Vec<Area>,
+    pub boxes: Vec<PlacedBox>,
     /// The path of each link.
-    pub routes: Vec<Route>,
+    pub routes: Vec<LinkRoute>,
 }
 
 /// A box with its position.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Area {
+pub(super) struct PlacedBox {
     /// Its centre.
-    pub middle: Spot,
+    pub middle: LayoutPoint,
     /// Its size: as requested, or wider if it has many links.
-    pub extent: Extent,
+    pub extent: BoxExtent,
 }
 
 /// The path of a link.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Route {
+pub(super) struct LinkRoute {
     /// From the edge of the first box to the edge of the last one.
-    pub way: Vec<Leg>,
+    pub way: Vec<RouteLeg>,
     /// The centre of its label.
-    pub label: Option<Spot>,
+    pub label: Option<LayoutPoint>,
 }
 
 /// A segment of a path; it starts at the end of the previous segment.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Leg {
+pub(super) enum RouteLeg {
     /// The start of the path.
-    From(Spot),
+    From(LayoutPoint),
     /// A straight line.
-    Line(Spot),
+    Line(LayoutPoint),
     /// A curve that starts and ends across the rows.
-    Curve(Spot),
+    Curve(LayoutPoint),
     /// A curve that starts across the rows and ends along one.
-    Turn(Spot),
+    Turn(LayoutPoint),
     /// A curve that starts along a row and ends across the rows.
-    TurnBack(Spot),
+    TurnBack(LayoutPoint),
 }
 
 /// Computes the layout of a sketch.
-pub(super) fn arrange(sketch: &Sketch) -> Layout {
-    let rows = rows::of(sketch);
-    let mut grid = grid::Grid::new(sketch, &rows);
+pub(super) fn arrange_sketch(sketch: &GraphSketch) -> GraphLayout {
+    let rows = rows::assign_rows(sketch);
+    let mut grid = grid::LayoutGrid::new(sketch, &rows);
     order::reduce_crossings(&mut grid);
-    place::place(sketch, &grid)
+    positions::position_cells(sketch, &grid)
 }
 
-impl Area {
+impl PlacedBox {
     /// The start of the row.
-    pub(super) fn start(&self) -> Spot {
-        Spot {
+    pub(super) fn start_corner(&self) -> LayoutPoint {
+        LayoutPoint {
             across: self.middle.across - self.extent.breadth / 2.0,
             along: self.middle.along - self.extent.depth / 2.0,
         }

@@ -1,15 +1,15 @@
 //! The order of the cells in each row, so that few links cross.
 
-use super::grid::Grid;
+use super::grid::LayoutGrid;
 
 /// The number of sweeps up and down; more of them rarely find a better order.
 const SWEEPS: usize = 24;
 
 /// Sets the best order that was found for every row.
-pub(super) fn reduce_crossings(grid: &mut Grid) {
-    follow_links(grid);
+pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
+    order_by_links(grid);
     let mut best = grid.rows.clone();
-    let mut fewest = crossings(grid);
+    let mut fewest = count_crossings(grid);
     for sweep in 0..SWEEPS {
         if fewest == 0 {
             break;
@@ -20,7 +20,7 @@ pub(super) fn reduce_crossings(grid: &mut Grid) {
             sort_row(grid, if down { at } else { count - 1 - at }, down);
         }
         swap_neighbours(grid);
-        let found = crossings(grid);
+        let found = count_crossings(grid);
         if found < fewest {
             fewest = found;
             best.clone_from(&grid.rows);
@@ -30,7 +30,7 @@ pub(super) fn reduce_crossings(grid: &mut Grid) {
 }
 
 /// The initial order: linked cells are close together.
-pub(super) fn follow_links(grid: &mut Grid) {
+pub(super) fn order_by_links(grid: &mut LayoutGrid) {
     let mut seen = vec![false; grid.cells.len()];
     let mut rows = vec![Vec::new(); grid.rows.len()];
     for row in &grid.rows {
@@ -49,8 +49,8 @@ pub(super) fn follow_links(grid: &mut Grid) {
 
 /// Sorts a row by the average position of linked cells in the row before (going down) or after. A cell without links
 /// keeps its position.
-fn sort_row(grid: &mut Grid, row: usize, down: bool) {
-    let positions = grid.positions();
+fn sort_row(grid: &mut LayoutGrid, row: usize, down: bool) {
+    let positions = grid.cell_positions();
     let middle = |cell: usize| -> Option<f64> {
         let pieces = if down { &grid.above[cell] } else { &grid.below[cell] };
         let other = |piece: &usize| {
@@ -74,8 +74,8 @@ fn sort_row(grid: &mut Grid, row: usize, down: bool) {
 }
 
 /// Swaps neighbours as long as this removes a crossing.
-fn swap_neighbours(grid: &mut Grid) {
-    let mut positions = grid.positions();
+fn swap_neighbours(grid: &mut LayoutGrid) {
+    let mut positions = grid.cell_positions();
     let mut improved = true;
     let mut rounds = 0;
     while improved && rounds < 8 {
@@ -84,8 +84,8 @@ fn swap_neighbours(grid: &mut Grid) {
         for row in 0..grid.rows.len() {
             for at in 1..grid.rows[row].len() {
                 let (left, right) = (grid.rows[row][at - 1], grid.rows[row][at]);
-                let now = between(grid, &positions, left, right);
-                if between(grid, &positions, right, left) < now {
+                let now = count_crossings_between(grid, &positions, left, right);
+                if count_crossings_between(grid, &positions, right, left) < now {
                     grid.rows[row].swap(at - 1, at);
                     positions.swap(left, right);
                     improved = true;
@@ -96,7 +96,7 @@ fn swap_neighbours(grid: &mut Grid) {
 }
 
 /// The number of crossings between the links of two neighbours, for one order of the two.
-fn between(grid: &Grid, positions: &[usize], left: usize, right: usize) -> usize {
+fn count_crossings_between(grid: &LayoutGrid, positions: &[usize], left: usize, right: usize) -> usize {
     let above = |cell: usize| {
         grid.above[cell]
             .iter()
@@ -113,8 +113,8 @@ fn between(grid: &Grid, positions: &[usize], left: usize, right: usize) -> usize
 }
 
 /// The number of crossings in the whole grid.
-pub(super) fn crossings(grid: &Grid) -> usize {
-    let positions = grid.positions();
+pub(super) fn count_crossings(grid: &LayoutGrid) -> usize {
+    let positions = grid.cell_positions();
     let mut count = 0;
     for row in &grid.rows {
         let mut ends: Vec<(usize, usize)> = row

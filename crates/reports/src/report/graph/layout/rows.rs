@@ -6,10 +6,10 @@ use petgraph::algo::toposort;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{DfsEvent, depth_first_search};
 
-use super::Sketch;
+use super::GraphSketch;
 
 /// The row of each box, from 0.
-pub(super) fn of(sketch: &Sketch) -> Vec<usize> {
+pub(super) fn assign_rows(sketch: &GraphSketch) -> Vec<usize> {
     let forward = sketch.links.iter().filter(|link| !link.back && link.from != link.to);
     let mut graph: DiGraph<(), (), usize> = DiGraph::default();
     for _ in &sketch.boxes {

@@ -11,12 +11,12 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use super::super::xml::escaped;
-use super::layout::{Layout, Link, Sketch, arrange};
-use super::{Arrow, CountedIn, Ending, Picture, ascii};
-use canvas::{Canvas, Direction};
-use lines::Label;
-use shapes::Figure;
+use super::super::xml::escape_xml;
+use super::layout::{GraphLayout, GraphSketch, SketchLink, arrange_sketch};
+use super::{CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, render_ascii};
+use canvas::{LayoutDirection, SvgCanvas};
+use lines::ArrowLabel;
+use shapes::NodeFigure;
 
 /// The style of the picture, for a page that has pictures without a style of their own.
 pub const STYLE: &str = include_str!("style.css");
@@ -27,23 +27,23 @@ const HEADING: f64 = 26.0;
 const LEGEND_LINE: f64 = 20.0;
 
 /// The picture as one `<svg>` element, without an XML declaration: a file of its own, or a part of an HTML page.
-pub fn svg(picture: &Picture) -> String {
-    let figures: Vec<Figure> = picture.nodes.iter().map(Figure::new).collect();
-    let labels: Vec<Label> = picture.arrows.iter().map(Label::new).collect();
-    let (direction, layout) = best(&figures, &labels, &picture.arrows);
-    let legend = legend(picture);
-    let (breadth, depth) = direction.size(layout.extent);
+pub fn render_svg(picture: &GraphPicture) -> String {
+    let figures: Vec<NodeFigure> = picture.nodes.iter().map(NodeFigure::new).collect();
+    let labels: Vec<ArrowLabel> = picture.arrows.iter().map(ArrowLabel::new).collect();
+    let (direction, layout) = choose_layout(&figures, &labels, &picture.arrows);
+    let legend = legend_entries(picture);
+    let (breadth, depth) = direction.to_size(layout.extent);
     let titles = [
-        words::width(&picture.title, 10.0),
-        words::width(picture.subtitle.as_deref().unwrap_or(""), 6.8),
+        words::text_width(&picture.title, 10.0),
+        words::text_width(picture.subtitle.as_deref().unwrap_or(""), 6.8),
     ];
     let texts = legend
         .iter()
-        .map(|(_, text)| 50.0 + words::width(text, 6.8))
+        .map(|(_, text)| 50.0 + words::text_width(text, 6.8))
         .chain(titles);
     let widest = texts.fold(breadth, f64::max);
     let head = MARGIN + HEADING + if picture.subtitle.is_some() { 18.0 } else { 0.0 };
-    let canvas = Canvas {
+    let canvas = SvgCanvas {
         direction,
         left: MARGIN + (widest - breadth) / 2.0,
         top: head + 4.0,
@@ -52,54 +52,61 @@ pub fn svg(picture: &Picture) -> String {
     let below = canvas.top + depth + 14.0;
     let height = below + legend.len() as f64 * LEGEND_LINE + MARGIN / 2.0;
 
-    let mut text = opening(picture, width.ceil(), height.ceil());
+    let mut text = opening_tag(picture, width.ceil(), height.ceil());
     for (arrow, route) in picture.arrows.iter().zip(&layout.routes) {
-        text.push_str(&lines::line(picture, arrow, route, &canvas));
+        text.push_str(&lines::draw_arrow(picture, arrow, route, &canvas));
     }
     for (figure, area) in figures.iter().zip(&layout.boxes) {
-        text.push_str(&figure.draw(area, &canvas));
+        text.push_str(&figure.draw_figure(area, &canvas));
     }
     for ((arrow, label), route) in picture.arrows.iter().zip(&labels).zip(&layout.routes) {
-        text.push_str(&label.draw(picture, arrow, route, &canvas));
+        text.push_str(&label.draw_label(picture, arrow, route, &canvas));
     }
     for (at, (class, meaning)) in legend.iter().enumerate() {
         let y = below + (at as f64 + 0.5) * LEGEND_LINE;
-        text.push_str(&lines::sample(class, meaning, MARGIN, y));
+        text.push_str(&lines::draw_legend_sample(class, meaning, MARGIN, y));
     }
     text + "</svg>\n"
 }
 
 /// Chooses top to bottom, unless that is wide and left to right is narrower.
-fn best(figures: &[Figure], labels: &[Label], arrows: &[Arrow]) -> (Direction, Layout) {
-    let laid_out = |direction: Direction| {
-        arrange(&Sketch {
-            boxes: figures.iter().map(|figure| direction.extent(figure.size())).collect(),
+fn choose_layout(
+    figures: &[NodeFigure],
+    labels: &[ArrowLabel],
+    arrows: &[DependencyArrow],
+) -> (LayoutDirection, GraphLayout) {
+    let laid_out = |direction: LayoutDirection| {
+        arrange_sketch(&GraphSketch {
+            boxes: figures
+                .iter()
+                .map(|figure| direction.to_extent(figure.figure_size()))
+                .collect(),
             links: arrows
                 .iter()
                 .zip(labels)
-                .map(|(arrow, label)| Link {
+                .map(|(arrow, label)| SketchLink {
                     from: arrow.from,
                     to: arrow.to,
-                    label: label.size().map(|size| direction.extent(size)),
+                    label: label.label_size().map(|size| direction.to_extent(size)),
                     back: arrow.feedback,
                 })
                 .collect(),
         })
     };
-    let down = laid_out(Direction::Down);
+    let down = laid_out(LayoutDirection::Down);
     if down.extent.breadth <= BROAD {
-        return (Direction::Down, down);
+        return (LayoutDirection::Down, down);
     }
-    let right = laid_out(Direction::Right);
+    let right = laid_out(LayoutDirection::Right);
     if right.extent.depth < down.extent.breadth {
-        (Direction::Right, right)
+        (LayoutDirection::Right, right)
     } else {
-        (Direction::Down, down)
+        (LayoutDirection::Down, down)
     }
 }
 
-fn opening(picture: &Picture, width: f64, height: f64) -> String {
-    let title = escaped(&picture.title);
+fn opening_tag(picture: &GraphPicture, width: f64, height: f64) -> String {
+    let title = escape_xml(&picture.title);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"ensemble-graph\" role=\"img\" width=\"{width}\" \
          height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
@@ -107,22 +114,22 @@ fn opening(picture: &Picture, width: f64, height: f64) -> String {
          <rect class=\"ground\" width=\"{width}\" height=\"{height}\"/>\n\
          <text class=\"heading\" x=\"{MARGIN}\" y=\"{}\">{title}</text>\n",
         // For screen readers; the lines stay separate.
-        escaped(&ascii(picture)).replace("&#10;", "\n"),
+        escape_xml(&render_ascii(picture)).replace("&#10;", "\n"),
         MARGIN + 14.0,
     );
     if let Some(subtitle) = &picture.subtitle {
         text.push_str(&format!(
             "<text class=\"note\" x=\"{MARGIN}\" y=\"{}\">{}</text>\n",
             MARGIN + 34.0,
-            escaped(subtitle)
+            escape_xml(subtitle)
         ));
     }
     text
 }
 
 /// The legend of the special shapes and lines that occur.
-fn legend(picture: &Picture) -> Vec<(&'static str, &'static str)> {
-    let any = |shown: fn(&Arrow) -> bool| picture.arrows.iter().any(shown);
+fn legend_entries(picture: &GraphPicture) -> Vec<(&'static str, &'static str)> {
+    let any = |shown: fn(&DependencyArrow) -> bool| picture.arrows.iter().any(shown);
     let meanings = [
         (
             any(|arrow| arrow.feedback),
@@ -131,24 +138,24 @@ fn legend(picture: &Picture) -> Vec<(&'static str, &'static str)> {
         ),
         (any(|arrow| arrow.any_of), "arrow any-of", "one of these is enough"),
         (
-            any(|arrow| arrow.ending == Ending::Failure),
+            any(|arrow| arrow.ending == DependencyTrigger::Failure),
             "arrow failure",
             "listens to failures",
         ),
         (
-            any(|arrow| arrow.started > Some(0)),
+            any(|arrow| arrow.start_count > Some(0)),
             "arrow started",
-            match picture.counted_in {
-                CountedIn::Run => "started an execution in this run",
-                CountedIn::Cases => "started an execution in a case",
+            match picture.count_unit {
+                CountUnit::Run => "started an execution in this run",
+                CountUnit::Cases => "started an execution in a case",
             },
         ),
         (
-            any(Arrow::is_idle),
+            any(DependencyArrow::is_idle),
             "arrow idle",
-            match picture.counted_in {
-                CountedIn::Run => "started none in this run",
-                CountedIn::Cases => "started none in any case",
+            match picture.count_unit {
+                CountUnit::Run => "started none in this run",
+                CountUnit::Cases => "started none in any case",
             },
         ),
     ];

@@ -1,10 +1,10 @@
 //! The element is sound, whole in itself, and says what there is to say.
 
-use super::super::{Node, RunData, Shape};
+use super::super::{NodeRunData, NodeShape, PictureNode};
 use super::*;
 
-fn node(name: &str, shape: Shape) -> Node {
-    Node {
+fn node(name: &str, shape: NodeShape) -> PictureNode {
+    PictureNode {
         name: name.to_owned(),
         shape,
         is_stack: false,
@@ -13,24 +13,24 @@ fn node(name: &str, shape: Shape) -> Node {
     }
 }
 
-fn arrow(from: usize, to: usize) -> Arrow {
-    Arrow {
+fn arrow(from: usize, to: usize) -> DependencyArrow {
+    DependencyArrow {
         from,
         to,
-        ending: Ending::Success,
+        ending: DependencyTrigger::Success,
         condition: None,
         most: None,
         feedback: false,
         any_of: false,
-        started: None,
+        start_count: None,
     }
 }
 
-fn picture(nodes: Vec<Node>, arrows: Vec<Arrow>) -> Picture {
-    Picture {
+fn picture(nodes: Vec<PictureNode>, arrows: Vec<DependencyArrow>) -> GraphPicture {
+    GraphPicture {
         title: "team".to_owned(),
         subtitle: None,
-        counted_in: CountedIn::Run,
+        count_unit: CountUnit::Run,
         nodes,
         arrows,
     }
@@ -62,11 +62,11 @@ fn assert_well_formed(xml: &str) {
 fn what_a_file_says_is_text() {
     let mut hostile = arrow(0, 1);
     hostile.condition = Some("output.a < 1 && context[\"</svg><script>\"] > '&\u{1}'".to_owned());
-    let mut nodes = vec![node("a", Shape::Script), node("b", Shape::Ensemble)];
-    nodes[1].run_data = Some(RunData::Idle {
+    let mut nodes = vec![node("a", NodeShape::Script), node("b", NodeShape::Ensemble)];
+    nodes[1].run_data = Some(NodeRunData::Idle {
         why: Some("<b>".to_owned()),
     });
-    let drawn = svg(&picture(nodes, vec![hostile]));
+    let drawn = render_svg(&picture(nodes, vec![hostile]));
     assert_well_formed(&drawn);
     assert!(!drawn.contains("<script") && !drawn.contains("<b>"), "{drawn}");
     assert!(!drawn.contains('\u{1}'));
@@ -75,7 +75,7 @@ fn what_a_file_says_is_text() {
 
 #[test]
 fn it_needs_nothing_outside_and_can_stand_beside_another() {
-    let drawn = svg(&picture(vec![node("a", Shape::Llm)], Vec::new()));
+    let drawn = render_svg(&picture(vec![node("a", NodeShape::Llm)], Vec::new()));
     let outside = drawn.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
     for word in ["http", "href", "url(", "@import", " id=", "<script"] {
         assert!(!outside.contains(word), "{word}");
@@ -97,8 +97,8 @@ fn it_needs_nothing_outside_and_can_stand_beside_another() {
 
 #[test]
 fn it_is_told_to_those_who_do_not_see_it() {
-    let drawn = svg(&picture(
-        vec![node("a", Shape::Script), node("b", Shape::Input)],
+    let drawn = render_svg(&picture(
+        vec![node("a", NodeShape::Script), node("b", NodeShape::Input)],
         vec![arrow(0, 1)],
     ));
     assert!(drawn.contains("role=\"img\""));
@@ -115,15 +115,15 @@ fn it_is_told_to_those_who_do_not_see_it() {
 
 #[test]
 fn kinds_and_arrows_are_told_apart() {
-    let nodes = [Shape::Script, Shape::Llm, Shape::Input, Shape::Ensemble]
-        .map(|shape| node(shape.word(), shape))
+    let nodes = [NodeShape::Script, NodeShape::Llm, NodeShape::Input, NodeShape::Ensemble]
+        .map(|shape| node(shape.kind_word(), shape))
         .to_vec();
     let mut arrows = vec![arrow(0, 1), arrow(1, 2), arrow(2, 3)];
     arrows[0].feedback = true;
     arrows[1].any_of = true;
-    arrows[2].ending = Ending::Failure;
+    arrows[2].ending = DependencyTrigger::Failure;
     arrows[2].most = Some(2);
-    let drawn = svg(&picture(nodes, arrows));
+    let drawn = render_svg(&picture(nodes, arrows));
     assert_well_formed(&drawn);
     for kind in ["script", "llm", "input", "ensemble"] {
         assert!(drawn.contains(&format!("class=\"shape {kind}\"")), "{kind}");
@@ -145,26 +145,30 @@ fn kinds_and_arrows_are_told_apart() {
 
 #[test]
 fn a_run_is_laid_over_it() {
-    let mut nodes = vec![node("a", Shape::Script), node("b", Shape::Llm), node("c", Shape::Llm)];
-    nodes[0].run_data = Some(RunData::Ran {
+    let mut nodes = vec![
+        node("a", NodeShape::Script),
+        node("b", NodeShape::Llm),
+        node("c", NodeShape::Llm),
+    ];
+    nodes[0].run_data = Some(NodeRunData::Ran {
         executions: 3,
         failed: 1,
         parts: (0, 0),
     });
-    nodes[1].run_data = Some(RunData::Ran {
+    nodes[1].run_data = Some(NodeRunData::Ran {
         executions: 1,
         failed: 0,
         parts: (0, 0),
     });
-    nodes[2].run_data = Some(RunData::Idle {
+    nodes[2].run_data = Some(NodeRunData::Idle {
         why: Some("waiting for b".to_owned()),
     });
     let mut arrows = vec![arrow(0, 1), arrow(1, 2)];
-    arrows[0].started = Some(1);
-    arrows[1].started = Some(0);
+    arrows[0].start_count = Some(1);
+    arrows[1].start_count = Some(0);
     let mut picture = picture(nodes, arrows);
     picture.subtitle = Some("run x: completed".to_owned());
-    let drawn = svg(&picture);
+    let drawn = render_svg(&picture);
     for piece in [
         "<g class=\"agent failed\"><title>a, script, ran 3 times, 1 failed</title>",
         "<g class=\"agent\"><title>b, llm, ran once</title>",
@@ -190,25 +194,25 @@ fn number(drawn: &str, element: &str, of: &str) -> f64 {
 fn there_is_room_for_all_words() {
     let mut arrows = vec![arrow(0, 1), arrow(1, 0)];
     arrows[1].feedback = true;
-    let nodes = vec![node("a", Shape::Script), node("b", Shape::Script)];
+    let nodes = vec![node("a", NodeShape::Script), node("b", NodeShape::Script)];
     let mut picture = picture(nodes, arrows);
-    let narrow = svg(&picture);
+    let narrow = render_svg(&picture);
     let (width, height) = (number(&narrow, "<svg", "width"), number(&narrow, "<svg", "height"));
     let box_top = number(&narrow, "<rect class=\"shape script\"", "y");
     let heading = number(&narrow, "<text class=\"heading\"", "y");
     assert!(box_top > heading, "{narrow}");
     let legend = "<text class=\"legend\"";
     assert!(number(&narrow, legend, "y") + 4.0 < height, "{narrow}");
-    let meaning = words::width("feedback: not needed before the first execution", 6.8);
+    let meaning = words::text_width("feedback: not needed before the first execution", 6.8);
     assert!(number(&narrow, legend, "x") + meaning < width, "{narrow}");
 
     picture.title = "a title that is longer than what it is about, by far and for no reason".to_owned();
     let subtitle = "and a subtitle that is longer still than the title, so that it decides how broad the whole thing is, doubtless";
     picture.subtitle = Some(subtitle.to_owned());
-    let broad = svg(&picture);
+    let broad = render_svg(&picture);
     let width = number(&broad, "<svg", "width");
-    assert!(MARGIN + words::width(&picture.title, 10.0) < width, "{broad}");
-    assert!(MARGIN + words::width(subtitle, 6.8) < width, "{broad}");
+    assert!(MARGIN + words::text_width(&picture.title, 10.0) < width, "{broad}");
+    assert!(MARGIN + words::text_width(subtitle, 6.8) < width, "{broad}");
     let note = number(&broad, "<text class=\"note\"", "y");
     assert!(number(&broad, "<rect class=\"shape script\"", "y") > note, "{broad}");
 }
@@ -231,8 +235,8 @@ fn head(drawn: &str, title: &str) -> Vec<(f64, f64)> {
 fn heads_point_at_whoever_listens() {
     let mut arrows = vec![arrow(0, 1), arrow(1, 0)];
     arrows[1].feedback = true;
-    let drawn = svg(&picture(
-        vec![node("a", Shape::Script), node("b", Shape::Script)],
+    let drawn = render_svg(&picture(
+        vec![node("a", NodeShape::Script), node("b", NodeShape::Script)],
         arrows,
     ));
     let down = head(&drawn, "b listens to a");
@@ -247,10 +251,10 @@ fn a_broad_picture_goes_from_left_to_right() {
     let size = |drawn: &str, of: &str| number(drawn, "<svg", of);
     let nodes = |count: usize| {
         (0..count)
-            .map(|at| node(&format!("agent_{at}"), Shape::Script))
+            .map(|at| node(&format!("agent_{at}"), NodeShape::Script))
             .collect()
     };
-    let fan = |count: usize| svg(&picture(nodes(count), (1..count).map(|to| arrow(0, to)).collect()));
+    let fan = |count: usize| render_svg(&picture(nodes(count), (1..count).map(|to| arrow(0, to)).collect()));
     let few = fan(4);
     assert!(size(&few, "width") > size(&few, "height"), "{few}");
     let many = fan(30);
@@ -270,7 +274,7 @@ fn a_broad_picture_goes_from_left_to_right() {
     let long = (1..16)
         .map(|to| arrow(0, to))
         .chain((16..40).map(|to| arrow(to - 1, to)));
-    let both = svg(&picture(nodes(40), long.collect()));
+    let both = render_svg(&picture(nodes(40), long.collect()));
     assert!(size(&both, "width") > BROAD && size(&both, "width") < size(&both, "height"));
 }
 
@@ -279,20 +283,20 @@ fn long_words_are_broken_and_the_whole_is_kept_for_the_pointer() {
     let condition =
         "output.a_name_that_is_longer_than_any_line_can_be == 1 and output.another_one_that_is_long > 2 or 3 > 4";
     assert_eq!(
-        words::wrapped(condition, 30, 3),
+        words::wrap_text(condition, 30, 3),
         [
             "output.a_name_that_is_longer_",
             "than_any_line_can_be == 1 and",
             "output.another_one_that_is_…",
         ]
     );
-    assert_eq!(words::wrapped("short", 30, 3), ["short"]);
-    assert!((words::width("a字", 10.0) - 30.0).abs() < 0.01);
-    assert_eq!(words::wrapped("字字字字字", 4, 2), ["字字", "字…"]);
+    assert_eq!(words::wrap_text("short", 30, 3), ["short"]);
+    assert!((words::text_width("a字", 10.0) - 30.0).abs() < 0.01);
+    assert_eq!(words::wrap_text("字字字字字", 4, 2), ["字字", "字…"]);
     let mut long = arrow(0, 1);
     long.condition = Some(condition.to_owned());
-    let drawn = svg(&picture(
-        vec![node("a", Shape::Script), node("b", Shape::Script)],
+    let drawn = render_svg(&picture(
+        vec![node("a", NodeShape::Script), node("b", NodeShape::Script)],
         vec![long],
     ));
     assert!(drawn.contains("if output.a_name_that_is_longer_than_any_line_can_be == 1 and output.another_one_that_is_long &gt; 2 or 3 &gt; 4</title>"));

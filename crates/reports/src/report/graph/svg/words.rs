@@ -5,15 +5,15 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The width of a text in pixels; `each` is the width of a normal character.
-pub(super) fn width(text: &str, each: f64) -> f64 {
+pub(super) fn text_width(text: &str, each: f64) -> f64 {
     text.width() as f64 * each
 }
 
 /// At most `most` lines of at most `columns` characters; a longer text ends with an ellipsis.
-pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
+pub(super) fn wrap_text(text: &str, columns: usize, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
-    for word in text.split_whitespace().flat_map(|word| pieces(word, columns)) {
+    for word in text.split_whitespace().flat_map(|word| split_word(word, columns)) {
         let space = usize::from(word.starts_a_word && !line.is_empty());
         if line.width() + space + word.text.width() > columns && !line.is_empty() {
             lines.push(std::mem::take(&mut line));
@@ -35,13 +35,13 @@ pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
     lines
 }
 
-struct Word {
+struct WordPiece {
     text: String,
     starts_a_word: bool,
 }
 
 /// Splits a word that is too long for a line: after punctuation if possible, otherwise anywhere.
-fn pieces(word: &str, columns: usize) -> Vec<Word> {
+fn split_word(word: &str, columns: usize) -> Vec<WordPiece> {
     let mut pieces = Vec::new();
     let mut rest = word;
     while rest.width() > columns {
@@ -68,7 +68,7 @@ fn pieces(word: &str, columns: usize) -> Vec<Word> {
     pieces.push(rest);
     let words = pieces.into_iter().filter(|piece| !piece.is_empty()).enumerate();
     words
-        .map(|(at, piece)| Word {
+        .map(|(at, piece)| WordPiece {
             text: piece.to_owned(),
             starts_a_word: at == 0,
         })

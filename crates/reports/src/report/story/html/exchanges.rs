@@ -1,43 +1,47 @@
 //! The messages between an agent and its models, folded away.
 
-use super::markup::{block, escaped};
-use crate::report::story::entries::{Entry, counts, entries, title};
+use super::markup::{escape_html, text_block};
+use crate::report::story::entries::{ExchangeEntry, exchange_entries, exchange_title, format_counts};
 use ensemble_history::story::ModelExchange;
 
 /// The exchanges of one execution; nothing if there are none. `all`: those of the run.
-pub(super) fn folded(exchanges: &[&ModelExchange], all: &[ModelExchange]) -> String {
+pub(super) fn render_exchanges(exchanges: &[&ModelExchange], all: &[ModelExchange]) -> String {
     if exchanges.is_empty() {
         return String::new();
     }
     let mut text = format!(
         "<details class=\"exchanges\"><summary>{}</summary>\n",
-        counts(exchanges)
+        format_counts(exchanges)
     );
     for exchange in exchanges {
-        if let Some(title) = title(exchange, exchanges.len(), all) {
-            text.push_str(&format!("<h5>{}</h5>\n", escaped(&title)));
+        if let Some(title) = exchange_title(exchange, exchanges.len(), all) {
+            text.push_str(&format!("<h5>{}</h5>\n", escape_html(&title)));
         }
-        text.extend(entries(exchange, false).iter().map(entry));
+        text.extend(exchange_entries(exchange, false).iter().map(render_entry));
     }
     text + "</details>\n"
 }
 
-fn entry(entry: &Entry) -> String {
-    let line = |class: &str, text: &str| format!("<p class=\"{class}\">{}</p>\n", escaped(text));
+fn render_entry(entry: &ExchangeEntry) -> String {
+    let line = |class: &str, text: &str| format!("<p class=\"{class}\">{}</p>\n", escape_html(text));
     match entry {
-        Entry::Request(about) => line("label request", about),
-        Entry::Said { who, text } => line("label", who) + block(text, "text").as_str(),
-        Entry::Note(text) => line("label", text),
-        Entry::Called { name, arguments } => line("label", &format!("→ {name}")) + block(arguments, "json").as_str(),
-        Entry::Returned { name, result } => line("label", &format!("← {name}")) + block(result, "text").as_str(),
-        Entry::Erred { name, error } => {
-            line("failure", &format!("← {name}: error")) + block(error, "text failure").as_str()
+        ExchangeEntry::Request(about) => line("label request", about),
+        ExchangeEntry::Message { who, text } => line("label", who) + text_block(text, "text").as_str(),
+        ExchangeEntry::Note(text) => line("label", text),
+        ExchangeEntry::ToolCall { name, arguments } => {
+            line("label", &format!("→ {name}")) + text_block(arguments, "json").as_str()
         }
-        Entry::NotEnded(name) => line("label", &format!("← {name}: not ended")),
-        Entry::SentBack(errors) => line("warning", "sent back") + block(errors, "text").as_str(),
-        Entry::Stopped => line("warning", "stopped before the reply was complete"),
-        Entry::Failed { kind, error } => {
-            line("failure", &format!("failed ({kind})")) + block(error, "text failure").as_str()
+        ExchangeEntry::ToolResult { name, result } => {
+            line("label", &format!("← {name}")) + text_block(result, "text").as_str()
+        }
+        ExchangeEntry::ToolError { name, error } => {
+            line("failure", &format!("← {name}: error")) + text_block(error, "text failure").as_str()
+        }
+        ExchangeEntry::UnfinishedCall(name) => line("label", &format!("← {name}: not ended")),
+        ExchangeEntry::ReplyRejected(errors) => line("warning", "sent back") + text_block(errors, "text").as_str(),
+        ExchangeEntry::RequestStopped => line("warning", "stopped before the reply was complete"),
+        ExchangeEntry::AttemptFailed { kind, error } => {
+            line("failure", &format!("failed ({kind})")) + text_block(error, "text failure").as_str()
         }
     }
 }

@@ -1,7 +1,7 @@
-//! HTML output: every text from outside is passed through [`escaped`].
+//! HTML output: every text from outside is passed through [`escape_html`].
 
 /// Escapes text for contents and attributes.
-pub(super) fn escaped(text: &str) -> String {
+pub(super) fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -12,24 +12,24 @@ pub(super) fn escaped(text: &str) -> String {
             '\'' => escaped.push_str("&#39;"),
             '\n' | '\t' => escaped.push(c),
             // This includes carriage returns, and characters that change the text direction.
-            c if c.is_control() || is_direction(c) => escaped.push('\u{fffd}'),
+            c if c.is_control() || is_direction_control(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }
     escaped
 }
 
-fn is_direction(c: char) -> bool {
+fn is_direction_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A text with its line breaks; long lines are wrapped, and a long text scrolls.
-pub(super) fn block(text: &str, class: &str) -> String {
+pub(super) fn text_block(text: &str, class: &str) -> String {
     let text = text.replace("\r\n", "\n");
     // A scrolling block can be reached with the keyboard.
     format!(
         "<pre class=\"{class}\" tabindex=\"0\">{}</pre>\n",
-        escaped(text.trim_end())
+        escape_html(text.trim_end())
     )
 }
 
@@ -51,7 +51,7 @@ mod tests {
             ("ä\n\tß", "ä\n\tß"),
         ];
         for (text, expected) in table {
-            assert_eq!(escaped(text), expected);
+            assert_eq!(escape_html(text), expected);
         }
     }
 }

@@ -7,55 +7,55 @@ mod turns;
 
 use std::sync::Arc;
 
-use super::lines::totals;
-use super::next::next;
-use crate::report::stood_in::stood_in;
+use super::next_commands::next_commands;
+use super::shared_lines::totals_lines;
+use crate::report::replacements::describe_replacements;
 use ensemble_core::conversation::CompletionReason;
-use ensemble_history::story::{Execution, ModelExchange, Story};
-use ensemble_history::{Driver, RunState};
-use ensemble_language::data::Context;
-use markup::{block, escaped};
+use ensemble_history::story::{ModelExchange, RunStory, StoryExecution};
+use ensemble_history::{RunDriver, RunState};
+use ensemble_language::data::RunContext;
+use markup::{escape_html, text_block};
 
 const STYLE: &str = include_str!("style.css");
 
 /// The data of a document.
 #[derive(Debug, Clone, Copy)]
-pub struct Exported<'a> {
+pub struct ExportedRun<'a> {
     /// The events of the run.
-    pub story: &'a Story,
+    pub story: &'a RunStory,
     /// The agents and their kinds, in declaration order.
     pub agents: &'a [(Arc<str>, &'static str)],
     /// The last context.
-    pub context: &'a Context,
+    pub context: &'a RunContext,
     /// The messages between its agents and their models.
     pub exchanges: &'a [ModelExchange],
     /// The process that executes the run.
-    pub driver: Driver,
+    pub driver: RunDriver,
     /// The graph in the format of the document.
     pub graph: &'a str,
 }
 
-impl Exported<'_> {
+impl ExportedRun<'_> {
     /// The kind of the agent.
-    pub fn kind(&self, agent: &str) -> Option<&'static str> {
+    pub fn agent_kind(&self, agent: &str) -> Option<&'static str> {
         let found = self.agents.iter().find(|(name, _)| **name == *agent);
         found.map(|(_, kind)| *kind)
     }
 
     /// The messages between the agent and its models in this execution.
-    pub(super) fn exchanges_of(&self, turn: u32, execution: &Execution) -> Vec<&ModelExchange> {
+    pub(super) fn exchanges_in(&self, turn: u32, execution: &StoryExecution) -> Vec<&ModelExchange> {
         let is_its = |exchange: &&ModelExchange| {
-            let within = &exchange.within;
+            let within = &exchange.scope;
             (within.turn, within.execution, &within.agent) == (turn, execution.execution, &execution.agent)
         };
         self.exchanges.iter().filter(is_its).collect()
     }
 
     /// Returns the state of the run in words, and its colour.
-    pub fn outcome(&self) -> (String, &'static str) {
-        let state = self.story.history.state(self.driver);
+    pub fn outcome_with_color(&self) -> (String, &'static str) {
+        let state = self.story.history.run_state(self.driver);
         match (state, self.driver) {
-            (RunState::Running, Driver::Process(process)) => (format!("{state} (process {process})"), "open"),
+            (RunState::Running, RunDriver::Process(process)) => (format!("{state} (process {process})"), "open"),
             (RunState::Running | RunState::Waiting, _) => (state.to_string(), "open"),
             (RunState::Interrupted, _) => (format!("{state}: its process has ended"), "failed"),
             (RunState::Ended(CompletionReason::Completed), _) => (state.to_string(), "good"),
@@ -66,13 +66,13 @@ impl Exported<'_> {
 }
 
 /// The anchor of the execution in the page.
-fn anchor(turn: u32, execution: &Execution) -> String {
-    format!("turn-{turn}-{}", escaped(&execution.agent))
+fn execution_anchor(turn: u32, execution: &StoryExecution) -> String {
+    format!("turn-{turn}-{}", escape_html(&execution.agent))
 }
 
 /// Writes the page.
-pub fn html(run: &Exported) -> String {
-    let started = run.story.started();
+pub fn render_html(run: &ExportedRun) -> String {
+    let started = run.story.start_event();
     let name = started.map_or("", |started| &*started.ensemble);
     let id = started.map_or("", |started| &*started.run_id);
     let mut text = format!(
@@ -81,87 +81,89 @@ pub fn html(run: &Exported) -> String {
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{} · {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-        escaped(name),
-        escaped(id),
+        escape_html(name),
+        escape_html(id),
     );
-    text.push_str(&head(run, name));
-    text.push_str(&section("Graph", &format!("<figure>{}</figure>\n", run.graph)));
-    text.push_str(&section("Timeline", &timeline::timeline(run)));
-    text.push_str(&section("What happened", &turns::events(run)));
+    text.push_str(&render_head(run, name));
+    text.push_str(&render_section("Graph", &format!("<figure>{}</figure>\n", run.graph)));
+    text.push_str(&render_section("Timeline", &timeline::render_timeline(run)));
+    text.push_str(&render_section("What happened", &turns::render_events(run)));
     if !run.story.warnings.is_empty() {
         let warnings = run.story.warnings.iter();
         let lines: String = warnings
-            .map(|warning| format!("<p class=\"warning\">{}</p>\n", escaped(warning)))
+            .map(|warning| format!("<p class=\"warning\">{}</p>\n", escape_html(warning)))
             .collect();
-        text.push_str(&section("Warnings", &lines));
+        text.push_str(&render_section("Warnings", &lines));
     }
-    text.push_str(&section("Context at the end", &context(run.context)));
+    text.push_str(&render_section("Context at the end", &render_context(run.context)));
     text + "</main>\n</body>\n</html>\n"
 }
 
-fn section(title: &str, body: &str) -> String {
+fn render_section(title: &str, body: &str) -> String {
     format!("<section>\n<h2>{title}</h2>\n{body}</section>\n")
 }
 
 /// The name, the outcome, and the numbers.
-fn head(run: &Exported, name: &str) -> String {
+fn render_head(run: &ExportedRun, name: &str) -> String {
     let story = run.story;
-    let (outcome, class) = run.outcome();
+    let (outcome, class) = run.outcome_with_color();
     let mut text = format!(
         "<header>\n<h1>{} <span class=\"outcome {class}\">{}</span></h1>\n",
-        escaped(name),
-        escaped(&outcome)
+        escape_html(name),
+        escape_html(&outcome)
     );
-    if let Some(detail) = story.ended().and_then(|ended| ended.detail.as_ref()) {
-        text.push_str(&block(detail, "text detail"));
+    if let Some(detail) = story.end_event().and_then(|ended| ended.detail.as_ref()) {
+        text.push_str(&text_block(detail, "text detail"));
     }
     text.push_str("<dl class=\"facts\">\n");
-    for (label, fact) in facts(run) {
-        text.push_str(&format!("<div><dt>{label}</dt><dd>{}</dd></div>\n", escaped(&fact)));
+    for (label, fact) in head_facts(run) {
+        text.push_str(&format!("<div><dt>{label}</dt><dd>{}</dd></div>\n", escape_html(&fact)));
     }
     text.push_str("</dl>\n");
     if let Some(input) = story
-        .started()
+        .start_event()
         .map(|started| &started.input)
         .filter(|input| !input.is_empty())
     {
-        text.push_str(&format!("<p class=\"label\">input</p>\n{}", block(input, "text")));
+        text.push_str(&format!("<p class=\"label\">input</p>\n{}", text_block(input, "text")));
     }
-    let given = story.started().map(|started| &started.context);
+    let given = story.start_event().map(|started| &started.context);
     if let Some(given) = given.filter(|given| !given.is_empty()) {
-        text.push_str(&format!("<p class=\"label\">given</p>\n{}", context(given)));
+        text.push_str(&format!("<p class=\"label\">given</p>\n{}", render_context(given)));
     }
     // An agent that has not run yet may run when the run continues.
-    let ended = story.ended().filter(|ended| !ended.completion_reason.is_resumable());
+    let ended = story
+        .end_event()
+        .filter(|ended| !ended.completion_reason.is_resumable());
     if let Some(ended) = ended.filter(|ended| !ended.not_run.is_empty()) {
         text.push_str("<ul class=\"idle\">\n");
         for one in &ended.not_run {
             text.push_str(&format!(
                 "<li><b>{}</b> never ran: {}</li>\n",
-                escaped(&one.agent),
-                escaped(&one.reason)
+                escape_html(&one.agent),
+                escape_html(&one.reason)
             ));
         }
         text.push_str("</ul>\n");
     }
-    for line in next(story, run.driver)
+    for line in next_commands(story, run.driver)
         .iter()
         .filter(|line| line.purpose != "save it as a page")
     {
         text.push_str(&format!(
             "<p class=\"next\">{}: <code>{}</code></p>\n",
             line.purpose,
-            escaped(&line.command)
+            escape_html(&line.command)
         ));
     }
     text + "</header>\n"
 }
 
 /// The entries at the head of a document, by name.
-pub(super) fn facts(run: &Exported) -> Vec<(&'static str, String)> {
+pub(super) fn head_facts(run: &ExportedRun) -> Vec<(&'static str, String)> {
     let story = run.story;
     let mut facts = Vec::new();
-    if let Some(started) = story.started() {
+    if let Some(started) = story.start_event() {
         facts.push(("run", started.run_id.to_string()));
         if let Some(origin) = &started.forked_from {
             facts.push(("forked from", format!("{} after turn {}", origin.run_id, origin.turn)));
@@ -170,24 +172,28 @@ pub(super) fn facts(run: &Exported) -> Vec<(&'static str, String)> {
     if let Some(begun) = story.history.started_at() {
         facts.push(("begun", begun.format("%Y-%m-%d %H:%M:%S UTC").to_string()));
     }
-    let mut totals = totals(story).into_iter();
+    let mut totals = totals_lines(story).into_iter();
     facts.extend(totals.next().map(|line| ("took", line)));
     facts.extend(totals.next().map(|line| ("models", line)));
-    if let Some(started) = story.started() {
-        facts.extend(stood_in(started));
+    if let Some(started) = story.start_event() {
+        facts.extend(describe_replacements(started));
         facts.push(("ensemble", started.ensemble_file.clone()));
         facts.push(("program", format!("ensemble {}", started.program)));
     }
     facts
 }
 
-fn context(context: &Context) -> String {
+fn render_context(context: &RunContext) -> String {
     if context.is_empty() {
         return "<p class=\"label\">empty</p>\n".to_owned();
     }
     let mut text = String::from("<dl>\n");
     for (key, value) in context.iter() {
-        text.push_str(&format!("<dt>{}</dt><dd>{}</dd>\n", escaped(key), turns::value(value)));
+        text.push_str(&format!(
+            "<dt>{}</dt><dd>{}</dd>\n",
+            escape_html(key),
+            turns::render_value(value)
+        ));
     }
     text + "</dl>\n"
 }

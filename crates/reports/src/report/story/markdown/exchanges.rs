@@ -1,36 +1,42 @@
 //! The messages between an agent and its models, folded away.
 
-use super::{fenced, inline};
-use crate::report::story::entries::{Entry, counts, entries, title};
+use super::{code_block, escape_inline};
+use crate::report::story::entries::{ExchangeEntry, exchange_entries, exchange_title, format_counts};
 use ensemble_history::story::ModelExchange;
 
 /// The exchanges of one execution; nothing if there are none. `all`: those of the run.
-pub(super) fn folded(exchanges: &[&ModelExchange], all: &[ModelExchange]) -> String {
+pub(super) fn render_exchanges(exchanges: &[&ModelExchange], all: &[ModelExchange]) -> String {
     if exchanges.is_empty() {
         return String::new();
     }
-    let mut text = format!("<details><summary>{}</summary>\n\n", counts(exchanges));
+    let mut text = format!("<details><summary>{}</summary>\n\n", format_counts(exchanges));
     for exchange in exchanges {
-        if let Some(title) = title(exchange, exchanges.len(), all) {
-            text.push_str(&format!("**{}**\n\n", inline(&title)));
+        if let Some(title) = exchange_title(exchange, exchanges.len(), all) {
+            text.push_str(&format!("**{}**\n\n", escape_inline(&title)));
         }
-        text.extend(entries(exchange, false).iter().map(entry));
+        text.extend(exchange_entries(exchange, false).iter().map(render_entry));
     }
     text + "</details>\n\n"
 }
 
-fn entry(entry: &Entry) -> String {
-    let line = |text: &str| format!("{}\n\n", inline(text));
+fn render_entry(entry: &ExchangeEntry) -> String {
+    let line = |text: &str| format!("{}\n\n", escape_inline(text));
     match entry {
-        Entry::Request(about) => format!("*{}*\n\n", inline(about)),
-        Entry::Said { who, text } => line(who) + fenced(text, "text").as_str(),
-        Entry::Note(text) => line(text),
-        Entry::Called { name, arguments } => line(&format!("→ {name}")) + fenced(arguments, "json").as_str(),
-        Entry::Returned { name, result } => line(&format!("← {name}")) + fenced(result, "text").as_str(),
-        Entry::Erred { name, error } => line(&format!("← {name}: error")) + fenced(error, "text").as_str(),
-        Entry::NotEnded(name) => line(&format!("← {name}: not ended")),
-        Entry::SentBack(errors) => line("sent back:") + fenced(errors, "text").as_str(),
-        Entry::Stopped => line("stopped before the reply was complete"),
-        Entry::Failed { kind, error } => line(&format!("failed ({kind}):")) + fenced(error, "text").as_str(),
+        ExchangeEntry::Request(about) => format!("*{}*\n\n", escape_inline(about)),
+        ExchangeEntry::Message { who, text } => line(who) + code_block(text, "text").as_str(),
+        ExchangeEntry::Note(text) => line(text),
+        ExchangeEntry::ToolCall { name, arguments } => {
+            line(&format!("→ {name}")) + code_block(arguments, "json").as_str()
+        }
+        ExchangeEntry::ToolResult { name, result } => line(&format!("← {name}")) + code_block(result, "text").as_str(),
+        ExchangeEntry::ToolError { name, error } => {
+            line(&format!("← {name}: error")) + code_block(error, "text").as_str()
+        }
+        ExchangeEntry::UnfinishedCall(name) => line(&format!("← {name}: not ended")),
+        ExchangeEntry::ReplyRejected(errors) => line("sent back:") + code_block(errors, "text").as_str(),
+        ExchangeEntry::RequestStopped => line("stopped before the reply was complete"),
+        ExchangeEntry::AttemptFailed { kind, error } => {
+            line(&format!("failed ({kind}):")) + code_block(error, "text").as_str()
+        }
     }
 }

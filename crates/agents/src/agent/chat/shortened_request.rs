@@ -1,0 +1,124 @@
+//! Requests that the model refuses because they are too long: they are repeated once with fewer messages. What was accepted
+//! then is the room for the requests that follow.
+
+use serde_json::{Value, json};
+
+use crate::agent::window::tokens::TokenCounter;
+use ensemble_core::thread::Message;
+use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
+use ensemble_models::{ModelErrorKind, ModelQueryResult, ToolSpec, estimate_tokens};
+
+/// A request without a part of its messages.
+pub(crate) struct ShortenedRequest {
+    pub(crate) messages: Vec<Message>,
+    /// What the iteration notes as left out.
+    pub(crate) note: Value,
+}
+
+/// The estimated tokens of a request without its messages.
+pub(crate) fn overhead_tokens(system: Option<&str>, tools: &[ToolSpec]) -> u64 {
+    let of_tool = |tool: &ToolSpec| {
+        let texts = [&tool.name, &tool.description, &tool.parameters.to_string()];
+        texts.iter().map(|text| estimate_tokens(text)).sum::<u64>()
+    };
+    system.map_or(0, estimate_tokens) + tools.iter().map(of_tool).sum::<u64>()
+}
+
+/// The estimated tokens of the messages.
+pub(crate) fn estimate_messages(messages: &[Message]) -> u64 {
+    TokenCounter::default().count_messages(messages).iter().sum()
+}
+
+/// The request without its oldest messages, if it has more than this number of estimated tokens.
+pub(crate) fn fit_into_limit(
+    room: u64,
+    messages: &[Message],
+    task: Option<&Message>,
+    min_recent_turns: usize,
+    before: Option<&Value>,
+) -> Option<ShortenedRequest> {
+    let rules = TrimRules {
+        limits: WindowLimits {
+            max_tokens: Some(room),
+            max_messages: None,
+        },
+        keeps_system: true,
+        min_recent_turns,
+        keep: RetentionPolicy::Latest,
+        in_place: ThreadSize::default(),
+    };
+    let tokens = TokenCounter::default().count_messages(messages);
+    let whole = trimmable_thread(messages, &tokens, task);
+    let left_out = trim_thread(&rules, &whole).dropped;
+    (!left_out.is_empty()).then(|| drop_messages(&whole, &left_out, before))
+}
+
+/// The request without the older half of what may be left out; `None` if the answer is another one, or if nothing may be
+/// left out. `task` is the message with which the execution began, `before` the note of what is left out already.
+pub(crate) fn drop_older_half(
+    messages: &[Message],
+    task: Option<&Message>,
+    min_recent_turns: usize,
+    before: Option<&Value>,
+    answer: &mut ModelQueryResult,
+) -> Option<(ShortenedRequest, String)> {
+    let error = answer
+        .result
+        .as_mut()
+        .err()
+        .filter(|error| error.kind == ModelErrorKind::ContextTooLong)?;
+    let tokens = TokenCounter::default().count_messages(messages);
+    let whole = trimmable_thread(messages, &tokens, task);
+    let left_out = whole.list_older_half(min_recent_turns);
+    if left_out.is_empty() {
+        let stays = "the instructions, the task and the latest messages are always sent";
+        error.message = format!("{error}; nothing can be left out of the request: {stays}");
+        return None;
+    }
+    let warning = format!("the request was too long for the model and was repeated without older messages ({error})");
+    Some((drop_messages(&whole, &left_out, before), warning))
+}
+
+fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option<&Message>) -> ThreadToTrim<'a> {
+    let is_task = |message: &Message| Some(message) == task;
+    ThreadToTrim {
+        system: None,
+        messages,
+        tokens,
+        task: messages.iter().rposition(is_task).unwrap_or(messages.len()),
+    }
+}
+
+/// The request without the messages at these indexes, which are in order.
+fn drop_messages(whole: &ThreadToTrim<'_>, left_out: &[usize], before: Option<&Value>) -> ShortenedRequest {
+    let is_sent = |at: &usize| left_out.binary_search(at).is_err();
+    let sent = (0..whole.messages.len()).filter(is_sent);
+    ShortenedRequest {
+        messages: sent.map(|at| whole.messages[at].clone()).collect(),
+        note: add_dropped_note(before, whole.sum_sizes(left_out.iter().copied())),
+    }
+}
+
+/// The note of the iteration with what is left out now, too.
+fn add_dropped_note(before: Option<&Value>, size: ThreadSize) -> Value {
+    let mut note = before.cloned().unwrap_or_else(|| json!({"messages": 0, "tokens": 0}));
+    for (key, more) in [("messages", size.messages), ("tokens", size.tokens)] {
+        note[key] = json!(note[key].as_u64().unwrap_or_default() + more);
+    }
+    note["estimated"] = json!(true);
+    note
+}
+
+/// The answer to the repeated request, with the warnings of the first one.
+pub(crate) fn merge_retried_answer(first: ModelQueryResult, mut answer: ModelQueryResult) -> ModelQueryResult {
+    answer.warnings.splice(..0, first.warnings);
+    if let Some(error) = answer
+        .result
+        .as_mut()
+        .err()
+        .filter(|error| error.kind == ModelErrorKind::ContextTooLong)
+    {
+        error.message = format!("{error}; the request was repeated without older messages and is still too long");
+    }
+    answer
+}

@@ -1,0 +1,260 @@
+//! Answers and tools with Rust types: their JSON Schemas follow from the types.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::round::{append_exchange, count_requests};
+use super::{Dialogue, DialogueError, DialogueErrorKind, ToolError};
+use crate::agent::output::repair::{correction_request, mismatch_text};
+use crate::agent::output::schema::CompiledSchema;
+use ensemble_core::reply::{output_for_schema, parse_json_reply};
+use ensemble_core::runner::AttemptLedger;
+use ensemble_core::thread::{NoLiveOutput, Role, StopReason, Thread, ThreadIteration};
+use ensemble_language::data::ModelUsage;
+
+/// The default for the maximum number of corrections of a reply that is not a value of the wanted type.
+pub const MAX_CORRECTIONS: u32 = 2;
+
+/// The result of [`Dialogue::say_as`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypedReply<T> {
+    /// The answer.
+    pub value: T,
+    /// The thread, which can be continued. It does not contain rejected replies and corrections.
+    pub thread: Thread,
+    /// The usage of all requests.
+    pub usage: ModelUsage,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
+}
+
+/// Wraps an answer that is not a JSON object, because providers require an object.
+#[derive(Deserialize, JsonSchema)]
+struct WrappedReply<T> {
+    /// The answer.
+    value: T,
+}
+
+/// The schema and the decoder for answers of one type.
+struct ReplySchema<T> {
+    schema: Arc<Value>,
+    compiled: CompiledSchema,
+    read: fn(Value) -> serde_json::Result<T>,
+}
+
+impl<T: DeserializeOwned + JsonSchema> ReplySchema<T> {
+    fn new() -> Result<Self, String> {
+        let schema = schemars::schema_for!(T).to_value();
+        let (schema, read): (Value, fn(Value) -> serde_json::Result<T>) = match schema["type"] == "object" {
+            true => (schema, serde_json::from_value),
+            false => (schemars::schema_for!(WrappedReply<T>).to_value(), |value| {
+                serde_json::from_value(value).map(|enclosed: WrappedReply<T>| enclosed.value)
+            }),
+        };
+        Ok(Self {
+            compiled: CompiledSchema::compile(&schema)?,
+            schema: Arc::new(schema),
+            read,
+        })
+    }
+
+    fn schema_instructions(&self) -> String {
+        format!(
+            "Your answer must be one JSON object that matches this JSON Schema, and nothing else:\n{}",
+            self.schema
+        )
+    }
+
+    /// The value of the reply, or its errors.
+    fn parse_reply(&self, text: &str) -> Result<T, Vec<String>> {
+        let output = parse_json_reply(text);
+        let object = output_for_schema(&output).into_owned();
+        let errors = self.compiled.list_errors(&object);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        (self.read)(Value::Object(object)).map_err(|error| vec![error.to_string()])
+    }
+}
+
+impl Dialogue {
+    /// Sends the user message `text` and returns the final reply as a value of type `T`. The model receives the JSON
+    /// Schema of `T`, and providers that can enforce it do so. A reply that is not such a value goes back to the model
+    /// with the errors, at most [`with_max_corrections`](Self::with_max_corrections) times.
+    ///
+    /// ```
+    /// use ensemble_agents::agent::dialogue::{Dialogue, Thread};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Forecast {
+    ///     city: String,
+    ///     degrees: f64,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let replies = [r#"{"city": "Paris", "degrees": "warm"}"#, r#"{"city": "Paris", "degrees": 21}"#];
+    /// let dialogue = Dialogue::simulated(replies);
+    /// let answer = dialogue.say_as::<Forecast>(Thread::default(), "Paris tomorrow?").await?;
+    /// assert_eq!((answer.value.city.as_str(), answer.value.degrees), ("Paris", 21.0));
+    /// assert_eq!(answer.usage.requests, 2, "the first reply was sent back");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`DialogueErrorKind::Mismatch`]: the last correction failed too. Every other cause ends the exchange at once.
+    pub async fn say_as<T>(&self, thread: Thread, text: impl Into<String>) -> Result<TypedReply<T>, DialogueError>
+    where
+        T: DeserializeOwned + JsonSchema,
+    {
+        let text = text.into();
+        let mut said = Thread::default();
+        let ledger = AttemptLedger::default();
+        let earlier = thread.close_open_calls(ensemble_core::thread::UNKNOWN_FATE);
+        let ended = match ReplySchema::<T>::new() {
+            Ok(wanted) => {
+                self.request_valid_reply(&wanted, &earlier, text, &mut said, &ledger)
+                    .await
+            }
+            Err(error) => Err(DialogueErrorKind::Mismatch(format!(
+                "its schema cannot be used: {error}"
+            ))),
+        };
+        let (usage, warnings) = (ledger.usage(), ledger.take_warnings());
+        match ended {
+            Ok(value) => Ok(TypedReply {
+                value,
+                thread: append_exchange(earlier, drop_corrections(said), usage),
+                usage,
+                warnings,
+            }),
+            Err(cause) => Err(DialogueError {
+                thread: append_exchange(earlier, said.into_iterations(), usage)
+                    .close_open_calls(cause.open_call_error()),
+                cause,
+                usage: Box::new(usage),
+                warnings,
+            }),
+        }
+    }
+
+    /// Sets the maximum number of corrections of a reply that is not a value of the wanted type.
+    #[must_use]
+    pub fn with_max_corrections(self, max_corrections: u32) -> Self {
+        Self {
+            max_corrections,
+            ..self
+        }
+    }
+
+    /// Sends `text`, then corrections, until a reply is a value of the wanted type.
+    async fn request_valid_reply<T: DeserializeOwned + JsonSchema>(
+        &self,
+        wanted: &ReplySchema<T>,
+        earlier: &Thread,
+        mut text: String,
+        said: &mut Thread,
+        ledger: &AttemptLedger,
+    ) -> Result<T, DialogueErrorKind> {
+        let mut left = self.max_corrections;
+        loop {
+            let thread = earlier.clone().append_iterations(said.iterations().to_vec());
+            let mut opening = self.round_request(thread, text, self.max_iterations);
+            opening.requests_made = count_requests(earlier);
+            opening.output_schema = Some(Arc::clone(&wanted.schema));
+            let with_schema = |system: Option<String>| {
+                let parts = system.into_iter().chain([wanted.schema_instructions()]);
+                Some(parts.collect::<Vec<_>>().join("\n\n"))
+            };
+            opening.systems = self.system_messages().into_iter().map(with_schema).collect();
+            let end = self.run_round(opening, &self.tools, &NoLiveOutput, ledger).await;
+            *said = std::mem::take(said).append_iterations(ledger.close_round().into_iterations());
+            let (reply, stop_reason) = end?;
+            let mut errors = match wanted.parse_reply(&reply) {
+                Ok(value) => return Ok(value),
+                Err(errors) => errors,
+            };
+            if stop_reason == StopReason::MaxTokens {
+                errors.push("it was cut off at the limit of its tokens; a shorter one is needed".to_owned());
+            }
+            if left == 0 {
+                return Err(DialogueErrorKind::Mismatch(mismatch_text(&errors)));
+            }
+            left -= 1;
+            text = correction_request(&mismatch_text(&errors));
+        }
+    }
+
+    /// With a function of the program for the model to call. The model is told its name, what it is for, and the JSON
+    /// Schema of its arguments `A`, which must be a struct (or a map). An error goes back to the model, which may
+    /// try again; several calls of one reply are performed side by side.
+    ///
+    /// ```
+    /// use ensemble_agents::agent::dialogue::{Dialogue, Reply, Thread};
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    /// use serde_json::json;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct City {
+    ///     /// In English.
+    ///     name: String,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let dialogue = Dialogue::simulated([Reply::calls([("weather", json!({"name": "Paris"}))]), "Sunny.".into()])
+    ///     .tool("weather", "Tells the weather of a city.", |city: City| async move {
+    ///         Ok(format!("sunny in {}", city.name))
+    ///     });
+    /// let ended = dialogue.say(Thread::default(), "Paris today?").await?;
+    /// assert_eq!(ended.thread.iterations()[0].tool_calls[0].told(), "sunny in Paris");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_tool<A, F, Fut, R>(self, name: impl Into<String>, description: impl Into<String>, function: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        F: Fn(A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
+        R: Serialize,
+    {
+        let parameters = schemars::schema_for!(A).to_value();
+        self.with_tool_and_schema(name, description, parameters, move |arguments| {
+            // The function is called before anything is awaited, so that it need not be shared with the future.
+            let called = serde_json::from_value::<A>(arguments).map(&function);
+            async move { called?.await }
+        })
+    }
+}
+
+/// The exchange without rejected replies and corrections.
+fn drop_corrections(said: Thread) -> Vec<ThreadIteration> {
+    let mut mended: Vec<ThreadIteration> = Vec::new();
+    for iteration in said.into_iterations() {
+        let is_correction = iteration.messages.first().is_some_and(|first| first.role == Role::User);
+        match mended.last_mut().filter(|_| is_correction) {
+            Some(rejected) => {
+                rejected.messages.pop();
+                rejected.messages.extend(iteration.messages.into_iter().skip(1));
+                rejected.tool_calls = iteration.tool_calls;
+                rejected.completed_at = iteration.completed_at;
+                rejected.metadata = iteration.metadata;
+            }
+            None => mended.push(iteration),
+        }
+    }
+    mended
+}
+
+#[cfg(test)]
+mod tests;

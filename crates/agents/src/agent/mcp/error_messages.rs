@@ -1,0 +1,232 @@
+//! What went wrong with a server, in words for people and models. Names of the SDK's types are never shown.
+
+use std::error::Error;
+
+use rmcp::model::ErrorData;
+use rmcp::service::{ClientInitializeError, ServiceError};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+
+use super::McpAddress;
+use super::http::{RedirectError, redact_url};
+
+/// The HTTP errors of the SDK with its client.
+type HttpError = StreamableHttpError<reqwest::Error>;
+
+/// The highest number of characters of a server's own words that are quoted.
+const MOST_QUOTED: usize = 300;
+
+/// What to write for a server that wants a token.
+const TOKEN: &str = "`headers: {Authorization: {env: NAME, prefix: \"Bearer \"}}`";
+
+/// Describes why the handshake failed.
+pub(crate) fn handshake_error(error: &ClientInitializeError, address: &McpAddress) -> String {
+    match error {
+        ClientInitializeError::JsonRpcError(error) => refused_error(error),
+        ClientInitializeError::ConnectionClosed(_) => "the server ended before it answered".to_owned(),
+        ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
+            "the server speaks no version of the protocol that is known here".to_owned()
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => handshake_error(fallback, address),
+        // The SDK's errors do not name this one as their source.
+        ClientInitializeError::TransportError { error, .. } => match find_cause::<HttpError>(&*error.error) {
+            Some(error) => http_error(error, address),
+            None => root_cause(&*error.error),
+        },
+        _ => "its answer is not what the protocol says".to_owned(),
+    }
+}
+
+/// Describes why a request failed. Returns `None` if the connection is lost.
+pub(crate) fn request_error(error: &ServiceError, address: &McpAddress) -> Option<String> {
+    match error {
+        ServiceError::McpError(error) => Some(refused_error(error)),
+        ServiceError::TransportSend(error) => {
+            find_cause::<HttpError>(&*error.error).map(|error| http_error(error, address))
+        }
+        ServiceError::TransportClosed => None,
+        ServiceError::Cancelled { .. } => Some("the server has given up the request".to_owned()),
+        ServiceError::Timeout { .. } => Some("the server did not answer in time".to_owned()),
+        _ => Some("its answer is not what the protocol says".to_owned()),
+    }
+}
+
+fn refused_error(error: &ErrorData) -> String {
+    format!("the server refused: {}", quote_line(&error.message))
+}
+
+fn http_error(error: &HttpError, address: &McpAddress) -> String {
+    match error {
+        HttpError::Client(error) => client_error(error, address),
+        HttpError::AuthRequired(wanted) => unauthorized_error(&wanted.www_authenticate_header, address),
+        HttpError::InsufficientScope(wanted) => forbidden_error(wanted.required_scope.as_deref()),
+        HttpError::HttpStatus(status) => {
+            let later = status.retry_after.as_deref();
+            let later = later.map(|later| format!("; it says when to try again: {}", quote_line(later)));
+            format!(
+                "the server answered with HTTP {}{}",
+                status.status,
+                later.unwrap_or_default()
+            )
+        }
+        HttpError::UnexpectedServerResponse(text) => response_error(text, address),
+        HttpError::UnexpectedContentType(kind) => format!(
+            "the server answered with {}, not with a message of the protocol; is `url` the address of its MCP endpoint?",
+            kind.as_deref().map_or("content without a type".to_owned(), quote_line)
+        ),
+        HttpError::ResponseBodyTooLarge { max_size } => format!("an answer has more than {max_size} bytes"),
+        HttpError::ReservedHeaderConflict(name) => {
+            format!("the header `{name}` belongs to the protocol: remove it from `headers`")
+        }
+        HttpError::SessionExpired | HttpError::SessionRecoveryTimeout | HttpError::ReinitializationFailed(_) => {
+            "the server has ended the session".to_owned()
+        }
+        HttpError::Io(error) => root_cause(error),
+        HttpError::Deserialize(_) | HttpError::MissingSessionIdInResponse => {
+            "its answer is not what the protocol says".to_owned()
+        }
+        _ => "the connection broke off".to_owned(),
+    }
+}
+
+/// An answer that the SDK quotes as `HTTP 404 Not Found: body`, or describes in its own words.
+fn response_error(text: &str, address: &McpAddress) -> String {
+    let Some((status, body)) = text.strip_prefix("HTTP ").and_then(|text| text.split_once(": ")) else {
+        return "its answer is not what the protocol says".to_owned();
+    };
+    match status.split(' ').next() {
+        Some("401") => unauthorized_error("", address),
+        Some("403") => forbidden_error(None),
+        Some(code @ ("404" | "405")) => {
+            format!("the server has no MCP endpoint there (HTTP {code}); is the path in `url` right?")
+        }
+        _ if body.trim().is_empty() => format!("the server answered with HTTP {status}"),
+        _ => format!("the server answered with HTTP {status}: {}", quote_line(body)),
+    }
+}
+
+fn client_error(error: &reqwest::Error, address: &McpAddress) -> String {
+    if let Some(redirected) = find_cause::<RedirectError>(error) {
+        return redirected.to_string();
+    }
+    let McpAddress::Http { url, .. } = address else {
+        return root_cause(error);
+    };
+    match error.is_timeout() {
+        true => format!("{} does not answer in time", redact_url(url)),
+        false => root_cause(error),
+    }
+}
+
+fn unauthorized_error(challenge: &str, address: &McpAddress) -> String {
+    let has_token = matches!(address, McpAddress::Http { headers, .. }
+        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")));
+    if has_token {
+        return "the server does not accept the `Authorization` of `headers` (HTTP 401): is the token complete, and has it \
+                expired?"
+            .to_owned();
+    }
+    let offers_login = challenge.contains("resource_metadata");
+    let login =
+        "; it offers a login with OAuth, which is not supported here: get a token from the server's own pages or tools";
+    format!(
+        "the server wants to know who asks (HTTP 401){}; write the token as {TOKEN}",
+        if offers_login { login } else { "" }
+    )
+}
+
+fn forbidden_error(scope: Option<&str>) -> String {
+    let scope = scope.map(|scope| format!("; it asks for the scope {}", quote_line(scope)));
+    format!(
+        "the server does not permit this (HTTP 403): the token, if one is given, does not suffice{}",
+        scope.unwrap_or_default()
+    )
+}
+
+/// Renders one line of a text of another program.
+fn quote_line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MOST_QUOTED) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// The innermost cause, which the operating system or the network tells.
+fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    quote_line(&innermost.to_string())
+}
+
+/// The error of this type among an error and its causes.
+fn find_cause<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
+    let mut next = Some(error);
+    while let Some(current) = next {
+        if let Some(found) = current.downcast_ref::<E>() {
+            return Some(found);
+        }
+        next = current.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(headers: &[(&str, &str)]) -> McpAddress {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        McpAddress::Http {
+            url: "http://x/mcp".to_owned(),
+            headers: headers.iter().map(owned).collect(),
+        }
+    }
+
+    #[test]
+    fn answers_of_http_are_told_in_words() {
+        let response = |text: &'static str| HttpError::UnexpectedServerResponse(text.into());
+        let table = [
+            (
+                response("HTTP 401 Unauthorized: "),
+                "who asks (HTTP 401); write the token as `headers:",
+            ),
+            (response("HTTP 403 Forbidden: no"), "(HTTP 403)"),
+            (
+                response("HTTP 404 Not Found: <html>"),
+                "no MCP endpoint there (HTTP 404)",
+            ),
+            (response("HTTP 400 Bad Request: a\n  b"), "HTTP 400 Bad Request: a b"),
+            (response("HTTP 302 Found: "), "answered with HTTP 302 Found"),
+            (response("empty sse stream"), "not what the protocol says"),
+            (
+                HttpError::UnexpectedContentType(Some("text/html".into())),
+                "answered with text/html, not",
+            ),
+            (HttpError::UnexpectedContentType(None), "content without a type"),
+            (
+                HttpError::ReservedHeaderConflict("accept".into()),
+                "`accept` belongs to the protocol",
+            ),
+            (HttpError::UnexpectedEndOfStream, "the connection broke off"),
+        ];
+        for (error, expected) in table {
+            let told = http_error(&error, &address(&[]));
+            assert!(told.contains(expected), "{told}");
+        }
+        let refused = http_error(
+            &response("HTTP 401 Unauthorized: "),
+            &address(&[("authorization", "Bearer x")]),
+        );
+        assert!(refused.contains("does not accept the `Authorization`"), "{refused}");
+        let login = unauthorized_error("Bearer resource_metadata=\"https://x\"", &address(&[]));
+        assert!(login.contains("OAuth, which is not supported here"), "{login}");
+    }
+
+    #[test]
+    fn what_others_say_is_one_short_line() {
+        assert_eq!(quote_line(" a\n\tb "), "a b");
+        assert_eq!(quote_line(&"é".repeat(400)).chars().count(), MOST_QUOTED + 1);
+    }
+}

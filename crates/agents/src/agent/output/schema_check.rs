@@ -1,0 +1,59 @@
+//! A runner whose outputs must match the agent's schema.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::agent::output::schema::CompiledSchema;
+use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_core::reply::output_for_schema;
+use ensemble_language::data::{ExecutionFailure, FailureKind};
+
+/// Turns outputs that do not match into failures of kind `schema`.
+pub struct SchemaCheckedRunner {
+    inner: Arc<dyn Runner>,
+    schema: CompiledSchema,
+    /// The output is the reply of a model, which has the full text in an additional key.
+    is_reply: bool,
+}
+
+impl SchemaCheckedRunner {
+    /// Checks the outputs of `inner`; `is_reply` is true for LLM agents.
+    pub fn new(inner: Arc<dyn Runner>, schema: CompiledSchema, is_reply: bool) -> Self {
+        Self {
+            inner,
+            schema,
+            is_reply,
+        }
+    }
+
+    async fn check_result(&self, observation: AttemptResult) -> AttemptResult {
+        let Ok(output) = &observation.result else {
+            return observation;
+        };
+        let output = if self.is_reply {
+            output_for_schema(output)
+        } else {
+            Cow::Borrowed(output)
+        };
+        let errors = self.schema.list_errors_async(output).await;
+        if errors.is_empty() {
+            return observation;
+        }
+        let error = format!("the output does not match output_schema: {}", errors.join("; "));
+        AttemptResult {
+            result: Err(ExecutionFailure::new(FailureKind::Schema, error)),
+            ..observation
+        }
+    }
+}
+
+impl Runner for SchemaCheckedRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(async move {
+            match self.inner.execute_attempt(execution).await {
+                AttemptOutcome::Finished(observation) => AttemptOutcome::Finished(self.check_result(observation).await),
+                other => other,
+            }
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! A recorded run as a fixture: what it was given, and what its executions came to.
+//!
+//! Invariant: a record that is not that of one whole conversation is refused.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use ensemble_core::conversation::{CompletionReason, Event, Record, RunInterruption};
+use ensemble_core::request::PendingRequest;
+use ensemble_core::runner::{AttemptOutcome, AttemptResult};
+use ensemble_language::data::RunContext;
+use ensemble_project::project::read_source;
+use ensemble_runs::Runs;
+use ensemble_runs::replay::SavedRecords;
+
+/// An agent, and which of its executions.
+type Executed = (Arc<str>, u32);
+
+/// The contents of a record.
+#[derive(Debug)]
+pub struct RecordedCase {
+    /// The input of the run.
+    pub input: Arc<str>,
+    /// What the run was given by name.
+    pub inputs: RunContext,
+    /// Its context at the start.
+    pub context: RunContext,
+    /// The agents of each turn, in order.
+    pub turns: Vec<Vec<Arc<str>>>,
+    /// How it ended.
+    pub outcome: CompletionReason,
+    results: HashMap<Executed, AttemptResult>,
+    questions: HashMap<Executed, Vec<PendingRequest>>,
+}
+
+/// Reads a record: the folder or the journal of a run or an exported result, relative to `folder`, or the id of a run.
+///
+/// # Errors
+/// There is no such record, or it cannot be used; in words.
+pub async fn load_recorded_case(runs: &Runs, folder: &Path, from: &str) -> Result<RecordedCase, String> {
+    let path = folder.join(from);
+    if path.is_file() && path.extension().is_some_and(|end| end == "json") {
+        let source = read_source(&path).map_err(|error| error.to_string())?;
+        return RecordedCase::parse_exported(source.text());
+    }
+    let named = if path.exists() {
+        path.display().to_string()
+    } else {
+        from.to_owned()
+    };
+    let run = runs
+        .resolve_run(named.as_str())
+        .await
+        .map_err(|error| error.to_string())?;
+    let journal = run.read_journal().await.map_err(|error| error.to_string())?;
+    RecordedCase::from_records(&journal.records)
+}
+
+fn require_usable_outcome(outcome: Option<CompletionReason>) -> Result<CompletionReason, String> {
+    match outcome {
+        None => Err("the run has not ended".to_owned()),
+        Some(CompletionReason::Cancelled) => Err("the run was cancelled".to_owned()),
+        Some(CompletionReason::Timeout) => Err("the run was timed out".to_owned()),
+        Some(outcome) => Ok(outcome),
+    }
+}
+
+impl RecordedCase {
+    /// What the records say.
+    ///
+    /// # Errors
+    /// The records are not those of one conversation from an input to its end; in words.
+    pub fn from_records(records: &[Record]) -> Result<Self, String> {
+        let Some(Event::RunStarted(started)) = records.first().map(|record| &record.event) else {
+            return Err("the record does not begin with the start of a run".to_owned());
+        };
+        let mut outcome = None;
+        let mut turns = Vec::new();
+        let mut ended = HashMap::new();
+        let mut questions = HashMap::new();
+        for record in records {
+            match &record.event {
+                Event::MessageAdded(_) => return Err("the run has several messages".to_owned()),
+                Event::ContextSet(_) => return Err("the run is a fork with another context".to_owned()),
+                Event::Interrupted(RunInterruption::Cancelled { .. }) => return Err("the run was cancelled".to_owned()),
+                Event::TurnStarted(turn) => turns.push(turn.starts.iter().map(|start| start.agent.clone()).collect()),
+                Event::ExecutionFinished(end) => {
+                    let result = AttemptResult::from_record(end.clone()).without_exchange();
+                    ended.insert((end.agent.clone(), end.execution), result);
+                }
+                Event::InputRequested(asked) => {
+                    let asker = (asked.agent.clone(), asked.execution);
+                    questions
+                        .entry(asker)
+                        .or_insert_with(Vec::new)
+                        .push(asked.pending_request());
+                }
+                Event::RunEnded(ended) => outcome = Some(ended.completion_reason),
+                _ => {}
+            }
+        }
+        Ok(Self {
+            input: started.input.clone(),
+            inputs: started.inputs.clone(),
+            context: started.context.clone(),
+            outcome: require_usable_outcome(outcome)?,
+            turns,
+            results: ended,
+            questions,
+        })
+    }
+
+    /// Converts an exported result, as `runs export` and `run --output json` write it.
+    ///
+    /// # Errors
+    /// The text is no result of one conversation from an input to its end; in words.
+    pub fn parse_exported(text: &str) -> Result<Self, String> {
+        let saved = SavedRecords::parse(text.as_bytes());
+        let saved = saved.map_err(|error| format!("it is no exported result: {error}"))?;
+        let recorded = Self::from_records(&saved.records)?;
+        if recorded.outcome == CompletionReason::WaitingForInput {
+            return Err("an exported result has no open questions; use the journal".to_owned());
+        }
+        Ok(recorded)
+    }
+
+    /// Returns the recorded result of the execution. Returns `None` if there is no such execution.
+    pub(crate) fn find_outcome(&self, agent: &Arc<str>, execution: u32) -> Option<AttemptOutcome> {
+        let executed = (agent.clone(), execution);
+        let Some(ended) = self.results.get(&executed) else {
+            return self.questions.get(&executed).cloned().map(AttemptOutcome::NeedsInput);
+        };
+        // The end of an execution after all its attempts: no other attempt follows.
+        Some(AttemptOutcome::Recorded(ended.clone()))
+    }
+}

@@ -1,0 +1,92 @@
+//! What an execution reads of the state beside the outputs of its dependencies.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::ConversationState;
+use crate::conversation::history::HistoryList;
+use ensemble_language::ensemble::{AgentKind, RequiredResult};
+use ensemble_language::execution_history::ExecutionHistory;
+use ensemble_language::plan::{AgentId, HistoryRead};
+
+impl ConversationState {
+    /// The outputs that the agent reads when it starts now, as agents and numbers of executions.
+    pub fn list_reads(&self, id: AgentId) -> IndexMap<Arc<str>, u32> {
+        let of_dependencies = self.dependency_outputs(id);
+        let mut reads: IndexMap<_, _> = of_dependencies
+            .into_iter()
+            .map(|(name, (execution, _))| (name, execution))
+            .collect();
+        for (name, execution, _) in self.list_other_outputs(id) {
+            reads.entry(name).or_insert(execution);
+        }
+        for (name, execution) in self.list_history_reads(id) {
+            reads.entry(name).or_insert(execution);
+        }
+        reads
+    }
+
+    /// The latest execution of each agent that is in the history which the agent reads.
+    fn list_history_reads(&self, id: AgentId) -> Vec<(Arc<str>, u32)> {
+        match self.plan.execution_reads(id).history {
+            HistoryRead::Nothing => Vec::new(),
+            HistoryRead::All => {
+                let executions = self.plan.agent_ids().map(|other| (other, self.counts.count_for(other)));
+                let executed = executions.filter(|(_, executions)| *executions > 0);
+                executed
+                    .map(|(other, executions)| (self.plan.agent_name(other).clone(), executions))
+                    .collect()
+            }
+            HistoryRead::Latest(_) => {
+                let past = self.execution_history(id);
+                (0..past.len()).rev().filter_map(|at| past.find_execution(at)).collect()
+            }
+        }
+    }
+
+    /// The executions so far that an execution of the agent is given. Templates of profiles elsewhere may use the
+    /// history too, so an agent with templates is given all of it.
+    pub fn execution_history(&self, id: AgentId) -> ExecutionHistory {
+        let read = match &self.plan.agent(id).kind {
+            AgentKind::Llm(_) | AgentKind::Input(_) => HistoryRead::All,
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {
+                self.plan.execution_reads(id).history
+            }
+        };
+        match read {
+            HistoryRead::Nothing => ExecutionHistory::default(),
+            HistoryRead::All => ExecutionHistory::from_latest(self.history.clone(), self.history.0.len()),
+            // A script may still hold it when the history grows, and must not make the state copy all of it.
+            HistoryRead::Latest(count) => {
+                let from = self.history.0.len().saturating_sub(count.get());
+                ExecutionHistory::from_latest(Arc::new(HistoryList(self.history.0[from..].to_vec())), count.get())
+            }
+        }
+    }
+
+    /// The latest outputs that follow a prompt without variables, after those of the dependencies: of every other agent
+    /// that has succeeded, and of the agent itself if it does not remember it. Empty for an agent that reads none.
+    pub fn list_other_outputs(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
+        let reading = self.plan.execution_reads(id);
+        if !reading.all_outputs {
+            return Vec::new();
+        }
+        let heard = self.plan.agent_ids().filter_map(|other| {
+            let known = self.agent_state(other);
+            let incoming = || self.plan.incoming_edges(id).filter(|(_, edge)| edge.from == other);
+            let (execution, output) = match other == id {
+                // The memory of an agent keeps its replies, and not its failures.
+                true if known.has_failed_last() && incoming().any(|(_, edge)| edge.on != RequiredResult::Success) => {
+                    known.failure.as_ref()?
+                }
+                true => known.output.as_ref().filter(|_| reading.own_output)?,
+                false if incoming().any(|(_, edge)| self.edge_output(edge).is_some()) => return None,
+                false => known.output.as_ref()?,
+            };
+            Some((self.plan.agent_name(other).clone(), *execution, output.clone()))
+        });
+        heard.collect()
+    }
+}

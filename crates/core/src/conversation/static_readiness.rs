@@ -1,0 +1,139 @@
+//! The part of an agent's readiness that follows from the facts alone, before a condition is evaluated.
+//!
+//! The rules are in the section about readiness of the language reference: limits, dependencies, new outputs. The facts
+//! leave only the conditions open; the resolver evaluates them.
+
+use super::state::{AgentState, ConversationState};
+use ensemble_language::ensemble::RequiredResult;
+use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
+
+/// The state of one dependency, as far as the facts decide it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DependencyFact {
+    /// The dependency is fulfilled; it has no condition, or the result of the condition does not matter.
+    Holds,
+    /// The dependency is not fulfilled, whatever the result of the condition would be.
+    Fails(UnfulfilledReason),
+    /// The condition decides.
+    Open,
+}
+
+/// The reason why a dependency is not fulfilled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnfulfilledReason {
+    /// The agent has not ended with the result that `on` requires.
+    NotEnded,
+    /// The dependency has reached its `max_executions`.
+    Spent,
+}
+
+/// The state of an agent, as far as the facts decide it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StaticReadiness {
+    /// The agent is ready, or open conditions decide whether it is.
+    Open,
+    /// The agent has reached its `max_turns`.
+    MaxTurns,
+    /// The agent has already read every output of the dependencies that are or may be fulfilled.
+    NothingNew,
+    /// The dependencies of the agent cannot be fulfilled.
+    Blocked,
+    /// The agent belongs to a tool, and does not run by itself.
+    OnlyTool,
+}
+
+/// The state of one dependency of an agent, as far as the facts decide it.
+pub(crate) fn find_dependency_fact(state: &ConversationState, id: EdgeId, edge: &PlanEdge) -> DependencyFact {
+    if edge.feedback && !state.agent_state(edge.to).has_executed() {
+        return DependencyFact::Holds;
+    }
+    if !has_ended(state.agent_state(edge.from), edge.on) {
+        return DependencyFact::Fails(UnfulfilledReason::NotEnded);
+    }
+    if edge
+        .max_executions
+        .is_some_and(|max| state.edge_starts(id) >= max.get())
+    {
+        return DependencyFact::Fails(UnfulfilledReason::Spent);
+    }
+    match edge.condition {
+        None => DependencyFact::Holds,
+        Some(_) => DependencyFact::Open,
+    }
+}
+
+/// Returns whether the agent has ended as `on` requires. Success: at any time; failure: in its latest execution; any:
+/// at any time, in any way.
+fn has_ended(agent: &AgentState, on: RequiredResult) -> bool {
+    match on {
+        RequiredResult::Success => agent.last_success_turn().is_some(),
+        RequiredResult::Failure => agent.has_failed_last(),
+        RequiredResult::Any => agent.has_executed(),
+    }
+}
+
+/// Returns whether the agent at the start of the edge has a result that `edge.to` has not read.
+pub fn has_unseen_result(state: &ConversationState, edge: &PlanEdge) -> bool {
+    let from = state.agent_state(edge.from);
+    let delivered = match edge.on {
+        RequiredResult::Success => from.last_success_turn(),
+        RequiredResult::Failure => from.last_failure_turn(),
+        RequiredResult::Any => from.last_success_turn().max(from.last_failure_turn()),
+    };
+    delivered > last_seen_turn(state, edge.to)
+}
+
+/// The last turn whose results the agent has read; `None` if it has read none.
+///
+/// An agent reads the state at the start of the turn in which it runs. So it has not read the results of that turn.
+fn last_seen_turn(state: &ConversationState, agent: AgentId) -> Option<u32> {
+    state
+        .agent_state(agent)
+        .last_start_turn()
+        .and_then(|turn| turn.checked_sub(1))
+}
+
+/// Returns whether there is a new output for an agent without dependencies, that is, of any other agent.
+fn has_news_for_listener(state: &ConversationState, agent: AgentId) -> bool {
+    state.latest_success_except(agent) > last_seen_turn(state, agent)
+}
+
+/// The state of the agent, as far as the facts decide it, without requests.
+pub fn static_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> StaticReadiness {
+    let own = state.agent_state(agent);
+    if state.is_exhausted(plan, agent) {
+        return StaticReadiness::MaxTurns;
+    }
+    if plan.is_only_tool(agent) {
+        return StaticReadiness::OnlyTool;
+    }
+    let news_needed = own.has_executed() && !plan.runs_every_turn(agent);
+    let (mut any_exists, mut any_possible, mut news_exists, mut news_possible) = (false, false, false, false);
+    for (id, edge) in plan.incoming_edges(agent) {
+        let fact = find_dependency_fact(state, id, edge);
+        let possible = !matches!(fact, DependencyFact::Fails(_));
+        let unseen = news_needed && has_unseen_result(state, edge);
+        news_exists |= unseen;
+        news_possible |= unseen && possible;
+        if edge.requires_all {
+            if !possible {
+                return StaticReadiness::Blocked;
+            }
+        } else {
+            any_exists = true;
+            any_possible |= possible;
+        }
+    }
+    if any_exists && !any_possible {
+        return StaticReadiness::Blocked;
+    }
+    if plan.agent(agent).dependencies.is_empty() && news_needed {
+        news_exists = has_news_for_listener(state, agent);
+        news_possible = news_exists;
+    }
+    match (news_needed, news_exists, news_possible) {
+        (true, true, false) => StaticReadiness::Blocked,
+        (true, false, _) => StaticReadiness::NothingNew,
+        _ => StaticReadiness::Open,
+    }
+}

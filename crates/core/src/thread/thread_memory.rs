@@ -1,0 +1,125 @@
+//! What an agent remembers of an execution, and how a thread goes on after an exchange that was cut short.
+
+use serde_json::Value;
+
+use super::{Role, Thread, ThreadIteration, ToolEnd};
+
+/// The metadata key of an iteration whose reply was sent back to the model: the errors of the reply.
+pub const REJECTED: &str = "rejected";
+
+/// The metadata key of an iteration whose user message is not the one that is remembered: the message to be remembered.
+pub const TASK: &str = "task";
+
+/// The error of a call that was under way when its execution was cut short.
+pub const UNKNOWN_FATE: &str = "the call was interrupted: it is not known whether it has taken effect";
+
+/// The iterations that stay in the thread of the agent: the task, the tool calls with their results, and the final
+/// reply. Replies that were sent back, and the corrections that were asked for, are left out.
+pub fn remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
+    let mut kept: Vec<ThreadIteration> = Vec::with_capacity(iterations.len());
+    // The messages before a first reply that was sent back: they stand before the reply that follows.
+    let mut opening = None;
+    let mut is_correction = false;
+    for mut iteration in iterations {
+        if let Some(Value::String(task)) = iteration.metadata.shift_remove(TASK)
+            && let Some(first) = iteration.messages.first_mut()
+        {
+            first.content = task;
+        }
+        let is_rejected = iteration.metadata.contains_key(REJECTED);
+        if is_correction {
+            iteration.messages.retain(|message| message.role == Role::Assistant);
+        }
+        if is_rejected {
+            if !is_correction {
+                iteration.messages.retain(|message| message.role != Role::Assistant);
+                opening = Some(iteration.messages);
+            }
+        } else {
+            let mut messages = opening.take().unwrap_or_default();
+            messages.append(&mut iteration.messages);
+            kept.push(ThreadIteration { messages, ..iteration });
+        }
+        is_correction = is_rejected;
+    }
+    kept
+}
+
+impl Thread {
+    /// The thread with this error for every call that has not ended.
+    #[must_use]
+    pub fn close_open_calls(mut self, fate: &str) -> Self {
+        let calls = self
+            .iterations
+            .iter_mut()
+            .flat_map(|iteration| &mut iteration.tool_calls);
+        for call in calls.filter(|call| call.end.is_none()) {
+            call.end = Some(ToolEnd::Error(fate.to_owned()));
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread::{Message, ToolCall};
+    use serde_json::json;
+
+    /// `u:` a user message, `a:` a reply, `t:` a call; `!` marks a reply that was sent back.
+    fn iteration(text: &str) -> ThreadIteration {
+        let mut iteration = ThreadIteration::default();
+        for word in text.split(' ') {
+            match word.split_once(':') {
+                Some(("u", said)) => iteration.messages.push(Message::new(Role::User, said)),
+                Some(("a", said)) => iteration.messages.push(Message::new(Role::Assistant, said)),
+                Some(("t", id)) => iteration.tool_calls.push(ToolCall::new(id, "tool", json!({}))),
+                _ => {
+                    iteration.metadata.insert(REJECTED.to_owned(), "wrong".into());
+                }
+            }
+        }
+        iteration
+    }
+
+    fn told(iterations: &[ThreadIteration]) -> Vec<String> {
+        let one = |iteration: &ThreadIteration| {
+            let messages = iteration.messages.iter().map(|message| match message.role {
+                Role::Assistant => format!("a:{}", message.content),
+                _ => format!("u:{}", message.content),
+            });
+            let calls = iteration.tool_calls.iter().map(|call| format!("t:{}", call.id));
+            messages.chain(calls).collect::<Vec<_>>().join(" ")
+        };
+        iterations.iter().map(one).collect()
+    }
+
+    #[test]
+    fn replies_that_were_sent_back_and_corrections_are_forgotten() {
+        let cases: [(&[&str], &[&str]); 6] = [
+            (&["u:task a:ok"], &["u:task a:ok"]),
+            (&["u:task a:no !", "u:fix a:ok"], &["u:task a:ok"]),
+            (
+                &["u:task a:look t:1", "a:no !", "u:fix a:ok"],
+                &["u:task a:look t:1", "a:ok"],
+            ),
+            (
+                &["u:task a:no !", "u:fix a:no !", "u:fix a:look t:1", "a:ok"],
+                &["u:task a:look t:1", "a:ok"],
+            ),
+            (&["u:task a:no !"], &[]),
+            (&[], &[]),
+        ];
+        for (said, expected) in cases {
+            let said = said.iter().map(|text| iteration(text)).collect();
+            assert_eq!(told(&remembered_iterations(said)), expected);
+        }
+    }
+
+    #[test]
+    fn the_task_is_remembered_and_not_what_was_added_to_it() {
+        let mut said = iteration("u:task,with,errors a:ok");
+        said.metadata.insert(TASK.to_owned(), "task".into());
+        assert_eq!(told(&remembered_iterations(vec![said])), ["u:task a:ok"]);
+    }
+}

@@ -1,0 +1,284 @@
+//! The exploration of an ensemble from the explorations of its parts.
+//!
+//! As long as an agent of a part is ready, the part takes every turn of the whole, exactly as if it were alone. When
+//! none is ready, the part is at rest and does not change any more. So every combination of conversations of the parts
+//! is a conversation of the whole, and the other way round; and only a question without an answer ends the other parts
+//! before they are at rest. The paths that are reported are performed with the whole ensemble: the resolver decides
+//! every step once more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::choices::StepChoices;
+use super::goal::ExplorationGoal;
+use super::oracle::ExploredPlan;
+use super::parts::EnsemblePart;
+use super::report::StepReport;
+use super::step::{ConversationPosition, StepOutcome};
+use super::walk::{EndCandidate, EndClass, StateId, StateWalk, build_end};
+use super::{AgentSummary, Exploration, ExplorationBudget, ExplorationCoverage, PossibleEnd, UnexploredOutcome};
+use ensemble_core::conversation::CompletionReason;
+use ensemble_language::plan::AgentId;
+
+/// Explores the parts and puts the results together; `None` if the parts are not independent after all.
+pub(super) fn explore_parts(
+    world: &ExploredPlan,
+    parts: &[EnsemblePart],
+    budget: ExplorationBudget<'_>,
+    has_time: &dyn Fn() -> bool,
+    besides: &[UnexploredOutcome],
+) -> Option<Exploration> {
+    let of_part = |part: &EnsemblePart| ExploredPlan::for_part(part.plan.clone(), budget);
+    let worlds: Vec<ExploredPlan> = parts.iter().map(of_part).collect();
+    let mut walks = Vec::with_capacity(parts.len());
+    let mut left = budget.states;
+    for (world, to_go) in worlds.iter().zip((1..=parts.len() as u64).rev()) {
+        let states = (left / to_go).max(1);
+        let mut walk = StateWalk::new(world, ExplorationBudget { states, ..budget }, has_time);
+        walk.walk_until_limit();
+        if walk.has_everyone_waited {
+            // Beside other ready agents, these would have waited.
+            return None;
+        }
+        left = left.saturating_sub(walk.coverage.states);
+        walks.push(walk);
+    }
+    WholeEnsemble { world, parts, walks }.build_exploration(besides.to_vec())
+}
+
+/// The whole ensemble, with the finished walks of its parts.
+struct WholeEnsemble<'w> {
+    world: &'w ExploredPlan,
+    parts: &'w [EnsemblePart],
+    walks: Vec<StateWalk<'w>>,
+}
+
+/// The outcome of some of the parts together. The order of the severities is that of the resolver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct PartsOutcome {
+    severity: OutcomeSeverity,
+    left_out: bool,
+    failed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum OutcomeSeverity {
+    Completed,
+    OutOfTurns,
+    Failed,
+}
+
+impl OutcomeSeverity {
+    fn from_reason(reason: CompletionReason) -> Option<Self> {
+        match reason {
+            CompletionReason::Completed => Some(Self::Completed),
+            CompletionReason::MaxTotalTurns => Some(Self::OutOfTurns),
+            CompletionReason::AgentFailed => Some(Self::Failed),
+            _ => None,
+        }
+    }
+
+    fn to_reason(self) -> CompletionReason {
+        match self {
+            Self::Completed => CompletionReason::Completed,
+            Self::OutOfTurns => CompletionReason::MaxTotalTurns,
+            Self::Failed => CompletionReason::AgentFailed,
+        }
+    }
+}
+
+/// The soonest way to an outcome: the number of turns, and for each part an end.
+type Soonest<'a> = (u32, Vec<&'a EndCandidate>);
+
+impl WholeEnsemble<'_> {
+    fn build_exploration(&self, besides: Vec<UnexploredOutcome>) -> Option<Exploration> {
+        let is_known = |class: &EndClass| {
+            class.reason() == CompletionReason::WaitingForInput
+                || OutcomeSeverity::from_reason(class.reason()).is_some()
+        };
+        if !self.walks.iter().flat_map(|walk| walk.ends.keys()).all(is_known) {
+            return None;
+        }
+        let mut ends = Vec::new();
+        for (class, (_, ways)) in self.soonest_rest_ends() {
+            let end = self.perform_together(&self.list_steps(&ways))?;
+            let is_expected = end.reason == class.reason() && EndClass::from_end(&end) == class;
+            is_expected.then(|| ends.push((class, end)))?;
+        }
+        if let Some(scripts) = self.find_unanswered(None) {
+            let end = self.perform_together(&scripts)?;
+            (end.reason == CompletionReason::WaitingForInput).then_some(())?;
+            ends.push((EndClass::from_end(&end), end));
+        }
+        ends.sort_by_key(|(class, _)| *class);
+        Some(Exploration {
+            coverage: self.sum_coverage(),
+            turns: self.walks.iter().map(|walk| walk.turns).max().unwrap_or_default(),
+            executions: self.walks.iter().map(|walk| walk.executions).sum(),
+            turns_bound: 0,
+            executions_bound: 0,
+            agents: self.summarize_agents()?,
+            reached: self.reached_goals(),
+            ends: ends.into_iter().map(|(_, end)| end).collect(),
+            besides,
+            requests: false,
+        })
+    }
+
+    /// Returns the goals that the parts reach, with the agents of the whole.
+    fn reached_goals(&self) -> BTreeSet<ExplorationGoal> {
+        let parts = self.parts.iter().zip(&self.walks);
+        let reached = parts.flat_map(|(part, walk)| {
+            walk.reached_goals()
+                .map(|goal| goal.with_agent(|id| part.agents[id.index()]))
+        });
+        reached.collect()
+    }
+
+    fn sum_coverage(&self) -> ExplorationCoverage {
+        let parts = || self.walks.iter().map(|walk| &walk.coverage);
+        ExplorationCoverage {
+            states: parts().map(|part| part.states).sum(),
+            steps: parts().map(|part| part.steps).sum(),
+            parts: u32::try_from(self.walks.len()).unwrap_or(u32::MAX),
+            stopped_by: parts().find_map(|part| part.stopped_by),
+            complete_below: parts().filter_map(|part| part.complete_below).min(),
+            cut: parts().map(|part| part.cut).sum(),
+        }
+    }
+
+    /// The soonest end of each class in which all parts are at rest, or out of turns.
+    fn soonest_rest_ends(&self) -> BTreeMap<EndClass, Soonest<'_>> {
+        let nothing = PartsOutcome {
+            severity: OutcomeSeverity::Completed,
+            left_out: false,
+            failed: false,
+        };
+        let mut reached: BTreeMap<PartsOutcome, Soonest<'_>> = BTreeMap::from([(nothing, (0, Vec::new()))]);
+        for walk in &self.walks {
+            let mut next: BTreeMap<PartsOutcome, Soonest<'_>> = BTreeMap::new();
+            for (before, (turns, ways)) in &reached {
+                for (outcome, end) in list_outcomes(walk) {
+                    let together = PartsOutcome {
+                        severity: before.severity.max(outcome.severity),
+                        left_out: before.left_out || outcome.left_out,
+                        failed: before.failed || outcome.failed,
+                    };
+                    let turns = (*turns).max(end.turns);
+                    if next.get(&together).is_none_or(|(known, _)| turns < *known) {
+                        let ways = ways.iter().copied().chain([end]).collect();
+                        next.insert(together, (turns, ways));
+                    }
+                }
+            }
+            reached = next;
+        }
+        let mut classes: BTreeMap<EndClass, Soonest<'_>> = BTreeMap::new();
+        for (outcome, (turns, ways)) in reached {
+            let class = EndClass::new(outcome.severity.to_reason(), outcome.left_out, outcome.failed);
+            if classes.get(&class).is_none_or(|(known, _)| turns < *known) {
+                classes.insert(class, (turns, ways));
+            }
+        }
+        classes
+    }
+
+    /// The steps of each part.
+    fn list_steps(&self, ways: &[&EndCandidate]) -> Vec<Vec<StepReport>> {
+        let told = |(walk, end): (&StateWalk<'_>, &&EndCandidate)| {
+            walk.replay_path(end).map(|end| end.path).unwrap_or_default()
+        };
+        self.walks.iter().zip(ways).map(told).collect()
+    }
+
+    /// The soonest question without an answer; with `left_out`, the path of its part to a state without an agent
+    /// replaces the path of that part, and the question comes from another part before the end of that path.
+    fn find_unanswered(&self, left_out: Option<(usize, u32, StateId)>) -> Option<Vec<Vec<StepReport>>> {
+        let asking = self.walks.iter().enumerate().filter_map(|(part, walk)| {
+            let waits = |(class, _): &(&EndClass, &EndCandidate)| class.reason() == CompletionReason::WaitingForInput;
+            let ends = walk.ends.iter().filter(waits).map(|(_, end)| end);
+            Some((part, ends.min_by_key(|end| end.turns)?))
+        });
+        let is_soon = |part: usize, end: &EndCandidate| match left_out {
+            Some((own, turns, _)) => part != own && end.turns < turns,
+            None => true,
+        };
+        let asking = asking.filter(|(part, end)| is_soon(*part, end));
+        let (asking, question) = asking.min_by_key(|(_, end)| end.turns)?;
+        let script = |(part, walk): (usize, &StateWalk<'_>)| {
+            if part == asking {
+                return walk.replay_path(question).map(|end| end.path);
+            }
+            match left_out {
+                Some((own, _, state)) if part == own => Some(walk.path_to(state)),
+                _ => walk.replay_path(list_outcomes(walk).next()?.1).map(|end| end.path),
+            }
+        };
+        self.walks.iter().enumerate().map(script).collect()
+    }
+
+    /// Performs these steps of the parts together.
+    fn perform_together(&self, scripts: &[Vec<StepReport>]) -> Option<PossibleEnd> {
+        let mut position = ConversationPosition::from_start(self.world);
+        let mut path = Vec::new();
+        let longest = scripts.iter().map(Vec::len).max()?;
+        for at in 0..=longest {
+            let choices = StepChoices::from_steps(scripts.iter().filter_map(|script| script.get(at)));
+            let (next, told) = position.perform_step(self.world, &choices);
+            path.push(told);
+            match next {
+                StepOutcome::Turn(next) => position = *next,
+                StepOutcome::End(ended, inside) => {
+                    let state = inside.as_deref().unwrap_or(&position.state);
+                    return Some(build_end(&self.world.plan, *ended, state, path));
+                }
+            }
+        }
+        None
+    }
+
+    /// The agents of the whole, in declaration order.
+    fn summarize_agents(&self) -> Option<Vec<AgentSummary>> {
+        let mut agents: Vec<(AgentId, AgentSummary)> = Vec::with_capacity(self.world.plan.len());
+        for (part, (known, walk)) in self.parts.iter().zip(&self.walks).enumerate() {
+            for (id, mut summary) in known.agents.iter().zip(walk.summarize_agents()) {
+                if summary.left_out.is_none() {
+                    summary.left_out = self.explain_left_out(part, walk, &summary.agent)?;
+                }
+                agents.push((*id, summary));
+            }
+        }
+        agents.sort_by_key(|(id, _)| *id);
+        Some(agents.into_iter().map(|(_, summary)| summary).collect())
+    }
+
+    /// Why a question of another part can end the conversation before this agent runs; `Some(None)`: it cannot.
+    #[expect(
+        clippy::option_option,
+        reason = "the outer one says whether the parts are independent"
+    )]
+    fn explain_left_out(&self, part: usize, walk: &StateWalk<'_>, agent: &Arc<str>) -> Option<Option<String>> {
+        let id = walk.agent_id(agent)?;
+        let Some((turns, state)) = walk.longest_without[id.index()] else {
+            return Some(None);
+        };
+        let Some(scripts) = self.find_unanswered(Some((part, turns, state))) else {
+            return Some(None);
+        };
+        let end = self.perform_together(&scripts)?;
+        let not_run = end.not_run.into_iter().find(|one| one.agent == *agent)?;
+        Some(Some(not_run.reason))
+    }
+}
+
+/// The ends of a part that is at rest, or out of turns.
+fn list_outcomes<'a>(walk: &'a StateWalk<'_>) -> impl Iterator<Item = (PartsOutcome, &'a EndCandidate)> {
+    walk.ends.iter().filter_map(|(class, end)| {
+        let outcome = PartsOutcome {
+            severity: OutcomeSeverity::from_reason(class.reason())?,
+            left_out: class.left_out,
+            failed: class.after_failure,
+        };
+        Some((outcome, end))
+    })
+}

@@ -1,0 +1,66 @@
+//! The possible results of an execution, those of agents that are ensembles by the exploration of these ensembles.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::report::ExecutionResult;
+use super::{Exploration, ExplorationBudget};
+use ensemble_core::conversation::CompletionReason;
+use ensemble_language::ensemble::{Agent, AgentKind};
+
+/// What is known of the ensembles that agents are, by the names of these agents.
+pub type Inside = BTreeMap<Arc<str>, NestedResults>;
+
+/// How the conversations of an inner ensemble can end, for the agent that it is. Any execution can fail besides, as by a
+/// time limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NestedResults {
+    /// One can end well, or by a limit.
+    pub succeeds: bool,
+    /// One can end with a question that has no answer.
+    pub waits: bool,
+    /// Whether no other one can end with a question that has no answer.
+    pub is_whole: bool,
+}
+
+impl Exploration {
+    /// Returns how the conversations can end, for an agent that is this ensemble.
+    pub fn nested_results(&self) -> NestedResults {
+        use CompletionReason as Reason;
+        let is_complete = self.coverage.is_complete();
+        let ends = |wanted: &[Reason]| self.ends.iter().any(|end| wanted.contains(&end.reason));
+        let besides = self.besides.iter().any(|one| one.reason == Reason::WaitingForInput);
+        NestedResults {
+            succeeds: !is_complete
+                || ends(&[
+                    Reason::Completed,
+                    Reason::MaxTotalTurns,
+                    Reason::MaxAgentExecutions,
+                    Reason::TokenBudget,
+                ]),
+            waits: ends(&[Reason::WaitingForInput]),
+            is_whole: is_complete && !besides,
+        }
+    }
+}
+
+/// Returns whether the agent asks a person and has no other source of answers.
+fn may_stay_unanswered(agent: &Agent) -> bool {
+    matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())
+}
+
+/// The possible results of an execution of the agent; the first one is the default.
+pub(super) fn possible_results(agent: &Agent, budget: ExplorationBudget<'_>) -> Vec<ExecutionResult> {
+    use ExecutionResult::{Failed, Succeeded, Unanswered};
+    let inner = budget.inside.and_then(|inside| inside.get(&agent.name));
+    match (&agent.kind, inner) {
+        _ if may_stay_unanswered(agent) && budget.nobody_answers => vec![Unanswered],
+        _ if may_stay_unanswered(agent) => vec![Succeeded, Failed, Unanswered],
+        (AgentKind::Ensemble { .. }, Some(inner)) => {
+            let succeeded = inner.succeeds.then_some(Succeeded);
+            let waits = inner.waits.then_some(Unanswered);
+            succeeded.into_iter().chain([Failed]).chain(waits).collect()
+        }
+        _ => vec![Succeeded, Failed],
+    }
+}

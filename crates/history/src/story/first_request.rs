@@ -1,0 +1,34 @@
+//! What a model was asked at the beginning of an execution.
+
+use ensemble_core::thread::{Attachment, Role, ThreadIteration};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The messages of the first request of an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FirstRequest {
+    /// The system prompt, as it was rendered.
+    pub system: Option<String>,
+    /// The task, as it was rendered.
+    pub prompt: String,
+    /// The files that were sent with it: `{name, mime_type, size, sha256}`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Value>,
+}
+
+impl FirstRequest {
+    /// Returns the question of this iteration. Returns `None` if the iteration sends only the results of tools.
+    pub fn from_iteration(first: &ThreadIteration) -> Option<Self> {
+        let prompt = first.messages.iter().find(|message| message.role == Role::User)?;
+        let system = first.metadata.get("system_prompt").and_then(|text| text.as_str());
+        Some(Self {
+            system: system.map(str::to_owned),
+            prompt: prompt.content.clone(),
+            attachments: prompt
+                .attachments
+                .iter()
+                .map(Attachment::to_json_without_bytes)
+                .collect(),
+        })
+    }
+}

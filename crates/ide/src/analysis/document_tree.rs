@@ -1,0 +1,207 @@
+//! The tree of a text that need not be right, and what stands at an offset.
+
+use std::sync::Arc;
+
+use ensemble_language::loader::document::{YamlContent, YamlNode};
+use ensemble_language::loader::{self, YamlDocument};
+use ensemble_language::source::{Route, RouteStep, SourceText, Span};
+use ensemble_language::vocabulary::CHOOSERS;
+
+use super::test_file_patterns;
+
+/// The lines that are left out, one after the other, until the others are YAML.
+const MOST_REPAIRS: usize = 4;
+
+/// The tree of a text. Lines that are not YAML are read as if they were blank, except the line of `kept`; so every place
+/// in the tree is a place in the text.
+pub(super) fn parse_outline(text: &str, kept: Option<usize>) -> Option<YamlDocument> {
+    let mut text: Arc<str> = text.into();
+    for _ in 0..=MOST_REPAIRS {
+        let source = SourceText::new("", text.clone());
+        let findings = match loader::parse_outline(&source) {
+            Ok(document) => return Some(document),
+            Err(findings) => findings,
+        };
+        let line = find_line_span(&text, findings.first()?.span.start);
+        let is_kept = kept.is_some_and(|kept| line.start <= kept && kept <= line.end);
+        if is_kept || text[line.start..line.end].trim().is_empty() {
+            return None;
+        }
+        let blank = " ".repeat(line.end - line.start);
+        text = [&text[..line.start], &blank, &text[line.end..]].concat().into();
+    }
+    None
+}
+
+/// The bytes of the line at an offset, without its end.
+pub(super) fn find_line_span(text: &str, offset: usize) -> Span {
+    let offset = text.floor_char_boundary(offset);
+    let start = text[..offset].rfind(['\n', '\r']).map_or(0, |at| at + 1);
+    let end = text[offset..].find(['\n', '\r']).map_or(text.len(), |at| offset + at);
+    Span::new(start, end)
+}
+
+/// The subject at an offset.
+#[derive(Debug, Clone)]
+pub(super) struct DocumentSpot<'d> {
+    /// The node.
+    pub(super) route: Route,
+    /// The bytes of the key or the value.
+    pub(super) span: Span,
+    /// Whether it is the key of the node.
+    pub(super) is_key: bool,
+    pub(super) node: &'d YamlNode,
+}
+
+/// The innermost key or scalar at an offset.
+pub(super) fn find_spot(document: &YamlDocument, offset: usize) -> Option<DocumentSpot<'_>> {
+    let holds = |span: Span| span.start <= offset && offset <= span.end;
+    let mut node = document.root();
+    let mut route = Route::root();
+    loop {
+        match &node.content {
+            YamlContent::Scalar(_) if holds(node.span) => {
+                return Some(DocumentSpot {
+                    route,
+                    span: node.span,
+                    is_key: false,
+                    node,
+                });
+            }
+            YamlContent::Scalar(_) => return None,
+            YamlContent::Sequence(items) => {
+                let at = items.iter().rposition(|item| item.span.start <= offset)?;
+                (node, route) = (&items[at], route.with_index(at));
+            }
+            YamlContent::Mapping(entries) => {
+                if let Some(entry) = entries.iter().find(|entry| holds(entry.key_span)) {
+                    return Some(DocumentSpot {
+                        route: route.with_key(entry.key.clone()),
+                        span: entry.key_span,
+                        is_key: true,
+                        node: &entry.value,
+                    });
+                }
+                // Merged and shared values stand elsewhere.
+                let before = entries
+                    .iter()
+                    .filter(|entry| entry.value.span.start <= offset && entry.key_span.end <= offset);
+                let entry = before.max_by_key(|entry| entry.key_span.start)?;
+                (node, route) = (&entry.value, route.with_key(entry.key.clone()));
+            }
+        }
+    }
+}
+
+/// The offset inside of the scalar's text at an offset of the source.
+pub(super) fn scalar_text_offset(document: &YamlDocument, spot: &DocumentSpot<'_>, offset: usize) -> Option<usize> {
+    let text = spot.node.text()?;
+    let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+    let place = |at: usize| {
+        document
+            .resolve_span(&spot.route.clone().into_text_location(Span::new(at, at)))
+            .start
+    };
+    let after = starts.partition_point(|at| place(*at) <= offset);
+    after.checked_sub(1).map(|at| starts[at])
+}
+
+/// An agent in a tree.
+#[derive(Debug, Clone)]
+pub(super) struct AgentNode<'d> {
+    pub(super) name: &'d str,
+    pub(super) name_span: Span,
+    pub(super) node: &'d Arc<YamlNode>,
+}
+
+/// The items of `agents`.
+pub(super) fn agent_nodes(document: &YamlDocument) -> &[Arc<YamlNode>] {
+    let agents = document.root().get("agents");
+    agents.and_then(YamlNode::items).unwrap_or_default()
+}
+
+/// The agents with a name, in the order of the text.
+pub(super) fn list_agents<'d>(document: &'d YamlDocument) -> Vec<AgentNode<'d>> {
+    let agent = |node: &'d Arc<YamlNode>| {
+        let name = node.get("name")?;
+        Some(AgentNode {
+            name: name.text()?,
+            name_span: name.span,
+            node,
+        })
+    };
+    agent_nodes(document).iter().filter_map(agent).collect()
+}
+
+/// The names of the tools, in the order of the text.
+pub(super) fn list_tool_names(document: &YamlDocument) -> Vec<&str> {
+    match document.root().get("tools").map(|node: &YamlNode| &node.content) {
+        Some(YamlContent::Mapping(entries)) => entries.iter().map(|entry| &*entry.key).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The key that says what an agent runs.
+pub(super) fn find_agent_kind_key(agent: &YamlNode) -> Option<&'static str> {
+    let mut keys = CHOOSERS.into_iter().map(|(key, _)| key);
+    keys.find(|key| agent.get(key).is_some())
+}
+
+/// The names of the agents on which an agent depends.
+pub(super) fn list_dependency_names(agent: &YamlNode) -> Vec<&str> {
+    let list = |key: &str| agent.get(key).and_then(YamlNode::items).unwrap_or_default();
+    let short = list("depends_on").iter().filter_map(|item| item.text());
+    let long = list("dependencies").iter();
+    let long = long.filter_map(|item| item.text().or_else(|| item.get("agent_name")?.text()));
+    short.chain(long).map(|name| &**name).collect()
+}
+
+/// The number of the agent in which a route ends.
+pub(super) fn agent_index(route: &Route) -> Option<usize> {
+    match route.0.as_slice() {
+        [RouteStep::Key(key), RouteStep::Index(at), ..] if &**key == "agents" => Some(*at),
+        _ => None,
+    }
+}
+
+/// The keys of a route, with `*` for items: `agents.*.dependencies.*.condition`.
+pub(super) fn route_pattern(route: &Route) -> String {
+    let words = route.0.iter().map(|step| match step {
+        RouteStep::Key(key) => key.to_string(),
+        RouteStep::Index(_) => "*".to_owned(),
+    });
+    words.collect::<Vec<_>>().join(".")
+}
+
+/// Returns whether the keys of the map at a route are names of agents.
+pub(super) fn has_agent_name_keys(route: &Route) -> bool {
+    let pattern = route_pattern(route);
+    pattern == "conversation_limits.max_agent_executions" || test_file_patterns::has_agent_keys(&pattern)
+}
+
+/// The languages of the texts in an ensemble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CodeLanguage {
+    /// A condition or an expression.
+    Condition,
+    /// A template.
+    Template,
+}
+
+/// The language of the text at a route.
+pub(super) fn find_code_language(route: &Route) -> Option<CodeLanguage> {
+    let pattern = route_pattern(route);
+    let rest = pattern
+        .strip_prefix("agents.*.")
+        .or_else(|| pattern.strip_prefix("defaults."));
+    if pattern.starts_with("result.") || test_file_patterns::is_condition_pattern(&pattern) {
+        return Some(CodeLanguage::Condition);
+    }
+    match rest? {
+        "dependencies.*.condition" | "for_each.in" | "for_each.key" => Some(CodeLanguage::Condition),
+        rest if rest.starts_with("for_each.combine.") => Some(CodeLanguage::Condition),
+        "prompt" | "system_prompt" | "input.prompt" | "attachments.*" => Some(CodeLanguage::Template),
+        rest if rest.starts_with("inputs.") => Some(CodeLanguage::Template),
+        _ => None,
+    }
+}

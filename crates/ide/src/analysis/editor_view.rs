@@ -1,0 +1,154 @@
+//! A text, and all that answers about it need.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use ensemble_language::cases::default_ensemble_name;
+use ensemble_language::check::CheckContext;
+use ensemble_language::condition::ValueType;
+use ensemble_language::ensemble::{Agent, Ensemble};
+use ensemble_language::loader::YamlDocument;
+use ensemble_language::loader::document::{YamlContent, YamlNode};
+
+use super::findings::EditedFileKind;
+use super::{document_tree, schema};
+
+/// A text with what is known of it.
+pub struct EditorView<'v> {
+    /// The text.
+    pub text: &'v str,
+    /// The files around it.
+    pub context: &'v dyn CheckContext,
+    /// The ensemble: that of the text, or that of the last text of this file without errors; of a test file, the tested one.
+    pub ensemble: Option<Arc<Ensemble>>,
+    /// What the file is for.
+    pub kind: EditedFileKind,
+    /// The tree of the text, without lines that are not YAML.
+    pub(super) document: Option<YamlDocument>,
+}
+
+impl<'v> EditorView<'v> {
+    /// Reads the text.
+    pub fn parse(
+        text: &'v str,
+        context: &'v dyn CheckContext,
+        ensemble: Option<Arc<Ensemble>>,
+        kind: EditedFileKind,
+    ) -> Self {
+        Self {
+            document: document_tree::parse_outline(text, None),
+            text,
+            context,
+            ensemble,
+            kind,
+        }
+    }
+
+    /// The schema of the text.
+    pub(super) fn editor_schema(&self) -> schema::EditorSchema {
+        match self.kind {
+            EditedFileKind::Tests => schema::EditorSchema::TESTS,
+            EditedFileKind::Ensemble | EditedFileKind::Configuration => schema::EditorSchema::ENSEMBLES,
+        }
+    }
+
+    /// The agent with this name, as it is or was.
+    pub(super) fn find_agent(&self, name: &str) -> Option<&Agent> {
+        let agents = &self.ensemble.as_ref()?.agents;
+        agents.iter().find(|agent| *agent.name == *name)
+    }
+
+    /// Returns the type of the output of the agent with this name.
+    pub(super) fn output_type(&self, name: &str) -> ValueType {
+        let known = self.ensemble.as_ref().zip(self.find_agent(name));
+        let told = known.and_then(|(ensemble, agent)| self.context.output_type(ensemble, agent));
+        let schema = || {
+            let (ensemble, agent) = known?;
+            let keys = self.context.output_keys(ensemble, agent)?;
+            let keys = keys.into_iter().map(|key| (key, ValueType::any_value()));
+            Some(ValueType::map_with_fields(
+                ensemble_language::condition::MapFields::with_exact_keys(keys),
+            ))
+        };
+        told.or_else(schema).unwrap_or_default()
+    }
+
+    /// The names of all agents, in the order of the text.
+    pub(super) fn agent_names(&self) -> Vec<String> {
+        let written = self
+            .document
+            .as_ref()
+            .map(document_tree::list_agents)
+            .unwrap_or_default();
+        if written.is_empty() {
+            let agents = self.ensemble.iter().flat_map(|ensemble| &ensemble.agents);
+            return agents.map(|agent| agent.name.to_string()).collect();
+        }
+        written.iter().map(|agent| agent.name.to_owned()).collect()
+    }
+
+    /// The names of the agents on which the agent with this number depends; all agents, if there is none.
+    pub(super) fn dependency_names(&self, agent: Option<usize>) -> Vec<String> {
+        let agents = self
+            .document
+            .as_ref()
+            .map(document_tree::agent_nodes)
+            .unwrap_or_default();
+        match agent.and_then(|at| agents.get(at)) {
+            Some(node) => document_tree::list_dependency_names(node)
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect(),
+            None => self.agent_names(),
+        }
+    }
+
+    /// The keys of the map under a key of the root.
+    pub(super) fn list_keys_under(&self, key: &str) -> Vec<String> {
+        let node = self.document.as_ref().and_then(|document| document.root().get(key));
+        match node.map(|node: &YamlNode| &node.content) {
+            Some(YamlContent::Mapping(entries)) => entries.iter().map(|entry| entry.key.to_string()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns whether the text is an ensemble, or may become one: all of its keys are keys of ensembles.
+    pub fn is_ensemble(&self) -> bool {
+        let Some(document) = &self.document else {
+            return self.text.contains("agents") || self.text.trim().is_empty();
+        };
+        match &document.root().content {
+            YamlContent::Mapping(entries) => {
+                let known = self
+                    .editor_schema()
+                    .list_keys(&ensemble_language::source::Route::root());
+                let is_known = |key: &str| known.iter().any(|one| one.name == key) || key.starts_with("x-");
+                document.root().get("agents").is_some() || entries.iter().all(|entry| is_known(&entry.key))
+            }
+            YamlContent::Scalar(_) => true,
+            YamlContent::Sequence(_) => false,
+        }
+    }
+}
+
+/// The file of the ensemble that the test file with this text and path tests.
+pub fn tested_ensemble_path(text: &str, path: &Path) -> Option<PathBuf> {
+    let document = document_tree::parse_outline(text, None);
+    let node = document.as_ref().and_then(|document| document.root().get("ensemble"));
+    let written = node.and_then(|node| node.text()).map(|name| name.to_string());
+    let named = written.or_else(|| default_ensemble_name(path.file_name()?.to_str()?))?;
+    Some(normalize_path(&path.parent()?.join(named)))
+}
+
+/// The path without `.` and `..`, as an editor names its files.
+fn normalize_path(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}

@@ -1,0 +1,392 @@
+//! Where the agents and the tools of an ensemble are named.
+
+use ensemble_language::loader::YamlDocument;
+use ensemble_language::loader::document::{YamlContent, YamlNode};
+use ensemble_language::source::{Route, Span};
+use ensemble_language::template;
+
+use super::document_tree::{self, CodeLanguage};
+use super::lexer::{self, CodeWord, CodeWordKind, VariableRead};
+use super::{EditorView, test_file_patterns};
+
+/// The subject of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameSubject {
+    /// An agent.
+    Agent,
+    /// An entry of `tools`.
+    Tool,
+}
+
+impl NameSubject {
+    /// The word for it, with its article.
+    pub fn with_article(self) -> &'static str {
+        match self {
+            Self::Agent => "an agent",
+            Self::Tool => "a tool",
+        }
+    }
+}
+
+/// A place at which an agent or a tool is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameOccurrence {
+    /// What is named.
+    pub subject: NameSubject,
+    /// The name.
+    pub name: String,
+    /// The bytes of the name.
+    pub span: Span,
+    /// The bytes of the text that the name is a part of: of `SERVER.TOOL`, those of both names.
+    pub whole_span: Span,
+    /// How it is written.
+    pub form: NameForm,
+    /// Whether the agent or the tool is defined here.
+    pub is_definition: bool,
+}
+
+impl NameOccurrence {
+    /// Returns whether both are names of the same agent or tool.
+    pub fn has_same_subject(&self, other: &Self) -> bool {
+        self.subject == other.subject && self.name == other.name
+    }
+}
+
+/// An agent or a tool of a tested ensemble.
+#[derive(Debug, Clone, Copy)]
+pub struct RenameTarget<'t> {
+    /// What it is.
+    pub subject: NameSubject,
+    /// Its name.
+    pub name: &'t str,
+    /// Of an agent, whether its output is in the context under its name.
+    pub is_stored: bool,
+}
+
+/// The spelling of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameForm {
+    /// As a value or a key of YAML, or at the beginning of one: `SERVER.TOOL`.
+    Yaml,
+    /// As a string of a condition, a template or a script.
+    Text,
+    /// As a member, such as `outputs.writer`; the dot begins there.
+    Member {
+        /// The byte at which the dot begins.
+        dot: usize,
+        /// The quotes that can be written there.
+        quote: char,
+    },
+    /// As a variable of a template.
+    Variable {
+        /// The quotes that can be written there.
+        quote: char,
+    },
+}
+
+/// All places in the text, in its order.
+pub fn list_occurrences(view: &EditorView<'_>) -> Vec<NameOccurrence> {
+    let Some(document) = &view.document else {
+        return Vec::new();
+    };
+    let agents = document_tree::list_agents(document);
+    let is_stored = |agent: &&document_tree::AgentNode<'_>| {
+        let conversation = agent.node.get("conversation");
+        conversation.and_then(|it| it.get("state_key")).is_none()
+    };
+    let finder = OccurrenceFinder {
+        document,
+        agents: agents.iter().map(|agent| agent.name).collect(),
+        stored: agents.iter().filter(is_stored).map(|agent| agent.name).collect(),
+        tools: document_tree::list_tool_names(document),
+        found: Vec::new(),
+    };
+    finder.find_all()
+}
+
+/// All places in a test file at which this agent or tool of the tested ensemble is named.
+pub fn list_test_occurrences(text: &str, target: &RenameTarget<'_>) -> Vec<NameOccurrence> {
+    let Some(document) = document_tree::parse_outline(text, None) else {
+        return Vec::new();
+    };
+    let is_agent = target.subject == NameSubject::Agent;
+    let finder = OccurrenceFinder {
+        document: &document,
+        agents: if is_agent { vec![target.name] } else { Vec::new() },
+        stored: if target.is_stored {
+            vec![target.name]
+        } else {
+            Vec::new()
+        },
+        tools: if is_agent { Vec::new() } else { vec![target.name] },
+        found: Vec::new(),
+    };
+    finder.find_all()
+}
+
+/// The name at an offset; also at the name of a server's tool, then that of the server.
+pub fn find_occurrence(view: &EditorView<'_>, offset: usize) -> Option<NameOccurrence> {
+    let mut all = list_occurrences(view).into_iter();
+    all.find(|one| one.whole_span.start <= offset && offset <= one.whole_span.end)
+}
+
+/// All places that name the same as the one at an offset.
+pub fn list_same_occurrences(view: &EditorView<'_>, offset: usize) -> Option<Vec<NameOccurrence>> {
+    let asked = find_occurrence(view, offset)?;
+    let all = list_occurrences(view).into_iter();
+    Some(all.filter(|one| one.has_same_subject(&asked)).collect())
+}
+
+/// The place at which an agent or a tool is defined.
+pub fn find_definition(view: &EditorView<'_>, what: NameSubject, name: &str) -> Option<Span> {
+    let mut all = list_occurrences(view).into_iter();
+    all.find(|one| one.is_definition && one.subject == what && one.name == name)
+        .map(|one| one.span)
+}
+
+struct OccurrenceFinder<'d> {
+    document: &'d YamlDocument,
+    agents: Vec<&'d str>,
+    /// The agents whose outputs are stored in the context under their names.
+    stored: Vec<&'d str>,
+    tools: Vec<&'d str>,
+    found: Vec<NameOccurrence>,
+}
+
+impl<'d> OccurrenceFinder<'d> {
+    fn find_all(mut self) -> Vec<NameOccurrence> {
+        self.visit_node(self.document.root(), &Route::root(), &[]);
+        let mut found = self.found;
+        found.sort_by_key(|one| (one.span.start, one.span.end));
+        // A value with an alias stands at one place.
+        found.dedup();
+        found
+    }
+
+    fn visit_node(&mut self, node: &'d YamlNode, route: &Route, dependencies: &[&'d str]) {
+        match &node.content {
+            YamlContent::Sequence(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    let own = (*route == Route::root().with_key("agents"))
+                        .then(|| document_tree::list_dependency_names(item));
+                    self.visit_node(item, &route.with_index(at), own.as_deref().unwrap_or(dependencies));
+                }
+            }
+            YamlContent::Mapping(entries) => {
+                let everyone = self.agents.clone();
+                let are_agents = document_tree::has_agent_name_keys(route);
+                let pattern = document_tree::route_pattern(route);
+                for entry in entries {
+                    let route = route.with_key(entry.key.clone());
+                    if are_agents {
+                        self.add_agent(&entry.key, entry.key_span, NameForm::Yaml, false);
+                    }
+                    if test_file_patterns::can_have_nested_agent_keys(&pattern) {
+                        self.add_outer_names(&entry.key, entry.key_span);
+                    }
+                    if pattern == "tools" {
+                        self.add_tool(&entry.key, entry.key_span, entry.key_span, true);
+                    }
+                    let is_default = *route.to_string() == *"defaults";
+                    let known = if is_default { &everyone } else { dependencies };
+                    self.visit_node(&entry.value, &route, known);
+                }
+            }
+            YamlContent::Scalar(scalar) => self.visit_scalar(&scalar.text, node, route, dependencies),
+        }
+    }
+
+    fn visit_scalar(&mut self, text: &str, node: &YamlNode, route: &Route, dependencies: &[&str]) {
+        let words = match document_tree::find_code_language(route) {
+            Some(CodeLanguage::Condition) => lexer::lex_condition(text),
+            Some(CodeLanguage::Template) => lexer::lex_template(text),
+            None => {
+                let pattern = document_tree::route_pattern(route);
+                let is_tool = pattern.starts_with("tools.") && pattern.ends_with(".agent") && route.0.len() == 3;
+                let names = [
+                    "agents.*.name",
+                    "agents.*.depends_on.*",
+                    "agents.*.dependencies.*",
+                    "agents.*.dependencies.*.agent_name",
+                    "result",
+                ];
+                if is_tool || names.contains(&pattern.as_str()) || test_file_patterns::is_agent_pattern(&pattern) {
+                    let span = self
+                        .document
+                        .resolve_span(&route.clone().into_text_location(Span::new(0, text.len())));
+                    self.add_agent(text, span, NameForm::Yaml, pattern == "agents.*.name");
+                }
+                if let Some(name) = self.find_tool_name(text, &pattern) {
+                    let name = &text[..name.len()];
+                    self.add_tool(
+                        name,
+                        self.resolve_span(route, Span::new(0, name.len())),
+                        node.span,
+                        false,
+                    );
+                }
+                return;
+            }
+        };
+        let is_template = document_tree::find_code_language(route) == Some(CodeLanguage::Template);
+        let raw = &self.document.source().text()[node.span.start..node.span.end];
+        let quote = if raw.starts_with('"') { '\'' } else { '"' };
+        let assigned = if is_template {
+            assigned_template_names(&words)
+        } else {
+            Vec::new()
+        };
+        for read in lexer::find_variable_reads(&words) {
+            self.visit_variable_read(&read, route, is_template, quote, dependencies, &assigned);
+        }
+        for word in compared_agent_names(&words) {
+            let span = self.resolve_span(route, word.span);
+            self.add_agent(word.text, span, NameForm::Text, false);
+        }
+    }
+
+    fn visit_variable_read(
+        &mut self,
+        read: &VariableRead<'_>,
+        route: &Route,
+        is_template: bool,
+        quote: char,
+        near: &[&str],
+        assigned: &[&str],
+    ) {
+        let base = read.base.text;
+        if is_template && near.contains(&base) && !template::VARIABLES.contains(&base) && !assigned.contains(&base) {
+            let span = self.resolve_span(route, read.base.span);
+            self.add_agent(base, span, NameForm::Variable { quote }, false);
+        }
+        let Some(key) = read.key else { return };
+        let is_of_agents = match (base, is_template) {
+            ("outputs" | "executions" | "agent_execution_count", false) | ("dependencies", true) => true,
+            ("context", _) => self.stored.contains(&key.word.text),
+            _ => false,
+        };
+        if !is_of_agents || assigned.contains(&base) {
+            return;
+        }
+        let span = self.resolve_span(route, key.word.span);
+        let form = match key.dot {
+            Some(dot) => NameForm::Member {
+                dot: self.resolve_span(route, Span::new(dot, dot + 1)).start,
+                quote,
+            },
+            None => NameForm::Text,
+        };
+        self.add_agent(key.word.text, span, form, false);
+    }
+
+    fn resolve_span(&self, route: &Route, span: Span) -> Span {
+        self.document.resolve_span(&route.clone().into_text_location(span))
+    }
+
+    fn add_agent(&mut self, agent: &str, span: Span, form: NameForm, is_definition: bool) {
+        if self.agents.contains(&agent) {
+            self.found.push(NameOccurrence {
+                subject: NameSubject::Agent,
+                name: agent.to_owned(),
+                span,
+                whole_span: span,
+                form,
+                is_definition,
+            });
+        }
+    }
+
+    fn add_tool(&mut self, name: &str, span: Span, whole: Span, is_definition: bool) {
+        if self.tools.contains(&name) {
+            self.found.push(NameOccurrence {
+                subject: NameSubject::Tool,
+                name: name.to_owned(),
+                span,
+                whole_span: whole,
+                form: NameForm::Yaml,
+                is_definition,
+            });
+        }
+    }
+
+    /// The tool that a value of YAML begins with.
+    fn find_tool_name(&self, text: &str, pattern: &str) -> Option<&'d str> {
+        let known = |name: &str| self.tools.iter().copied().find(|tool| *tool == name);
+        match pattern {
+            "agents.*.tool" | "agents.*.tools.*" | "defaults.tool" | "defaults.tools.*" => {
+                known(text.split_once('.').map_or(text, |(server, _)| server))
+            }
+            // As a model sees it: a tool of a server is `server__tool`.
+            _ if pattern.starts_with("model_profiles.") && pattern.ends_with(".replies.*.tool_calls.*.name") => {
+                let servers = text.match_indices("__").map(|(end, _)| &text[..end]);
+                known(text).or_else(|| servers.filter_map(known).find(|name| self.is_tool_server(name)))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_tool_server(&self, tool: &str) -> bool {
+        let tools = self.document.root().get("tools");
+        tools.and_then(|tools| tools.get(tool)?.get("mcp")).is_some()
+    }
+
+    /// Of the key `outer.inner`, the agent or the tool that is an ensemble with an agent `inner`.
+    fn add_outer_names(&mut self, key: &str, span: Span) {
+        let raw = &self.document.source().text()[span.start..span.end];
+        let is_quoted = raw.starts_with(['"', '\'']);
+        let start = span.start + usize::from(is_quoted);
+        for (end, _) in key.match_indices('.') {
+            let outer = &key[..end];
+            // A name that is written with escapes is not found.
+            if !raw[usize::from(is_quoted)..].starts_with(outer) {
+                continue;
+            }
+            let (what, known) = match (self.agents.contains(&outer), self.tools.contains(&outer)) {
+                (true, _) => (NameSubject::Agent, true),
+                (false, known) => (NameSubject::Tool, known),
+            };
+            if known {
+                self.found.push(NameOccurrence {
+                    subject: what,
+                    name: outer.to_owned(),
+                    span: Span::new(start, start + outer.len()),
+                    whole_span: span,
+                    form: NameForm::Yaml,
+                    is_definition: false,
+                });
+            }
+        }
+    }
+}
+
+/// The names that a template assigns: of these it is not known what they mean at a place.
+fn assigned_template_names<'a>(words: &[CodeWord<'a>]) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    let mut is_target = false;
+    for word in words {
+        match (word.kind, word.text) {
+            (CodeWordKind::Name, "set" | "for" | "macro" | "with") => is_target = true,
+            (CodeWordKind::Name, "in") | (CodeWordKind::Symbol, "=") => is_target = false,
+            (CodeWordKind::Name, name) if is_target => names.push(name),
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The strings that are compared with `agent_name`, of executions in the history.
+fn compared_agent_names<'a>(words: &[CodeWord<'a>]) -> Vec<CodeWord<'a>> {
+    let is_equality = |at: usize| match words.get(at..at + 2) {
+        Some([first, _]) if first.text == "==" => Some(1),
+        Some([first, second]) if first.text == "!" && second.text == "=" => Some(2),
+        _ => None,
+    };
+    let text_at = |at: usize| words.get(at).copied().filter(|word| word.kind == CodeWordKind::Text);
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        if word.kind == CodeWordKind::Name && word.text == "agent_name" {
+            found.extend(is_equality(at + 1).and_then(|length| text_at(at + 1 + length)));
+        }
+    }
+    found
+}

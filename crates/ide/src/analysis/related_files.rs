@@ -1,0 +1,65 @@
+//! The files next to an ensemble.
+
+#![expect(clippy::disallowed_methods, reason = "it lists the files of a folder")]
+
+use std::path::{Path, PathBuf};
+
+use ensemble_language::cases::is_test_file;
+use ensemble_language::source::SourceText;
+use ensemble_project::error::ProjectError;
+use ensemble_project::project::read_source;
+
+use super::tested_ensemble_path;
+
+/// The maximum number of files of a folder that are searched.
+const MAX_FILES: usize = 500;
+
+/// Reads a regular file. A pipe or a device is an error, because reading it could block.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_regular_file(path: &Path) -> Result<SourceText, ProjectError> {
+    match path.metadata() {
+        Ok(known) if !known.is_file() => Err(ProjectError::Unreadable {
+            path: path.to_owned(),
+            reason: "it is not a regular file".to_owned(),
+        }),
+        _ => read_source(path),
+    }
+}
+
+/// Returns whether another ensemble of the folder names the script.
+pub fn is_shared_script(script: &Path, ensemble: &Path) -> bool {
+    let (Some(folder), Some(name)) = (ensemble.parent(), script.file_name().and_then(|name| name.to_str())) else {
+        return true;
+    };
+    let mut others = list_yaml_files(folder).into_iter();
+    others.any(|path| path != ensemble && read_regular_file(&path).is_ok_and(|source| source.text().contains(name)))
+}
+
+/// Lists the test files next to an ensemble that test it, with their texts on disk.
+pub fn list_test_files(ensemble: &Path) -> Vec<(PathBuf, String)> {
+    let files = ensemble.parent().map(list_yaml_files).unwrap_or_default();
+    let is_test = |path: &PathBuf| {
+        let name = path.file_name();
+        name.is_some_and(|name| is_test_file(&name.to_string_lossy()))
+    };
+    let texts = files.into_iter().filter(is_test).filter_map(|path| {
+        let text = read_regular_file(&path).ok()?.text().to_string();
+        Some((path, text))
+    });
+    texts
+        .filter(|(path, text)| tested_ensemble_path(text, path).as_deref() == Some(ensemble))
+        .collect()
+}
+
+/// Lists the YAML files of a folder, at most [`MAX_FILES`].
+fn list_yaml_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_yaml = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    entries
+        .map(|entry| entry.path())
+        .filter(is_yaml)
+        .take(MAX_FILES)
+        .collect()
+}

@@ -1,0 +1,69 @@
+//! Where Rhai scripts name agents and tools.
+
+use super::lexer::{self, CodeWord, CodeWordKind};
+use super::name_occurrences::{NameForm, NameOccurrence, NameSubject};
+
+/// The variables of a script whose keys are names of agents, if `is_stored`, also the context.
+fn agent_map_variables(is_stored: bool) -> &'static [&'static str] {
+    if is_stored {
+        &["dependencies", "context"]
+    } else {
+        &["dependencies"]
+    }
+}
+
+/// The places at which a script names an agent; `None` if that is not certain, because it has variables of its own with the
+/// names of those that hold agents.
+pub(super) fn list_script_occurrences(text: &str, agent: &str, is_stored: bool) -> Option<Vec<NameOccurrence>> {
+    let words = lexer::lex_rhai(text);
+    let variables = agent_map_variables(is_stored);
+    if defines_any_name(&words, variables) {
+        return None;
+    }
+    let reads = lexer::find_variable_reads(&words).into_iter();
+    let named = reads.filter(|read| variables.contains(&read.base.text));
+    let named = named.filter_map(|read| read.key).filter(|key| key.word.text == agent);
+    Some(
+        named
+            .map(|key| NameOccurrence {
+                subject: NameSubject::Agent,
+                name: agent.to_owned(),
+                span: key.word.span,
+                whole_span: key.word.span,
+                form: key
+                    .dot
+                    .map_or(NameForm::Text, |dot| NameForm::Member { dot, quote: '"' }),
+                is_definition: false,
+            })
+            .collect(),
+    )
+}
+
+/// Returns whether a script that gives the replies of a model names a tool, as the model sees it: `tool`, or
+/// `server__tool`.
+pub(super) fn script_names_tool(text: &str, tool: &str) -> bool {
+    let is_named = |word: &CodeWord<'_>| {
+        let rest = word.text.strip_prefix(tool);
+        word.kind == CodeWordKind::Text && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
+    };
+    lexer::lex_rhai(text).iter().any(is_named)
+}
+
+/// Returns whether the script defines one of these names itself.
+fn defines_any_name(words: &[CodeWord<'_>], names: &[&str]) -> bool {
+    let is_name = |word: &CodeWord<'_>| word.kind == CodeWordKind::Name && names.contains(&word.text);
+    let mut parameters = false;
+    for (at, word) in words.iter().enumerate() {
+        match (word.kind, word.text) {
+            (CodeWordKind::Name, "fn") => parameters = true,
+            (CodeWordKind::Symbol, "{") => parameters = false,
+            // The parameters of a closure may have any name.
+            (CodeWordKind::Symbol, "|") if words.get(at + 1).is_some_and(is_name) => return true,
+            (CodeWordKind::Name, "let" | "const" | "for") if words.get(at + 1).is_some_and(is_name) => return true,
+            _ if parameters && is_name(word) => return true,
+            _ if is_name(word) && words.get(at + 1).is_some_and(|next| next.text == "=") => return true,
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,97 @@
+//! Names: this language allows fewer characters than llm-orc.
+
+use std::collections::{HashMap, HashSet};
+
+use super::values::scalar_text;
+use ensemble_language::loader::document::{YamlDocument, YamlNode};
+use ensemble_language::names::is_name_char;
+
+/// The rule for names.
+pub(super) const HELP: &str =
+    "a name starts with a letter or a digit, and contains only letters, digits, `_`, `.` and `-`";
+
+/// The old and new names of the agents, in file order.
+pub(super) struct ImportedNames {
+    pairs: Vec<(Option<String>, String)>,
+    /// The index of an agent by its old name; of several, the first.
+    old: HashMap<String, usize>,
+}
+
+impl ImportedNames {
+    /// Gives every agent a unique name.
+    pub(super) fn assign_names(document: &YamlDocument) -> Self {
+        let mut taken = HashSet::new();
+        let items = document
+            .root()
+            .get("agents")
+            .and_then(YamlNode::items)
+            .unwrap_or_default();
+        let pairs = items.iter().enumerate().map(|(at, item)| {
+            let old = item.get("name").map(scalar_text).filter(|name| !name.is_empty());
+            let wanted = sanitize_name(old.as_deref().unwrap_or_default(), &format!("agent-{}", at + 1));
+            (old, take_unused_name(wanted, &mut taken))
+        });
+        let pairs: Vec<(Option<String>, String)> = pairs.collect();
+        let mut positions = HashMap::new();
+        for (at, (old, _)) in pairs.iter().enumerate() {
+            if let Some(old) = old {
+                positions.entry(old.clone()).or_insert(at);
+            }
+        }
+        Self { pairs, old: positions }
+    }
+
+    /// The old and the new name of the agent at this index.
+    pub(super) fn names_at(&self, index: usize) -> (Option<&str>, &str) {
+        let (old, new) = &self.pairs[index];
+        (old.as_deref(), new)
+    }
+
+    /// The new name of an agent, by its old name.
+    pub(super) fn find_new_name(&self, old: &str) -> Option<&str> {
+        self.find_index(old).map(|at| self.pairs[at].1.as_str())
+    }
+
+    /// The index of an agent, by its old name.
+    pub(super) fn find_index(&self, old: &str) -> Option<usize> {
+        self.old.get(old).copied()
+    }
+
+    /// A name that no agent has.
+    pub(super) fn unused_name(&self, wanted: &str) -> String {
+        let mut taken = self.new_names().map(str::to_owned).collect();
+        take_unused_name(wanted.to_owned(), &mut taken)
+    }
+
+    /// All new names.
+    pub(super) fn new_names(&self) -> impl Iterator<Item = &str> {
+        self.pairs.iter().map(|(_, new)| new.as_str())
+    }
+}
+
+fn take_unused_name(wanted: String, taken: &mut HashSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{wanted}-{number}"));
+    let name = std::iter::once(wanted.clone())
+        .chain(numbered)
+        .find(|name| !taken.contains(name))
+        .unwrap_or(wanted);
+    taken.insert(name.clone());
+    name
+}
+
+/// The name with invalid characters replaced by dashes; `otherwise` if nothing is left.
+pub(super) fn sanitize_name(name: &str, otherwise: &str) -> String {
+    let name: String = name
+        .trim()
+        .chars()
+        .map(|c| if is_name_char(c) { c } else { '-' })
+        .collect();
+    let name = name
+        .trim_start_matches(|c: char| !c.is_ascii_alphanumeric())
+        .trim_end_matches('-');
+    if name.is_empty() {
+        otherwise.to_owned()
+    } else {
+        name.to_owned()
+    }
+}

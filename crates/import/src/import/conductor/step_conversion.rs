@@ -1,0 +1,620 @@
+//! The steps of a workflow as agents.
+
+use serde_json::{Value, json};
+
+use super::super::draft::{DraftLine, DraftMap, DraftValue};
+use super::super::values::{scalar_text, to_json as value_of};
+use super::super::{ImportTask, map_entries, profiles};
+use super::flow::{self, StepKind, WorkflowGraph, WorkflowStep};
+use super::models::{WorkflowModels, convert_environment};
+use super::{SILENT, conductor_key_advice, expression, jinja, schemas};
+use ensemble_language::loader::document::{YamlEntry, YamlNode};
+use ensemble_language::source::Span;
+use ensemble_language::template::contains_tag_start;
+
+/// A step that does nothing but be a step: its output is an empty map.
+const NOTHING: &str = "echo '{}'";
+/// The most items of a list; Conductor has no limit.
+const ITEMS: u64 = 1000;
+
+/// Keys that are read elsewhere, of all steps.
+const READ: [&str; 9] = [
+    "name",
+    "type",
+    "routes",
+    "input",
+    "model",
+    "provider",
+    "reasoning",
+    "output_mode",
+    "tools",
+];
+
+impl<'a> ImportTask<'a> {
+    /// All steps that the workflow can reach.
+    pub(super) fn convert_steps(
+        &mut self,
+        flow: &WorkflowGraph<'a>,
+        models: &mut WorkflowModels<'a>,
+    ) -> Vec<(DraftValue, Option<Span>)> {
+        let mut agents = Vec::new();
+        for (at, stage) in flow.stages.iter().enumerate() {
+            if !flow.is_reached(at) {
+                let span = stage.node.get("name").map_or(stage.node.span, |name| name.span);
+                let message = format!(
+                    "the step `{}` is left out: no route leads to it",
+                    display_step_name(&stage.old)
+                );
+                self.add_remark(
+                    span,
+                    &message,
+                    "write an agent for it, and a dependency on the one before it",
+                );
+                continue;
+            }
+            if stage.is_dissolved {
+                continue;
+            }
+            let map = self.convert_step(flow, at, stage, models);
+            agents.push((DraftValue::Map(map), Some(stage.node.span)));
+        }
+        agents
+    }
+
+    fn convert_step(
+        &mut self,
+        flow: &WorkflowGraph<'a>,
+        at: usize,
+        stage: &WorkflowStep<'a>,
+        models: &mut WorkflowModels<'a>,
+    ) -> DraftMap {
+        let node = stage.node;
+        let mut map = DraftMap::default();
+        let name = node.get("name").map(|name| name.span);
+        map.put_value("name", stage.new.as_str(), name);
+        if let Some(text) = node
+            .get("description")
+            .filter(|_| stage.kind != StepKind::OptionField)
+            .map(scalar_text)
+        {
+            map.put_value("description", text.trim_end(), None);
+        }
+        match stage.kind {
+            StepKind::Model => self.convert_model_step(&mut map, flow, node, None, models),
+            StepKind::Script => self.convert_script_step(&mut map, flow, node),
+            StepKind::Gate => self.convert_gate_step(&mut map, flow, node),
+            StepKind::OptionField => {
+                let field = node.get("prompt_for").map(scalar_text).unwrap_or_default();
+                map.put_value("input", json!(format!("{field}?")), None);
+            }
+            StepKind::Questions => self.convert_questions_step(&mut map, flow, node),
+            StepKind::Set => {
+                map.put_value("script", NOTHING, None);
+                self.report_other_keys(&mut map, node, &["value", "values", "description"]);
+            }
+            StepKind::Wait => self.convert_wait_step(&mut map, node),
+            StepKind::Terminate => self.convert_terminate_step(&mut map, flow, node),
+            StepKind::Workflow => self.convert_workflow_step(&mut map, flow, node, None),
+            StepKind::Parallel => map.put_value("script", NOTHING, None),
+            StepKind::ForEach => self.convert_for_each_step(&mut map, flow, node, models),
+        }
+        if stage.kind == StepKind::Model {
+            self.report_other_keys(
+                &mut map,
+                node,
+                &[
+                    "description",
+                    "prompt",
+                    "system_prompt",
+                    "output",
+                    "retry",
+                    "timeout_seconds",
+                    "max_agent_iterations",
+                ],
+            );
+        }
+        let collected = flow.stages.iter().any(|group| {
+            group.kind == StepKind::Parallel && flow::continues_on_error(group.node) && group.members.contains(&at)
+        });
+        if collected {
+            map.put_value("on_error", "continue", None);
+        }
+        let mut conversation = serde_json::Map::new();
+        if flow.can_repeat(at) {
+            let limits = self
+                .document
+                .root()
+                .get("workflow")
+                .and_then(|workflow| workflow.get("limits"));
+            let most = limits.and_then(|limits| limits.get("max_iterations")).map(value_of);
+            conversation.insert("max_turns".to_owned(), most.unwrap_or(json!(super::ITERATIONS)));
+            if stage.kind == StepKind::Model {
+                conversation.insert("memory".to_owned(), json!("none"));
+            }
+        }
+        if !conversation.is_empty() {
+            map.put_value("conversation", Value::Object(conversation), None);
+        }
+        put_step_dependencies(&mut map, flow, at);
+        map
+    }
+
+    /// Keys without an equivalent.
+    fn report_other_keys(&mut self, map: &mut DraftMap, node: &'a YamlNode, known: &[&str]) {
+        for entry in map_entries(node) {
+            let key = &*entry.key;
+            let empty = value_of(&entry.value) == Value::Null || entry.value.items().is_some_and(<[_]>::is_empty);
+            if READ.contains(&key) || SILENT.contains(&key) || known.contains(&key) || empty {
+                continue;
+            }
+            let (why, instead) = conductor_key_advice(key);
+            map.put_unconverted(self.report_unconverted_key(entry, why, instead));
+        }
+    }
+
+    /// A template with the names of this language, or a comment.
+    fn convert_template(
+        &mut self,
+        map: &mut DraftMap,
+        new: &str,
+        entry: &'a YamlEntry,
+        flow: &WorkflowGraph<'a>,
+        local: Option<&str>,
+    ) {
+        let text = scalar_text(&entry.value);
+        if text.contains(".errors.items()") {
+            let message = "the failures of a group are not read here: they have no keys";
+            let help = "for a list of items, read `error` and `key` of each of `context.GROUP.failed`";
+            self.add_remark(entry.key_span, message, help);
+        }
+        match jinja::convert_names(&text, &flow.names, local) {
+            Ok(text) => map.put_value(new, text, Some(entry.key_span)),
+            Err(why) => {
+                let instead = "write the text with the names of this language, such as `context.AGENT.KEY`";
+                map.put_unconverted(self.report_unconverted_key(entry, why, instead));
+            }
+        }
+    }
+
+    fn convert_model_step(
+        &mut self,
+        map: &mut DraftMap,
+        flow: &WorkflowGraph<'a>,
+        node: &'a YamlNode,
+        local: Option<&str>,
+        models: &mut WorkflowModels<'a>,
+    ) {
+        let span = node.get("model").map_or(node.span, |model| model.span);
+        let span = if span.start < node.span.start { node.span } else { span };
+        let profile = self.find_or_add_conductor_profile(node, span, models);
+        map.put_value("model_profile", profile, None);
+        for entry in map_entries(node) {
+            match &*entry.key {
+                key @ ("prompt" | "system_prompt") => self.convert_template(map, key, entry, flow, local),
+                "output" if !map_entries(&entry.value).is_empty() => {
+                    map.put_value(
+                        "output_schema",
+                        schemas::convert_output_schema(&entry.value),
+                        Some(entry.key_span),
+                    );
+                }
+                "timeout_seconds" => map.put_value("timeout_seconds", value_of(&entry.value), Some(entry.key_span)),
+                "max_agent_iterations" => map.put_value("max_iterations", value_of(&entry.value), Some(entry.key_span)),
+                "retry" => map.put_value("retry", convert_retry(&entry.value), Some(entry.key_span)),
+                _ => {}
+            }
+        }
+        if let Some(tools) = self.convert_agent_tools(node, models) {
+            map.put_value("tools", tools, None);
+            if let Some(most) = models
+                .max_iterations()
+                .filter(|_| map.find_key("max_iterations").is_none())
+            {
+                map.put_value("max_iterations", most, None);
+            }
+        }
+    }
+
+    fn convert_script_step(&mut self, map: &mut DraftMap, flow: &WorkflowGraph<'a>, node: &'a YamlNode) {
+        let words = node.get("command").into_iter().chain(
+            node.get("args")
+                .and_then(YamlNode::items)
+                .into_iter()
+                .flatten()
+                .map(|node| &**node),
+        );
+        let mut line = Vec::new();
+        for word in words {
+            match self.resolve_command_word(word, flow) {
+                Some(text) => line.push(quote_shell_word(&text)),
+                None => {
+                    let message = "the script is not converted: a part of its command is computed";
+                    let help = "write a script that reads `inputs` and `dependencies` from the JSON object on its standard input";
+                    self.add_remark(word.span, message, help);
+                    let from = node.get("command").map(|command| command.span);
+                    self.profiles.request_placeholder();
+                    map.put_value("model_profile", profiles::PLACEHOLDER, from.filter(|_| false));
+                    return;
+                }
+            }
+        }
+        map.put_value("script", line.join(" "), None);
+        for entry in map_entries(node) {
+            match &*entry.key {
+                "env" if !map_entries(&entry.value).is_empty() => {
+                    map.put_value("env", convert_environment(&entry.value), Some(entry.key_span));
+                }
+                "timeout" => map.put_value("timeout_seconds", value_of(&entry.value), Some(entry.key_span)),
+                "output" if !map_entries(&entry.value).is_empty() => {
+                    map.put_value(
+                        "output_schema",
+                        schemas::convert_output_schema(&entry.value),
+                        Some(entry.key_span),
+                    );
+                }
+                "retry" => map.put_value("retry", convert_retry(&entry.value), Some(entry.key_span)),
+                _ => {}
+            }
+        }
+        self.report_other_keys(
+            map,
+            node,
+            &["description", "command", "args", "env", "timeout", "output", "retry"],
+        );
+    }
+
+    /// A word of a command line that is known before the run.
+    fn resolve_command_word(&self, word: &YamlNode, flow: &WorkflowGraph<'a>) -> Option<String> {
+        let text = scalar_text(word);
+        let mut known = text
+            .replace("{{ workflow.dir }}/", "./")
+            .replace("{{workflow.dir}}/", "./");
+        known = known.replace("{{ workflow.name }}", &flow.names.name);
+        let computed = contains_tag_start(&known);
+        (!computed).then_some(known)
+    }
+
+    fn convert_gate_step(&mut self, map: &mut DraftMap, flow: &WorkflowGraph<'a>, node: &'a YamlNode) {
+        let mut input = DraftMap::default();
+        let options = node.get("options").and_then(YamlNode::items).unwrap_or_default();
+        let prompt = map_entries(node).iter().find(|entry| &*entry.key == "prompt");
+        match prompt {
+            Some(entry) => self.convert_template(&mut input, "prompt", entry, flow, None),
+            None => {
+                let text = node
+                    .get("description")
+                    .map(scalar_text)
+                    .unwrap_or_else(|| "Your choice?".to_owned());
+                input.put_value("prompt", super::super::template_text::escape_template(&text), None);
+            }
+        }
+        if input.find_key("prompt").is_none() {
+            input.put_value("prompt", "Your choice?", None);
+        }
+        let choices: Vec<String> = options.iter().map(|option| flow::option_choice(option)).collect();
+        // What the options mean is a part of the question.
+        let mut legend = String::new();
+        for option in options {
+            let label = ["label", "description"]
+                .iter()
+                .find_map(|key| option.get(key))
+                .map(scalar_text);
+            if let Some(label) = label.filter(|label| *label != flow::option_choice(option)) {
+                legend.push_str(&format!("\n- {}: {label}", flow::option_choice(option)));
+            }
+        }
+        if !legend.is_empty()
+            && let Some(DraftValue::Plain(Value::String(text))) = input.get_mut("prompt")
+        {
+            *text = format!(
+                "{}\n{}",
+                text.trim_end(),
+                super::super::template_text::escape_template(&legend)
+            );
+        }
+        input.put_value("choices", json!(choices), None);
+        map.lines
+            .push(DraftLine::new_entry("input", DraftValue::Map(input), None));
+        self.report_other_keys(map, node, &["prompt", "options", "description"]);
+    }
+
+    /// All questions are asked at once.
+    fn convert_questions_step(&mut self, map: &mut DraftMap, flow: &WorkflowGraph<'a>, node: &'a YamlNode) {
+        let mut input = DraftMap::default();
+        for entry in map_entries(node).iter().filter(|entry| &*entry.key == "prompt") {
+            self.convert_template(&mut input, "prompt", entry, flow, None);
+        }
+        let mut lines = String::new();
+        if let Some(source) = node.get("source") {
+            match jinja::convert_names(&format!("{{{{ {} }}}}", scalar_text(source)), &flow.names, None) {
+                Ok(list) => {
+                    let list = list.trim_start_matches("{{").trim_end_matches("}}").trim();
+                    lines = format!(
+                        "{{% for question in {list} %}}\n{{{{ loop.index }}}}. {{{{ question.question or question.text or question }}}}{{% if question.choices %}} ({{{{ question.choices | join(', ') }}}}){{% endif %}}{{% endfor %}}"
+                    );
+                }
+                Err(why) => self.add_remark(
+                    source.span,
+                    &format!("the questions are not converted: {why}"),
+                    "write them in the `prompt`",
+                ),
+            }
+        }
+        for (at, question) in node
+            .get("questions")
+            .and_then(YamlNode::items)
+            .unwrap_or_default()
+            .iter()
+            .enumerate()
+        {
+            let text = question.get("text").map_or_else(|| scalar_text(question), scalar_text);
+            let text = jinja::convert_names(&text, &flow.names, None).unwrap_or_default();
+            lines.push_str(&format!("\n{}. {text}", at + 1));
+            let choices = question.get("choices").and_then(YamlNode::items).unwrap_or_default();
+            if !choices.is_empty() {
+                let choices: Vec<String> = choices.iter().map(|choice| scalar_text(choice)).collect();
+                lines.push_str(&super::super::template_text::escape_template(&format!(
+                    " ({})",
+                    choices.join(", ")
+                )));
+            }
+        }
+        let before = match input.get_mut("prompt") {
+            Some(DraftValue::Plain(Value::String(text))) => format!("{}\n", text.trim_end()),
+            _ => String::new(),
+        };
+        input
+            .lines
+            .retain(|line| !matches!(line, DraftLine::Entry { key, .. } if key == "prompt"));
+        input.put_value("prompt", format!("{before}{}", lines.trim_start_matches('\n')), None);
+        let message = "all questions are asked at once, and the answers are one text";
+        self.add_remark(
+            node.span,
+            message,
+            "write an `input` agent for each question that needs an answer of its own",
+        );
+        map.lines
+            .push(DraftLine::new_entry("input", DraftValue::Map(input), None));
+        let known = [
+            "prompt",
+            "source",
+            "questions",
+            "description",
+            "allow_back",
+            "allow_skip",
+            "allow_skip_all",
+            "allow_abort",
+        ];
+        self.report_other_keys(map, node, &known);
+    }
+
+    fn convert_wait_step(&mut self, map: &mut DraftMap, node: &'a YamlNode) {
+        let duration = node.get("duration").map(scalar_text).unwrap_or_default();
+        match parse_seconds(&duration) {
+            Some(seconds) => map.put_value("script", format!("sleep {seconds}"), None),
+            None => {
+                let message = format!("the duration `{duration}` is not known before the run");
+                self.add_remark(
+                    node.get("duration").map_or(node.span, |node| node.span),
+                    &message,
+                    "write the seconds in the command `sleep`",
+                );
+                map.put_value("script", "sleep 1", None);
+            }
+        }
+        self.report_other_keys(map, node, &["duration", "reason", "description"]);
+    }
+
+    fn convert_terminate_step(&mut self, map: &mut DraftMap, flow: &WorkflowGraph<'a>, node: &'a YamlNode) {
+        let reason = node.get("reason").map(scalar_text).unwrap_or_default();
+        let known = node
+            .get("reason")
+            .and_then(|reason| self.resolve_command_word(reason, flow));
+        if known.is_none() && !reason.is_empty() {
+            let span = node.get("reason").map_or(node.span, |reason| reason.span);
+            self.add_remark(
+                span,
+                "the reason of the end is not converted: it is computed",
+                "read it in the output of the step that knows it",
+            );
+        }
+        if node.get("status").map(scalar_text).as_deref() == Some("failed") {
+            let reason = known.unwrap_or_else(|| "the workflow ends here as failed".to_owned());
+            map.put_value(
+                "script",
+                format!("echo {} >&2; exit 1", quote_shell_word(&reason)),
+                None,
+            );
+        } else {
+            map.put_value(
+                "script",
+                known.map_or_else(
+                    || NOTHING.to_owned(),
+                    |reason| format!("echo {}", quote_shell_word(&reason)),
+                ),
+                None,
+            );
+        }
+        self.report_other_keys(map, node, &["status", "reason", "description"]);
+    }
+
+    fn convert_workflow_step(
+        &mut self,
+        map: &mut DraftMap,
+        flow: &WorkflowGraph<'a>,
+        node: &'a YamlNode,
+        local: Option<&str>,
+    ) {
+        let file = node.get("workflow").map(scalar_text).unwrap_or_default();
+        if !(self.context.ensemble)(&file) {
+            let span = node.get("workflow").map_or(node.span, |file| file.span);
+            self.add_remark(
+                span,
+                &format!("the ensemble `{file}` is not here"),
+                "import it as well, into the same folder",
+            );
+        }
+        map.put_value("ensemble", file, None);
+        let mut inputs = DraftMap::default();
+        match node.get("input_mapping") {
+            Some(mapping) => {
+                for entry in map_entries(mapping) {
+                    self.convert_template(&mut inputs, &entry.key, entry, flow, local);
+                }
+            }
+            None => {
+                let own = self
+                    .document
+                    .root()
+                    .get("workflow")
+                    .and_then(|workflow| workflow.get("input"));
+                for entry in own.map_or(&[][..], map_entries) {
+                    let value = format!(
+                        "{{{{ {} }}}}",
+                        super::template_names::member_expression("inputs", &entry.key)
+                    );
+                    inputs.put_value(&entry.key, value, None);
+                }
+            }
+        }
+        if !inputs.lines.is_empty() {
+            map.lines
+                .push(DraftLine::new_entry("inputs", DraftValue::Map(inputs), None));
+        }
+        self.report_other_keys(
+            map,
+            node,
+            &["workflow", "input_mapping", "description", "output", "max_depth"],
+        );
+    }
+
+    fn convert_for_each_step(
+        &mut self,
+        map: &mut DraftMap,
+        flow: &WorkflowGraph<'a>,
+        group: &'a YamlNode,
+        models: &mut WorkflowModels<'a>,
+    ) {
+        let spec = group.get("for_each").unwrap_or(group);
+        let mut each = DraftMap::default();
+        let item = spec
+            .get("as")
+            .map(scalar_text)
+            .filter(|item| !item.is_empty())
+            .unwrap_or_else(|| "item".to_owned());
+        if let Some(source) = spec.get("source") {
+            match expression::convert_result(&scalar_text(source), &flow.names) {
+                Ok(list) => each.put_value("in", list, Some(source.span)),
+                Err(why) => {
+                    let message = format!("the list of items is not converted: {why}");
+                    self.add_remark(source.span, &message, "write an expression that gives a list as `in`");
+                    each.put_value("in", json!([]), None);
+                }
+            }
+        }
+        each.put_value("as", item.as_str(), None);
+        if let Some(key) = group.get("key_by").or_else(|| spec.get("key_by")) {
+            each.put_value("key", scalar_text(key), Some(key.span));
+        }
+        let most = group.get("max_concurrent").map_or(json!(10), value_of);
+        each.put_value("max_parallel", most, None);
+        each.put_value("max_items", ITEMS, None);
+        if flow::continues_on_error(group) {
+            each.put_value("on_error", "collect", None);
+        }
+        map.lines
+            .push(DraftLine::new_entry("for_each", DraftValue::Map(each), None));
+        let Some(agent) = group.get("agent") else {
+            let message = "the group has no agent";
+            self.add_remark(group.span, message, "write `agent`");
+            self.profiles.request_placeholder();
+            return map.put_value("model_profile", profiles::PLACEHOLDER, None);
+        };
+        match flow::detect_step_kind(agent) {
+            StepKind::Model => {
+                self.convert_model_step(map, flow, agent, Some(&item), models);
+                self.report_other_keys(
+                    map,
+                    agent,
+                    &[
+                        "description",
+                        "prompt",
+                        "system_prompt",
+                        "output",
+                        "retry",
+                        "timeout_seconds",
+                        "max_agent_iterations",
+                    ],
+                );
+            }
+            StepKind::Workflow => self.convert_workflow_step(map, flow, agent, Some(&item)),
+            StepKind::Script => self.convert_script_step(map, flow, agent),
+            _ => {
+                let message = "this kind of step does not run for each item here";
+                self.add_remark(agent.span, message, "write a model, a script or an ensemble");
+                self.profiles.request_placeholder();
+                map.put_value("model_profile", profiles::PLACEHOLDER, None);
+            }
+        }
+    }
+}
+
+fn put_step_dependencies(map: &mut DraftMap, flow: &WorkflowGraph<'_>, at: usize) {
+    let edges = flow.list_dependencies(at);
+    if edges.is_empty() {
+        return;
+    }
+    if edges.iter().all(|edge| edge.keys.len() == 1) {
+        let names: Value = edges.into_iter().map(|edge| edge.keys["agent_name"].clone()).collect();
+        return map.put_value("depends_on", names, None);
+    }
+    let items = edges.into_iter().map(|edge| {
+        let mut item = DraftMap::default();
+        for (key, value) in edge.keys {
+            item.put_value(&key, value, None);
+        }
+        (DraftValue::Map(item), None)
+    });
+    map.lines.push(DraftLine::new_entry(
+        "dependencies",
+        DraftValue::List(items.collect()),
+        None,
+    ));
+}
+
+/// The name of a step in a message.
+fn display_step_name(old: &str) -> String {
+    old.replace('\u{0}', " ")
+}
+
+fn convert_retry(node: &YamlNode) -> Value {
+    let mut retry = serde_json::Map::new();
+    for (key, default) in [("max_attempts", json!(1)), ("delay_seconds", json!(2))] {
+        retry.insert(key.to_owned(), node.get(key).map_or(default, value_of));
+    }
+    if node.get("backoff").map(scalar_text).as_deref() == Some("fixed") {
+        retry.insert("backoff".to_owned(), json!("constant"));
+    }
+    Value::Object(retry)
+}
+
+/// `500ms`, `60s`, `2.5m`, `1h` or a number of seconds.
+fn parse_seconds(text: &str) -> Option<f64> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
+    let (number, factor) = units
+        .iter()
+        .find_map(|(unit, factor)| Some((text.trim().strip_suffix(unit)?, factor)))?;
+    let number: f64 = number.trim().parse().ok()?;
+    let seconds = number * factor;
+    (seconds.is_finite() && seconds > 0.0 && seconds <= 86_400.0).then_some(seconds)
+}
+
+/// A word for a shell.
+fn quote_shell_word(word: &str) -> String {
+    let safe =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | '=' | '@' | '%' | '+' | ',');
+    if !word.is_empty() && word.chars().all(safe) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

@@ -1,0 +1,128 @@
+//! Scripts that parse the `response` of a dependency as JSON.
+//!
+//! llm-orc gives a script every output as the text of a `response`. In this language a script gets the output itself, so such a
+//! script has to be changed, and the lines are reported.
+
+use super::ImportTask;
+use super::draft::ImportRemark;
+use ensemble_language::diagnostic::FindingSeverity;
+use ensemble_language::loader::document::YamlEntry;
+use ensemble_language::names::is_identifier_char;
+use ensemble_language::source::Span;
+
+/// The functions that read JSON text.
+const PARSERS: [&str; 3] = ["json.loads(", "JSON.parse(", "fromjson"];
+/// How a script reads the response of an output.
+const READS: [&str; 5] = [
+    "[\"response\"]",
+    "['response']",
+    ".get(\"response\"",
+    ".get('response'",
+    ".response",
+];
+/// How many lines of one script are reported.
+const MOST: usize = 20;
+
+impl ImportTask<'_> {
+    /// Reports the lines of a script that parse a response.
+    pub(super) fn note_parsed_responses(&mut self, script: &str, entry: &YamlEntry) {
+        if !self.read_scripts.insert(script.to_owned()) {
+            return;
+        }
+        let Some(source) = (self.context.script_text)(script) else {
+            return;
+        };
+        for span in find_parsed_responses(source.text()) {
+            let message = "the script reads the `response` of a dependency as JSON text";
+            let help = "here a dependency is the output itself: read its keys without parsing; only an output that is plain text has a `response`";
+            let there = format!("{message} ({}:{})", source.name(), source.line_column(span.start).line);
+            self.remarks.push(ImportRemark::new(entry.key_span.start, &there, help));
+            self.unconverted.push(super::import_diagnostic(
+                &source,
+                span,
+                FindingSeverity::Warning,
+                message,
+                help,
+            ));
+        }
+    }
+}
+
+/// The places at which a script parses a response: in the same line, or over a variable that holds it.
+fn find_parsed_responses(text: &str) -> Vec<Span> {
+    let mut found = Vec::new();
+    let mut holders: Vec<&str> = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let code = line.trim_start();
+        let comment = code.starts_with('#') || code.starts_with("//");
+        let call = PARSERS.iter().find_map(|parser| Some((line.find(parser)?, *parser)));
+        if let (Some((at, parser)), false) = (call, comment) {
+            let reads = if parser == "fromjson" { &line[..at] } else { &line[at..] };
+            let argument = line[at + parser.len()..].trim_start();
+            let holder = holders.iter().any(|holder| {
+                let rest = argument.strip_prefix(holder);
+                rest.is_some_and(|rest| {
+                    !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '(' | '['))
+                })
+            });
+            if READS.iter().any(|read| reads.contains(read)) || holder {
+                found.push(Span::new(start + at, start + at + parser.trim_end_matches('(').len()));
+            }
+        } else if !comment && let Some(name) = find_response_variable(code) {
+            holders.push(name);
+        }
+        start += line.len();
+    }
+    found.truncate(MOST);
+    found
+}
+
+/// The variable to which a line assigns a response.
+fn find_response_variable(code: &str) -> Option<&str> {
+    let (name, value) = code.split_once('=')?;
+    // `.response` alone is also how other libraries name their answers.
+    let reads = READS[..READS.len() - 1].iter().any(|read| value.contains(read));
+    let name = name.split(':').next().unwrap_or(name).trim();
+    let name = ["let ", "const ", "var "]
+        .iter()
+        .find_map(|word| name.strip_prefix(word))
+        .unwrap_or(name);
+    let word = !name.is_empty() && name.chars().all(is_identifier_char);
+    (reads && word).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_parsed_responses;
+
+    #[test]
+    fn lines_that_parse_a_response_are_found() {
+        let rows = [
+            ("x = json.loads(deps[\"a\"][\"response\"])\n", vec!["json.loads"]),
+            ("x = json.loads(deps['a'].get('response', '{}'))\n", vec!["json.loads"]),
+            (
+                "text = dep.get(\"response\")\nif text:\n    x = json.loads(text)\n",
+                vec!["json.loads"],
+            ),
+            (
+                "text: str = dep[\"response\"]\nx = json.loads(text or '{}')\n",
+                vec!["json.loads"],
+            ),
+            ("const t = d['response'];\nJSON.parse(t)\n", vec!["JSON.parse"]),
+            ("JSON.parse(input.dependencies.a.response)\n", vec!["JSON.parse"]),
+            ("jq '.dependencies.a.response | fromjson'\n", vec!["fromjson"]),
+            ("x = json.loads(response.read())\n", vec![]),
+            ("x = json.loads(sys.stdin.read())\ny = x[\"response\"]\n", vec![]),
+            ("text = dep[\"response\"]\nx = json.loads(textual)\n", vec![]),
+            ("# json.loads(dep[\"response\"])\n", vec![]),
+        ];
+        for (text, expected) in rows {
+            let found: Vec<&str> = find_parsed_responses(text)
+                .iter()
+                .map(|span| &text[span.start..span.end])
+                .collect();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `# ensemble: allow(CODE) reason`: a comment that allows a finding, which the author has examined and accepts.
+//!
+//! A comment at the end of a line applies to that line; a comment on its own line applies to the next line that is not
+//! a comment. Only warnings and hints can be allowed, because an ensemble with an error cannot run. A comment that
+//! allows nothing or has no reason is itself a finding. Otherwise comments would remain after their reason has
+//! disappeared.
+
+use crate::diagnostic::{Diagnostic, FindingCode, FindingSeverity};
+use crate::loader::YamlDocument;
+use crate::loader::code_explanations;
+use crate::loader::codes;
+use crate::source::{SourceText, Span};
+use crate::yaml::edit::{FixApplicability, TextEdit, TextFix};
+
+/// The form of the comment.
+const FORM: &str = "write `# ensemble: allow(CODE) reason`";
+
+/// Drops the allowed findings, and adds findings about invalid comments. Only if all checks have run (`complete`) is it
+/// known that a comment allows nothing. A finding that only an option asks for can be allowed without the option.
+pub fn apply_allowances(document: &YamlDocument, mut diagnostics: Vec<Diagnostic>, complete: bool) -> Vec<Diagnostic> {
+    let source = document.source();
+    let mut complaints = Vec::new();
+    for comment in document.allowance_comments() {
+        let line = find_allowed_line(source, *comment);
+        let Some(allowance) = AllowanceComment::parse(source, *comment) else {
+            complaints.push(allowance_diagnostic(
+                source,
+                *comment,
+                "this `allow` comment is not valid".to_owned(),
+                FORM,
+            ));
+            continue;
+        };
+        for (name, span) in &allowance.codes {
+            match parse_allowable_code(name) {
+                Ok(code) => {
+                    let before = diagnostics.len();
+                    diagnostics.retain(|finding| {
+                        finding.code != code || source.line_column(finding.find_span_in(source).start).line != line
+                    });
+                    let is_judged = complete && code != codes::UNANSWERED;
+                    if diagnostics.len() == before && is_judged {
+                        let message = format!("there is no {name} on line {line} that this comment could allow");
+                        let help = "remove the comment, or move it to the line of the finding or the line above";
+                        let mut complaint = allowance_diagnostic(source, *span, message, help);
+                        complaint.fix = (allowance.codes.len() == 1).then(|| build_removal_fix(source, *comment));
+                        complaints.push(complaint);
+                    }
+                }
+                Err((message, help)) => {
+                    let mut complaint = allowance_diagnostic(source, *span, message, &help);
+                    let near = code_explanations::find_code(name)
+                        .is_none()
+                        .then(|| code_explanations::nearest_code(name))
+                        .flatten();
+                    complaint.fix = near.map(|near| {
+                        let title = format!("write `{near}`");
+                        build_unsafe_fix(source, title, *span, near.to_string())
+                    });
+                    complaints.push(complaint);
+                }
+            }
+        }
+        if !allowance.has_reason {
+            let message = "this `allow` comment gives no reason".to_owned();
+            complaints.push(allowance_diagnostic(source, *comment, message, FORM));
+        }
+    }
+    diagnostics.append(&mut complaints);
+    diagnostics.sort_by_key(|diagnostic| (diagnostic.find_span_in(source).start, diagnostic.severity));
+    diagnostics
+}
+
+/// A comment that allows findings.
+struct AllowanceComment<'s> {
+    codes: Vec<(&'s str, Span)>,
+    has_reason: bool,
+}
+
+impl<'s> AllowanceComment<'s> {
+    fn parse(source: &'s SourceText, comment: Span) -> Option<Self> {
+        let text = &source.text()[comment.start..comment.end];
+        let (before, rest) = text.split_once('(')?;
+        if !before.trim_end().ends_with("allow") {
+            return None;
+        }
+        let (inside, reason) = rest.split_once(')')?;
+        let mut start = comment.start + before.len() + 1;
+        let mut codes = Vec::new();
+        for part in inside.split(',') {
+            let from = start + part.len() - part.trim_start().len();
+            let name = part.trim();
+            codes.push((name, Span::new(from, from + name.len())));
+            start += part.len() + 1;
+        }
+        Some(Self {
+            codes,
+            has_reason: reason.chars().any(char::is_alphanumeric),
+        })
+    }
+}
+
+/// The code, if its findings can be allowed; otherwise the error message and the help text.
+fn parse_allowable_code(name: &str) -> Result<FindingCode, (String, String)> {
+    let Some(code) = code_explanations::find_code(name) else {
+        let help = match code_explanations::nearest_code(name) {
+            Some(guess) => format!("did you mean `{guess}`?"),
+            None => "`ensemble explain` lists all codes".to_owned(),
+        };
+        return Err((format!("there is no code `{name}`"), help));
+    };
+    if code.severity() == FindingSeverity::Error {
+        let message = format!("{} is an error and cannot be allowed", code.0);
+        return Err((message, "an ensemble with an error cannot run".to_owned()));
+    }
+    if code == codes::ALLOWANCE {
+        let message = format!("{} is about `allow` comments and cannot be allowed by one", code.0);
+        return Err((message, format!("pass `--allow {}` to `validate`", code.0)));
+    }
+    Ok(code)
+}
+
+/// The line to which a comment applies.
+fn find_allowed_line(source: &SourceText, comment: Span) -> usize {
+    let own = source.line_column(comment.start).line;
+    let is_comment = |line: usize| source.line_text(line).trim_start().starts_with('#');
+    let mut line = own;
+    while is_comment(line) {
+        line += 1;
+    }
+    line
+}
+
+/// Removes a comment, with its line if nothing else is on it.
+fn build_removal_fix(source: &SourceText, comment: Span) -> TextFix {
+    let text = source.text();
+    let before = text[..comment.start].trim_end_matches([' ', '\t']);
+    let is_alone = before.is_empty() || before.ends_with('\n');
+    let has_end = text[comment.end..].starts_with('\n');
+    let span = match is_alone && has_end {
+        true => Span::new(before.len(), comment.end + 1),
+        false => Span::new(before.len(), comment.end),
+    };
+    build_unsafe_fix(source, "remove the comment".to_owned(), span, String::new())
+}
+
+/// A fix that is probably what is meant.
+fn build_unsafe_fix(source: &SourceText, title: String, span: Span, replacement: String) -> TextFix {
+    TextFix {
+        title,
+        applicability: FixApplicability::Unsafe,
+        file: source.name().into(),
+        edits: vec![TextEdit::new(span, replacement)],
+    }
+}
+
+fn allowance_diagnostic(source: &SourceText, span: Span, message: String, help: &str) -> Diagnostic {
+    Diagnostic {
+        severity: FindingSeverity::Warning,
+        code: codes::ALLOWANCE,
+        message,
+        source: source.clone(),
+        span,
+        related: Vec::new(),
+        help: Some(help.to_owned()),
+        fix: None,
+    }
+}

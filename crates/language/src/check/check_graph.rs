@@ -1,0 +1,251 @@
+//! Data that several checks use: the dependencies of all agents, and what is known of each condition before a run.
+
+use std::cell::OnceCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+
+use crate::condition::{ConditionText, Expression, ParsedCondition, StaticResult};
+use crate::ensemble::{Agent, Dependency, Ensemble, ResultSpec};
+use crate::plan::AgentId;
+use crate::plan::agent_graph::AgentGraph;
+use crate::source::Route;
+
+/// An ensemble with resolved dependencies and parsed conditions.
+pub(super) struct CheckGraph<'e> {
+    pub(super) ensemble: &'e Ensemble,
+    graph: AgentGraph,
+    /// Numbered as the links of the graph.
+    edges: Vec<GraphEdge<'e>>,
+    /// The result of [`super::idle_turns::max_executions`], once it was needed.
+    pub(super) max_executions: OnceCell<Vec<u64>>,
+}
+
+/// A dependency.
+pub(super) struct GraphEdge<'e> {
+    /// The agent that is depended on.
+    pub(super) from: usize,
+    /// The agent that has the dependency.
+    to: usize,
+    pub(super) dependency: &'e Dependency,
+    pub(super) condition: Option<(Arc<ParsedCondition>, StaticResult)>,
+}
+
+/// The dependencies that can be fulfilled, and the agents that end the conversation when they run.
+#[derive(Default)]
+pub(super) struct FirstTurnRules {
+    /// A dependency with a condition that is never true is never fulfilled.
+    pub(super) conditions: bool,
+    /// No agent requests another one.
+    pub(super) no_requests: bool,
+    /// The agents whose outputs come too late for all other agents.
+    pub(super) last: Vec<bool>,
+}
+
+impl<'e> CheckGraph<'e> {
+    pub(super) fn build(ensemble: &'e Ensemble) -> Self {
+        let graph = AgentGraph::new(ensemble);
+        let edges = graph.links().iter().map(|link| {
+            let dependency = &ensemble.agents[link.to.index()].dependencies[link.position];
+            let read = dependency
+                .condition
+                .as_ref()
+                .and_then(ConditionText::parsed_condition)
+                .cloned();
+            GraphEdge {
+                from: link.from.index(),
+                to: link.to.index(),
+                dependency,
+                condition: read.map(|reading| {
+                    let verdict = reading.static_result();
+                    (reading, verdict)
+                }),
+            }
+        });
+        let edges = edges.collect();
+        Self {
+            ensemble,
+            graph,
+            edges,
+            max_executions: OnceCell::new(),
+        }
+    }
+
+    /// The expressions of the result, each with its place.
+    pub(super) fn parse_result_expressions(&self) -> impl Iterator<Item = (ParsedCondition, Route)> {
+        let entries = match &self.ensemble.result {
+            Some(ResultSpec::Map(entries)) => entries.as_slice(),
+            Some(ResultSpec::Agent(_)) | None => &[],
+        };
+        entries.iter().filter_map(|(key, text)| {
+            let route = Route::root().with_key("result").with_key(key.clone());
+            Some((Expression::parse(text).ok()?, route))
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ensemble.agents.len()
+    }
+
+    pub(super) fn agent_at(&self, at: usize) -> &'e Agent {
+        &self.ensemble.agents[at]
+    }
+
+    pub(super) fn agent_name(&self, at: usize) -> &'e str {
+        &self.ensemble.agents[at].name
+    }
+
+    pub(super) fn find_agent(&self, name: &str) -> Option<usize> {
+        self.graph.find(name).map(AgentId::index)
+    }
+
+    /// The names of all agents.
+    pub(super) fn agent_names(&self) -> impl Iterator<Item = &'e str> + Clone {
+        self.ensemble.agents.iter().map(|agent| &*agent.name)
+    }
+
+    /// The dependencies of the agent, in declaration order.
+    pub(super) fn dependency_edges(&self, to: usize) -> &[GraphEdge<'e>] {
+        &self.edges[self.graph.incoming(AgentId::from_index(to))]
+    }
+
+    /// Every edge, with the agent that has the dependency.
+    pub(super) fn list_edges(&self) -> impl Iterator<Item = (usize, &GraphEdge<'e>)> {
+        self.edges.iter().map(|edge| (edge.to, edge))
+    }
+
+    /// Returns whether an agent may request other agents, independent of their dependencies.
+    pub(super) fn can_request_agents(&self) -> bool {
+        let mut agents = self.ensemble.agents.iter();
+        agents.any(|agent| agent.conversation.triggers_conversation)
+    }
+
+    /// The agents, and all agents that must run before the first execution of one of them.
+    pub(super) fn upstream_agents(&self, agents: impl IntoIterator<Item = usize>) -> FixedBitSet {
+        self.graph
+            .upstream(agents, |at, _| self.edges[at].is_required_at_start())
+    }
+
+    /// The earliest turn in which each agent can have its first execution; `None` if there is no such turn.
+    ///
+    /// An agent can run one turn after the last of the agents that it requires, and after the first of the agents of
+    /// which it requires one; or one turn after the first agent that may request other agents.
+    pub(super) fn compute_first_turns(&self, rules: &FirstTurnRules) -> Vec<Option<u32>> {
+        let mut waits = PendingStarts::from_graph(self, rules);
+        let mut turns = vec![None; self.len()];
+        let mut queue: VecDeque<(usize, u32)> = waits.ready_agents().map(|agent| (agent, 1)).collect();
+        let mut asked = false;
+        while let Some((agent, turn)) = queue.pop_front() {
+            if turns[agent].is_some() {
+                continue;
+            }
+            turns[agent] = Some(turn);
+            if rules.last.get(agent).copied().unwrap_or_default() {
+                continue;
+            }
+            let requests = self.agent_at(agent).conversation.triggers_conversation && !rules.no_requests;
+            if requests && !std::mem::replace(&mut asked, true) {
+                queue.extend((0..self.len()).map(|other| (other, turn + 1)));
+            }
+            queue.extend(
+                waits
+                    .finish_agent(agent)
+                    .into_iter()
+                    .map(|listener| (listener, turn + 1)),
+            );
+        }
+        turns
+    }
+}
+
+impl GraphEdge<'_> {
+    /// Returns whether it can never be fulfilled when its condition is evaluated.
+    pub(super) fn is_never_fulfilled(&self) -> bool {
+        matches!(
+            self.condition,
+            Some((
+                _,
+                StaticResult::AlwaysFalse | StaticResult::WrittenLiteral(false) | StaticResult::AlwaysFails(_)
+            ))
+        )
+    }
+
+    /// Returns whether it must be fulfilled before the first execution.
+    pub(super) fn is_required_at_start(&self) -> bool {
+        self.dependency.requires_all && !self.dependency.feedback
+    }
+
+    pub(super) fn dependency_route(&self, to: usize) -> Route {
+        self.dependency.route_in(&Agent::route_at(to))
+    }
+}
+
+/// The dependencies that prevent the first execution of agents.
+struct PendingStarts {
+    /// The number of required agents that have not run.
+    missing: Vec<usize>,
+    /// Whether one of the agents of which one is required has run.
+    door: Vec<bool>,
+    /// For each agent, the agents that wait for it, and whether they require it.
+    listeners: Vec<Vec<(usize, bool)>>,
+}
+
+impl PendingStarts {
+    fn from_graph(graph: &CheckGraph<'_>, rules: &FirstTurnRules) -> Self {
+        let count = graph.len();
+        let mut waits = Self {
+            missing: vec![0; count],
+            door: vec![true; count],
+            listeners: vec![Vec::new(); count],
+        };
+        for to in 0..count {
+            let mut any_of = graph
+                .dependency_edges(to)
+                .iter()
+                .filter(|edge| !edge.dependency.requires_all);
+            let is_open = graph
+                .dependency_edges(to)
+                .iter()
+                .all(|edge| edge.dependency.requires_all);
+            waits.door[to] = is_open || any_of.any(|edge| edge.dependency.feedback);
+            for edge in graph
+                .dependency_edges(to)
+                .iter()
+                .filter(|edge| !edge.dependency.feedback)
+            {
+                let required = edge.dependency.requires_all;
+                waits.missing[to] += usize::from(required);
+                if !(rules.conditions && edge.is_never_fulfilled()) {
+                    waits.listeners[edge.from].push((to, required));
+                }
+            }
+        }
+        waits
+    }
+
+    fn is_ready(&self, agent: usize) -> bool {
+        self.missing[agent] == 0 && self.door[agent]
+    }
+
+    /// The agents that wait for no other agent.
+    fn ready_agents(&self) -> impl Iterator<Item = usize> {
+        (0..self.missing.len()).filter(|agent| self.is_ready(*agent))
+    }
+
+    /// Marks the agent as run, and returns the agents that now wait for no other agent.
+    fn finish_agent(&mut self, agent: usize) -> Vec<usize> {
+        let mut ready = Vec::new();
+        for (listener, required) in std::mem::take(&mut self.listeners[agent]) {
+            if required {
+                self.missing[listener] -= 1;
+            } else {
+                self.door[listener] = true;
+            }
+            if self.is_ready(listener) {
+                ready.push(listener);
+            }
+        }
+        ready
+    }
+}

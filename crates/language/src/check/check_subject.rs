@@ -1,0 +1,83 @@
+//! The ensemble that is checked, with the facts that several checks use.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::check_graph::CheckGraph;
+use super::context::CheckContext;
+use super::output_keys::OutputKeyCache;
+use super::usable_profiles::UsableProfiles;
+use crate::condition::ValueType;
+use crate::diagnostic::{Finding, FindingCode};
+use crate::ensemble::{Agent, Ensemble};
+
+/// An ensemble that is checked. Facts are computed when a check needs them first.
+pub(super) struct CheckSubject<'c> {
+    pub(super) ensemble: &'c Ensemble,
+    pub(super) graph: &'c CheckGraph<'c>,
+    /// The files around the ensemble.
+    pub(super) context: &'c dyn CheckContext,
+    /// The keys of the agents' outputs.
+    pub(super) outputs: RefCell<OutputKeyCache<'c>>,
+    types: RefCell<BTreeMap<Arc<str>, Option<ValueType>>>,
+    profiles: OnceCell<UsableProfiles<'c>>,
+    /// The findings of the checks so far.
+    findings: RefCell<Vec<Finding>>,
+}
+
+impl<'c> CheckSubject<'c> {
+    pub(super) fn new(graph: &'c CheckGraph<'c>, context: &'c dyn CheckContext) -> Self {
+        Self {
+            ensemble: graph.ensemble,
+            graph,
+            context,
+            outputs: RefCell::new(OutputKeyCache::new(graph, context)),
+            types: RefCell::default(),
+            profiles: OnceCell::new(),
+            findings: RefCell::default(),
+        }
+    }
+
+    /// Returns the type of an agent's output, as far as the files define it.
+    pub(super) fn output_type(&self, agent: &Agent) -> Option<ValueType> {
+        let mut types = self.types.borrow_mut();
+        let known = types.entry(agent.name.clone());
+        known
+            .or_insert_with(|| self.context.output_type(self.ensemble, agent))
+            .clone()
+    }
+
+    /// Returns the profiles of the ensemble and of the configuration.
+    pub(super) fn usable_profiles(&self) -> &UsableProfiles<'c> {
+        let configured = self.context.configured_profiles().unwrap_or_default();
+        self.profiles
+            .get_or_init(|| UsableProfiles::collect(self.ensemble, configured))
+    }
+
+    /// Adds the findings of a check.
+    pub(super) fn add_findings(&self, findings: Vec<Finding>) {
+        self.findings.borrow_mut().extend(findings);
+    }
+
+    /// Returns whether a check so far has reported one of these codes.
+    pub(super) fn has_reported(&self, codes: &[FindingCode]) -> bool {
+        self.findings
+            .borrow()
+            .iter()
+            .any(|finding| codes.contains(&finding.code))
+    }
+
+    /// Returns whether a check so far has reported the code of this finding at its place.
+    pub(super) fn has_reported_at(&self, finding: &Finding) -> bool {
+        let findings = self.findings.borrow();
+        findings
+            .iter()
+            .any(|other| other.code == finding.code && other.at == finding.at)
+    }
+
+    /// Returns the findings of all checks.
+    pub(super) fn into_findings(self) -> Vec<Finding> {
+        self.findings.into_inner()
+    }
+}

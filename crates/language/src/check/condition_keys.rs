@@ -1,0 +1,184 @@
+//! Keys that conditions read, and that no agent or several agents write.
+//!
+//! A key is checked only if everything that could write it is known. `--set`, `--context` and the `config` of an outer
+//! ensemble can add any key to the context, so the finding is only a warning.
+
+use std::collections::BTreeSet;
+
+use super::check_graph::{CheckGraph, GraphEdge};
+use super::check_subject::CheckSubject;
+use super::output_keys::OutputKeyCache;
+use crate::condition::{ConditionKeyRead, KeyedVariable};
+use crate::diagnostic::{Finding, find_similar_word};
+use crate::ensemble::{Agent, RequiredResult};
+use crate::loader::codes;
+use crate::source::Span;
+
+/// The limit of findings, and of reads that are searched for spelling mistakes, because each is compared with many
+/// names.
+const MOST: usize = 100;
+
+/// Warns of keys that no agent writes, and gives hints for keys that several agents write.
+pub(super) fn check_condition_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
+    let outputs = &mut *subject.outputs.borrow_mut();
+    let mut findings = Vec::new();
+    let mut questions = 0;
+    for (to, edge) in graph.list_edges() {
+        let Some((reading, _)) = &edge.condition else {
+            continue;
+        };
+        let place = |span: Span| edge.dependency_route(to).with_key("condition").into_text_location(span);
+        for read in reading.list_read_keys(KeyedVariable::Output) {
+            if let Some(finding) = check_output_key(edge, &read.key, outputs) {
+                findings.push(finding(place(read.span)));
+            }
+        }
+        for read in reading.list_read_keys(KeyedVariable::Context) {
+            questions += usize::from(read.is_question);
+            if !read.is_question || questions <= MOST {
+                findings.extend(check_context_key(graph, &read, outputs).map(|finding| finding(place(read.span))));
+            }
+        }
+        if findings.len() >= MOST {
+            break;
+        }
+    }
+    findings
+}
+
+type FindingAtPlace = Box<dyn FnOnce(crate::source::RouteLocation) -> Finding>;
+
+/// The keys of what stands for the output of a failed execution.
+pub(super) const OF_FAILURES: [&str; 2] = ["error", "kind"];
+
+/// A key of the output of the agent that is depended on.
+fn check_output_key(edge: &GraphEdge<'_>, key: &str, outputs: &mut OutputKeyCache<'_>) -> Option<FindingAtPlace> {
+    let on = edge.dependency.on;
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    if on != RequiredResult::Failure {
+        known.extend(outputs.keys_for_agent(edge.from)?.iter().map(String::as_str));
+    }
+    if on != RequiredResult::Success {
+        known.extend(OF_FAILURES);
+    }
+    if known.contains(key) {
+        return None;
+    }
+    let who = match on {
+        RequiredResult::Failure => "a failure",
+        _ => "the output",
+    };
+    let message = format!("{who} of `{}` has no key `{key}`", edge.dependency.agent_name);
+    Some(unwritten_key_finding(message, key, known.into_iter(), ""))
+}
+
+/// The end of the help for a key of the context.
+const ELSE: &str = "; `--set`, `--context` or the `config` of an outer ensemble could add it";
+
+/// The number of bytes from which on the likeness of two keys tells something.
+const SHORTEST: usize = 5;
+
+/// The help for a key of the context that nobody writes and that is probably another one. A script may expect any other
+/// key from `--set`, `--context` or the `config` of an outer ensemble.
+pub(super) fn suggest_context_key(
+    graph: &CheckGraph<'_>,
+    key: &str,
+    outputs: &mut OutputKeyCache<'_>,
+) -> Option<String> {
+    let written = outputs.context_keys();
+    if written.stored.contains(key) || written.merged.contains_key(key) {
+        return None;
+    }
+    if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
+        return Some(state_key_help(agent));
+    }
+    // Short names resemble each other by chance.
+    let is_telling = written.is_all && key.len() >= SHORTEST;
+    let near = find_similar_word(key, written.key_names()).filter(|_| is_telling)?;
+    Some(format!("did you mean `{near}`?"))
+}
+
+fn state_key_help(agent: &Agent) -> String {
+    format!(
+        "the output of that agent is stored under its `state_key`, `{}`",
+        agent.state_key()
+    )
+}
+
+/// A key of the context. A condition that only tests whether the key exists expects that it may be missing, so it is
+/// reported only if it is probably a spelling mistake.
+fn check_context_key(
+    graph: &CheckGraph<'_>,
+    read: &ConditionKeyRead,
+    outputs: &mut OutputKeyCache<'_>,
+) -> Option<FindingAtPlace> {
+    let key = read.key.as_str();
+    let written = outputs.context_keys();
+    if written.stored.contains(key) {
+        return None;
+    }
+    let message = format!("no agent writes `{key}` into the context");
+    if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
+        if read.is_question {
+            return None;
+        }
+        // The name of the key stays reserved, so no other agent can write it.
+        let help = state_key_help(agent);
+        return Some(Box::new(move |at| {
+            Finding::new_warning(codes::UNWRITTEN_KEY, at, message).with_help(help)
+        }));
+    }
+    match written.merged.get(key) {
+        Some((first, Some(second))) => return Some(shared_key_finding(graph, key, *first, *second)),
+        Some((_, None)) => return None,
+        None => {}
+    }
+    let is_slip = || find_similar_word(key, written.key_names()).is_some();
+    if !written.is_all || (read.is_question && !is_slip()) {
+        return None;
+    }
+    Some(unwritten_key_finding(message, key, written.key_names(), ELSE))
+}
+
+fn unwritten_key_finding<'k>(
+    message: String,
+    key: &str,
+    known: impl Iterator<Item = &'k str>,
+    or_else: &str,
+) -> FindingAtPlace {
+    const SHOWN: usize = 8;
+    let known: Vec<&str> = known.collect();
+    let near = find_similar_word(key, known.iter().copied());
+    let names = near.map(|near| (key.to_owned(), near.to_owned()));
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => format!("no keys are known{or_else}"),
+        None => {
+            let more = if known.len() > SHOWN { ", …" } else { "" };
+            let names: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+            format!("the known keys are {}{more}{or_else}", names.join(", "))
+        }
+    };
+    Box::new(move |at| {
+        let finding = Finding::new_warning(codes::UNWRITTEN_KEY, at, message);
+        match names {
+            Some((key, near)) => finding.with_near_name_fix(&key, &near),
+            None => finding.with_help(help),
+        }
+    })
+}
+
+/// A key that several agents are known to write: the condition reads the value of the agent that ran last.
+fn shared_key_finding(graph: &CheckGraph<'_>, key: &str, first: usize, second: usize) -> FindingAtPlace {
+    let message = format!(
+        "`{}` and `{}` both write `{key}`: this condition reads the value of the agent that ran last",
+        graph.agent_name(first),
+        graph.agent_name(second)
+    );
+    let help = format!(
+        "use `context.{}.{key}` to read the output of that agent only",
+        graph.agent_at(first).state_key()
+    );
+    Box::new(move |at| Finding::new_hint(codes::SHARED_KEY, at, message).with_help(help))
+}

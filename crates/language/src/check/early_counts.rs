@@ -1,0 +1,164 @@
+//! Conditions that count an agent before their own dependency.
+//!
+//! `editor` listens to `reviewer` with the condition `executions.writer >= 3`, and `reviewer` listens to `writer`. The
+//! condition becomes true with the third output of `writer`. In the next turn, `reviewer` reads this output, and
+//! `editor` starts in the same turn, with the second output of `reviewer`.
+//!
+//! A condition is only reported if nothing else can delay the agent, and if the dependency certainly reacts to the
+//! output that makes the condition true.
+
+use super::check_graph::{CheckGraph, GraphEdge};
+use super::check_subject::CheckSubject;
+use super::idle_turns::max_executions;
+use crate::condition::CountThreshold;
+use crate::diagnostic::Finding;
+use crate::ensemble::{RequiredResult, WaitFor};
+use crate::loader::codes;
+use crate::plan::graph_walks::find_reachable;
+
+/// The highest number of counts that are examined, because each takes a walk through the agents.
+const MOST: usize = 100;
+
+/// A count that is reached before the dependency has read the output of the counted agent.
+struct EarlyCountRead<'g, 'e> {
+    to: usize,
+    edge: &'g GraphEdge<'e>,
+    count: CountThreshold,
+}
+
+/// Warns of every such condition.
+pub(super) fn check_early_counts(subject: &CheckSubject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
+    find_early_counts(graph)
+        .iter()
+        .map(|early| early_count_finding(graph, early))
+        .collect()
+}
+
+/// For each such condition: the agent that has it, its dependency, the agent that is counted, and the count.
+pub(super) fn list_early_counts(graph: &CheckGraph<'_>) -> Vec<(usize, usize, usize, u64)> {
+    let early = find_early_counts(graph).into_iter();
+    early
+        .filter_map(|one| {
+            Some((
+                one.to,
+                one.edge.from,
+                graph.find_agent(&one.count.agent)?,
+                one.count.threshold,
+            ))
+        })
+        .collect()
+}
+
+fn find_early_counts<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<EarlyCountRead<'g, 'e>> {
+    let counts = graph.list_edges().flat_map(|(to, edge)| {
+        let counts = list_counts_read(edge).into_iter();
+        counts.map(move |count| EarlyCountRead { to, edge, count })
+    });
+    let reached = counts.filter_map(|one| {
+        let most = max_executions(graph);
+        let counted = graph
+            .find_agent(&one.count.agent)
+            .filter(|counted| *counted != one.to)?;
+        let is_reached = one.count.threshold > 1 && most[counted].min(most[one.edge.from]) >= one.count.threshold;
+        is_reached.then_some((counted, one))
+    });
+    let examined = reached.take(MOST);
+    let early = examined.filter(|(counted, one)| is_early(graph, one.to, one.edge, *counted));
+    early.map(|(_, one)| one).collect()
+}
+
+fn list_counts_read(edge: &GraphEdge<'_>) -> Vec<CountThreshold> {
+    // Feedback is not needed before the first execution, and a failure does not happen in every round.
+    if edge.dependency.feedback || edge.dependency.on == RequiredResult::Failure || edge.is_never_fulfilled() {
+        return Vec::new();
+    }
+    let counts = edge
+        .condition
+        .as_ref()
+        .map(|(reading, _)| reading.list_count_thresholds());
+    counts.unwrap_or_default()
+}
+
+/// Returns whether the agent starts before its dependency has read the output with which the count is reached.
+fn is_early(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>, counted: usize) -> bool {
+    let waits = |one: &GraphEdge<'_>| one.dependency.requires_all && one.dependency.wait_for == WaitFor::Settled;
+    let before = graph.upstream_agents([edge.from]);
+    // Another dependency that holds later delays the agent.
+    let may_delay = |one: &GraphEdge<'_>| {
+        let is_this = std::ptr::eq(one, edge);
+        match (one.dependency.requires_all, one.dependency.feedback) {
+            (true, true) => false,
+            (true, false) => !(is_this || reacts_to_every_output(one) && before.contains(one.from)),
+            (false, _) => edge.dependency.requires_all,
+        }
+    };
+    let is_delayed = graph
+        .dependency_edges(to)
+        .iter()
+        .any(|one| waits(one) || may_delay(one));
+    !is_delayed && follows_every_output(graph, edge.from, counted, to)
+}
+
+/// Returns whether every output of the agent at the other end fulfils the dependency.
+fn reacts_to_every_output(edge: &GraphEdge<'_>) -> bool {
+    edge.dependency.on != RequiredResult::Failure && edge.condition.is_none() && edge.dependency.condition.is_none()
+}
+
+/// Returns whether each output of `counted` leads to a new execution of `agent`, on a way that does not pass `except`.
+fn follows_every_output(graph: &CheckGraph<'_>, agent: usize, counted: usize, except: usize) -> bool {
+    let ways = |at: usize| {
+        let is_free = at != except && at != counted && can_always_run_again(graph, at, counted);
+        let edges = graph.dependency_edges(at).iter().filter(move |_| is_free);
+        let reacting = edges.filter(|edge| {
+            !edge.dependency.feedback && reacts_to_every_output(edge) && edge.dependency.max_executions.is_none()
+        });
+        reacting.map(|edge| edge.from)
+    };
+    agent != counted && agent != except && find_reachable(graph.len(), [agent], ways).contains(counted)
+}
+
+/// Returns whether no condition, and no agent that may not have run, can keep the agent from another execution.
+fn can_always_run_again(graph: &CheckGraph<'_>, agent: usize, counted: usize) -> bool {
+    let mut before = None;
+    let (required, any_of): (Vec<_>, Vec<_>) = graph
+        .dependency_edges(agent)
+        .iter()
+        .partition(|edge| edge.dependency.requires_all);
+    let mut holds = |edge: &GraphEdge<'_>| {
+        let is_before = edge.from == counted || edge.is_required_at_start();
+        reacts_to_every_output(edge)
+            && (is_before
+                || before
+                    .get_or_insert_with(|| graph.upstream_agents([agent]))
+                    .contains(edge.from))
+    };
+    required.into_iter().all(&mut holds) && (any_of.is_empty() || any_of.into_iter().any(holds))
+}
+
+fn early_count_finding(graph: &CheckGraph<'_>, early: &EarlyCountRead<'_, '_>) -> Finding {
+    let EarlyCountRead { to, edge, count, .. } = early;
+    let (
+        to,
+        CountThreshold {
+            agent,
+            threshold: from,
+            span,
+        },
+    ) = (*to, count);
+    let (name, dependency) = (graph.agent_name(to), &edge.dependency.agent_name);
+    let message = format!(
+        "this condition is true as soon as `{agent}` has run {from} times: `{name}` then starts before `{dependency}` has read the last output of `{agent}`"
+    );
+    let help = match edge.dependency.requires_all {
+        true => format!(
+            "count the dependency itself (`executions.{dependency} >= {from}`), or set `wait_for: settled` to wait for the end of the loop"
+        ),
+        false => format!("count the dependency itself: `executions.{dependency} >= {from}`"),
+    };
+    let place = edge
+        .dependency_route(to)
+        .with_key("condition")
+        .into_text_location(*span);
+    Finding::new_warning(codes::COUNTS_UPSTREAM, place, message).with_help(help)
+}

@@ -1,0 +1,166 @@
+//! Agents that require two branches of which a run takes at most one.
+//!
+//! Two dependencies exclude each other in two cases. In the first, one agent requires both, so their conditions are
+//! evaluated on the same snapshot. In the second, both are dependencies on one agent that runs at most once, and their
+//! conditions read only its output or what the run was given: then neither result changes during the run. **Invariant:**
+//! an agent that needs both before its first execution never runs.
+
+use super::check_subject::CheckSubject;
+use std::collections::HashSet;
+
+use fixedbitset::FixedBitSet;
+
+use super::check_graph::{CheckGraph, GraphEdge};
+use super::idle_turns::max_executions;
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, RequiredResult};
+use crate::loader::codes;
+use crate::plan::graph_walks::find_reachable;
+
+/// The highest number of pairs of dependencies that are compared, because each pair of conditions is parsed.
+const MOST: usize = 300;
+
+/// Two dependencies that are never both fulfilled, each with the agent that has it.
+struct ExclusivePair<'g, 'e> {
+    one: (usize, &'g GraphEdge<'e>),
+    other: (usize, &'g GraphEdge<'e>),
+}
+
+/// Warns of every agent that needs such a pair and that waits for no other agent that needs it.
+pub(super) fn check_exclusive_joins(subject: &CheckSubject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
+    let mut reported = HashSet::new();
+    let mut findings = Vec::new();
+    let pairs = find_exclusive_pairs(graph);
+    if pairs.is_empty() {
+        return findings;
+    }
+    let needs = AgentNeeds::from_graph(graph);
+    for pair in pairs {
+        let never = needs.agents_needing_both(&pair);
+        for agent in never.iter().copied() {
+            let is_first = required_agents(graph, agent).all(|from| never.binary_search(&from).is_err());
+            if is_first && reported.insert(agent) {
+                findings.push(exclusive_join_finding(graph, agent, &pair));
+            }
+        }
+    }
+    findings
+}
+
+/// All agents that no run executes because of such a pair.
+pub(super) fn list_never_joined_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
+    let needs = AgentNeeds::from_graph(graph);
+    let pairs = find_exclusive_pairs(graph);
+    pairs.iter().flat_map(|pair| needs.agents_needing_both(pair)).collect()
+}
+
+fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusivePair<'g, 'e>> {
+    // An agent that is requested runs without its dependencies.
+    if graph.can_request_agents() {
+        return Vec::new();
+    }
+    let may_exclude = |edge: &GraphEdge<'_>| edge.condition.is_some() || edge.dependency.on != RequiredResult::Any;
+    let edges = graph.list_edges().filter(|(_, edge)| edge.is_required_at_start());
+    let edges: Vec<_> = edges
+        .filter(|(_, edge)| may_exclude(edge) && !edge.is_never_fulfilled())
+        .collect();
+    let mut by_agent = edges.clone();
+    by_agent.retain(|(_, edge)| edge.condition.is_some());
+    let same_agent = by_agent.chunk_by(|one, other| one.0 == other.0);
+    let mut pairs = find_pairs_in_groups(same_agent, &|one, other| exclude_each_other(one, other));
+    let most = max_executions(graph);
+    let mut by_source = edges;
+    by_source.retain(|(_, edge)| most[edge.from] <= 1);
+    by_source.sort_by_key(|(_, edge)| edge.from);
+    let same_source = by_source.chunk_by(|one, other| one.1.from == other.1.from);
+    pairs.extend(find_pairs_in_groups(same_source, &are_branches));
+    pairs.sort_by_key(|pair| (pair.one.0, pair.other.0));
+    pairs
+}
+
+fn find_pairs_in_groups<'x, 'g: 'x, 'e: 'x>(
+    groups: impl Iterator<Item = &'x [(usize, &'g GraphEdge<'e>)]>,
+    excludes: &dyn Fn(&GraphEdge<'e>, &GraphEdge<'e>) -> bool,
+) -> Vec<ExclusivePair<'g, 'e>> {
+    let all = groups.flat_map(|group| {
+        let others = |at: usize| group[at + 1..].iter().copied();
+        let numbered = group.iter().copied().enumerate();
+        numbered.flat_map(move |(at, one)| others(at).map(move |other| ExclusivePair { one, other }))
+    });
+    let compared = all.take(MOST);
+    compared.filter(|pair| excludes(pair.one.1, pair.other.1)).collect()
+}
+
+/// Returns whether the conditions are never both true in one snapshot.
+fn exclude_each_other(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
+    match (&one.condition, &other.condition) {
+        (Some((condition, _)), Some((other_condition, _))) => {
+            condition.is_exclusive_with(one.from, other_condition, other.from)
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether the only execution of their agent fulfils at most one of the two.
+fn are_branches(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
+    let endings = [one.dependency.on, other.dependency.on];
+    if endings.contains(&RequiredResult::Success) && endings.contains(&RequiredResult::Failure) {
+        return true;
+    }
+    let is_fixed =
+        |edge: &GraphEdge<'_>| matches!(&edge.condition, Some((condition, _)) if condition.reads_only_output());
+    is_fixed(one) && is_fixed(other) && exclude_each_other(one, other)
+}
+
+/// For each agent, the agents that need its output before their first execution.
+struct AgentNeeds(Vec<Vec<usize>>);
+
+impl AgentNeeds {
+    fn from_graph(graph: &CheckGraph<'_>) -> Self {
+        let mut listeners = vec![Vec::new(); graph.len()];
+        for to in 0..graph.len() {
+            required_agents(graph, to).for_each(|from| listeners[from].push(to));
+        }
+        Self(listeners)
+    }
+
+    /// The agents that need both dependencies before their first execution, in declaration order.
+    fn agents_needing_both(&self, pair: &ExclusivePair<'_, '_>) -> Vec<usize> {
+        let (with_one, with_other) = (self.agents_needing(pair.one.0), self.agents_needing(pair.other.0));
+        (0..self.0.len())
+            .filter(|at| with_one.contains(*at) && with_other.contains(*at))
+            .collect()
+    }
+
+    /// The agent, and all agents that need it, directly or through others.
+    fn agents_needing(&self, agent: usize) -> FixedBitSet {
+        find_reachable(self.0.len(), [agent], |at| self.0[at].iter().copied())
+    }
+}
+
+fn required_agents<'g>(graph: &'g CheckGraph<'_>, agent: usize) -> impl Iterator<Item = usize> + use<'g> {
+    let edges = graph.dependency_edges(agent).iter();
+    edges.filter(|edge| edge.is_required_at_start()).map(|edge| edge.from)
+}
+
+fn exclusive_join_finding(graph: &CheckGraph<'_>, agent: usize, pair: &ExclusivePair<'_, '_>) -> Finding {
+    let message = format!(
+        "agent `{}` can never run: it requires two dependencies that exclude each other",
+        graph.agent_name(agent)
+    );
+    let mut finding = Finding::new_warning(
+        codes::EXCLUSIVE_JOIN,
+        Agent::route_at(agent).with_key("name").into_value_location(),
+        message,
+    );
+    for (to, edge) in [pair.one, pair.other] {
+        let route = edge.dependency_route(to);
+        let place = match edge.condition {
+            Some(_) => route.with_key("condition").into_value_location(),
+            None => route.into_value_location(),
+        };
+        finding = finding.with_related(place, format!("`{}` requires this", graph.agent_name(to)));
+    }
+    finding.with_help("set `requires_all: false` for the dependencies of which one is enough, or correct a condition")
+}

@@ -1,0 +1,62 @@
+//! Loops of which only one side may run often: `writer` five times, and `reviewer`, which starts it again, once.
+
+use super::check_graph::{CheckGraph, GraphEdge};
+use super::check_subject::CheckSubject;
+use super::idle_turns::max_executions;
+use crate::diagnostic::Finding;
+use crate::ensemble::Agent;
+use crate::loader::codes;
+
+/// Warns of agents that cannot reach their `max_turns` because the other side of their loop may run too rarely.
+pub(super) fn check_one_sided_loops(subject: &CheckSubject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
+    let turns = |at: usize| graph.agent_at(at).conversation.max_turns.get();
+    let may_loop = |at: usize| turns(at) > 2 && loop_feedback_edges(graph, at).next().is_some();
+    let looping: Vec<usize> = (0..graph.len()).filter(|at| may_loop(*at)).collect();
+    if looping.is_empty() {
+        return Vec::new();
+    }
+    let most = max_executions(graph);
+    let short = looping.into_iter().filter(|at| most[*at] < u64::from(turns(*at)));
+    let finding = |at: usize| {
+        let other = loop_feedback_edges(graph, at)
+            .map(|edge| edge.from)
+            .min_by_key(|other| turns(*other))?;
+        (turns(other) + 1 < turns(at)).then(|| one_sided_loop_finding(graph, at, other, most[at]))
+    };
+    short.filter_map(finding).collect()
+}
+
+/// The feedback of an agent from agents that listen to it.
+fn loop_feedback_edges<'g, 'e>(graph: &'g CheckGraph<'e>, agent: usize) -> impl Iterator<Item = &'g GraphEdge<'e>> {
+    let listens = move |other: usize| graph.dependency_edges(other).iter().any(|edge| edge.from == agent);
+    let feedback = graph
+        .dependency_edges(agent)
+        .iter()
+        .filter(|edge| edge.dependency.feedback);
+    feedback.filter(move |edge| edge.from != agent && !edge.is_never_fulfilled() && listens(edge.from))
+}
+
+fn one_sided_loop_finding(graph: &CheckGraph<'_>, agent: usize, other: usize, most: u64) -> Finding {
+    let wanted = graph.agent_at(agent).conversation.max_turns;
+    let turns = graph.agent_at(other).conversation.max_turns;
+    let (name, other_name) = (graph.agent_name(agent), graph.agent_name(other));
+    let place = |at: usize| {
+        Agent::route_at(at)
+            .with_key("conversation")
+            .with_key("max_turns")
+            .into_value_location()
+    };
+    let default = if turns.get() == 1 { ", the default," } else { "" };
+    let message = format!(
+        "`{name}` may run {wanted} times, but `max_turns: {turns}`{default} of `{other_name}` ends their loop: `{name}` runs at most {most} times, \
+         and `{other_name}` never reads its last output"
+    );
+    let mut finding = Finding::new_warning(codes::ONE_SIDED_LOOP, place(agent), message);
+    if turns.get() > 1 {
+        finding = finding.with_related(place(other), "this limit is reached first");
+    }
+    finding.with_help(format!(
+        "set `conversation.max_turns: {wanted}` for `{other_name}`, or lower it for `{name}`"
+    ))
+}

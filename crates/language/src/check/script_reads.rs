@@ -1,0 +1,358 @@
+//! Rhai scripts that read what cannot be there: a variable that does not exist, the output of an agent that is no
+//! dependency, an input that is not declared, a key of the context that nobody writes.
+//!
+//! A key that the script tests (`"a" in dependencies`, `dependencies.a != ()`, `get`) may be missing.
+
+use super::check_subject::CheckSubject;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use super::check_graph::CheckGraph;
+use super::condition_keys;
+use super::output_keys::OutputKeyCache;
+use super::script_text::{
+    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES,
+};
+use crate::condition::PartVariables;
+use crate::diagnostic::{Finding, find_similar_word};
+use crate::ensemble::{
+    Agent, AgentKind, Ensemble, PreparedResponses, SimulatedReplySource, ToolDefinition, ToolKind, WindowStrategy,
+};
+use crate::loader::codes;
+use crate::source::{LineColumn, Route, RouteLocation, SourceText};
+
+/// The variable of a script that answers for a person, in addition to those of agents.
+const QUESTION: &str = "prompt";
+/// The keys of the context that an outer ensemble writes.
+const OF_OUTER: [&str; 2] = ["dependencies", "request"];
+/// The highest number of findings, because each is compared with many names.
+const MOST: usize = 100;
+
+/// A script, its variables, and the agents that it runs for.
+struct ScriptUse<'s> {
+    text: Arc<ScriptText>,
+    at: RouteLocation,
+    variables: Vec<&'s str>,
+    /// The agents; empty if the script has no data of an agent.
+    agents: Vec<usize>,
+}
+
+/// The place at which an agent names its script, or the one that answers for a person.
+fn script_location(agent: usize, is_answer: bool) -> RouteLocation {
+    let route = Agent::route_at(agent);
+    match is_answer {
+        true => route
+            .with_key("input")
+            .with_key("responses")
+            .with_key("script")
+            .into_value_location(),
+        false => route.with_key("script").into_value_location(),
+    }
+}
+
+/// Warns of every such name.
+pub(super) fn check_script_reads(subject: &CheckSubject<'_>) -> Vec<Finding> {
+    let graph = subject.graph;
+    let outputs = &mut *subject.outputs.borrow_mut();
+    let script = &|script: &str| subject.context.find_script(script);
+    let mut findings = Vec::new();
+    let agents = list_agent_scripts(graph, script).into_iter();
+    for used in agents
+        .chain(list_tool_scripts(graph.ensemble, script))
+        .chain(list_model_scripts(graph, script))
+    {
+        let free = used
+            .text
+            .free
+            .iter()
+            .filter(|one| !used.variables.contains(&&*one.name));
+        findings.extend(free.map(|name| unknown_variable_finding(&used, name)));
+        let in_functions = used.text.free_in_functions.iter();
+        findings.extend(in_functions.map(|name| function_variable_finding(&used, name)));
+        findings.extend(
+            used.text
+                .unknown_functions
+                .iter()
+                .map(|call| unknown_function_finding(&used, call)),
+        );
+        let miscalled = used.text.miscalled.iter();
+        findings.extend(miscalled.map(|(name, arguments)| wrong_arguments_finding(&used, name, arguments)));
+        findings.extend(check_requests(graph, &used));
+        let keys = used.text.keys.iter().filter(|_| !used.agents.is_empty());
+        findings.extend(keys.filter_map(|key| missing_key_finding(graph, &used, key, outputs)));
+        if findings.len() >= MOST {
+            break;
+        }
+    }
+    findings
+}
+
+/// The Rhai scripts of agents, and those that answer for a person; one that several agents have is there once, at the
+/// first of them.
+fn list_agent_scripts<'e>(
+    graph: &CheckGraph<'e>,
+    script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
+) -> Vec<ScriptUse<'e>> {
+    let mut by_name: BTreeMap<(&str, bool), Vec<usize>> = BTreeMap::new();
+    for at in 0..graph.len() {
+        match &graph.agent_at(at).kind {
+            AgentKind::Script { script, .. } => by_name.entry((script.as_str(), false)).or_default().push(at),
+            AgentKind::Input(input) => {
+                if let Some(PreparedResponses::Script(script)) = &input.responses {
+                    by_name.entry((script.as_str(), true)).or_default().push(at);
+                }
+            }
+            AgentKind::Llm(_) | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {}
+        }
+    }
+    let of_tools: HashSet<&str> = graph.ensemble.list_agent_tools().map(|(_, agent)| &**agent).collect();
+    let used = by_name.into_iter().filter_map(|((name, is_answer), agents)| {
+        let at = script_location(*agents.first()?, is_answer);
+        // An agent that is a tool has the data of the agent that calls it.
+        let is_tool = agents.iter().any(|at| of_tools.contains(graph.agent_name(*at)));
+        Some(ScriptUse {
+            text: script(name)?,
+            at,
+            variables: SCRIPT_VARIABLES
+                .into_iter()
+                .chain(is_answer.then_some(QUESTION))
+                .chain(agents.iter().flat_map(|at| part_variables(graph.agent_at(*at))))
+                .collect(),
+            agents: if is_tool { Vec::new() } else { agents },
+        })
+    });
+    used.collect()
+}
+
+/// The variables that the script of an agent with parts has in addition.
+fn part_variables(agent: &Agent) -> impl Iterator<Item = &str> {
+    let spec = agent.for_each.iter();
+    spec.flat_map(|spec| [&*spec.item_name, PartVariables::PART])
+}
+
+/// The Rhai scripts of tools.
+fn list_tool_scripts<'e>(
+    ensemble: &'e Ensemble,
+    script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
+) -> Vec<ScriptUse<'e>> {
+    let used = ensemble.tools.iter().filter_map(|(name, tool)| {
+        let ToolKind::Script { script: named, .. } = &tool.kind else {
+            return None;
+        };
+        let at = ToolDefinition::route_for(name).with_key("script").into_value_location();
+        Some(script_without_agent(script(named)?, at, &SCRIPT_VARIABLES))
+    });
+    used.collect()
+}
+
+/// The Rhai scripts that simulate models, and those that select messages.
+fn list_model_scripts<'e>(
+    graph: &CheckGraph<'e>,
+    script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
+) -> Vec<ScriptUse<'e>> {
+    let profiles = graph.ensemble.model_profiles.iter().filter_map(|(name, profile)| {
+        let Some(SimulatedReplySource::Script(path)) = &profile.simulated else {
+            return None;
+        };
+        let at = Route::root()
+            .with_key("model_profiles")
+            .with_key(name.clone())
+            .with_key("script")
+            .into_value_location();
+        Some(script_without_agent(script(path)?, at, &MODEL_VARIABLES))
+    });
+    let windows = graph.ensemble.agents.iter().enumerate().filter_map(|(at, agent)| {
+        let AgentKind::Llm(llm) = &agent.kind else { return None };
+        let WindowStrategy::Custom(path) = &llm.context_window.as_ref()?.strategy else {
+            return None;
+        };
+        let route = Agent::route_at(at).with_key("context_window").with_key("strategy");
+        Some(script_without_agent(
+            script(path)?,
+            route.with_key("custom").into_value_location(),
+            &WINDOW_VARIABLES,
+        ))
+    });
+    profiles.chain(windows).collect()
+}
+
+fn script_without_agent(text: Arc<ScriptText>, at: RouteLocation, variables: &[&'static str]) -> ScriptUse<'static> {
+    ScriptUse {
+        text,
+        at,
+        variables: variables.to_vec(),
+        agents: Vec::new(),
+    }
+}
+
+/// A warning in the script, at this name.
+fn script_warning(used: &ScriptUse<'_>, name: &ScriptName, message: String, help: String) -> Finding {
+    let (line, column) = name.place;
+    let source = SourceText::new(used.text.name.as_str(), used.text.text.as_str());
+    let span = source.find_word_span(LineColumn { line, column });
+    Finding::new_warning(codes::SCRIPT_READS, used.at.clone(), message)
+        .with_inner_source(source, span)
+        .with_help(help)
+}
+
+fn unknown_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding {
+    let variables = &used.variables;
+    let message = format!("unknown variable `{}` in the script", name.name);
+    let help = match find_similar_word(&name.name, variables.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the variables are {}", variables.join(", ")),
+    };
+    script_warning(used, name, message, help)
+}
+
+fn function_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding {
+    let message = format!(
+        "a function of the script reads the variable `{}`, which it does not have",
+        name.name
+    );
+    let help = match used.variables.contains(&&*name.name) {
+        true => "a function has no variables but its parameters: pass the value as a parameter",
+        false => "a function has no variables but its parameters; define the variable in it, or pass it as a parameter",
+    };
+    script_warning(used, name, message, help.to_owned())
+}
+
+fn unknown_function_finding(used: &ScriptUse<'_>, (name, near): &(ScriptName, Option<String>)) -> Finding {
+    let message = format!("the script calls the function `{}`, which does not exist", name.name);
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "define it in the script: `fn NAME(…) { … }`".to_owned(),
+    };
+    let mut finding = script_warning(used, name, message, help);
+    finding.code = codes::NO_FUNCTION;
+    finding
+}
+
+fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &ScriptArguments) -> Finding {
+    let counted = |count: usize| match count {
+        0 => "no arguments".to_owned(),
+        1 => "1 argument".to_owned(),
+        _ => format!("{count} arguments"),
+    };
+    let takes = match arguments.takes.as_slice() {
+        [] => "which cannot be called on a value".to_owned(),
+        [one] => format!("which takes {}", counted(*one)),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(usize::to_string).collect();
+            format!("which takes {} or {last}", first.join(", "))
+        }
+    };
+    let given = counted(arguments.given);
+    let message = format!("the script calls the function `{}` with {given}, {takes}", name.name);
+    let help = match arguments.is_method {
+        true => "the value before the dot is not counted; an execution that comes to the call fails",
+        false => "an execution that comes to the call fails",
+    };
+    let mut finding = script_warning(used, name, message, help.to_owned());
+    finding.code = codes::NO_FUNCTION;
+    finding
+}
+
+/// Requests of agents that do not exist, or by agents that are not permitted to make requests.
+fn check_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Finding> {
+    let (Some(requests), Some(first)) = (&used.text.requests, used.agents.first()) else {
+        return Vec::new();
+    };
+    let vain = |name: &ScriptName, message: String, help: String| {
+        let mut finding = script_warning(used, name, message, help);
+        finding.code = codes::VAIN_REQUEST;
+        finding
+    };
+    let is_permitted = |at: &usize| graph.agent_at(*at).conversation.triggers_conversation;
+    if !used.agents.iter().any(is_permitted) {
+        let name = graph.agent_name(*first);
+        let message = format!("the script requests agents, and `{name}` has no `triggers_conversation: true`");
+        let help = format!("add `conversation: {{triggers_conversation: true}}` to `{name}`; its requests are ignored");
+        return vec![vain(requests, message, help)];
+    }
+    let unknown = used
+        .text
+        .requested
+        .iter()
+        .filter(|one| graph.find_agent(&one.name).is_none());
+    let finding = |one: &ScriptName| {
+        let message = format!("the script requests the agent `{}`, which does not exist", one.name);
+        let names = (0..graph.len()).map(|at| graph.agent_name(at));
+        let help = match find_similar_word(&one.name, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "a request of an agent that does not exist is ignored".to_owned(),
+        };
+        vain(one, message, help)
+    };
+    unknown.map(finding).collect()
+}
+
+/// The finding, if the key cannot exist.
+fn missing_key_finding(
+    graph: &CheckGraph<'_>,
+    used: &ScriptUse<'_>,
+    read: &ScriptKey,
+    outputs: &mut OutputKeyCache<'_>,
+) -> Option<Finding> {
+    let key = read.key.name.as_str();
+    let of = |message: String, known: BTreeSet<&str>, or_else: &str| {
+        let help = match find_similar_word(key, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => or_else.to_owned(),
+        };
+        script_warning(used, &read.key, message, help)
+    };
+    match read.variable.as_str() {
+        "dependencies" => {
+            let edges = used.agents.iter().flat_map(|at| graph.dependency_edges(*at));
+            let known: BTreeSet<&str> = edges.map(|edge| graph.agent_name(edge.from)).collect();
+            if known.contains(key) {
+                return None;
+            }
+            let name = graph.agent_name(used.agents[0]);
+            let message = format!("the script reads the output of `{key}`, on which `{name}` does not depend");
+            if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
+                let stored = agent.state_key();
+                let help = format!("add `{key}` to the dependencies of `{name}`, or read `context.{stored}`");
+                return Some(script_warning(used, &read.key, message, help));
+            }
+            Some(of(
+                message,
+                known,
+                "the keys of `dependencies` are the agents that the agent depends on",
+            ))
+        }
+        "parameters" => {
+            let configs = used.agents.iter().map(|at| &graph.agent_at(*at).config);
+            let known: BTreeSet<&str> = configs.flat_map(|config| config.keys().map(String::as_str)).collect();
+            let is_slip = || find_similar_word(key, known.iter().copied()).is_some();
+            if known.contains(key) || (read.may_be_missing && !is_slip()) {
+                return None;
+            }
+            let names: Vec<String> = used
+                .agents
+                .iter()
+                .take(3)
+                .map(|at| format!("`{}`", graph.agent_name(*at)))
+                .collect();
+            let message = format!(
+                "the script reads the parameter `{key}`, which is not in the `config` of {}",
+                names.join(" or ")
+            );
+            let or_else = format!("add it to the `config`, or read it as `parameters.get(\"{key}\", DEFAULT)`");
+            Some(of(message, known, &or_else))
+        }
+        "inputs" if graph.ensemble.find_input(key).is_none() => {
+            let declared = graph.ensemble.inputs.iter().flatten();
+            let known = declared.map(|input| &*input.name).collect();
+            let message = format!("the script reads the input `{key}`, which is not declared");
+            Some(of(message, known, "declare it under `inputs`"))
+        }
+        "context" if !OF_OUTER.contains(&key) => {
+            let help = condition_keys::suggest_context_key(graph, key, outputs)?;
+            let message = format!("the script reads `{key}` of the context, which no agent writes");
+            Some(script_warning(used, &read.key, message, help))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,43 @@
+//! Checks of the text itself, and the removal of secrets from output.
+
+use super::secrets;
+use crate::diagnostic::{Diagnostic, Finding};
+use crate::loader::YamlDocument;
+use crate::source::{SourceText, Span};
+
+/// The findings about a text, valid or not.
+#[derive(Debug)]
+pub struct TextSecrets {
+    source: SourceText,
+    secrets: Vec<(Span, &'static str)>,
+}
+
+impl TextSecrets {
+    /// Examines a text, and its tree if there is one.
+    pub fn find_in(source: &SourceText, document: Option<&YamlDocument>) -> Self {
+        Self {
+            source: source.clone(),
+            secrets: secrets::find_secrets(source, document),
+        }
+    }
+
+    /// A warning for each secret; no warning repeats the secret.
+    pub fn findings(&self) -> Vec<Finding> {
+        secrets::secret_findings(&self.secrets)
+    }
+
+    /// Hides the secrets of this text, and of the other texts that are shown, in the messages and excerpts of all
+    /// diagnostics.
+    pub fn redact(&self, diagnostics: &mut [Diagnostic]) {
+        secrets::redact_diagnostics(&self.source, &self.secrets, diagnostics);
+        let mut others: Vec<SourceText> = Vec::new();
+        for source in diagnostics.iter().map(|one| &one.source) {
+            if source.name() != self.source.name() && !others.contains(source) {
+                others.push(source.clone());
+            }
+        }
+        for other in others {
+            secrets::redact_diagnostics(&other, &secrets::find_secrets(&other, None), diagnostics);
+        }
+    }
+}

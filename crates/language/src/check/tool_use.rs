@@ -1,0 +1,266 @@
+//! Tools that form a cycle with the agent that calls them, tools that no agent uses, denied tools that an agent calls, tools
+//! that an external agent cannot be given, and tools that never run side by side.
+
+use super::check_subject::CheckSubject;
+use std::collections::{HashMap, HashSet};
+
+use crate::diagnostic::Finding;
+use crate::ensemble::{
+    Agent, AgentKind, Ensemble, LlmSpec, McpServer, PermissionMode, ToolDefinition, ToolKind, ToolUse,
+};
+use crate::loader::codes;
+use crate::plan::graph_walks::{find_components, find_shortest_cycle};
+use crate::source::RouteLocation;
+use crate::yaml::edit::{RouteEdit, RouteFix};
+
+/// The highest number of cycles that are reported for one group of agents that call each other.
+const CIRCLES_OF_A_GROUP: usize = 5;
+/// The highest number of agents of a cycle that are named.
+const SHOWN: usize = 12;
+
+/// Reports errors for agents that are, directly or over other agents, their own tools, that call a denied tool, or whose program cannot be given a tool; a hint for each unused tool; and a
+/// warning for each `max_parallel_tools` that exclusive tools leave without effect.
+pub(super) fn check_tools(subject: &CheckSubject<'_>) -> Vec<Finding> {
+    let ensemble = subject.ensemble;
+    let mut findings = check_tool_cycles(ensemble);
+    findings.extend(check_unused_tools(ensemble));
+    findings.extend(check_parallel_tools(ensemble));
+    findings.extend(check_denied_tools(ensemble));
+    findings.extend(check_program_tools(ensemble));
+    findings
+}
+
+/// The use of an agent as a tool: the agent that has the tool, the list item, and the agent that performs the tool.
+#[derive(Clone, Copy)]
+struct AgentToolUse {
+    user: usize,
+    item: usize,
+    performer: usize,
+}
+
+/// The agents by name, and the tools by name, so that each use is found in constant time.
+struct ToolIndex<'e> {
+    agents: HashMap<&'e str, usize>,
+    tools: HashMap<&'e str, &'e ToolDefinition>,
+}
+
+impl<'e> ToolIndex<'e> {
+    fn build(ensemble: &'e Ensemble) -> Self {
+        let (mut agents, mut tools) = (HashMap::new(), HashMap::new());
+        for (at, agent) in ensemble.agents.iter().enumerate() {
+            agents.entry(&*agent.name).or_insert(at);
+        }
+        for (name, tool) in &ensemble.tools {
+            tools.entry(&**name).or_insert(tool);
+        }
+        Self { agents, tools }
+    }
+}
+
+/// A finding for each group of agents that call each other: a shortest cycle through its first agent, and then through
+/// the first agent that no cycle before contains, up to a number. Every cycle of a group is not told: of n agents that
+/// all call each other, there are more than 2ⁿ.
+fn check_tool_cycles(ensemble: &Ensemble) -> Vec<Finding> {
+    let names = ToolIndex::build(ensemble);
+    let uses: Vec<Vec<AgentToolUse>> = (0..ensemble.agents.len())
+        .map(|user| list_agent_tool_uses(ensemble, &names, user))
+        .collect();
+    let groups = find_components(uses.len(), |user| uses[user].iter().map(|step| step.performer));
+    let mut circles: Vec<Vec<AgentToolUse>> = groups
+        .iter()
+        .flat_map(|group| find_cycles_in_group(&uses, group))
+        .collect();
+    circles.sort_by_key(|circle| circle[0].user);
+    circles
+        .iter()
+        .map(|circle| tool_cycle_finding(ensemble, circle))
+        .collect()
+}
+
+/// Shortest cycles in a group of agents that all reach each other.
+fn find_cycles_in_group(uses: &[Vec<AgentToolUse>], group: &[usize]) -> Vec<Vec<AgentToolUse>> {
+    let (mut circles, mut named) = (Vec::new(), HashSet::new());
+    for agent in group {
+        if circles.len() == CIRCLES_OF_A_GROUP {
+            break;
+        }
+        if named.contains(agent) {
+            continue;
+        }
+        let inside = |user: usize| {
+            let uses = uses[user].iter().map(|step| (step.performer, *step));
+            uses.filter(|(performer, _)| group.binary_search(performer).is_ok())
+        };
+        if let Some(steps) = find_shortest_cycle(*agent, inside) {
+            let circle: Vec<AgentToolUse> = steps.into_iter().map(|(_, step)| step).collect();
+            named.extend(circle.iter().map(|step| step.user));
+            circles.push(circle);
+        }
+    }
+    circles
+}
+
+fn list_agent_tool_uses(ensemble: &Ensemble, names: &ToolIndex, user: usize) -> Vec<AgentToolUse> {
+    let AgentKind::Llm(llm) = &ensemble.agents[user].kind else {
+        return Vec::new();
+    };
+    let performer = |(item, used): (usize, &ToolUse)| match &names.tools.get(&*used.tool)?.kind {
+        ToolKind::Agent { agent, .. } => {
+            let performer = *names.agents.get(&**agent)?;
+            Some(AgentToolUse { user, item, performer })
+        }
+        _ => None,
+    };
+    llm.tools.iter().enumerate().filter_map(performer).collect()
+}
+
+fn tool_cycle_finding(ensemble: &Ensemble, circle: &[AgentToolUse]) -> Finding {
+    let name = |agent: usize| &*ensemble.agents[agent].name;
+    let place = |one: &AgentToolUse| -> RouteLocation {
+        Agent::route_at(one.user)
+            .with_key("tools")
+            .with_index(one.item)
+            .into_value_location()
+    };
+    let mut names: Vec<&str> = circle.iter().take(SHOWN).map(|one| name(one.user)).collect();
+    if circle.len() > SHOWN {
+        names.push("…");
+    }
+    names.push(name(circle[0].user));
+    let message = format!(
+        "these agents call each other as tools in a cycle: {}",
+        names.join(" → ")
+    );
+    let mut finding = Finding::new_error(codes::TOOL_CIRCLE, place(&circle[0]), message);
+    for one in circle.iter().take(SHOWN).skip(1) {
+        let label = format!("`{}` calls `{}`", name(one.user), name(one.performer));
+        finding = finding.with_related(place(one), label);
+    }
+    finding.with_help("remove the tool from one of these agents")
+}
+
+fn check_parallel_tools(ensemble: &Ensemble) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let names = ToolIndex::build(ensemble);
+    for (at, agent) in ensemble.agents.iter().enumerate() {
+        let AgentKind::Llm(llm) = &agent.kind else { continue };
+        let most = llm.max_parallel_tools;
+        let is_exclusive = |used: &ToolUse| names.tools.get(&*used.tool).is_some_and(|tool| tool.exclusive);
+        let is_written = most != LlmSpec::MAX_PARALLEL_TOOLS && most.get() > 1;
+        if is_written && !llm.tools.is_empty() && llm.tools.iter().all(is_exclusive) {
+            let message = format!(
+                "`max_parallel_tools: {most}` has no effect, because all tools of `{}` are exclusive",
+                agent.name
+            );
+            let route = Agent::route_at(at).with_key("max_parallel_tools");
+            findings.push(
+                Finding::new_warning(codes::IDLE_PARALLEL, route.clone().into_value_location(), message)
+                    .with_fix(RouteFix::new_safe(
+                        "remove `max_parallel_tools`",
+                        RouteEdit::Remove(route),
+                    ))
+                    .with_help("remove it, or `exclusive` at the tools whose calls may run side by side"),
+            );
+        }
+    }
+    findings
+}
+
+/// Agents that consist of a call which is never permitted.
+fn check_denied_tools(ensemble: &Ensemble) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, agent) in ensemble.agents.iter().enumerate() {
+        let AgentKind::Tool { used, .. } = &agent.kind else {
+            continue;
+        };
+        let tool = ensemble.find_tool(&used.tool);
+        if tool.is_some_and(|tool| tool.permission == PermissionMode::Deny) {
+            let message = format!(
+                "`{}` can never run, because `{}` has `permission: deny`",
+                agent.name, used.tool
+            );
+            let place = ToolDefinition::route_for(&used.tool)
+                .with_key("permission")
+                .into_value_location();
+            findings.push(
+                Finding::new_error(
+                    codes::DENIED_TOOL,
+                    Agent::route_at(at).with_key("tool").into_value_location(),
+                    message,
+                )
+                .with_related(place, "denied here")
+                .with_help("write `permission: ask` or `permission: allow` at the server, or remove the agent"),
+            );
+        }
+    }
+    findings
+}
+
+/// Tools that the program of an external agent cannot be given: it starts the servers itself.
+fn check_program_tools(ensemble: &Ensemble) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, agent) in ensemble.agents.iter().enumerate() {
+        let AgentKind::Llm(llm) = &agent.kind else { continue };
+        if llm.acp_agent().is_none() {
+            continue;
+        }
+        for (item, used) in llm.tools.iter().enumerate() {
+            let Some(tool) = ensemble.find_tool(&used.tool) else {
+                continue;
+            };
+            let Some((why, help)) = explain_program_refusal(used, tool) else {
+                continue;
+            };
+            let place = Agent::route_at(at)
+                .with_key("tools")
+                .with_index(item)
+                .into_value_location();
+            findings.push(Finding::new_error(codes::NOT_FOR_PROGRAM, place, why).with_help(help));
+        }
+    }
+    findings
+}
+
+/// Returns why the program of an external agent cannot have the tool, and what to write.
+fn explain_program_refusal(used: &ToolUse, tool: &ToolDefinition) -> Option<(String, String)> {
+    let name = &used.tool;
+    let ToolKind::Mcp(server) = &tool.kind else {
+        let why = format!("an external agent can be given MCP servers, and `{name}` is none");
+        return Some((why, "remove the tool, or offer it with an MCP server".to_owned()));
+    };
+    if let Some(member) = &used.member {
+        let why = format!("an external agent is given whole servers, and `{name}.{member}` is one tool");
+        return Some((why, format!("write `{name}`")));
+    }
+    if tool.permission == PermissionMode::Deny {
+        let why = format!("`{name}` has `permission: deny`");
+        return Some((why, "remove the tool here, or `permission` at the server".to_owned()));
+    }
+    let McpServer::Command { cwd, sandbox, .. } = server else {
+        return None;
+    };
+    let key = match (sandbox, cwd) {
+        (Some(_), _) => "sandbox",
+        (None, Some(_)) => "cwd",
+        (None, None) => return None,
+    };
+    let why = format!("an external agent starts its servers itself, and `{name}` has a `{key}`");
+    Some((why, format!("define another server without `{key}`")))
+}
+
+fn check_unused_tools(ensemble: &Ensemble) -> Vec<Finding> {
+    let mut used: HashMap<&str, bool> = ensemble.tools.iter().map(|(name, _)| (&**name, false)).collect();
+    for agent in &ensemble.agents {
+        for one in agent.kind.callable_tools() {
+            used.insert(&one.tool, true);
+        }
+    }
+    let idle = ensemble.tools.iter().filter(|(name, _)| !used[&**name]);
+    idle.map(|(name, _)| {
+        let message = format!("no agent uses the tool `{name}`");
+        Finding::new_hint(codes::UNUSED_TOOL, ToolDefinition::route_for(name).into_key_location(), message)
+            .with_fix(RouteFix::new_unsafe("remove the tool", RouteEdit::Remove(ToolDefinition::route_for(name))))
+            .with_help("add the tool to the `tools` of an agent that calls a model; a tool of an MCP server can be the `tool` of an agent")
+    })
+    .collect()
+}

@@ -1,0 +1,31 @@
+//! Questions that nobody answers in CI.
+
+use super::check_subject::CheckSubject;
+use crate::diagnostic::Finding;
+use crate::ensemble::{Agent, AgentKind};
+use crate::loader::codes;
+
+/// Warns of every input agent that has neither a `default` nor `responses`.
+pub(super) fn check_unanswered_questions(subject: &CheckSubject<'_>) -> Vec<Finding> {
+    if !subject.context.has_no_operator() {
+        return Vec::new();
+    }
+    let ensemble = subject.ensemble;
+    let agents = ensemble.agents.iter().enumerate();
+    let asking = agents.filter(|(_, agent)| {
+        matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())
+    });
+    asking
+        .map(|(at, agent)| {
+            let message = format!(
+                "nobody answers the question of `{}` in CI: the run ends with the outcome `waiting_for_input`",
+                agent.name
+            );
+            let place = Agent::route_at(at).with_key("input").into_value_location();
+            Finding::new_warning(codes::UNANSWERED, place, message).with_help(format!(
+                "add a `default` or `responses`, or run it with `--answer {}=…` and allow this warning",
+                agent.name
+            ))
+        })
+        .collect()
+}

@@ -1,0 +1,95 @@
+//! The model profiles that an ensemble can use, and those that it names.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::ensemble::{
+    Agent, AgentKind, ContextWindow, Ensemble, LlmSpec, ModelChoice, ModelProfile, PreparedResponses, WindowStrategy,
+};
+use crate::source::{Route, RouteLocation};
+
+/// The profiles that an ensemble can use, by name; those of its file come before those of the configuration.
+pub(super) struct UsableProfiles<'e>(HashMap<&'e str, &'e ModelProfile>);
+
+impl<'e> UsableProfiles<'e> {
+    pub(super) fn collect(ensemble: &'e Ensemble, configured: &'e [(Arc<str>, ModelProfile)]) -> Self {
+        let least_first = configured.iter().rev().chain(ensemble.model_profiles.iter().rev());
+        Self(least_first.map(|(name, profile)| (&**name, profile)).collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&'e ModelProfile> {
+        self.0.get(name).copied()
+    }
+
+    /// The system prompts of these profiles and of their fallbacks; `None` if one of the profiles is unknown.
+    pub(super) fn system_prompts(&self, names: &[&str]) -> Option<Vec<&'e str>> {
+        let mut seen = HashSet::new();
+        let mut prompts = Vec::new();
+        for name in names {
+            let mut next = Some(*name);
+            while let Some(name) = next.filter(|name| seen.insert(*name)) {
+                let Some(profile) = self.get(name) else {
+                    if name == "simulated" {
+                        break;
+                    }
+                    return None;
+                };
+                prompts.extend(profile.system_prompt.as_deref());
+                next = profile.fallback.as_deref();
+            }
+        }
+        Some(prompts)
+    }
+}
+
+/// Every profile that is used, with its place.
+pub(super) fn list_used_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
+    let agents = ensemble.agents.iter().enumerate().filter_map(|(index, agent)| {
+        let route = Agent::route_at(index);
+        match &agent.kind {
+            AgentKind::Llm(llm) => match &llm.model {
+                ModelChoice::Profile(name) => Some((&**name, route.with_key("model_profile").into_value_location())),
+                ModelChoice::Model { .. } | ModelChoice::Acp(_) => None,
+            },
+            AgentKind::Input(input) => match &input.responses {
+                Some(PreparedResponses::Profile(name)) => Some((
+                    &**name,
+                    route
+                        .with_key("input")
+                        .with_key("responses")
+                        .with_key("model_profile")
+                        .into_value_location(),
+                )),
+                _ => None,
+            },
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => None,
+        }
+    });
+    let fallbacks = ensemble.model_profiles.iter().filter_map(|(name, profile)| {
+        let route = Route::root()
+            .with_key("model_profiles")
+            .with_key(name.clone())
+            .with_key("fallback");
+        Some((&**profile.fallback.as_ref()?, route.into_value_location()))
+    });
+    agents.chain(list_summary_profiles(ensemble)).chain(fallbacks)
+}
+
+/// The profiles that summarize the messages that a context window leaves out.
+fn list_summary_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
+    let agents = ensemble.agents.iter().enumerate();
+    agents.filter_map(|(index, agent)| match &agent.kind {
+        AgentKind::Llm(LlmSpec {
+            context_window:
+                Some(ContextWindow {
+                    strategy: WindowStrategy::Summarize(Some(name)),
+                    ..
+                }),
+            ..
+        }) => {
+            let route = Agent::route_at(index).with_key("context_window").with_key("strategy");
+            Some((&**name, route.with_key("summarize").into_value_location()))
+        }
+        _ => None,
+    })
+}

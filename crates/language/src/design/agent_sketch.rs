@@ -1,0 +1,85 @@
+//! The agents of a text and their dependencies with their places, as far as the text has them.
+
+use std::sync::Arc;
+
+use crate::loader::document::YamlNode;
+use crate::loader::parse_outline;
+use crate::source::{SourceText, Span};
+use crate::vocabulary::CHOOSERS;
+
+/// An agent of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SketchedAgent {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The key that says what it is.
+    pub kind: Option<&'static str>,
+    /// The bytes of its name.
+    pub span: Span,
+    /// Its dependencies: those of `depends_on` first.
+    pub dependencies: Vec<SketchedDependency>,
+}
+
+/// A dependency of an agent of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SketchedDependency {
+    /// The agent to which it listens.
+    pub to: Arc<str>,
+    /// The condition, if there is one.
+    pub condition: Option<Arc<str>>,
+    /// Whether it is not needed at first.
+    pub feedback: bool,
+    /// `on`, as it is written.
+    pub on: Option<Arc<str>>,
+    /// `wait_for`, as it is written.
+    pub wait_for: Option<Arc<str>>,
+    /// `max_executions`, as it is written.
+    pub max_executions: Option<Arc<str>>,
+    /// The bytes of that agent's name.
+    pub span: Span,
+}
+
+/// The agents of a text in its order; none if it is not YAML.
+pub fn sketch_agents(source: &SourceText) -> Vec<SketchedAgent> {
+    let Ok(document) = parse_outline(source) else {
+        return Vec::new();
+    };
+    let agents = document
+        .root()
+        .get("agents")
+        .and_then(YamlNode::items)
+        .unwrap_or_default();
+    agents.iter().filter_map(|agent| sketch_agent(agent)).collect()
+}
+
+fn sketch_agent(agent: &YamlNode) -> Option<SketchedAgent> {
+    let name = agent.get("name")?;
+    let list = |key: &str| agent.get(key).and_then(YamlNode::items).unwrap_or_default();
+    let all = list("depends_on").iter().chain(list("dependencies"));
+    Some(SketchedAgent {
+        name: name.text()?.clone(),
+        kind: CHOOSERS
+            .map(|(key, _)| key)
+            .into_iter()
+            .find(|key| agent.get(key).is_some()),
+        span: name.span,
+        dependencies: all.filter_map(|one| sketch_dependency(one)).collect(),
+    })
+}
+
+fn sketch_dependency(node: &YamlNode) -> Option<SketchedDependency> {
+    let name = match node.get("agent_name") {
+        Some(name) => name,
+        None => node,
+    };
+    let written = |key: &str| node.get(key).and_then(YamlNode::scalar_text).cloned();
+    Some(SketchedDependency {
+        to: name.text()?.clone(),
+        condition: written("condition"),
+        feedback: written("feedback").is_some_and(|text| &*text == "true"),
+        on: written("on"),
+        wait_for: written("wait_for"),
+        max_executions: written("max_executions"),
+        span: name.span,
+    })
+}

@@ -1,0 +1,110 @@
+//! The history as an execution reads it: in templates, in Rhai scripts and on the stdin of a child process.
+//!
+//! Invariant: its entries are shared with the state, never copied.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::Value;
+
+use crate::condition::ConditionHistory;
+use crate::data::render_output_text;
+
+/// Executions, the oldest first. They are shared with the state of the conversation.
+#[derive(Clone, Default)]
+pub struct ExecutionHistory {
+    history: Option<Arc<dyn ConditionHistory>>,
+    /// The number of executions that were left out.
+    from: usize,
+}
+
+impl ExecutionHistory {
+    /// The fields of an entry. None of them differs when the same conversation is held again.
+    pub const FIELDS: [&str; 5] = ["agent_name", "turn_number", "execution", "output_data", "success"];
+
+    /// The latest executions of the history, at most this many.
+    pub fn from_latest(history: Arc<dyn ConditionHistory>, count: usize) -> Self {
+        Self {
+            from: history.len().saturating_sub(count),
+            history: Some(history),
+        }
+    }
+
+    /// The number of executions.
+    pub fn len(&self) -> usize {
+        self.history.as_ref().map_or(0, |history| history.len() - self.from)
+    }
+
+    /// Returns whether there are no executions.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A field of entry `at`, from 0; `None`: there is no such entry or field.
+    pub fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>> {
+        if at >= self.len() || !Self::FIELDS.contains(&name) {
+            return None;
+        }
+        self.history.as_ref()?.field_value(self.from + at, name)
+    }
+
+    /// The agent of entry `at`, and the number of its execution.
+    pub fn find_execution(&self, at: usize) -> Option<(Arc<str>, u32)> {
+        let agent = self.field_value(at, "agent_name")?;
+        let execution = self.field_value(at, "execution")?.as_u64()?;
+        Some((agent.as_str()?.into(), u32::try_from(execution).ok()?))
+    }
+
+    /// Renders the messages so far, as labelled blocks.
+    pub fn render_transcript(&self) -> String {
+        let blocks: Vec<String> = (0..self.len()).filter_map(|at| self.render_block(at)).collect();
+        blocks.join("\n\n")
+    }
+
+    fn render_block(&self, at: usize) -> Option<String> {
+        let agent = self.field_value(at, "agent_name")?;
+        let (agent, turn) = (agent.as_str()?, self.field_value(at, "turn_number")?);
+        let output = self.field_value(at, "output_data")?;
+        let is_failure = *self.field_value(at, "success")? == Value::Bool(false);
+        Some(
+            match output.get("error").and_then(Value::as_str).filter(|_| is_failure) {
+                Some(error) => format!("## {agent} failed in turn {turn}\n{error}"),
+                None => format!("## {agent} in turn {turn}\n{}", render_output_text(&output)),
+            },
+        )
+    }
+
+    /// Entry `at` as a value that can be written.
+    pub fn serializable_entry(&self, at: usize) -> impl Serialize + '_ {
+        SerializableEntry(self, at)
+    }
+}
+
+impl Serialize for ExecutionHistory {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut entries = serializer.serialize_seq(Some(self.len()))?;
+        for at in 0..self.len() {
+            entries.serialize_element(&self.serializable_entry(at))?;
+        }
+        entries.end()
+    }
+}
+
+impl fmt::Debug for ExecutionHistory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Past({} executions)", self.len())
+    }
+}
+
+struct SerializableEntry<'a>(&'a ExecutionHistory, usize);
+
+impl Serialize for SerializableEntry<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(ExecutionHistory::FIELDS.len()))?;
+        for name in ExecutionHistory::FIELDS {
+            map.serialize_entry(name, &self.0.field_value(self.1, name))?;
+        }
+        map.end()
+    }
+}

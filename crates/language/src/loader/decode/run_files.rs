@@ -1,0 +1,67 @@
+//! The small files that a command line may name: prepared answers, and an initial context.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::data::JsonMap;
+use crate::loader::document::{ScalarValue, YamlContent, YamlDocument};
+use crate::loader::findings::FindingList;
+use crate::loader::json;
+use crate::loader::value_decoders::{NodeCursor, report_empty, report_wrong_type};
+
+/// The prepared answers of one agent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentAnswers {
+    /// The same answer for every execution.
+    Always(Value),
+    /// Execution n gets answer n. Never empty.
+    Each(Vec<Value>),
+}
+
+/// Reads a map from agents to a string, a map, or a list of these.
+pub(in crate::loader) fn decode_answers(
+    document: &YamlDocument,
+    findings: &mut FindingList,
+) -> Option<Vec<(Arc<str>, AgentAnswers)>> {
+    decode_answers_at(&NodeCursor::from_root(document.root()), findings)
+}
+
+/// Likewise, from any place.
+pub(super) fn decode_answers_at(
+    at: &NodeCursor<'_>,
+    findings: &mut FindingList,
+) -> Option<Vec<(Arc<str>, AgentAnswers)>> {
+    let mut answers = Vec::new();
+    for (agent, entry) in at.require_entries("a map from agents to answers", findings)? {
+        let read = if let YamlContent::Sequence(items) = &entry.node.content {
+            if items.is_empty() {
+                report_empty(&entry, "this list of answers is empty", findings);
+            }
+            let items = entry.require_items("a list of answers", findings)?;
+            let values: Vec<_> = items.iter().map(|item| decode_answer(item, findings)).collect();
+            values.into_iter().collect::<Option<Vec<_>>>().map(AgentAnswers::Each)
+        } else {
+            decode_answer(&entry, findings).map(AgentAnswers::Always)
+        };
+        answers.extend(read.map(|read| (agent.clone(), read)));
+    }
+    Some(answers)
+}
+
+/// The text that a person would type, or the output itself. Numbers and booleans are used as they are written.
+fn decode_answer(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
+    match &at.node.content {
+        YamlContent::Mapping(_) => json::decode_json_map(at, findings).map(Value::Object),
+        YamlContent::Scalar(scalar) if scalar.value != ScalarValue::Null => Some(Value::from(&*scalar.text)),
+        _ => {
+            report_wrong_type(at, "an answer (a string or a map)", findings);
+            None
+        }
+    }
+}
+
+/// Reads a map with any values.
+pub(in crate::loader) fn decode_context(document: &YamlDocument, findings: &mut FindingList) -> Option<JsonMap> {
+    json::decode_json_map(&NodeCursor::from_root(document.root()), findings)
+}

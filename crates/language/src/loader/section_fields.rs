@@ -1,0 +1,137 @@
+//! Maps with a fixed set of keys, as the table of keys says.
+
+use super::codes;
+use super::document::{YamlContent, YamlEntry};
+use super::findings::FindingList;
+use super::key_messages::{find_meant_key, format_choices, unknown_key_finding};
+use super::value_decoders::{NodeCursor, StepRef, report_wrong_type};
+use crate::diagnostic::{Finding, FindingCode};
+use crate::source::Route;
+use crate::vocabulary::{FileSection, SectionKey, is_extension_key};
+use crate::yaml::edit::{RouteEdit, RouteFix};
+
+/// A map with a fixed set of allowed keys.
+pub(super) struct SectionFields<'a> {
+    pub(super) at: &'a NodeCursor<'a>,
+    section: FileSection,
+    entries: &'a [YamlEntry],
+}
+
+impl<'a> SectionFields<'a> {
+    /// Reads a map and reports keys that are not allowed; other values are reported.
+    pub(super) fn from_map(at: &'a NodeCursor<'a>, section: FileSection, findings: &mut FindingList) -> Option<Self> {
+        let YamlContent::Mapping(entries) = &at.node.content else {
+            report_wrong_type(at, &format!("a map ({})", section.title()), findings);
+            return None;
+        };
+        for entry in entries {
+            let ignored = section.allows_extensions() && is_extension_key(&entry.key);
+            if !ignored && section.find_key(&entry.key).is_none() {
+                findings.push_error(|| {
+                    let place = at.child_at(&entry.value, StepRef::Key(&entry.key)).key_location();
+                    unknown_key_finding(&entry.key, section, place)
+                });
+            }
+        }
+        Some(Self { at, section, entries })
+    }
+
+    /// All keys, also unknown ones.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> {
+        self.entries.iter().map(|entry| &*entry.key)
+    }
+
+    /// Returns the value under `key`, which must be a key of the section.
+    pub(super) fn get(&self, key: &str) -> Option<NodeCursor<'a>> {
+        debug_assert!(
+            self.section.find_key(key).is_some(),
+            "`{key}` needs a row in the table of keys"
+        );
+        let entry = self.entries.iter().find(|entry| *entry.key == *key)?;
+        Some(self.at.child_at(&entry.value, StepRef::Key(&entry.key)))
+    }
+
+    /// Reads the value under `key`, if it exists.
+    pub(super) fn decode_optional<T>(
+        &self,
+        key: &str,
+        findings: &mut FindingList,
+        reader: impl FnOnce(&NodeCursor<'_>, &mut FindingList) -> Option<T>,
+    ) -> Option<T> {
+        self.get(key).and_then(|at| reader(&at, findings))
+    }
+
+    /// Reads the value under `key`, which must exist.
+    pub(super) fn decode_required<T>(
+        &self,
+        key: &str,
+        help: &str,
+        findings: &mut FindingList,
+        reader: impl FnOnce(&NodeCursor<'_>, &mut FindingList) -> Option<T>,
+    ) -> Option<T> {
+        let Some(at) = self.get(key) else {
+            let finding = Finding::new_error(codes::MISSING, self.at.value_location(), format!("`{key}` is missing"));
+            findings.push(finding.with_help(help));
+            return None;
+        };
+        reader(&at, findings)
+    }
+
+    /// Returns the only one of `keys` that is given. `none` and `several` are the codes of the other cases, and `help` says
+    /// what to add.
+    pub(super) fn require_exactly_one<'k>(
+        &self,
+        keys: &[&'k str],
+        [none, several]: [FindingCode; 2],
+        help: &str,
+        findings: &mut FindingList,
+    ) -> Option<(&'k str, NodeCursor<'a>)> {
+        let title = self.section.title();
+        let mut given = keys.iter().filter_map(|key| Some((*key, self.get(key)?)));
+        let Some((first, value)) = given.next() else {
+            // A misspelt key is already reported, with a suggestion.
+            let means_one = |key| find_meant_key(key, self.section).is_some_and(|meant| keys.contains(&meant));
+            if self.keys().any(means_one) {
+                return None;
+            }
+            let message = format!("{title} has none of {}", format_choices(keys.iter().copied()));
+            findings.push(Finding::new_error(none, self.at.value_location(), message).with_help(help));
+            return None;
+        };
+        if let Some((second, other)) = given.next() {
+            let message = format!("{title} has both `{first}` and `{second}`");
+            let finding = Finding::new_error(several, other.key_location(), message);
+            findings.push(
+                finding
+                    .with_related(value.key_location(), "the first")
+                    .with_help("keep one of them"),
+            );
+            return None;
+        }
+        Some((first, value))
+    }
+
+    /// Reports the keys that this kind of the section does not have. `owner` is the kind in words, and `help` returns what
+    /// to write instead of a key.
+    pub(super) fn report_other_kind_keys(
+        &self,
+        kind: &str,
+        owner: &str,
+        findings: &mut FindingList,
+        help: impl Fn(&SectionKey) -> String,
+    ) {
+        for key in self.section.iter_keys().filter(|key| !key.is_for(kind)) {
+            if self.get(key.name).is_some() {
+                let route = self.at.to_route().with_key(key.name);
+                findings.push(other_kind_key_finding(route, key.name, owner).with_help(help(key)));
+            }
+        }
+    }
+}
+
+/// Returns the finding about a key that another kind of the same section has.
+pub(super) fn other_kind_key_finding(route: Route, key: &str, owner: &str) -> Finding {
+    let fix = RouteFix::new_unsafe("remove the key", RouteEdit::Remove(route.clone()));
+    let message = format!("`{key}` is not allowed for {owner}");
+    Finding::new_error(codes::NOT_FOR_KIND, route.into_key_location(), message).with_fix(fix)
+}

@@ -1,0 +1,101 @@
+//! Keys of existing outputs that a rendering printed although they are not there.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::printed_paths::PrintedPath;
+
+/// The most keys that a message lists.
+const MOST: usize = 8;
+
+/// The values that were missing while templates of an execution were rendered.
+#[derive(Debug, Clone, Default)]
+pub struct MissingKeyCollector(Arc<Mutex<CollectedMissingKeys>>);
+
+#[derive(Debug, Default)]
+struct CollectedMissingKeys {
+    /// The key that was looked up last, if it was not there.
+    latest_lookup: Option<MissingOutputKey>,
+    /// Those that were printed.
+    printed_keys: Vec<MissingOutputKey>,
+}
+
+/// A key that the output of an agent does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingOutputKey {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The keys up to the missing one.
+    pub keys: Vec<Arc<str>>,
+    /// The keys that are there in its place.
+    pub known_keys: Vec<String>,
+}
+
+impl MissingKeyCollector {
+    /// Takes what was missed, each key once.
+    pub fn take_keys(&self) -> Vec<MissingOutputKey> {
+        std::mem::take(&mut self.lock().printed_keys)
+    }
+
+    /// Adds what was missed in another rendering.
+    pub fn add_keys(&self, missed: Vec<MissingOutputKey>) {
+        let mut noted = self.lock();
+        for key in missed {
+            if !noted.printed_keys.contains(&key) {
+                noted.printed_keys.push(key);
+            }
+        }
+    }
+
+    /// A lookup that found nothing.
+    pub(super) fn set_latest_lookup(&self, key: MissingOutputKey) {
+        self.lock().latest_lookup = Some(key);
+    }
+
+    /// A lookup of something else.
+    pub(super) fn clear_latest_lookup(&self) {
+        self.lock().latest_lookup = None;
+    }
+
+    /// Something undefined is printed: it is what was looked up last, if the template prints that plainly.
+    pub(super) fn add_printed_lookup(&self) {
+        let mut noted = self.lock();
+        if let Some(key) = noted.latest_lookup.take()
+            && !noted.printed_keys.contains(&key)
+        {
+            noted.printed_keys.push(key);
+        }
+    }
+
+    /// Drops those that none of these paths prints plainly: `{{ a.b if a.b }}` asks whether there is one.
+    pub(super) fn retain_printed_by(&self, paths: &[PrintedPath]) {
+        let is_plain = |key: &MissingOutputKey| {
+            paths
+                .iter()
+                .any(|path| path.starts_with_output_keys(&key.agent, &key.keys))
+        };
+        self.lock().printed_keys.retain(is_plain);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CollectedMissingKeys> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Display for MissingOutputKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.keys.join(".");
+        write!(
+            f,
+            "`{}.{key}` is empty, because the output of {} has no `{key}`",
+            self.agent, self.agent
+        )?;
+        match self.known_keys.len() {
+            0 => Ok(()),
+            count => {
+                let rest = if count > MOST { ", …" } else { "" };
+                write!(f, "; it has {}{rest}", self.known_keys[..count.min(MOST)].join(", "))
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Limits that whoever renders a template sets: it is asked again and again whether the rendering may go on.
+//!
+//! MiniJinja counts steps, but one step can build a value of any size. So each printed and each assigned value is a
+//! place where the rendering asks.
+
+use std::cell::Cell;
+
+use minijinja::{Error, ErrorKind};
+
+/// Says why the rendering on this thread must stop; `None`: it may go on.
+pub type RenderCheck = fn() -> Option<&'static str>;
+
+thread_local! {
+    static LOOK: Cell<Option<RenderCheck>> = const { Cell::new(None) };
+}
+
+/// Renders on this thread while `look` allows it.
+pub fn render_with_check<T>(look: RenderCheck, render: impl FnOnce() -> T) -> T {
+    struct Before(Option<RenderCheck>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            LOOK.set(self.0);
+        }
+    }
+    let _before = Before(LOOK.replace(Some(look)));
+    render()
+}
+
+/// Asks whether the rendering may go on.
+pub(super) fn check_may_render() -> Result<(), Error> {
+    match LOOK.get().and_then(|look| look()) {
+        None => Ok(()),
+        Some(why) => Err(Error::new(ErrorKind::InvalidOperation, why)),
+    }
+}

@@ -1,0 +1,129 @@
+//! Another value instead of one that is written in a text, with as few edits as possible, so that comments and formatting
+//! stay.
+//!
+//! Only what differs is edited. Where a list or a map has to be written anew, it must contain no comment, anchor, alias
+//! or tag; otherwise there is no edit.
+
+use serde_json::{Number, Value};
+
+use super::super::document::{ScalarValue, YamlContent, YamlNode, YamlScalar};
+use super::RouteEdit;
+use super::node_location::{find_block_header, find_written_end, has_anchor, is_flow};
+use super::spelling::{SpellingContext, spell_flow};
+use crate::source::{Route, RouteLocation, Span};
+
+/// Converts a node to JSON; `None` if it contains a number that JSON does not have.
+pub fn to_json(node: &YamlNode) -> Option<Value> {
+    Some(match &node.content {
+        YamlContent::Scalar(scalar) => scalar_to_json(scalar)?,
+        YamlContent::Sequence(items) => items
+            .iter()
+            .map(|item| to_json(item))
+            .collect::<Option<Vec<_>>>()?
+            .into(),
+        YamlContent::Mapping(entries) => {
+            let entries = entries
+                .iter()
+                .map(|entry| Some((entry.key.to_string(), to_json(&entry.value)?)));
+            Value::Object(entries.collect::<Option<_>>()?)
+        }
+    })
+}
+
+/// Converts a scalar to JSON; `None` if it is a number that JSON does not have.
+pub(crate) fn scalar_to_json(scalar: &YamlScalar) -> Option<Value> {
+    Some(match scalar.value {
+        ScalarValue::Null => Value::Null,
+        ScalarValue::Bool(value) => value.into(),
+        ScalarValue::Int(value) => value.into(),
+        ScalarValue::Unsigned(value) => value.into(),
+        ScalarValue::Float(value) => Value::Number(Number::from_f64(value)?),
+        ScalarValue::Text => (*scalar.text).into(),
+    })
+}
+
+/// Returns the edits of the parts that make the node this value, and the edit of the whole node.
+pub(super) fn plan_rewrite(
+    text: &str,
+    node: &YamlNode,
+    route: &Route,
+    value: &Value,
+) -> (Option<Vec<RouteEdit>>, Option<RouteEdit>) {
+    let mut edits = Some(Vec::new());
+    add_edits(text, node, route, value, &mut edits);
+    (edits, replace_node(text, node, value))
+}
+
+/// Adds the edits that make the node this value; afterwards `None` if there are none for a part of it.
+fn add_edits(text: &str, node: &YamlNode, route: &Route, value: &Value, edits: &mut Option<Vec<RouteEdit>>) {
+    if to_json(node).as_ref() == Some(value) {
+        return;
+    }
+    match (&node.content, value) {
+        (YamlContent::Mapping(entries), Value::Object(new))
+            if new.keys().all(|key| entries.iter().any(|entry| *entry.key == **key)) =>
+        {
+            for entry in entries {
+                let route = route.with_key(entry.key.clone());
+                match new.get(&*entry.key) {
+                    Some(value) => add_edits(text, &entry.value, &route, value, edits),
+                    None => push_or_fail(edits, Some(RouteEdit::Remove(route))),
+                }
+            }
+        }
+        (YamlContent::Sequence(items), Value::Array(new))
+            if new.len() == items.len() || is_block_list(text, node, new) =>
+        {
+            for (at, item) in items.iter().enumerate() {
+                let route = route.with_index(at);
+                match new.get(at) {
+                    Some(value) => add_edits(text, item, &route, value, edits),
+                    None => push_or_fail(edits, Some(RouteEdit::Remove(route))),
+                }
+            }
+            if let Some(more @ [_, ..]) = new.get(items.len()..) {
+                push_or_fail(edits, Some(RouteEdit::AppendItems(route.clone(), more.to_vec())));
+            }
+        }
+        (YamlContent::Scalar(scalar), Value::String(new))
+            if scalar.value == ScalarValue::Text && find_block_header(text, node).is_none() =>
+        {
+            let is_short = !new.contains(['\n', '\r', '\t']);
+            let write = || RouteEdit::WriteText(route.clone().into_value_location(), new.clone());
+            let edit = if is_short {
+                Some(write())
+            } else {
+                replace_node(text, node, value)
+            };
+            push_or_fail(edits, edit);
+        }
+        _ => push_or_fail(edits, replace_node(text, node, value)),
+    }
+}
+
+fn push_or_fail(edits: &mut Option<Vec<RouteEdit>>, one: Option<RouteEdit>) {
+    match (edits.as_mut(), one) {
+        (Some(list), Some(one)) => list.push(one),
+        _ => *edits = None,
+    }
+}
+
+/// Returns whether this is a list with an item on each line, which keeps at least one item.
+fn is_block_list(text: &str, node: &YamlNode, new: &[Value]) -> bool {
+    !is_flow(text, node) && !new.is_empty()
+}
+
+/// Replaces the whole node, if nothing is lost by that.
+fn replace_node(text: &str, node: &YamlNode, value: &Value) -> Option<RouteEdit> {
+    let end = find_written_end(text, node);
+    let start = find_block_header(text, node).unwrap_or(node.span.start);
+    let span = Span::new(start, end.max(start));
+    let is_list = !matches!(node.content, YamlContent::Scalar(_));
+    if span.start == span.end || is_list && has_anchor(text.get(span.start..span.end)?) {
+        return None;
+    }
+    Some(RouteEdit::WriteYaml(
+        RouteLocation::from_source_span(span),
+        spell_flow(value, SpellingContext::Flow),
+    ))
+}

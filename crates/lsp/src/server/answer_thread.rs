@@ -1,0 +1,103 @@
+//! The thread that answers requests.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lsp_server::{ErrorCode, Request, RequestId};
+
+use super::LspServerOptions;
+use super::capabilities::ClientFeatures;
+use super::documents::OpenDocument;
+use super::message_writer::MessageSender;
+use super::requests::{LspRequestError, RequestHandler};
+
+/// Hands requests to the thread.
+pub(super) struct AnswerThread {
+    jobs: Sender<AnswerJob>,
+    open: UnansweredRequests,
+    outgoing: MessageSender,
+}
+
+enum AnswerJob {
+    Answer(Request, HashMap<String, Arc<OpenDocument>>),
+    ForgetFiles,
+}
+
+/// The requests that have no answer yet. Whoever takes an id out answers the request.
+#[derive(Clone, Default)]
+struct UnansweredRequests(Arc<Mutex<HashSet<RequestId>>>);
+
+impl UnansweredRequests {
+    fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AnswerThread {
+    pub(super) fn spawn(services: &LspServerOptions, outgoing: MessageSender, client: ClientFeatures) -> Self {
+        let (jobs, received) = mpsc::channel();
+        let open = UnansweredRequests::default();
+        let (mine, services, sending) = (open.clone(), services.clone(), outgoing.clone());
+        std::thread::spawn(move || run_answer_loop(&received, &services, &sending, &mine, client));
+        Self { jobs, open, outgoing }
+    }
+
+    /// Answers a request about the texts as they are now.
+    pub(super) fn queue_request(&self, request: Request, documents: &HashMap<String, Arc<OpenDocument>>) {
+        self.open.lock().insert(request.id.clone());
+        let _gone = self.jobs.send(AnswerJob::Answer(request, documents.clone()));
+    }
+
+    /// Gives up a request.
+    pub(super) fn cancel_request(&self, id: &RequestId) {
+        if self.open.lock().remove(id) {
+            let why = "the request was cancelled";
+            self.outgoing.send_error(id.clone(), ErrorCode::RequestCanceled, why);
+        }
+    }
+
+    /// Files on disk have changed.
+    pub(super) fn forget_files(&self) {
+        let _gone = self.jobs.send(AnswerJob::ForgetFiles);
+    }
+}
+
+fn run_answer_loop(
+    jobs: &Receiver<AnswerJob>,
+    services: &LspServerOptions,
+    outgoing: &MessageSender,
+    open: &UnansweredRequests,
+    client: ClientFeatures,
+) {
+    let mut asked = RequestHandler::new(services, outgoing, client);
+    for job in jobs {
+        let (request, documents) = match job {
+            AnswerJob::Answer(request, documents) => (request, documents),
+            AnswerJob::ForgetFiles => {
+                asked.forget_files();
+                continue;
+            }
+        };
+        let id = request.id.clone();
+        if !open.lock().contains(&id) {
+            continue;
+        }
+        let answer = catch_unwind(AssertUnwindSafe(|| asked.answer_request(request, &documents)));
+        let answer = answer.unwrap_or_else(|_| {
+            // The panic was told. What is remembered may be half of something.
+            asked.forget_files();
+            Err(LspRequestError(
+                ErrorCode::InternalError,
+                "the server has an error".to_owned(),
+            ))
+        });
+        if open.lock().remove(&id) {
+            match answer {
+                Ok(result) => outgoing.send_result(id, result),
+                Err(LspRequestError(code, why)) => outgoing.send_error(id, code, why),
+            }
+        }
+    }
+}

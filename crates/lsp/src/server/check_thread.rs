@@ -1,0 +1,192 @@
+//! The thread that checks texts and publishes findings.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use ensemble_language::diagnostic;
+use lsp_types::notification::PublishDiagnostics;
+use lsp_types::{Diagnostic, PublishDiagnosticsParams, Uri};
+
+use super::capabilities::ClientFeatures;
+use super::documents::{NewestChanges, OpenDocument};
+use super::message_writer::MessageSender;
+use super::{LspServerOptions, file_address, lsp_diagnostic};
+use crate::text::EditorText;
+use ensemble_ide::analysis::findings::FolderChecks;
+
+/// Hands texts to the thread.
+pub(super) struct CheckThread(Arc<CheckQueue>);
+
+/// The texts that wait for their check.
+#[derive(Default)]
+struct CheckQueue {
+    waiting: Mutex<QueuedTexts>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct QueuedTexts {
+    /// The newest text of each file, in the order in which they came.
+    documents: Vec<Arc<OpenDocument>>,
+    /// What is remembered of files on disk is old.
+    is_stale: bool,
+}
+
+impl CheckThread {
+    pub(super) fn spawn(
+        services: &LspServerOptions,
+        outgoing: MessageSender,
+        newest: NewestChanges,
+        client: ClientFeatures,
+    ) -> Self {
+        let desk = Arc::new(CheckQueue::default());
+        let (work, services) = (Arc::clone(&desk), services.clone());
+        std::thread::spawn(move || run_check_loop(&work, &services, &outgoing, &newest, client));
+        Self(desk)
+    }
+
+    /// Checks this text, in place of an older one that waits.
+    pub(super) fn queue_check(&self, document: &Arc<OpenDocument>) {
+        let mut waiting = self.0.lock();
+        waiting.documents.retain(|older| older.uri != document.uri);
+        waiting.documents.push(Arc::clone(document));
+        self.0.more.notify_one();
+    }
+
+    /// Files on disk have changed.
+    pub(super) fn forget_files(&self) {
+        self.0.lock().is_stale = true;
+    }
+}
+
+impl CheckQueue {
+    fn lock(&self) -> MutexGuard<'_, QueuedTexts> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next text, and whether files have changed since the last one.
+    fn wait_for_next(&self) -> (Arc<OpenDocument>, bool) {
+        let mut waiting = self.lock();
+        while waiting.documents.is_empty() {
+            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        let document = waiting.documents.remove(0);
+        (document, std::mem::take(&mut waiting.is_stale))
+    }
+}
+
+/// The thread and what it remembers.
+struct TextChecker<'s> {
+    services: &'s LspServerOptions,
+    outgoing: &'s MessageSender,
+    newest: &'s NewestChanges,
+    places: HashMap<PathBuf, FolderChecks<'s>>,
+    /// The configurations about which something was published, by the folder for which they were read.
+    published_files: HashMap<PathBuf, BTreeSet<String>>,
+}
+
+fn run_check_loop(
+    desk: &CheckQueue,
+    services: &LspServerOptions,
+    outgoing: &MessageSender,
+    newest: &NewestChanges,
+    client: ClientFeatures,
+) {
+    let mut checker = TextChecker {
+        services,
+        outgoing,
+        newest,
+        places: HashMap::new(),
+        published_files: HashMap::new(),
+    };
+    loop {
+        let (document, is_stale) = desk.wait_for_next();
+        if is_stale {
+            checker.places.clear();
+        }
+        if newest.is_newest(&document)
+            && catch_unwind(AssertUnwindSafe(|| checker.check_document(&document, client))).is_err()
+        {
+            // The panic was told. What is remembered may be half of something.
+            checker.places.clear();
+        }
+    }
+}
+
+impl TextChecker<'_> {
+    fn check_document(&mut self, document: &OpenDocument, client: ClientFeatures) {
+        let project = &self.services.project;
+        let folder = document.path.parent().unwrap_or(&document.path).to_owned();
+        if !self.places.contains_key(&folder) {
+            let mut place = FolderChecks::for_file(&document.path, project, &*self.services.checks);
+            let faults = place.take_configuration_findings();
+            self.places.insert(folder.clone(), place);
+            self.publish_configuration_findings(&folder, &faults, client);
+        }
+        let Some(place) = self.places.get(&folder) else {
+            return;
+        };
+        let is_wanted = || self.newest.is_newest(document);
+        let Some(findings) = place.check_text(&document.path, document.text.content(), &is_wanted) else {
+            return;
+        };
+        let shown = |finding| {
+            lsp_diagnostic::to_lsp_diagnostic(finding, &document.text, &document.uri, &project.folder, client)
+        };
+        let diagnostics = findings.iter().map(shown).collect();
+        self.newest.with_lock(|newest| {
+            if newest.get(document.uri.as_str()) == Some(&document.change) {
+                self.outgoing
+                    .send_notification::<PublishDiagnostics>(PublishDiagnosticsParams {
+                        uri: document.uri.clone(),
+                        diagnostics,
+                        version: Some(document.version),
+                    });
+            }
+        });
+    }
+
+    /// Tells what is wrong with configurations that are not open, and takes back what was wrong before.
+    fn publish_configuration_findings(
+        &mut self,
+        place: &Path,
+        faults: &[diagnostic::Diagnostic],
+        client: ClientFeatures,
+    ) {
+        let told = self.published_files.remove(place).unwrap_or_default();
+        let mut files: BTreeMap<String, Vec<Diagnostic>> = told.into_iter().map(|file| (file, Vec::new())).collect();
+        for fault in faults {
+            let path = self.services.project.folder.join(fault.source.name());
+            let Some(uri) = file_address::uri_from_path(&path) else {
+                continue;
+            };
+            let text = EditorText::new(fault.source.text().clone(), client.encoding);
+            let of_file = files.entry(uri.as_str().to_owned()).or_default();
+            of_file.push(lsp_diagnostic::to_lsp_diagnostic(
+                fault,
+                &text,
+                &uri,
+                &self.services.project.folder,
+                client,
+            ));
+        }
+        let wrong = files.iter().filter(|(_, findings)| !findings.is_empty());
+        self.published_files
+            .insert(place.to_owned(), wrong.map(|(file, _)| file.clone()).collect());
+        self.newest.with_lock(|newest| {
+            // Of an open text, its own check tells.
+            for (file, diagnostics) in files.into_iter().filter(|(file, _)| !newest.contains_key(file)) {
+                if let Ok(uri) = file.parse::<Uri>() {
+                    self.outgoing
+                        .send_notification::<PublishDiagnostics>(PublishDiagnosticsParams {
+                            uri,
+                            diagnostics,
+                            version: None,
+                        });
+                }
+            }
+        });
+    }
+}

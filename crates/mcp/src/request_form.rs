@@ -1,0 +1,173 @@
+//! Questions and requests for permission as forms that a client shows to a person.
+//!
+//! Invariant: a form contains no characters that control a terminal.
+
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::operator::{OperatorRequest, escape_hidden};
+use ensemble_core::request::{AnswerAuthor, AnswerSource, RequestAnswer};
+use ensemble_core::store::RunId;
+use ensemble_history::question_request_text;
+use ensemble_runs::service::run_service::RunService;
+use ensemble_runs::{RunError, RunOptions};
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ProtocolVersion,
+};
+use rmcp::service::RequestContext;
+use serde_json::{Value, json};
+
+/// The decisions about a call, as a client names them.
+pub(crate) const DECISIONS: [(&str, PermissionDecision); 3] = [
+    ("once", PermissionDecision::Once),
+    ("always", PermissionDecision::Always),
+    ("deny", PermissionDecision::Denied),
+];
+
+/// The way in which a client lets people be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AskingMethod {
+    /// The server asks while the call goes on.
+    DuringCall,
+    /// The call ends with the question, and is repeated with its answer (since 2026-07-28).
+    ByRepeatedCall,
+    /// Not at all.
+    None,
+}
+
+impl AskingMethod {
+    /// Returns how the client of a request lets people be asked.
+    pub(crate) fn for_client(context: &RequestContext<RoleServer>) -> Self {
+        let has_forms = |client: ClientCapabilities| {
+            client
+                .elicitation
+                .is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
+        };
+        if !context.client_capabilities().is_some_and(has_forms) {
+            return Self::None;
+        }
+        let version = context.protocol_version();
+        let repeats = version.is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+        if repeats {
+            Self::ByRepeatedCall
+        } else {
+            Self::DuringCall
+        }
+    }
+}
+
+/// Returns the client of a request as the source of an answer, with its name if the client gave one.
+pub(crate) fn answerer_of(context: &RequestContext<RoleServer>) -> AnswerAuthor {
+    let client = context.peer.peer_info();
+    let name = client.as_ref().map_or("", |client| client.client_info.name.as_str());
+    AnswerAuthor::with_user(AnswerSource::Mcp, name)
+}
+
+/// A request as a form that a client shows to a person.
+pub(crate) struct RequestForm(pub(crate) OperatorRequest);
+
+impl RequestForm {
+    /// The key that tells the request from others: the digest of what is shown.
+    pub(crate) fn request_key(&self) -> &str {
+        self.0.request().digest.as_str()
+    }
+
+    /// The form.
+    ///
+    /// # Errors
+    /// The form cannot be said in the protocol.
+    pub(crate) fn to_elicitation(&self) -> Result<ElicitRequestParams, serde_json::Error> {
+        let request = self.0.request();
+        let (message, property, schema) = match &self.0 {
+            OperatorRequest::Question(asked) => {
+                let mut schema = json!({"type": "string", "title": "Answer"});
+                if !request.question.choices.is_empty() {
+                    schema["enum"] = json!(request.question.choices);
+                }
+                if let Some(default) = &asked.default {
+                    schema["default"] = json!(default);
+                }
+                let text = escape_text(question_request_text(asked).trim());
+                (
+                    format!("{} asks: {text}", escape_text(&request.address.to_string())),
+                    "answer",
+                    schema,
+                )
+            }
+            OperatorRequest::Permission(call) => {
+                let words = DECISIONS.map(|(word, _)| word);
+                let arguments = escape_hidden(&json!(call.arguments).to_string()).to_string();
+                let message = format!(
+                    "May {} call the tool {} with {arguments}?",
+                    escape_text(&request.address.to_string()),
+                    escape_text(&call.tool)
+                );
+                (
+                    message,
+                    "decision",
+                    json!({"type": "string", "title": "Decision", "enum": words}),
+                )
+            }
+        };
+        let schema = json!({"type": "object", "properties": {property: schema}, "required": [property]});
+        let schema = ElicitationSchema::from_json_schema(schema.as_object().cloned().unwrap_or_default())?;
+        Ok(ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message,
+            requested_schema: schema,
+        })
+    }
+
+    /// Takes what the person has said: whether something was said.
+    ///
+    /// # Errors
+    /// The run does not take it.
+    pub(crate) async fn accept_answer(
+        &self,
+        service: &RunService,
+        run: &RunId,
+        said: &ElicitResult,
+        by: AnswerAuthor,
+    ) -> Result<bool, RunError> {
+        if said.action != ElicitationAction::Accept {
+            return Ok(false);
+        }
+        let said = |key: &str| {
+            said.content
+                .as_ref()
+                .and_then(|content| content.get(key))
+                .and_then(Value::as_str)
+        };
+        let answer = match &self.0 {
+            OperatorRequest::Question(asked) => RequestAnswer::Text(
+                said("answer")
+                    .or(asked.default.as_deref())
+                    .unwrap_or_default()
+                    .to_owned(),
+            ),
+            OperatorRequest::Permission(_) => {
+                let decision = said("decision").and_then(parse_decision);
+                RequestAnswer::Permission(decision.unwrap_or(PermissionDecision::Denied))
+            }
+        };
+        let request = self.0.request();
+        let shown = (&request.address, &request.digest);
+        service
+            .answer_request(run, shown, answer, by, RunOptions::default())
+            .await?;
+        Ok(true)
+    }
+}
+
+/// The decision with this name.
+pub(crate) fn parse_decision(word: &str) -> Option<PermissionDecision> {
+    let known = DECISIONS
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(word.trim()));
+    known.map(|(_, decision)| *decision)
+}
+
+/// The text, line by line, without characters that nobody sees.
+fn escape_text(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| escape_hidden(line).to_string()).collect();
+    lines.join("\n")
+}

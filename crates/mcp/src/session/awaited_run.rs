@@ -1,0 +1,290 @@
+//! Calls that begin a run or wait for one, and ask people meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensemble_core::conversation::Event;
+use ensemble_core::operator::OperatorRequest;
+use ensemble_core::request::{AddressError, RequestAddress, RequestAnswer, RequestDigest};
+use ensemble_core::store::RunId;
+use ensemble_language::data::RunContext;
+use ensemble_runs::{EnsembleRef, RunError, RunEventKind, RunOptions};
+use rmcp::RoleServer;
+use rmcp::model::{
+    CancelledNotificationParam, ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest,
+    InputRequiredResult, InputResponses, ServerRequest,
+};
+use rmcp::service::{PeerRequestOptions, RequestContext};
+use tokio::time::Instant;
+
+use super::{CLIENT, McpCallError, McpSession, Reply, RunningCall};
+use crate::catalog::CatalogEntry;
+use crate::progress::ProgressSender;
+use crate::request_form::{AskingMethod, RequestForm, answerer_of, parse_decision};
+use crate::tools::ToolArguments;
+
+/// How long a run may take to ask again what it asked before it was resumed.
+const ASKS_AGAIN: Duration = Duration::from_secs(20);
+
+impl McpSession {
+    /// Runs an ensemble.
+    pub(super) async fn start_run(
+        &self,
+        entry: &CatalogEntry,
+        mut arguments: ToolArguments,
+        context: &RequestContext<RoleServer>,
+    ) -> Reply {
+        let ensemble = &entry.ensemble;
+        let input = match ensemble.find_input("input") {
+            Some(_) => None,
+            None => arguments.take_text("input")?,
+        };
+        let values = match ensemble.inputs {
+            Some(_) => arguments.into_rest(),
+            None => {
+                let values = arguments.take_map("context")?;
+                arguments.require_empty()?;
+                values
+            }
+        };
+        let options = RunOptions {
+            input: input.map(Into::into),
+            context: values
+                .into_iter()
+                .map(|(key, value)| (key.into(), Arc::new(value)))
+                .collect::<RunContext>(),
+            models: self.services.models.clone(),
+            ..RunOptions::default()
+        };
+        self.lock_calls().insert(context.id.clone(), RunningCall::Starting);
+        let started = self
+            .run_service()
+            .start_run(EnsembleRef::from_file(entry.file.display().to_string()), options)
+            .await;
+        let id = match started {
+            Ok(id) => id,
+            Err(error) => {
+                self.lock_calls().remove(&context.id);
+                return Err(error.into());
+            }
+        };
+        self.await_own_run(id, 0, self.services.wait, context).await
+    }
+
+    /// Attends a run that this request has begun: the cancellation of the request is that of the run.
+    pub(super) async fn await_own_run(
+        &self,
+        id: RunId,
+        from: u64,
+        wait: Duration,
+        context: &RequestContext<RoleServer>,
+    ) -> Reply {
+        let before = self
+            .lock_calls()
+            .insert(context.id.clone(), RunningCall::Started(id.clone()));
+        if let Some(RunningCall::Cancelled) = before {
+            self.run_service().cancel_run(&id, CLIENT).await?;
+        }
+        let reply = self.await_run(&id, from, wait, context).await;
+        // The notification of a cancellation comes after the cancellation, and looks for the run.
+        if !context.ct.is_cancelled() {
+            self.lock_calls().remove(&context.id);
+        }
+        reply
+    }
+
+    /// Waits until the run has ended or asks something that nobody can be asked here, and for `wait` at most.
+    pub(super) async fn await_run(
+        &self,
+        id: &RunId,
+        from: u64,
+        wait: Duration,
+        context: &RequestContext<RoleServer>,
+    ) -> Reply {
+        let mut follow = self.run_service().follow_run(id, from).await.map_err(RunError::from)?;
+        let mut progress = ProgressSender::new(context);
+        let mut deadline = Instant::now() + wait;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = context.ct.cancelled() => return Err(cancelled_error()),
+                event = follow.next() => event.map_err(RunError::from)?,
+                () = tokio::time::sleep_until(deadline) => break,
+            };
+            let Some(event) = event else { break };
+            let wanted = match event.kind {
+                RunEventKind::Committed(record) => {
+                    let is_over = event.run == *id && matches!(record.event, Event::RunEnded(_));
+                    progress.send_progress(&record).await;
+                    if is_over {
+                        self.run_service().wait_until_closed(id).await;
+                        break;
+                    }
+                    continue;
+                }
+                RunEventKind::QuestionAsked(asked) => RequestForm(OperatorRequest::Question(asked)),
+                RunEventKind::PermissionRequested(call) => RequestForm(OperatorRequest::Permission(call)),
+                RunEventKind::Live(_) => continue,
+            };
+            if !self.is_request_open(id, &wanted) {
+                continue;
+            }
+            match AskingMethod::for_client(context) {
+                AskingMethod::None => break,
+                AskingMethod::ByRepeatedCall => return self.reply_with_questions(id),
+                AskingMethod::DuringCall => {
+                    let begun = Instant::now();
+                    if !self.ask_client(id, &wanted, context).await? {
+                        break;
+                    }
+                    // The wait is for the run, and not for people.
+                    deadline += begun.elapsed();
+                }
+            }
+        }
+        self.run_state_reply(id).await
+    }
+
+    pub(super) fn is_request_open(&self, id: &RunId, wanted: &RequestForm) -> bool {
+        let open = self.run_service().open_requests(id);
+        open.iter()
+            .any(|open| open.request().digest.as_str() == wanted.request_key())
+    }
+
+    /// Asks a person: whether the run goes on. A question that somebody else answers is withdrawn.
+    pub(super) async fn ask_client(
+        &self,
+        id: &RunId,
+        wanted: &RequestForm,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<bool, McpCallError> {
+        let Ok(form) = wanted.to_elicitation() else {
+            return Ok(false);
+        };
+        let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
+        let asked = context
+            .peer
+            .send_cancellable_request(request, PeerRequestOptions::no_options())
+            .await;
+        let Ok(asked) = asked else { return Ok(false) };
+        let number = asked.id.clone();
+        let answered_elsewhere = self.run_service().wait_until_decided(id, &wanted.0.request().digest);
+        let (why, goes_on) = tokio::select! {
+            biased;
+            response = asked.await_response() => {
+                return match response {
+                    Ok(ClientResult::ElicitResult(said)) => Ok(wanted.accept_answer(self.run_service(), id, &said, answerer_of(context)).await?),
+                    _ => Ok(false),
+                };
+            }
+            () = context.ct.cancelled() => ("the call was cancelled", Err(cancelled_error())),
+            () = answered_elsewhere => ("the question is answered", Ok(true)),
+        };
+        let withdrawn = CancelledNotificationParam::new(Some(number), Some(why.to_owned()));
+        let _the_client_may_be_gone = context.peer.notify_cancelled(withdrawn).await;
+        goes_on
+    }
+
+    /// Ends the call with the questions, which the client repeats with their answers.
+    pub(super) fn reply_with_questions(&self, id: &RunId) -> Reply {
+        let mut requests = std::collections::BTreeMap::new();
+        for wanted in self.run_service().open_requests(id).into_iter().map(RequestForm) {
+            if let Ok(form) = wanted.to_elicitation() {
+                requests.insert(
+                    wanted.request_key().to_owned(),
+                    InputRequest::Elicitation(ElicitRequest::new(form)),
+                );
+            }
+        }
+        // A client can name each run of the folder anyway, so the state need not be signed.
+        Ok(InputRequiredResult::new(Some(requests), Some(id.to_string())).into())
+    }
+
+    /// A call that is repeated with answers.
+    pub(super) async fn continue_repeated_call(
+        &self,
+        state: &str,
+        responses: InputResponses,
+        context: &RequestContext<RoleServer>,
+    ) -> Reply {
+        let id = self.resolve_run(state).await?;
+        let from = self.resume_if_stopped(&id, true).await?;
+        for (key, response) in responses {
+            let Some(wanted) = self.wait_for_request(&id, &key).await else {
+                continue;
+            };
+            let said: ElicitResult = serde_json::from_value(response).map_err(|error| error.to_string())?;
+            if !wanted
+                .accept_answer(self.run_service(), &id, &said, answerer_of(context))
+                .await?
+            {
+                return self.run_state_reply(&id).await;
+            }
+        }
+        self.await_own_run(id, from, self.services.wait, context).await
+    }
+
+    /// Waits until the run asks what was shown with this digest, as long as the run continues.
+    async fn wait_for_request(&self, id: &RunId, digest: &str) -> Option<RequestForm> {
+        let is_shown = |open: &OperatorRequest| open.request().digest.as_str() == digest;
+        let asked = self.run_service().wait_for_request(id, is_shown);
+        tokio::time::timeout(ASKS_AGAIN, asked).await.ok()?.map(RequestForm)
+    }
+
+    /// `answer_run`.
+    pub(super) async fn answer_run(&self, mut arguments: ToolArguments, context: &RequestContext<RoleServer>) -> Reply {
+        let id = self.resolve_run(&arguments.require_text("run")?).await?;
+        let answer = arguments.require_text("answer")?;
+        let address: RequestAddress = match arguments.require_text("address")?.parse() {
+            Ok(address) => address,
+            Err(error) => return Err(McpCallError::ToolError(AddressError::to_string(&error))),
+        };
+        let digest = RequestDigest::new(arguments.require_text("digest")?);
+        let wait = self.parse_wait(&mut arguments)?;
+        arguments.require_empty()?;
+        let pending = self.run_service().pending_requests(&id).await?;
+        let is_permission = pending
+            .iter()
+            .any(|request| request.address == address && request.is_permission());
+        let answer = match is_permission {
+            false => RequestAnswer::Text(answer),
+            true => match parse_decision(&answer) {
+                Some(decision) => RequestAnswer::Permission(decision),
+                None => {
+                    return Err(McpCallError::ToolError(format!(
+                        "`{answer}` is none of once, always, deny"
+                    )));
+                }
+            },
+        };
+        let from = self.run_service().load_summary(&id).await?.records;
+        let shown = (&address, &digest);
+        self.run_service()
+            .answer_request(&id, shown, answer, answerer_of(context), RunOptions::default())
+            .await?;
+        self.await_run(&id, from, wait, context).await
+    }
+
+    /// `resume_run`.
+    pub(super) async fn resume_run(&self, mut arguments: ToolArguments, context: &RequestContext<RoleServer>) -> Reply {
+        let id = self.resolve_run(&arguments.require_text("run")?).await?;
+        let message = arguments.take_text("message")?;
+        let wait = self.parse_wait(&mut arguments)?;
+        arguments.require_empty()?;
+        let from = self.run_service().load_summary(&id).await?.records;
+        let options = RunOptions::default();
+        match message {
+            Some(message) => {
+                let context = RunContext::default();
+                self.run_service().continue_run(&id, message, context, options).await?;
+            }
+            None => self.run_service().resume_run(&id, options).await?,
+        }
+        self.await_own_run(id, from, wait, context).await
+    }
+}
+
+/// The answer to a call that was cancelled, which nobody receives.
+fn cancelled_error() -> McpCallError {
+    McpCallError::Error(ErrorData::internal_error("the call was cancelled", None))
+}

@@ -1,0 +1,109 @@
+//! Runs as a client names them, and their states.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ensemble_core::store::{RunId, StoreError, find_only_run};
+use ensemble_history::{RunState, RunSummary};
+use ensemble_runs::{RunError, RunOptions};
+use serde_json::{Value, json};
+
+use super::{McpCallError, McpSession, Reply, document_response};
+use crate::status::{run_status, summary_json};
+use crate::tools::ToolArguments;
+
+/// How many runs are looked through for the latest of an ensemble.
+const LOOKED_BACK: usize = 1000;
+
+impl McpSession {
+    /// The run with this id or this beginning of an id, of an ensemble of the folder. Paths name no run.
+    pub(super) async fn resolve_run(&self, given: &str) -> Result<RunId, McpCallError> {
+        let place = || "the served folder".to_owned();
+        let store = self.run_service().runs().store();
+        let all = store.list_runs().await.map_err(RunError::from)?;
+        let found = find_only_run(given, all, place()).map_err(RunError::from)?;
+        let summary = self.run_service().load_summary(found.id()).await?;
+        if !self.is_run_served(&summary) {
+            let (id, place) = (given.to_owned(), place());
+            return Err(RunError::from(StoreError::Unknown { id, place }).into());
+        }
+        Ok(found.id().clone())
+    }
+
+    /// The runs of the project can be those of other folders, too.
+    pub(super) fn is_run_served(&self, summary: &RunSummary) -> bool {
+        self.project().contains_file(Path::new(&summary.ensemble_file))
+    }
+
+    /// The latest run of an ensemble.
+    pub(super) async fn find_latest_run(&self, file: &Path) -> Result<RunId, McpCallError> {
+        let file = self.project().folder.join(file).canonicalize().unwrap_or_default();
+        let runs = self.list_summaries(LOOKED_BACK).await?;
+        let is_own = |summary: &&RunSummary| {
+            Path::new(&summary.ensemble_file)
+                .canonicalize()
+                .is_ok_and(|own| own == file)
+        };
+        let why = || "there is no run of this ensemble; name another `run`".to_owned();
+        Ok(runs.iter().find(is_own).ok_or_else(why)?.id.clone())
+    }
+
+    /// The latest runs of ensembles of the folder, the latest first.
+    pub(super) async fn list_summaries(&self, limit: usize) -> Result<Vec<RunSummary>, RunError> {
+        let mut looked = limit;
+        loop {
+            let all = self.run_service().list_summaries(looked).await?;
+            let is_whole = all.len() < looked;
+            // A run that cannot be read is nobody's.
+            let served = all.into_iter().flatten().filter(|summary| self.is_run_served(summary));
+            let served: Vec<RunSummary> = served.take(limit).collect();
+            if is_whole || served.len() == limit {
+                return Ok(served);
+            }
+            looked = looked.saturating_mul(4);
+        }
+    }
+
+    pub(super) fn parse_wait(&self, arguments: &mut ToolArguments) -> Result<Duration, String> {
+        let most = self.services.wait;
+        let wanted = arguments.take_number("wait_seconds")?;
+        Ok(wanted.map_or(most, |seconds| {
+            most.min(Duration::try_from_secs_f64(seconds).unwrap_or(most))
+        }))
+    }
+
+    /// `list_runs`.
+    pub(super) async fn list_runs(&self, limit: usize) -> Reply {
+        let summaries = self.list_summaries(limit).await?;
+        let runs: Vec<Value> = summaries.iter().map(summary_json).collect();
+        Ok(document_response(json!({"runs": runs}), false))
+    }
+
+    /// Goes on with a run that nobody drives and whose conversation is not over; with one that waits for an answer, if
+    /// somebody can be asked. The number of the first record that is new.
+    pub(super) async fn resume_if_stopped(&self, id: &RunId, can_ask: bool) -> Result<u64, McpCallError> {
+        let summary = self.run_service().load_summary(id).await?;
+        let waits = can_ask && summary.process.is_none() && summary.state == RunState::Waiting;
+        if summary.state == RunState::Interrupted || waits {
+            let resumed = self.run_service().resume_run(id, RunOptions::default()).await;
+            // Another client may have been quicker.
+            let is_driven = || async {
+                self.run_service()
+                    .load_summary(id)
+                    .await
+                    .is_ok_and(|summary| summary.process.is_some())
+            };
+            if let Err(error) = resumed
+                && !is_driven().await
+            {
+                return Err(error.into());
+            }
+        }
+        Ok(summary.records)
+    }
+
+    pub(super) async fn run_state_reply(&self, id: &RunId) -> Reply {
+        let told = run_status(self.run_service(), id).await?;
+        Ok(document_response(told.document, told.is_error))
+    }
+}

@@ -1,0 +1,25 @@
+//! The served folder, looked at from time to time.
+
+use std::time::Duration;
+
+use ensemble_project::Project;
+
+use crate::catalog::{Fingerprint, folder_fingerprint};
+
+/// How often the folder is looked at for ensembles that came, went or changed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The folder, as it was looked at last.
+pub(super) struct WatchedFolder {
+    pub(super) project: Project,
+    pub(super) known: Fingerprint,
+}
+
+impl WatchedFolder {
+    /// Looks again after a while.
+    pub(super) async fn poll_for_change(&mut self) -> bool {
+        tokio::time::sleep(LOOK).await;
+        let now = folder_fingerprint(&self.project);
+        std::mem::replace(&mut self.known, now) != self.known
+    }
+}

@@ -1,0 +1,74 @@
+//! A provider whose requests keep the pace of their profile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::pace::{PaceTimeout, ProviderPace};
+use crate::{BoxFuture, ModelError, ModelErrorKind, ModelProvider, ModelReply, ModelRequest, OnPiece, estimate_tokens};
+
+/// A longer pause is not waited for by anybody, so it does not stop others.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// The decorator of a provider.
+pub(crate) struct PacedProvider {
+    inner: Arc<dyn ModelProvider>,
+    pace: Arc<ProviderPace>,
+    /// The pause after a refusal, if the provider does not ask for another.
+    pause: Duration,
+}
+
+impl PacedProvider {
+    pub(crate) fn new(inner: Arc<dyn ModelProvider>, pace: Arc<ProviderPace>, pause: Duration) -> Self {
+        Self { inner, pace, pause }
+    }
+
+    async fn answer_request(&self, request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
+        let tokens = request
+            .messages
+            .iter()
+            .map(|message| estimate_tokens(&message.content))
+            .sum();
+        let admitted = self
+            .pace
+            .wait_for_admission(tokens)
+            .await
+            .map_err(|PaceTimeout| ModelError {
+                kind: ModelErrorKind::RateLimited,
+                ..ModelError::new_retryable("the provider has accepted no request for a minute (429 Too Many Requests)")
+            })?;
+        // The wait does not count.
+        let limit = request.profile.timeout;
+        let answer = self.inner.complete_request(request, on_piece);
+        let answered = match limit {
+            Some(limit) => tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
+                let seconds = limit.as_secs_f64();
+                Err(ModelError::new_retryable(format!("no reply within {seconds} s")))
+            }),
+            None => answer.await,
+        };
+        match &answered {
+            Ok(reply) => admitted.record_success(reply.tokens.map(|tokens| tokens.input + tokens.output)),
+            Err(error) if error.kind == ModelErrorKind::RateLimited => {
+                if error.retry_after.is_none_or(|pause| pause <= LONGEST_PAUSE) {
+                    self.pace.record_refusal(error.retry_after, self.pause);
+                }
+            }
+            Err(_) => {}
+        }
+        answered
+    }
+}
+
+impl ModelProvider for PacedProvider {
+    fn complete_request<'a>(
+        &'a self,
+        request: ModelRequest,
+        on_piece: &'a OnPiece<'a>,
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        Box::pin(self.answer_request(request, on_piece))
+    }
+
+    fn is_paced(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,123 @@
+//! The helper that restricts itself and becomes the command.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this process was started to become the command"
+)]
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::enter_sandbox;
+
+/// Elsewhere no command is wrapped.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn enter_sandbox(_: &super::SandboxTask, _: &super::super::ProgramInvocation) -> String {
+    "a sandbox needs Linux".to_owned()
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
+
+    use super::super::super::ProgramInvocation;
+    use super::super::support::SandboxSupport;
+    use super::super::{SandboxTask, landlock_rules, seccomp_rules};
+
+    /// The variables that every program gets, if they are set; those of the program itself begin with `ENSEMBLE_`.
+    const VARIABLES: [&str; 12] = [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TERM",
+        "NO_COLOR",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+    ];
+
+    /// Restricts this process and becomes the command; returns why it could not.
+    pub(in super::super) fn enter_sandbox(task: &SandboxTask, command: &ProgramInvocation) -> String {
+        match restrict_process(task) {
+            Ok(()) => {}
+            Err(why) => return why,
+        }
+        let mut command_line = Command::new(&command.program);
+        command_line.args(&command.arguments);
+        for (name, _) in std::env::vars_os() {
+            if !is_variable_passed(&name.to_string_lossy(), &task.rules.env) {
+                command_line.env_remove(name);
+            }
+        }
+        for name in ["TMPDIR", "TMP", "TEMP"] {
+            command_line.env(name, &task.temporary);
+        }
+        let error = command_line.exec();
+        format!("cannot start `{}`: {error}", command.program.display())
+    }
+
+    fn is_variable_passed(name: &str, more: &[String]) -> bool {
+        VARIABLES.contains(&name)
+            || name.starts_with("LC_")
+            || name.starts_with("ENSEMBLE_")
+            || more.iter().any(|other| other == name)
+    }
+
+    fn restrict_process(task: &SandboxTask) -> Result<(), String> {
+        let limit = |resource, most: Option<u64>| match most {
+            Some(most) => {
+                let both = Rlimit {
+                    current: Some(most),
+                    maximum: Some(most),
+                };
+                setrlimit(resource, both).map_err(|error| format!("a limit cannot be set: {error}"))
+            }
+            None => Ok(()),
+        };
+        limit(Resource::Core, Some(0))?;
+        limit(Resource::Data, task.rules.memory)?;
+        // One second more than the supervisor allows, so that it can say why.
+        limit(Resource::Cpu, task.rules.cpu_seconds.map(|most| most.saturating_add(1)))?;
+        drop_capabilities();
+        // Whatever the callers of this program left open.
+        close_fds::set_fds_cloexec(3, &[]);
+        let support = SandboxSupport::detect_system();
+        if support.landlock > 0 || !task.rules.best_effort {
+            landlock_rules::apply_landlock(task)?;
+        }
+        if support.seccomp || !task.rules.best_effort {
+            seccomp_rules::apply_seccomp(&task.rules.network)?;
+        }
+        Ok(())
+    }
+
+    /// Takes from root what it needs for no file: rights over other processes and over the system. For other users there
+    /// is nothing to take.
+    fn drop_capabilities() {
+        let kept = CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
+        for capability in (CapabilitySet::all() & !kept).iter() {
+            let _none_to_drop = remove_capability_from_bounding_set(capability);
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn variables_that_nobody_listed_are_left_out() {
+            let more = ["TOKEN".to_owned()];
+            let passed = ["PATH", "LC_ALL", "ENSEMBLE_RUN_ID", "TOKEN"];
+            assert!(passed.into_iter().all(|name| is_variable_passed(name, &more)));
+            assert!(!is_variable_passed("AWS_SECRET_ACCESS_KEY", &more));
+            assert!(!is_variable_passed("SSH_AUTH_SOCK", &more));
+            assert!(!is_variable_passed("LD_PRELOAD", &more));
+        }
+    }
+}

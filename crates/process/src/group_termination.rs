@@ -1,0 +1,128 @@
+//! The last moment of a process group: SIGTERM comes before SIGKILL.
+//!
+//! A group is ended when the future of its execution is dropped, which must not wait. So a thread of its own waits for the
+//! group. Only groups that a watchdog knows get this time: if this process ends meanwhile, the watchdog kills them.
+
+#![expect(clippy::disallowed_methods, reason = "the time of a group is measured")]
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process_group};
+use tokio::process::Child;
+
+use super::members::{GroupMembers, has_ended};
+
+/// The time between the two signals.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The pause between two looks whether a group has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// A group that was told to end. Its fields are dropped in this order.
+pub(super) struct TerminatingGroup {
+    pub(super) members: GroupMembers,
+    pub(super) child: Child,
+    /// What must be there until it has ended: its pipes, its folder.
+    pub(super) held_resources: Box<dyn Send + Sync>,
+    /// The agent that runs it.
+    pub(super) agent: String,
+}
+
+struct TerminationQueue {
+    groups: Vec<(TerminatingGroup, Instant)>,
+    /// The agents of the groups that the thread looks at, and of those in `groups`.
+    agents: Vec<String>,
+    has_thread: bool,
+}
+
+static QUEUE: Mutex<TerminationQueue> = Mutex::new(TerminationQueue {
+    groups: Vec::new(),
+    agents: Vec::new(),
+    has_thread: false,
+});
+
+static ADDED: Condvar = Condvar::new();
+
+fn lock_queue() -> MutexGuard<'static, TerminationQueue> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells the group to end, and kills it after a moment. Without a thread that waits it is killed at once.
+pub(super) fn terminate_group(ending: TerminatingGroup) {
+    let Some(leader) = ending.members.leader() else { return };
+    // An error means that nobody is left.
+    let _nobody_left = kill_process_group(leader, Signal::TERM);
+    #[cfg(target_os = "linux")]
+    for pid in super::tree::list_descendants(leader.as_raw_pid(), usize::MAX) {
+        super::tree::send_signal(pid, Signal::TERM);
+    }
+    let mut queue = lock_queue();
+    if !queue.has_thread {
+        let thread = std::thread::Builder::new()
+            .name("ending".to_owned())
+            .spawn(kill_overdue_groups);
+        queue.has_thread = thread.is_ok();
+    }
+    if queue.has_thread {
+        queue.agents.push(ending.agent.clone());
+        queue.groups.push((ending, Instant::now() + GRACE));
+        ADDED.notify_one();
+    }
+}
+
+/// Ends each group when its leader has ended or its time is over.
+fn kill_overdue_groups() {
+    loop {
+        let over: Vec<TerminatingGroup> = {
+            let mut queue = lock_queue();
+            while queue.groups.is_empty() {
+                queue = ADDED.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+            let now = Instant::now();
+            let is_over = |(ending, until): &mut (TerminatingGroup, Instant)| {
+                *until <= now || ending.members.leader().is_none_or(has_ended)
+            };
+            queue.groups.extract_if(.., is_over).map(|(ending, _)| ending).collect()
+        };
+        for ending in over {
+            let agent = ending.agent.clone();
+            kill_and_wait(ending);
+            let mut queue = lock_queue();
+            if let Some(at) = queue.agents.iter().position(|known| *known == agent) {
+                queue.agents.swap_remove(at);
+            }
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn kill_and_wait(ending: TerminatingGroup) {
+    let TerminatingGroup {
+        mut members,
+        mut child,
+        held_resources: held,
+        ..
+    } = ending;
+    members.kill();
+    // It was sent SIGKILL, or has ended.
+    while let Ok(None) = child.try_wait() {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    drop(members);
+    drop(held);
+}
+
+/// Waits until no group of the agent is ending; `None`: no group at all.
+pub(super) async fn wait_for_terminations(agent: Option<&str>) {
+    let is_ending = || {
+        let queue = lock_queue();
+        match agent {
+            Some(agent) => queue.agents.iter().any(|known| known == agent),
+            None => !queue.agents.is_empty(),
+        }
+    };
+    while is_ending() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}

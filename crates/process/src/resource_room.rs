@@ -1,0 +1,148 @@
+//! Room for child processes and connections: how many fit into the limits of this process.
+//!
+//! A child process needs four open files here, and some more while it starts. What does not fit waits until something
+//! else ends. Some files stay free for the journal, scripts and the watchdog.
+//!
+//! **Invariant:** whoever holds a place does not wait for another one.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, OnceLock};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+/// Open files that are not given to child processes and connections.
+const SPARE: u64 = 64;
+/// Open files of one child process, with those of its start.
+const EACH: u64 = 6;
+/// The number of places, however few files may be open.
+const LEAST: u64 = 2;
+/// How long something that does not fit waits before it tries again, if nothing ends.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How often it tries again while nothing else is there that could end.
+const TRIES: u32 = 250;
+
+/// The limits of open files before they were raised.
+static BEFORE: OnceLock<Rlimit> = OnceLock::new();
+
+static ROOM: LazyLock<ResourceRoom> = LazyLock::new(|| ResourceRoom::new(getrlimit(Resource::Nofile).current));
+
+struct ResourceRoom {
+    permits: Semaphore,
+    taken_count: AtomicUsize,
+    permit_released: Notify,
+}
+
+/// A place. Dropping it lets the next one begin.
+pub struct ResourcePermit {
+    room: &'static ResourceRoom,
+    _permit: Option<SemaphorePermit<'static>>,
+}
+
+/// Raises the limit of open files of this process as far as the system allows. Child processes get the limit that was
+/// there before, where the system can do that (Linux).
+pub fn raise_open_files() {
+    let before = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: before.maximum,
+        maximum: before.maximum,
+    };
+    if before.current != before.maximum && setrlimit(Resource::Nofile, raised).is_ok() {
+        let _it_is_raised_once = BEFORE.set(before);
+    }
+}
+
+/// Gives a child process the limit of open files that was there before this process raised its own.
+pub fn restore_open_files(child: Option<u32>) {
+    #[cfg(target_os = "linux")]
+    if let (Some(before), Some(pid)) = (BEFORE.get(), child)
+        && let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw)
+    {
+        let _it_has_ended = rustix::process::prlimit(Some(pid), Resource::Nofile, *before);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _higher = child;
+}
+
+/// Waits for a place for a child process or a connection.
+pub async fn wait_for_permit() -> ResourcePermit {
+    ROOM.wait_for_permit().await
+}
+
+/// Returns whether the system has no room for a process or a file now.
+pub fn is_out_of_resources(error: &io::Error) -> bool {
+    let full = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| full.contains(&errno))
+}
+
+/// Waits until there may be room again; `false` if that is not to be expected. `tries` counts the calls.
+pub async fn wait_for_room(tries: &mut u32) -> bool {
+    // The caller has a place, too.
+    if ROOM.taken_count.load(Ordering::Relaxed) <= 1 {
+        *tries += 1;
+    }
+    let _ended_or_not = tokio::time::timeout(PAUSE, ROOM.permit_released.notified()).await;
+    *tries <= TRIES
+}
+
+impl ResourceRoom {
+    fn new(open_files: Option<u64>) -> Self {
+        let places = open_files.map_or(Semaphore::MAX_PERMITS as u64, |files| {
+            files.saturating_sub(SPARE) / EACH
+        });
+        let places = usize::try_from(places.max(LEAST)).unwrap_or(usize::MAX);
+        Self {
+            permits: Semaphore::new(places.min(Semaphore::MAX_PERMITS)),
+            taken_count: AtomicUsize::new(0),
+            permit_released: Notify::new(),
+        }
+    }
+
+    async fn wait_for_permit(&'static self) -> ResourcePermit {
+        let permit = self.permits.acquire().await.ok();
+        self.taken_count.fetch_add(1, Ordering::Relaxed);
+        ResourcePermit {
+            room: self,
+            _permit: permit,
+        }
+    }
+}
+
+impl Drop for ResourcePermit {
+    fn drop(&mut self) {
+        self.room.taken_count.fetch_sub(1, Ordering::Relaxed);
+        self.room.permit_released.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_places_follows_from_the_open_files() {
+        let places = |files| ResourceRoom::new(files).permits.available_permits();
+        assert_eq!((places(Some(256)), places(Some(1024)), places(Some(10))), (32, 160, 2));
+        assert_eq!(places(None), Semaphore::MAX_PERMITS);
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_waits_for_the_end_of_something_else() {
+        let room: &'static ResourceRoom = Box::leak(Box::new(ResourceRoom::new(Some(10))));
+        let (first, _second) = (room.wait_for_permit().await, room.wait_for_permit().await);
+        let mut third = std::pin::pin!(room.wait_for_permit());
+        assert!(futures_util::poll!(&mut third).is_pending());
+        drop(first);
+        assert!(futures_util::poll!(&mut third).is_ready());
+    }
+
+    #[test]
+    fn a_lack_of_room_is_no_other_error() {
+        for (errno, expected) in [(Errno::MFILE, true), (Errno::AGAIN, true), (Errno::NOENT, false)] {
+            assert_eq!(is_out_of_resources(&errno.into()), expected, "{errno}");
+        }
+    }
+}

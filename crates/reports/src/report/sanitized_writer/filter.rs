@@ -1,0 +1,181 @@
+//! What passes: texts of others with their hidden characters spelt out, styles of our own, and nothing that the log of a CI
+//! takes for a command.
+
+use ensemble_language::hidden_characters::{CiCommandDetector, is_hidden_character, plain_prefix_length};
+
+use super::joiners::is_needed_joiner;
+use super::trusted_style::split_trusted_style;
+
+/// The spelling of characters, which depends on the reader of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EscapeStyle {
+    /// A person: `\u{202e}`.
+    Text,
+    /// A reader of JSON: `\u202e`, which means the same.
+    Json,
+    /// A reader of XML or HTML: `&#x202e;`, which means the same.
+    Xml,
+    /// The CI itself, which is meant to obey our commands: as for a person.
+    Commands,
+    /// A file or a program: unchanged, without styles.
+    Exact,
+}
+
+/// The place in a line.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum CommandPosition {
+    /// Only blanks stand before it.
+    #[default]
+    Start,
+    /// One colon begins the line.
+    Colon,
+    /// Anything else stands before it.
+    Inside,
+}
+
+/// The state of a stream, as far as it matters for the following text.
+#[derive(Debug, Default)]
+pub(super) struct SanitizingFilter {
+    place: CommandPosition,
+    command: CiCommandDetector,
+    /// A carriage return whose next character is not known.
+    is_after_return: bool,
+    before: Option<char>,
+}
+
+impl SanitizingFilter {
+    /// Adds what may pass of this text. `is_ci`: the output is the log of a CI.
+    pub(super) fn push_sanitized(&mut self, text: &str, spelling: EscapeStyle, is_ci: bool, passed: &mut String) {
+        let mut rest = text;
+        loop {
+            // Most of a text. Only a CI asks what stands before a character in its line.
+            let plain = match is_ci || self.is_after_return {
+                true => 0,
+                false => plain_prefix_length(rest),
+            };
+            if let Some(last) = rest[..plain].chars().next_back() {
+                passed.push_str(&rest[..plain]);
+                self.before = Some(last);
+                rest = &rest[plain..];
+            }
+            let Some(character) = rest.chars().next() else {
+                return;
+            };
+            if character == '\u{1b}'
+                && let Some((marked, style)) = split_trusted_style(rest)
+            {
+                if spelling != EscapeStyle::Exact {
+                    passed.push_str("\u{1b}[");
+                    passed.push_str(style);
+                }
+                rest = &rest[marked.len()..];
+                continue;
+            }
+            self.push_character(character, spelling, is_ci, passed);
+            rest = &rest[character.len_utf8()..];
+        }
+    }
+
+    fn push_character(&mut self, character: char, spelling: EscapeStyle, is_ci: bool, passed: &mut String) {
+        if spelling != EscapeStyle::Exact {
+            if std::mem::take(&mut self.is_after_return) && character != '\n' {
+                push_escaped('\r', spelling, passed);
+                self.place = CommandPosition::Inside;
+            }
+            if character == '\r' {
+                self.is_after_return = true;
+                return;
+            }
+        }
+        let is_command = self.detect_command_start(character);
+        if is_ci && is_command && spelling != EscapeStyle::Commands {
+            push_broken_command(character, spelling, passed);
+        } else if self.is_printable(character, spelling) {
+            passed.push(character);
+        } else {
+            push_escaped(character, spelling, passed);
+        }
+        self.before = Some(character);
+    }
+
+    /// Returns whether a CI would take what ends with this character for the beginning of a command: `::` at the start
+    /// of a line, or `##[` and `##word[` anywhere.
+    fn detect_command_start(&mut self, character: char) -> bool {
+        let is_inside = self.command.push_character(character);
+        let before = self.place;
+        self.place = match (before, character) {
+            (_, '\n') => CommandPosition::Start,
+            (CommandPosition::Start, ':') => CommandPosition::Colon,
+            (CommandPosition::Start, blank) if blank.is_whitespace() => CommandPosition::Start,
+            _ => CommandPosition::Inside,
+        };
+        is_inside || before == CommandPosition::Colon && character == ':'
+    }
+
+    fn is_printable(&self, character: char, spelling: EscapeStyle) -> bool {
+        let is_kept = || {
+            matches!(spelling, EscapeStyle::Text | EscapeStyle::Commands) && is_needed_joiner(character, self.before)
+        };
+        spelling == EscapeStyle::Exact
+            || matches!(character, '\n' | '\t')
+            || !is_hidden_character(character)
+            || is_kept()
+    }
+}
+
+/// Spells out a text that arrives in pieces; styles of our own stay as they are, for the door.
+#[derive(Debug, Default)]
+pub(crate) struct TextEscaper(SanitizingFilter);
+
+impl TextEscaper {
+    /// The piece. A carriage return at its end waits for the next piece.
+    pub(crate) fn escape_chunk(&mut self, text: &str) -> String {
+        let mut shown = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('\u{1b}') {
+            self.0.push_sanitized(&rest[..at], EscapeStyle::Text, false, &mut shown);
+            rest = &rest[at..];
+            let length = split_trusted_style(rest).map_or(1, |(marked, _)| marked.len());
+            match length {
+                1 => self.0.push_character('\u{1b}', EscapeStyle::Text, false, &mut shown),
+                _ => shown.push_str(&rest[..length]),
+            }
+            rest = &rest[length..];
+        }
+        self.0.push_sanitized(rest, EscapeStyle::Text, false, &mut shown);
+        shown
+    }
+}
+
+/// A text with styles of our own, in which everything else that is hidden is spelt out.
+pub(crate) fn escape_text(text: &str) -> String {
+    let mut speller = TextEscaper::default();
+    let mut shown = speller.escape_chunk(text);
+    if speller.0.is_after_return {
+        push_escaped('\r', EscapeStyle::Text, &mut shown);
+    }
+    shown
+}
+
+fn push_escaped(character: char, spelling: EscapeStyle, passed: &mut String) {
+    match spelling {
+        EscapeStyle::Text | EscapeStyle::Commands => passed.extend(character.escape_unicode()),
+        EscapeStyle::Json => {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                passed.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+        // XML has no way to write these.
+        EscapeStyle::Xml if character.is_ascii_control() => passed.push('\u{fffd}'),
+        EscapeStyle::Xml => passed.push_str(&format!("&#x{:x};", u32::from(character))),
+        EscapeStyle::Exact => passed.push(character),
+    }
+}
+
+/// Writes the character so that it does not complete a command.
+fn push_broken_command(character: char, spelling: EscapeStyle, passed: &mut String) {
+    match spelling {
+        EscapeStyle::Json | EscapeStyle::Xml => push_escaped(character, spelling, passed),
+        EscapeStyle::Text | EscapeStyle::Commands | EscapeStyle::Exact => passed.extend(['\\', character]),
+    }
+}

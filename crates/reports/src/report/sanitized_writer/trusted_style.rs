@@ -1,0 +1,51 @@
+//! Styles of our own.
+//!
+//! A style is written with a number that is drawn for each process. [`super::SanitizedWriter`] passes on only styles with this number, and
+//! removes it. Texts of others cannot contain a style that the door takes for ours.
+
+use std::fmt::{Display, Formatter, Result};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
+/// What our styles begin with.
+static MARK: LazyLock<String> = LazyLock::new(|| format!("\u{1b}[{};", RandomState::new().hash_one("style")));
+
+/// A style of our own; `{INK}` begins it, `{INK:#}` ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrustedStyle(anstyle::Style);
+
+impl TrustedStyle {
+    /// Returns the ink of this style.
+    pub const fn new(style: anstyle::Style) -> Self {
+        Self(style)
+    }
+}
+
+impl Display for TrustedStyle {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let plain = match f.alternate() {
+            true => self.0.render_reset().to_string(),
+            false => self.0.render().to_string(),
+        };
+        // A rendered style is a row of escape sequences.
+        for sequence in plain.split('\u{1b}').skip(1) {
+            f.write_str(&MARK)?;
+            f.write_str(sequence.strip_prefix('[').unwrap_or(sequence))?;
+        }
+        Ok(())
+    }
+}
+
+/// The text, whose styles are all our own: the caller knows that no other text contains any.
+pub(crate) fn mark_trusted_styles(text: &str) -> String {
+    text.replace("\u{1b}[", &MARK)
+}
+
+/// If the text begins with a style of our own: the style with its number, and the same without it.
+pub(super) fn split_trusted_style(text: &str) -> Option<(&str, &str)> {
+    let rest = text.strip_prefix(MARK.as_str())?;
+    let mut bytes = rest.bytes();
+    let end = bytes.position(|byte| !matches!(byte, b'0'..=b'9' | b';' | b':'))?;
+    let style = rest[end..].starts_with('m').then(|| &rest[..=end])?;
+    Some((&text[..MARK.len() + style.len()], style))
+}

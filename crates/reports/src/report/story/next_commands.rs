@@ -1,0 +1,124 @@
+//! The next commands that a reader of a run may want to type.
+
+use crate::report::parts::PartsSummary;
+use ensemble_core::conversation::{CompletionReason, FailedExecution};
+use ensemble_core::operator::escape_hidden;
+use ensemble_history::story::RunStory;
+use ensemble_history::{RunDriver, RunState};
+
+/// A command and its purpose.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct NextCommand {
+    /// The purpose, in one or two words.
+    pub purpose: &'static str,
+    /// The command as typed.
+    pub command: String,
+}
+
+/// The commands that are useful now, the most likely first. A run inside another run is executed with that run.
+pub fn next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
+    let Some(id) = story.start_event().map(|started| &*started.run_id) else {
+        return Vec::new();
+    };
+    if id.is_empty() || id.contains('/') {
+        return Vec::new();
+    }
+    let one = |purpose, command: String| NextCommand { purpose, command };
+    match story.history.run_state(driver) {
+        _ if driver != RunDriver::NoProcess => vec![one("watch it", format!("ensemble runs show {id} --follow"))],
+        RunState::Waiting => {
+            let answers = story.pending_requests().into_iter().map(|open| {
+                let (address, choices) = (open.address.to_string(), &open.question.choices);
+                if open.is_permission() {
+                    return format!(" --allow-tool {}", sanitize_for_shell(&address));
+                }
+                let answer = choices
+                    .first()
+                    .map_or_else(|| "\"…\"".to_owned(), |choice| quote_for_shell(choice));
+                format!(" --answer {}={answer}", sanitize_for_shell(&address))
+            });
+            let answers: String = answers.collect();
+            let mut ways = vec![one("answer with", format!("ensemble resume {id}{answers}"))];
+            if answers.contains(" --allow-tool ") {
+                let denied = answers.replace(" --allow-tool ", " --deny-tool ");
+                ways.push(one("or deny it with", format!("ensemble resume {id}{denied}")));
+            }
+            ways
+        }
+        state if state.is_resumable() => vec![one("resume with", format!("ensemble resume {id}"))],
+        RunState::Ended(CompletionReason::AgentFailed | CompletionReason::ConditionFailed) => {
+            let turn = last_turn_before_failure(story);
+            let failed = story.end_event().and_then(|ended| ended.failed.as_ref());
+            let failed = failed.map(|failed| {
+                let turn = story.turns().find(|turn| turn.turn == failed.turn);
+                let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == failed.agent));
+                let parts = execution.and_then(|execution| PartsSummary::from_events(&execution.parts));
+                let part = parts.and_then(|parts| parts.first_failed());
+                let from = rerun_place(failed, part.map(|part| &*part.key));
+                one("run it again with", format!("ensemble rerun {id} --from {from}"))
+            });
+            let edited = one(
+                "fix the file and continue from before the failure",
+                format!("ensemble fork {id} --at-turn {turn} --ensemble FILE"),
+            );
+            failed.into_iter().chain([edited]).collect()
+        }
+        _ => vec![
+            one("continue with a new message", format!("ensemble continue {id} \"…\"")),
+            one(
+                "save it as a page",
+                format!("ensemble runs export {id} --output html -o {id}.html"),
+            ),
+        ],
+    }
+}
+
+/// `agent@turn`, or `agent[key]@turn` for a failed part, as one word for a shell.
+pub(crate) fn rerun_place(failed: &FailedExecution, part: Option<&str>) -> String {
+    let part = part.map_or_else(String::new, |key| format!("[{key}]"));
+    quote_for_shell(&format!("{}{part}@{}", failed.agent, failed.turn))
+}
+
+/// Quotes a text as one word for a shell.
+pub fn quote_for_shell(text: &str) -> String {
+    let is_word = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "_-.,:/@".contains(c));
+    if is_word {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A name that somebody else chose, as one word for a shell and for a terminal.
+pub(crate) fn sanitize_for_shell(name: &str) -> String {
+    quote_for_shell(&escape_hidden(name))
+}
+
+/// The last turn before the first failed execution.
+fn last_turn_before_failure(story: &RunStory) -> u32 {
+    let mut sound = 0;
+    for turn in story.turns().filter(|turn| turn.finished_at.is_some()) {
+        if turn.executions.iter().any(|execution| execution.failure().is_some()) {
+            break;
+        }
+        sound = turn.turn;
+    }
+    sound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_one_word_of_the_shell() {
+        let table = [
+            ("yes", "yes"),
+            ("not yet", "'not yet'"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+        ];
+        for (text, word) in table {
+            assert_eq!(quote_for_shell(text), word);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Single lines of the text report of a run.
+
+use chrono::Local;
+
+use crate::report::format::{
+    BAD, CAUTION, DIM, GOOD, NAME, explain_many_requests, format_count, format_duration, format_executions,
+    render_usage,
+};
+use crate::report::parts::PartsSummary;
+use crate::report::sanitized_writer::TrustedStyle;
+use crate::report::values::render_value;
+use crate::report::wrap::LineWidth;
+use ensemble_core::conversation::{
+    CompletionReason, DecidedBy, PermissionDecided, PermissionDecision, Record, RunInterruption,
+};
+use ensemble_core::operator::escape_hidden;
+use ensemble_history::RunDriver;
+use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryExecution, StoryTurn};
+use ensemble_language::data::RunContext;
+
+/// The indent of every row of an output.
+pub(super) const INDENT: usize = 4;
+
+/// The totals of a run: turns and time, requests and tokens.
+pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
+    let totals = story.history.run_totals();
+    let mut lines = vec![format!(
+        "{} · {} · {}",
+        format_count(totals.turns.into(), "turn"),
+        format_executions(totals.all.executions, totals.all.failed),
+        format_duration(story.active),
+    )];
+    let history = &story.history;
+    let whole = history
+        .latest_at()
+        .zip(history.started_at())
+        .map(|(latest, begun)| (latest - begun).as_seconds_f64());
+    if let Some(whole) = whole.filter(|whole| whole - story.active >= 1.0) {
+        lines[0].push_str(&format!(", {} with pauses", format_duration(whole)));
+    }
+    let usage = totals.all.usage;
+    if usage.requests > 0 {
+        lines.push(render_usage(&usage));
+    }
+    let failed = story.end_event().and_then(|ended| ended.failed.as_ref());
+    let of_failed = |(turn, execution): &(u32, &StoryExecution)| {
+        failed.is_some_and(|failed| failed.turn == *turn && failed.agent == execution.agent)
+    };
+    let execution = story
+        .executions_by_turn()
+        .find(of_failed)
+        .map(|(_, execution)| execution);
+    lines.extend(execution.and_then(|execution| {
+        let finished = execution.finish_event.as_ref()?;
+        explain_many_requests(
+            &execution.agent,
+            finished.attempt,
+            execution.total_usage(),
+            finished.failure()?,
+        )
+    }));
+    lines
+}
+
+/// The cause of an interruption, as text.
+pub(super) fn describe_interruption(cause: &RunInterruption) -> String {
+    match cause {
+        RunInterruption::Cancelled { by } => format!("stopped by {by}"),
+        RunInterruption::Timeout => "stopped: the time limit of the run was reached".to_owned(),
+    }
+}
+
+pub(super) fn outcome_mark(reason: CompletionReason) -> (TrustedStyle, &'static str) {
+    match reason {
+        CompletionReason::Completed => (GOOD, "✓"),
+        reason if reason.is_limit() => (CAUTION, "■"),
+        CompletionReason::WaitingForInput => (CAUTION, "?"),
+        _ => (BAD, "✗"),
+    }
+}
+
+/// The text that a script wrote to stderr, unchanged.
+pub(super) fn render_stderr(stderr: &str) -> String {
+    LineWidth::UNLIMITED.wrap_block(&format!("{DIM}stderr:{DIM:#}\n{stderr}"), INDENT)
+}
+
+/// The agents that were running when the run was stopped.
+pub(super) fn render_stopped_agents(turn: &StoryTurn) -> String {
+    let stopped = turn.executions.iter().filter(|execution| {
+        let last = execution.attempts.last();
+        last.is_some_and(|attempt| attempt.end == StoryAttemptEnd::Stopped)
+    });
+    stopped
+        .map(|execution| {
+            let agent = &execution.agent;
+            let parts =
+                PartsSummary::from_events(&execution.parts).map(|parts| format!(" · {}", parts.counts_text(false)));
+            let parts = parts.unwrap_or_default();
+            format!("  {CAUTION}■{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}was stopped{parts}{DIM:#}\n")
+        })
+        .collect()
+}
+
+/// The agents that are running, or were running when the process ended.
+pub(super) fn render_running_agents(turn: &StoryTurn, driver: RunDriver) -> String {
+    let open = turn
+        .executions
+        .iter()
+        .filter(|execution| execution.finish_event.is_none());
+    let tell = |execution: &StoryExecution| {
+        let agent = &execution.agent;
+        let what = match (execution.attempts.last(), driver) {
+            (None, _) => "has not started".to_owned(),
+            (Some(attempt), RunDriver::Process(_)) => format!(
+                "attempt {}, since {}",
+                attempt.attempt,
+                attempt.started_at.with_timezone(&Local).format("%H:%M:%S")
+            ),
+            (Some(attempt), RunDriver::NoProcess) => format!("attempt {} had not finished", attempt.attempt),
+        };
+        format!("  {CAUTION}…{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}{what}{DIM:#}\n")
+    };
+    open.map(tell).collect()
+}
+
+pub(super) fn format_time(record: &Record) -> String {
+    record.at.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// Values that were added to a context, on one line.
+pub(super) fn format_values(context: &RunContext, whole: bool) -> String {
+    let pairs: Vec<String> = context
+        .iter()
+        .map(|(key, value)| format!("{key} = {}", render_value(value, whole)))
+        .collect();
+    pairs.join(", ")
+}
+
+/// Renders the decision about a tool call, and its source.
+pub(super) fn render_decision(decided: &PermissionDecided) -> String {
+    let how = match decided.decision {
+        PermissionDecision::Once => "permitted once",
+        PermissionDecision::Always => "permitted for the rest of the run",
+        PermissionDecision::Denied => "denied",
+    };
+    let by = match (&decided.answered_by, decided.by) {
+        (Some(by), _) => escape_hidden(&by.to_string()).to_string(),
+        (None, DecidedBy::Operator) => "whoever was asked".to_owned(),
+        (None, DecidedBy::Option) => "an option".to_owned(),
+    };
+    format!("the tool `{}` was {how} by {by}", escape_hidden(&decided.tool))
+}

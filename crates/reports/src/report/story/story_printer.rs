@@ -1,0 +1,413 @@
+//! A run for users, written record by record: a recorded run at once, a running one while it is in progress.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::next_commands::{next_commands, quote_for_shell};
+use super::shared_lines::{
+    INDENT, describe_interruption, format_time, format_values, outcome_mark, render_decision, render_running_agents,
+    render_stderr, render_stopped_agents, totals_lines,
+};
+use crate::report::console::{call_line, is_call_long, result_line};
+use crate::report::context_window;
+use crate::report::format::{
+    BAD, CAUTION, DIM, GOOD, NAME, TURN, failure_kind_word, format_count, format_duration, render_failed, render_retry,
+};
+use crate::report::parts::{PartsSummary, without_part_keys};
+use crate::report::reasons::ShownReasons;
+use crate::report::replacements::describe_replacements;
+use crate::report::values::{self, render_output, render_value};
+use crate::report::wrap::{LineWidth, indent_later_lines};
+use ensemble_core::conversation::{CompletionReason, RunStarted};
+use ensemble_core::conversation::{
+    Event, ExecutionEnd, ExecutionFinished, InputRequested, Record, RunEnded, RunInterruption,
+};
+use ensemble_core::operator::escape_hidden;
+use ensemble_history::RunDriver;
+use ensemble_history::story::{RunStory, StoryAttemptEnd, StoryExecution, StoryTurn};
+use ensemble_language::data::ModelUsage;
+
+/// The number of lines of an output that are shown by default.
+const LINES: usize = 8;
+
+/// Renders a run for people.
+#[derive(Debug, Default)]
+pub struct StoryPrinter {
+    /// Whether nothing is shortened or left out.
+    whole: bool,
+    /// The kinds of the agents: `llm`, `script`, …
+    pub kinds: HashMap<Arc<str>, &'static str>,
+    /// The name of the run on the command line; `None`: its id.
+    pub given_name: Option<String>,
+    /// How long lines may be.
+    pub width: LineWidth,
+    /// Whether the run may be in progress; then the running agents are named too.
+    live: bool,
+    /// The reasons why agents did not run.
+    reasons: ShownReasons,
+    /// Whether any text was shortened.
+    has_cut: bool,
+}
+
+impl StoryPrinter {
+    /// Creates a writer. `whole`: nothing is shortened; `live`: the running agents are named.
+    pub fn new(whole: bool, live: bool) -> Self {
+        Self {
+            whole,
+            live,
+            ..Self::default()
+        }
+    }
+
+    /// The text for the record; `story` already contains it.
+    pub fn render_record(&mut self, record: &Record, story: &RunStory) -> String {
+        match &record.event {
+            Event::RunStarted(started) => self.render_run_start(started, record),
+            Event::RunResumed(_) => {
+                let when = format_time(record);
+                format!("\n{NAME}resumed{NAME:#} {DIM}{when}{DIM:#}\n")
+            }
+            Event::MessageAdded(message) => format!("\n{NAME}you{NAME:#}\n{}", self.wrap_block(&message.text)),
+            Event::ContextSet(context) => {
+                self.has_cut |= !self.whole && format_values(context, true) != format_values(context, false);
+                let given = format_values(context, self.whole);
+                self.width.wrap_sentences(&format!("\n{DIM}given: {given}{DIM:#}\n"))
+            }
+            Event::TurnStarted(turn) => {
+                let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
+                if self.live {
+                    let names: Vec<&str> = turn.starts.iter().map(|start| &*start.agent).collect();
+                    text.push_str(&format!("  {DIM}running: {}{DIM:#}\n", names.join(", ")));
+                }
+                self.width.wrap_sentences(&text)
+            }
+            Event::AttemptFailed(failed) if self.live => {
+                let lines = render_retry(failed, self.whole);
+                self.has_cut |= lines.has_cut;
+                self.width.wrap_sentences(&lines.text)
+            }
+            Event::ExecutionFinished(finished) => self.render_finished(finished, story),
+            Event::InputRequested(asked) => self.render_question(asked),
+            Event::TurnFinished(_) => match story.latest_turn() {
+                Some(turn) => self.render_turn_end(turn),
+                None => String::new(),
+            },
+            Event::Interrupted(cause) => self.render_interruption(cause, record, story),
+            Event::RunEnded(ended) => self.render_run_end(ended, story),
+            _ => String::new(),
+        }
+    }
+
+    /// The text after the last record, if the run has no end or can continue.
+    pub fn render_footer(&self, story: &RunStory, driver: RunDriver) -> String {
+        let mut text = String::new();
+        if story.end_event().is_none() {
+            let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
+            if let Some(turn) = open {
+                text.push_str(&render_running_agents(turn, driver));
+            }
+            let state = story.history.run_state(driver);
+            text.push_str(&self.width.wrap_sentences(&match driver {
+                RunDriver::Process(pid) => format!("\n{CAUTION}… {state}{CAUTION:#} in process {pid}\n"),
+                RunDriver::NoProcess => {
+                    format!(
+                        "\n{BAD}✗ {state}{BAD:#}: its process ended before the run did, and unfinished executions are lost\n"
+                    )
+                }
+            }));
+            text.push_str(&self.render_totals(story));
+        }
+        for line in next_commands(story, driver) {
+            text.push_str(&format!("  {}: {NAME}{}{NAME:#}\n", line.purpose, line.command));
+        }
+        let id = story.start_event().map(|started| &*started.run_id);
+        let run = self.given_name.as_deref().or(id).filter(|run| !run.is_empty());
+        if let Some(run) = run.filter(|_| self.has_cut) {
+            let run = quote_for_shell(run);
+            text.push_str(&format!(
+                "  {DIM}shortened; show everything with: ensemble runs show {run} -v{DIM:#}\n"
+            ));
+        }
+        text
+    }
+
+    fn wrap_block(&self, text: &str) -> String {
+        self.width.wrap_block(text, INDENT)
+    }
+
+    fn render_run_start(&mut self, started: &RunStarted, record: &Record) -> String {
+        let agents = format_count(self.kinds.len() as u64, "agent");
+        let file = &started.ensemble_file;
+        let mut text = self.width.wrap_sentences(&format!(
+            "{NAME}{}{NAME:#} {DIM}· {agents} · run {} · {} · {file}{DIM:#}\n",
+            started.ensemble,
+            started.run_id,
+            format_time(record),
+        ));
+        if let Some(origin) = &started.forked_from {
+            text.push_str(&format!("  forked from {} after turn {}\n", origin.run_id, origin.turn));
+        }
+        if !started.input.is_empty() {
+            let input = self.shorten_lines(&started.input);
+            text.push_str(&format!("\n{NAME}input{NAME:#}\n{}", self.wrap_block(&input)));
+        }
+        if !started.context.is_empty() {
+            text.push_str(&format!("\n{NAME}given{NAME:#}\n"));
+        }
+        for (key, value) in started.context.iter() {
+            let value = self.render_value(value);
+            text.push_str(&self.wrap_block(&format!("{DIM}{key}:{DIM:#} {value}\n")));
+        }
+        text
+    }
+
+    fn render_finished(&mut self, finished: &ExecutionFinished, story: &RunStory) -> String {
+        let turn = story.latest_turn();
+        let execution = turn.and_then(|turn| turn.executions.iter().find(|one| one.agent == finished.agent));
+        let mut text = self.execution_title(finished, execution.and_then(StoryExecution::total_usage));
+        if let Some(execution) = execution {
+            let lines = self.render_circumstances(execution);
+            text.push_str(&lines);
+        }
+        let parts = execution.and_then(|execution| PartsSummary::from_events(&execution.parts));
+        if let Some(parts) = &parts {
+            let lines = parts.render_lines(self.whole);
+            self.has_cut |= lines.has_cut;
+            text.push_str(&self.wrap_block(&format!("{DIM}{}{DIM:#}\n{}", parts.counts_text(true), lines.text)));
+        } else {
+            self.has_cut |= !self.whole && finished.output().is_some_and(|output| values::is_output_long(output));
+        }
+        match &finished.end {
+            ExecutionEnd::Failed(failure) => {
+                let what = render_failed(failure, finished.attempt);
+                let message = format!("{what}: {}", failure.error.trim_end());
+                text.push_str(&self.wrap_block(&message));
+                self.has_cut |= !self.whole && !failure.error.contains(finished.stderr.trim());
+            }
+            ExecutionEnd::Succeeded(output) => {
+                let said = match parts {
+                    Some(_) => render_output(&without_part_keys(output), self.whole),
+                    None => render_output(output, self.whole),
+                };
+                let said = self.shorten_lines(&said);
+                text.push_str(&self.wrap_block(&said));
+            }
+        }
+        let stderr = finished.stderr.trim_end();
+        if !stderr.is_empty() && self.whole {
+            text.push_str(&render_stderr(stderr));
+        }
+        for sandbox in finished.sandboxes.iter().filter(|_| self.whole) {
+            let line = format!("{:INDENT$}{DIM}sandbox: {sandbox}{DIM:#}\n", "");
+            text.push_str(&self.width.wrap_sentences(&line));
+        }
+        if let Some(line) = context_window::context_window_line(finished) {
+            let line = format!("{:INDENT$}{DIM}{line}{DIM:#}\n", "");
+            text.push_str(&self.width.wrap_sentences(&line));
+        }
+        for warning in &finished.warnings {
+            let line = format!("    {CAUTION}warning{CAUTION:#}: {}\n", indent_later_lines(warning));
+            text.push_str(&self.width.wrap_sentences(&line));
+        }
+        text
+    }
+
+    /// The first line of an execution, with the usage of all its attempts.
+    fn execution_title(&self, finished: &ExecutionFinished, usage: Option<ModelUsage>) -> String {
+        let (style, mark) = match finished.end {
+            ExecutionEnd::Succeeded(_) => (GOOD, "✓"),
+            ExecutionEnd::Failed(_) => (BAD, "✗"),
+        };
+        let again = match finished.execution {
+            1 => String::new(),
+            execution => format!(" #{execution}"),
+        };
+        let mut about = vec![match finished.reused {
+            true => "reused".to_owned(),
+            false => format_duration(finished.execution_time),
+        }];
+        if let Some(kind) = self.kinds.get(&finished.agent) {
+            about.insert(0, (*kind).to_owned());
+        }
+        if let Some(usage) = usage {
+            about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
+        }
+        if let Some(answer) = &finished.answer {
+            about.push(format!("answered by {}", escape_hidden(&answer.by.to_string())));
+        }
+        format!(
+            "  {style}{mark}{style:#} {NAME}{}{NAME:#}{again} {DIM}{}{DIM:#}\n",
+            finished.agent,
+            about.join(" · ")
+        )
+    }
+
+    /// The request, the inputs, and the failed attempts of an execution.
+    fn render_circumstances(&mut self, execution: &StoryExecution) -> String {
+        let mut text = String::new();
+        if let Some(request) = &execution.request {
+            let from = &request.from;
+            let parameters = self.render_value(&request.parameters);
+            let line = format!("    {DIM}requested by {from}: {parameters}{DIM:#}\n");
+            text.push_str(&self.width.wrap_sentences(&line));
+        }
+        if self.whole && !execution.reads.is_empty() {
+            let reads: Vec<String> = execution
+                .reads
+                .iter()
+                .map(|(agent, execution)| format!("{agent} #{execution}"))
+                .collect();
+            let line = format!("    {DIM}read {}{DIM:#}\n", reads.join(", "));
+            text.push_str(&self.width.wrap_sentences(&line));
+        }
+        if let Some(asked) = execution.first_request.as_ref().filter(|_| self.whole) {
+            for file in &asked.attachments {
+                let (name, kind) = (self.render_value(&file["name"]), self.render_value(&file["mime_type"]));
+                let line = format!("    {DIM}attached: {name} ({kind}, {} bytes){DIM:#}\n", file["size"]);
+                text.push_str(&self.width.wrap_sentences(&line));
+            }
+            let system = asked.system.as_ref().map(|text| ("system", text));
+            for (label, said) in system.into_iter().chain([("prompt", &asked.prompt)]) {
+                text.push_str(&self.wrap_block(&format!("{DIM}{label}:{DIM:#} {}", said.trim_end())));
+            }
+        }
+        for (number, call) in execution.tool_calls.iter().enumerate() {
+            let beside = execution.beside_calls.iter().filter(|(before, _)| *before == number);
+            for (_, said) in beside.filter(|_| self.whole) {
+                text.push_str(&self.wrap_block(said.trim_end()));
+            }
+            self.has_cut |= !self.whole && is_call_long(call);
+            let (called, ended) = (call_line(call, self.whole), result_line(call, self.whole));
+            let lines = format!("    {DIM}→ {called}{DIM:#}\n    {DIM}← {ended}{DIM:#}\n");
+            text.push_str(&self.width.wrap_sentences(&lines));
+        }
+        for decided in &execution.permissions {
+            let line = format!("    {DIM}· {}{DIM:#}\n", render_decision(decided));
+            text.push_str(&self.width.wrap_sentences(&line));
+        }
+        for attempt in &execution.attempts {
+            let number = attempt.attempt;
+            match &attempt.end {
+                StoryAttemptEnd::Failed { failure, pause, stderr } => {
+                    let kind = failure_kind_word(failure.kind);
+                    let error = self.shorten_to_line(&failure.error);
+                    let pause = format_duration(*pause);
+                    text.push_str(&self.width.wrap_sentences(&format!(
+                        "    {CAUTION}attempt {number} failed{CAUTION:#} ({kind}): {error}; again after {pause}\n"
+                    )));
+                    if self.whole && !stderr.trim().is_empty() {
+                        text.push_str(&render_stderr(stderr.trim_end()));
+                    }
+                    self.has_cut |= !self.whole && !failure.error.contains(stderr.trim());
+                }
+                StoryAttemptEnd::ProcessLost => text.push_str(&format!(
+                    "    {CAUTION}attempt {number} was lost{CAUTION:#}: the process ended before it finished\n"
+                )),
+                StoryAttemptEnd::Stopped => text.push_str(&format!("    {DIM}attempt {number} was stopped{DIM:#}\n")),
+                StoryAttemptEnd::InProgress | StoryAttemptEnd::Final | StoryAttemptEnd::AskedQuestion => {}
+            }
+        }
+        text
+    }
+
+    /// The agents that did not run in the turn, and its warnings.
+    fn render_turn_end(&mut self, turn: &StoryTurn) -> String {
+        let ran: Vec<Arc<str>> = turn.executions.iter().map(|one| one.agent.clone()).collect();
+        let lines = self.reasons.render_lines(&turn.skipped_agents, &ran, self.whole);
+        self.has_cut |= lines.has_cut;
+        let mut text = lines.text;
+        for warning in &turn.warnings {
+            text.push_str(&format!(
+                "  {CAUTION}warning{CAUTION:#}: {}\n",
+                indent_later_lines(warning)
+            ));
+        }
+        self.width.wrap_sentences(&text)
+    }
+
+    fn render_interruption(&self, cause: &RunInterruption, record: &Record, story: &RunStory) -> String {
+        let open = story.latest_turn().filter(|turn| turn.finished_at.is_none());
+        let stopped = open.map(render_stopped_agents).unwrap_or_default();
+        let cause = describe_interruption(cause);
+        format!("{stopped}\n{NAME}{cause}{NAME:#} {DIM}{}{DIM:#}\n", format_time(record))
+    }
+
+    fn render_run_end(&mut self, ended: &RunEnded, story: &RunStory) -> String {
+        let mut text = String::new();
+        if let Some(turn) = story.latest_turn().filter(|turn| turn.finished_at.is_none()) {
+            text.push_str(&self.render_turn_end(turn));
+        }
+        let reason = ended.completion_reason;
+        let (style, mark) = outcome_mark(reason);
+        let mut line = format!("\n{style}{mark} {reason}{style:#}");
+        // The questions are shown above.
+        let detail = ended
+            .detail
+            .as_ref()
+            .filter(|_| reason != CompletionReason::WaitingForInput);
+        if let Some(detail) = detail {
+            line.push_str(&format!(": {}", indent_later_lines(detail)));
+        }
+        line.push('\n');
+        text.push_str(&self.width.wrap_sentences(&line));
+        // An agent that has not run yet may run when the run continues.
+        let tells_all = self.whole || !reason.is_resumable();
+        let not_run = ended.not_run.iter().filter(|_| tells_all);
+        for one in not_run {
+            let sentence = self.shorten_to_line(&one.to_sentence());
+            let line = format!("  {DIM}{sentence}{DIM:#}\n");
+            text.push_str(&self.width.wrap_sentences(&line));
+        }
+        text + self.render_totals(story).as_str()
+    }
+
+    fn render_totals(&self, story: &RunStory) -> String {
+        let mut text = format!("  {}\n", totals_lines(story).join("\n  "));
+        for (what, told) in story.start_event().map(describe_replacements).unwrap_or_default() {
+            text.push_str(&format!("  {CAUTION}{what}{CAUTION:#}: {told}\n"));
+        }
+        self.width.wrap_sentences(&text)
+    }
+
+    /// A value on one line.
+    fn render_value(&mut self, value: &serde_json::Value) -> String {
+        let shown = render_value(value, self.whole);
+        self.has_cut |= !self.whole && shown != render_value(value, true);
+        shown
+    }
+
+    /// The first lines.
+    fn shorten_lines(&mut self, text: &str) -> String {
+        let lines = text.lines().count();
+        if self.whole || lines <= LINES + 1 {
+            return text.to_owned();
+        }
+        self.has_cut = true;
+        let first: Vec<&str> = text.lines().take(LINES).collect();
+        format!("{}\n{DIM}… {} more lines (-v){DIM:#}", first.join("\n"), lines - LINES)
+    }
+
+    /// Shortened, without line breaks.
+    fn shorten_to_line(&mut self, text: &str) -> String {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let line = words.join(" ");
+        if self.whole {
+            return line;
+        }
+        let short = values::shorten_text(&line);
+        self.has_cut |= short != line;
+        short
+    }
+
+    fn render_question(&self, asked: &InputRequested) -> String {
+        let address = asked.pending_request().address;
+        let mut text = format!(
+            "  {CAUTION}?{CAUTION:#} {NAME}{address}{NAME:#} is waiting for an answer\n{}",
+            self.wrap_block(&asked.question.prompt)
+        );
+        for choice in &asked.question.choices {
+            text.push_str(&self.width.wrap_sentences(&format!("    · {choice}\n")));
+        }
+        text
+    }
+}

@@ -1,0 +1,24 @@
+//! Faults on purpose: a worker holds an answer back, so that a test forces what is a matter of luck otherwise.
+//!
+//! Builds for tests only: elsewhere no worker does, and none reads the environment for it.
+//!
+//! Invariant: a build without debug assertions does not read the environment for it.
+
+/// Holds back that an execution waits for runs, as long as the file is there that `ENSEMBLE_FAULT_HELD` names. A file beside it says
+/// that it is held.
+#[cfg(debug_assertions)]
+#[expect(clippy::disallowed_methods, reason = "a fault of tests")]
+pub(crate) async fn wait_while_held() {
+    let Ok(file) = std::env::var("ENSEMBLE_FAULT_HELD") else {
+        return;
+    };
+    while std::path::Path::new(&file).exists() {
+        // Whoever waits for it looks again.
+        let _ = std::fs::write(format!("{file}.reached"), "");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+/// Nothing is held back.
+#[cfg(not(debug_assertions))]
+pub(crate) async fn wait_while_held() {}

@@ -1,0 +1,232 @@
+//! The runs of inner ensembles, which are workflows of their own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::CompletionReason;
+use ensemble_remote::protocol::{EndedInnerRun, InnerRunLines, QuestionAnswer, RecordsReply, RunBrief, WantedInnerRun};
+use restate_sdk::context::DurableFuture;
+use restate_sdk::prelude::*;
+
+use super::{RunDrive, RunWorkflowClient, WakeReason};
+
+/// How many seconds a run inside another that was cut short may take to end.
+const ENDS_WITHIN: u32 = 10;
+
+/// A run of an inner ensemble that is under way.
+pub(super) struct ChildRun {
+    pub(super) agent: Arc<str>,
+    /// Its name in the run that it is inside.
+    name: String,
+    /// The id of its workflow.
+    run: Arc<str>,
+}
+
+impl ChildRun {
+    fn is_named(&self, agent: &Arc<str>, name: &str) -> bool {
+        self.agent == *agent && self.name == name
+    }
+}
+
+/// The records of a run inside another that was cut short with it, when it has ended. `None`: it never began.
+pub(super) async fn wait_for_child_records(
+    ctx: &WorkflowContext<'_>,
+    run: &str,
+) -> HandlerResult<Option<RecordsReply>> {
+    let mut waited = 0;
+    loop {
+        let client = ctx.workflow_client::<RunWorkflowClient>(run.to_owned());
+        let records = client.records(0).call().await?.into_inner();
+        // Its end was under way when the run around it ended. A workflow that somebody has killed has no end.
+        if records.is_over || waited == ENDS_WITHIN {
+            return Ok(Some(records).filter(|records| !records.lines.is_empty()));
+        }
+        waited += 1;
+        ctx.sleep(Duration::from_secs(1)).await?;
+    }
+}
+
+/// The workflow that goes on with a run inside another after this one was cut short.
+fn successor_workflow(run: &str) -> Arc<str> {
+    let counted = run
+        .rsplit_once('~')
+        .and_then(|(run, count)| Some((run, count.parse::<u32>().ok()?)));
+    let (run, count) = counted.unwrap_or((run, 1));
+    format!("{run}~{}", count + 1).into()
+}
+
+impl<'a> RunDrive<'a> {
+    /// An execution waits for runs of its inner ensemble. Those that are not under way begin, and if one has ended meanwhile, the
+    /// execution is performed again.
+    pub(super) fn start_wanted_runs(&mut self, agent: &Arc<str>, wanted: Vec<WantedInnerRun>) {
+        self.set_performed(agent, false);
+        if self.turn_timed_out {
+            return self.call_execution(agent.clone());
+        }
+        let ended = self.inner.get(agent).map_or(&[][..], Vec::as_slice);
+        let has_ended = |wanted: &WantedInnerRun| ended.iter().any(|ended| ended.name == wanted.name);
+        let (ended, open): (Vec<_>, Vec<_>) = wanted.into_iter().partition(has_ended);
+        for wanted in open {
+            if !self.children.iter().any(|child| child.is_named(agent, &wanted.name)) {
+                self.call_inner_run(agent.clone(), wanted);
+            }
+        }
+        if !ended.is_empty() {
+            self.call_execution(agent.clone());
+        }
+    }
+
+    /// A run of an inner ensemble has ended. Its agent's execution may have ended before, which had no need of it.
+    pub(super) fn handle_inner_end(
+        &mut self,
+        agent: Arc<str>,
+        ended: EndedInnerRun,
+        brief: Result<RunBrief, TerminalError>,
+    ) {
+        let known = self.children.iter().position(|child| child.run == ended.run);
+        let Some(known) = known else { return };
+        self.children.remove(known);
+        if let Err(error) = brief {
+            return self.commit_result(&agent, Err(error));
+        }
+        self.inner.entry(agent.clone()).or_default().push(ended);
+        if !self.is_performed(&agent) {
+            self.call_execution(agent);
+        }
+    }
+
+    /// The time limit of an attempt is reached. Its run may have ended before.
+    pub(super) fn handle_inner_timeout(&mut self, agent: Arc<str>, run: &Arc<str>) {
+        let known = self.children.iter().find(|child| child.run == *run);
+        let Some(name) = known.map(|child| child.name.clone()) else {
+            return;
+        };
+        self.cancel_children(|child| child.run == *run);
+        let late = EndedInnerRun {
+            name,
+            run: run.clone(),
+            is_late: true,
+        };
+        self.inner.entry(agent.clone()).or_default().push(late);
+        if !self.is_performed(&agent) {
+            self.call_execution(agent);
+        }
+    }
+
+    /// Calls the run of an inner ensemble, as a workflow of its own.
+    fn call_inner_run(&mut self, agent: Arc<str>, wanted: WantedInnerRun) {
+        let WantedInnerRun { name, mut start, limit } = wanted;
+        start.goes_on_after = self.inner_runs.get(&name).and_then(|known| known.run.clone());
+        start.answered = self.inner_answers.remove(&name);
+        let run = match &start.goes_on_after {
+            Some(before) => successor_workflow(before),
+            None => start.started.run_id.clone(),
+        };
+        // Known before it ends, so that a run that is cut short shows it too.
+        self.store_child_run(InnerRunLines {
+            name: name.clone(),
+            ensemble: start.ensemble.to_string(),
+            lines: String::new(),
+            run: Some(run.clone()),
+            asks: false,
+            inside: Vec::new(),
+        });
+        let call = self
+            .ctx
+            .workflow_client::<RunWorkflowClient>(run.to_string())
+            .run(Json(start))
+            .call();
+        self.children.push(ChildRun {
+            agent: agent.clone(),
+            name: name.clone(),
+            run: run.clone(),
+        });
+        if let Some(limit) = limit {
+            let (agent, run) = (agent.clone(), run.clone());
+            let timer = self
+                .ctx
+                .sleep(limit)
+                .map(move |_| WakeReason::InnerTimedOut(agent, run));
+            self.wake_futures.push(Box::pin(timer));
+        }
+        let ended = EndedInnerRun {
+            name,
+            run,
+            is_late: false,
+        };
+        let done = call.map(move |brief| WakeReason::InnerRunEnded(agent, ended, brief.map(Json::into_inner)));
+        self.wake_futures.push(Box::pin(done));
+    }
+
+    fn store_child_run(&mut self, child: InnerRunLines) {
+        if child.run.is_some() {
+            self.inner_runs.insert(child.name.clone(), child.clone());
+        }
+        self.log.store_child_run(child);
+    }
+
+    /// An execution asks what this run of its inner ensemble asks.
+    pub(super) fn mark_asking_run(&mut self, name: &str) {
+        if let Some(child) = self.inner_runs.get(name).cloned() {
+            self.store_child_run(InnerRunLines { asks: true, ..child });
+        }
+    }
+
+    /// The run of its inner ensemble that asks what an execution asks: its name.
+    pub(super) fn find_asking_run(&self, agent: &str, execution: u32) -> Option<String> {
+        let mut known = self.inner_runs.values();
+        let asking = known.find(|child| child.asks && child.belongs_to(agent, execution))?;
+        Some(asking.name.clone())
+    }
+
+    /// The runs of its inner ensemble that an execution has begun: their names.
+    pub(super) fn list_begun_runs(&self, agent: &str, execution: u32) -> Vec<String> {
+        let known = self
+            .inner_runs
+            .values()
+            .filter(|child| child.belongs_to(agent, execution));
+        let mut names: Vec<String> = known.map(|child| child.name.clone()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Takes over what another workflow did of this run, and goes on, with the answer that the run waited for. `false`: the run had
+    /// ended for good.
+    pub(super) fn take_over_run(
+        &mut self,
+        before: RecordsReply,
+        at: DateTime<Utc>,
+        answer: Option<QuestionAnswer>,
+    ) -> HandlerResult<bool> {
+        let records = ensemble_remote::protocol::parse_records(&before.lines);
+        let records = records.map_err(|error| TerminalError::new(error.to_string()))?;
+        self.log.take_over(records);
+        for inner in before.inside {
+            self.store_child_run(inner);
+        }
+        let ended = self.log.run_state().run_end();
+        let reason = ended.map(|ended| ended.completion_reason);
+        if reason.is_some_and(|reason| !reason.is_resumable()) {
+            return Ok(false);
+        }
+        let waits = reason == Some(CompletionReason::WaitingForInput);
+        self.log.advance_to(at);
+        let asked = answer
+            .as_ref()
+            .and_then(|answer| self.log.find_question(&answer.digest));
+        match (asked, answer) {
+            (Some(asked), Some(answer)) if waits => self.apply_answer(asked, answer),
+            _ => self.log.commit_events([self.resume_event()]),
+        }
+        Ok(true)
+    }
+
+    /// Cancels the runs inside this one of which this holds.
+    pub(super) fn cancel_children(&mut self, is_meant: impl Fn(&ChildRun) -> bool) {
+        for child in self.children.extract_if(.., |child| is_meant(child)) {
+            let child = self.ctx.workflow_client::<RunWorkflowClient>(child.run.to_string());
+            child.cancel("the run that it is inside".to_owned()).send();
+        }
+    }
+}

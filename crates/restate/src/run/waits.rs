@@ -1,0 +1,124 @@
+//! A run waits: for an answer, or for somebody who resumes it after it was cut short.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::{Event, RunResumed};
+use ensemble_core::request::PendingRequest;
+use ensemble_remote::protocol::{DecidedCall, QuestionAnswer};
+use ensemble_runs::start::recorded_run::agents_to_rerun;
+use restate_sdk::context::{DurableFuture, DurableFuturesUnordered};
+use restate_sdk::prelude::*;
+
+use super::{RunDrive, answer_promise_name, resume_promise_name};
+use crate::worker::LOOKED_AT_EVERY;
+
+/// How long a run that was cut short waits for somebody who resumes it.
+const RESUMABLE_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long workers may take until they have stopped the executions of a run that was cut short. It goes on after that, so that none is
+/// under way twice.
+const STOPPED_AFTER: Duration = LOOKED_AT_EVERY.saturating_add(Duration::from_secs(1));
+
+/// When somebody resumed the run; `None`: nobody did in time.
+type ResumeFuture<'a> = Pin<Box<dyn DurableFuture<Output = Option<DateTime<Utc>>> + Send + 'a>>;
+
+/// A request: the agent whose execution waits, the number of the execution, and the request.
+type AskedQuestion = (Arc<str>, u32, PendingRequest);
+
+impl RunDrive<'_> {
+    /// Waits for the answer to one of the open questions, and goes on with it. `false`: the run was cancelled.
+    pub(super) async fn wait_for_answer(&mut self) -> HandlerResult<bool> {
+        let key = answer_promise_name(self.log.run_state().next_seq());
+        let Ok(answer) = self.ctx.promise::<Json<QuestionAnswer>>(&key).await else {
+            return Ok(false);
+        };
+        let answer = answer.into_inner();
+        let Some(asked) = self.log.find_question(&answer.digest) else {
+            return Ok(false);
+        };
+        self.apply_answer(asked, answer);
+        self.start_segment();
+        Ok(true)
+    }
+
+    /// Goes on with the answer to this question of an execution.
+    pub(super) fn apply_answer(&mut self, (agent, execution, request): AskedQuestion, answer: QuestionAnswer) {
+        self.log.advance_to(answer.at);
+        if request.digest != answer.digest {
+            // The answer is for another request, so it is not used: the agent asks again.
+        } else if let Some(child) = self.find_asking_run(&agent, execution) {
+            // Whoever asked inside goes on with it. What else waits inside keeps waiting.
+            let ended = self.inner.entry(agent).or_default();
+            ended.retain(|ended| ended.name != child);
+            self.inner_answers.insert(child, answer);
+        } else {
+            match (request.question.permission, answer.decision) {
+                (Some(wanted), Some(decision)) => {
+                    let decided = DecidedCall {
+                        tool: wanted.tool,
+                        arguments: wanted.arguments,
+                        decision,
+                        digest: request.digest,
+                        by: answer.by,
+                    };
+                    self.decided_calls.insert(agent, decided);
+                }
+                (None, None) => self.answers.push((agent, answer.answer, answer.by)),
+                // An answer of the other kind is none: the agent asks again.
+                _ => {}
+            }
+        }
+        self.log.commit_events([Event::RunResumed(RunResumed {
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            ..RunResumed::default()
+        })]);
+    }
+
+    /// Waits until somebody resumes the run that was cut short, and goes on with it. `false`: nobody did.
+    pub(super) async fn wait_for_resume(&mut self) -> bool {
+        // What was under way is over, and nobody hears of it.
+        self.wake_futures = DurableFuturesUnordered::new();
+        self.under_way.clear();
+        self.decided_calls.clear();
+        self.children.clear();
+        let cut = self.log.latest_time();
+        let key = resume_promise_name(self.segment);
+        let mut waits: DurableFuturesUnordered<ResumeFuture<'_>> = DurableFuturesUnordered::new();
+        waits.push(Box::pin(self.ctx.sleep(STOPPED_AFTER).map(move |_| Some(cut))));
+        if self.wait_for_next(&mut waits).await.is_none() {
+            return false;
+        }
+        let resumed = self.ctx.promise::<Json<DateTime<Utc>>>(&key);
+        waits.push(Box::pin(resumed.map(|at| at.ok().map(Json::into_inner))));
+        waits.push(Box::pin(self.ctx.sleep(RESUMABLE_FOR).map(|_| None)));
+        let Some(at) = self.wait_for_next(&mut waits).await else {
+            return false;
+        };
+        self.log.advance_to(at);
+        self.log.commit_events([self.resume_event()]);
+        self.start_segment();
+        true
+    }
+
+    /// The run goes on after it was cut short.
+    pub(super) fn resume_event(&self) -> Event {
+        Event::RunResumed(RunResumed {
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            again: agents_to_rerun(&self.prepared, self.log.run_state()),
+            ..RunResumed::default()
+        })
+    }
+
+    /// Returns the next instant. Returns `None` if the wait has ended, or the engine cancelled it.
+    async fn wait_for_next(&mut self, waits: &mut DurableFuturesUnordered<ResumeFuture<'_>>) -> Option<DateTime<Utc>> {
+        loop {
+            match waits.next().await {
+                Ok(first) => return first.and_then(|(_, at)| at),
+                Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
+                Err(_cancelled) => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The compiled scripts that are in use, by their text: agents with the same script share its compiled form.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use super::{Script, ScriptError};
+
+type Known = HashMap<Box<str>, Weak<Script>>;
+
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+
+/// The script of this text, compiled only if it is not in use.
+pub(super) fn find_or_compile(
+    text: &str,
+    compile: impl FnOnce() -> Result<Script, ScriptError>,
+) -> Result<Arc<Script>, ScriptError> {
+    if let Some(script) = find_compiled(text) {
+        return Ok(script);
+    }
+    let script = Arc::new(compile()?);
+    let mut scripts = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if scripts.len() == scripts.capacity() {
+        scripts.retain(|_, script| script.strong_count() > 0);
+    }
+    scripts.insert(text.into(), Arc::downgrade(&script));
+    Ok(script)
+}
+
+fn find_compiled(text: &str) -> Option<Arc<Script>> {
+    let scripts = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    scripts.get(text)?.upgrade()
+}

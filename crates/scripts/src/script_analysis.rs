@@ -1,0 +1,43 @@
+//! What the text of a script tells, from one parse of it.
+
+use std::sync::Arc;
+
+use ensemble_language::check::ScriptText;
+
+use super::{ScriptError, WrittenOutput, broken_error, engine, literal, names, workers};
+
+/// The facts that the text of a script shows.
+#[derive(Debug, Clone, Default)]
+pub struct ScriptAnalysis {
+    /// The syntax error, if it does not compile; then nothing else is known.
+    pub error: Option<ScriptError>,
+    /// The names that it reads.
+    pub names: Option<Arc<ScriptText>>,
+    /// The possible outputs; `None` if they are unknown.
+    pub outputs: Option<Vec<WrittenOutput>>,
+}
+
+/// Examines the text of a script, which `name` calls in messages. The script is not run.
+pub fn analyze_script(name: &str, text: &str) -> ScriptAnalysis {
+    let (name, text) = (name.to_owned(), text.to_owned());
+    let examined = workers::run_and_wait(move || {
+        let mut engine = engine::build_engine(|| false);
+        // Simplified code would have lost what the author wrote.
+        engine.set_optimization_level(rhai::OptimizationLevel::None);
+        match engine.compile(&text) {
+            Ok(ast) => ScriptAnalysis {
+                error: None,
+                outputs: literal::find_outputs(&ast),
+                names: Some(names::collect_script_text(name, text, &ast).into()),
+            },
+            Err(error) => ScriptAnalysis {
+                error: Some(ScriptError::at_position(error.err_type().to_string(), error.position())),
+                ..ScriptAnalysis::default()
+            },
+        }
+    });
+    examined.unwrap_or_else(|| ScriptAnalysis {
+        error: Some(broken_error()),
+        ..ScriptAnalysis::default()
+    })
+}

@@ -1,0 +1,106 @@
+//! What may take long runs on a worker thread, so that time limits and signals are heard meanwhile: templates that repeat or
+//! build something, and schemas that are not simple. Whoever waits can give up; the thread ends what it does by itself.
+//!
+//! A template is under limits like a script: it has its own share of memory, and it stops where it is asked.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use super::{StopOnDrop, workers};
+use ensemble_language::template::{
+    MissingKeyCollector, Template, TemplateError, TemplateScope, render_task, render_with_check,
+};
+
+/// The memory of one rendering, in bytes, where it is asked.
+const MEMORY_LIMIT: usize = 64 << 20;
+/// The memory of one rendering that a single operation cannot exceed.
+const MOST_MEMORY: usize = 128 << 20;
+
+const TOO_MUCH: &str = "the template needs more than 64 MiB of memory";
+
+thread_local! {
+    /// Set when nobody waits any more for what this thread renders.
+    static STOPPED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Returns why the rendering on this thread must stop.
+fn find_stop_reason() -> Option<&'static str> {
+    if ensemble_memory::thread_limit::used_bytes() > MEMORY_LIMIT {
+        return Some(TOO_MUCH);
+    }
+    let is_stopped = STOPPED.with_borrow(|stopped| stopped.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));
+    is_stopped.then_some("the execution was stopped")
+}
+
+/// Renders the template with the scope.
+pub async fn render_template(template: &Template, scope: &TemplateScope) -> Result<String, TemplateError> {
+    if template.is_light() {
+        return template.render(scope);
+    }
+    let template = template.clone();
+    run_with_scope(scope, move |scope| template.render(scope)).await
+}
+
+/// The value of the template with the scope.
+pub async fn render_value(template: &Template, scope: &TemplateScope) -> Result<Value, TemplateError> {
+    if template.is_light() {
+        return template.evaluate_value(scope);
+    }
+    let template = template.clone();
+    run_with_scope(scope, move |scope| template.evaluate_value(scope)).await
+}
+
+/// The task of an agent with the scope.
+pub async fn render_agent_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<String, TemplateError> {
+    if prompt.is_none_or(Template::is_light) {
+        return render_task(prompt, scope);
+    }
+    let prompt = prompt.cloned();
+    run_with_scope(scope, move |scope| render_task(prompt.as_ref(), scope)).await
+}
+
+async fn run_with_scope<T: Send + 'static>(
+    scope: &TemplateScope,
+    render: impl FnOnce(&TemplateScope) -> Result<T, TemplateError> + Send + 'static,
+) -> Result<T, TemplateError> {
+    let stop = StopOnDrop::default();
+    let flag = Arc::clone(&stop.0);
+    // A thread that is lost must hold nothing that others wait for.
+    let missed = MissingKeyCollector::default();
+    let own = TemplateScope {
+        missing_keys: missed.clone(),
+        ..scope.clone()
+    };
+    let run = move |own: TemplateScope| {
+        STOPPED.set(Some(flag));
+        let rendered = render_with_check(find_stop_reason, || render(&own));
+        STOPPED.set(None);
+        rendered
+    };
+    let ended = workers::run_with_memory_limit(MOST_MEMORY, move || own, run).await;
+    match ended {
+        Ok(rendered) => {
+            scope.missing_keys.add_keys(missed.take_keys());
+            rendered
+        }
+        Err(workers::LostJobReason::Memory) => Err(template_error(TOO_MUCH)),
+        Err(workers::LostJobReason::Broken) => Err(template_error("the template engine broke down")),
+    }
+}
+
+fn template_error(message: &str) -> TemplateError {
+    TemplateError {
+        message: message.to_owned(),
+        line: 1,
+        column: 1,
+        span: None,
+    }
+}
+
+/// Runs it on a worker thread; `None` if it panicked or there was no thread.
+pub async fn run_on_worker<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    workers::run_job(run).await
+}

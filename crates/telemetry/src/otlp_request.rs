@@ -1,0 +1,75 @@
+//! Spans as one message of the protocol, with what they are spans of.
+//!
+//! Invariant: the same spans give the same bytes.
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::resource::v1::Resource as ResourceMessage;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+
+use crate::span::SpanAttributes;
+
+/// The conventions that the attributes follow.
+const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// What the spans come from, unless somebody names it.
+const NAME: &str = "ensemble";
+
+/// The resource of the spans: `service.name` and further attributes of the user.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TelemetryResource {
+    /// `service.name`; empty: `ensemble`.
+    pub service: String,
+    /// Further attributes.
+    pub attributes: Vec<(String, String)>,
+}
+
+impl TelemetryResource {
+    /// The spans as one message.
+    pub(crate) fn to_request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
+        ExportTraceServiceRequest {
+            resource_spans: vec![ResourceSpans {
+                resource: Some(ResourceMessage {
+                    attributes: self.to_attributes().0,
+                    ..ResourceMessage::default()
+                }),
+                scope_spans: vec![ScopeSpans {
+                    scope: Some(InstrumentationScope {
+                        name: NAME.to_owned(),
+                        version: VERSION.to_owned(),
+                        ..InstrumentationScope::default()
+                    }),
+                    spans,
+                    schema_url: SCHEMA.to_owned(),
+                }],
+                schema_url: SCHEMA.to_owned(),
+            }],
+        }
+    }
+
+    /// The spans as JSON of OTLP.
+    pub fn spans_to_json(&self, spans: Vec<Span>) -> String {
+        let value = serde_json::to_value(self.to_request(spans)).unwrap_or_default();
+        format!("{value:#}\n")
+    }
+
+    /// The spans as protobuf of OTLP.
+    pub fn spans_to_protobuf(&self, spans: Vec<Span>) -> Vec<u8> {
+        self.to_request(spans).encode_to_vec()
+    }
+
+    fn to_attributes(&self) -> SpanAttributes {
+        let service = match self.service.is_empty() {
+            true => NAME,
+            false => &self.service,
+        };
+        let own = SpanAttributes::default()
+            .with_text("service.name", service)
+            .with_text("telemetry.sdk.name", NAME)
+            .with_text("telemetry.sdk.language", "rust")
+            .with_text("telemetry.sdk.version", VERSION);
+        let given = self.attributes.iter();
+        given.fold(own, |all, (key, value)| all.with_text(key, value.as_str()))
+    }
+}

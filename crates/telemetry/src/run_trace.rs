@@ -1,0 +1,77 @@
+//! A recorded run with the runs inside it, as one list of spans.
+//!
+//! Invariant: it is a fold of records.
+
+use ensemble_core::conversation::Record;
+use ensemble_core::store::NestedRunName;
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+use crate::otlp_request::TelemetryResource;
+use crate::span_fold::{ExecutionSpan, OuterSpans, SpanFold};
+
+/// A recorded run.
+#[derive(Debug, Default)]
+pub struct RecordedTree {
+    /// Its name in the run that contains it; the outermost has none.
+    pub name: String,
+    /// Its records.
+    pub records: Vec<Record>,
+    /// The runs inside it.
+    pub inner_runs: Vec<Self>,
+}
+
+/// The spans of a run, and of the runs inside it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RunTrace(Vec<Span>);
+
+impl RunTrace {
+    /// Folds a run, with what was said or without it.
+    pub fn from_run(run: &RecordedTree, with_content: bool) -> Self {
+        let mut spans = Vec::new();
+        fold_run(run, SpanFold::new(with_content), with_content, &mut spans);
+        spans.sort_by(|one, other| {
+            let place = |span: &Span| (span.start_time_unix_nano, std::cmp::Reverse(span.end_time_unix_nano));
+            place(one)
+                .cmp(&place(other))
+                .then_with(|| one.span_id.cmp(&other.span_id))
+        });
+        Self(spans)
+    }
+
+    /// The spans, by the time of their begin.
+    pub fn all_spans(&self) -> &[Span] {
+        &self.0
+    }
+
+    /// As JSON of OTLP.
+    pub fn to_json(self, resource: &TelemetryResource) -> String {
+        resource.spans_to_json(self.0)
+    }
+
+    /// As protobuf of OTLP.
+    pub fn to_protobuf(self, resource: &TelemetryResource) -> Vec<u8> {
+        resource.spans_to_protobuf(self.0)
+    }
+}
+
+fn fold_run(run: &RecordedTree, mut folded: SpanFold, with_content: bool, spans: &mut Vec<Span>) {
+    for record in &run.records {
+        folded.apply_record(record, None, spans);
+    }
+    folded.close_open_spans(spans);
+    for inner in &run.inner_runs {
+        let around = outer_spans_for(&inner.name, folded.execution_spans());
+        fold_run(
+            inner,
+            SpanFold::for_inner_run(with_content, around),
+            with_content,
+            spans,
+        );
+    }
+}
+
+/// The executions that may contain the run of this name.
+fn outer_spans_for(name: &str, placed: &[ExecutionSpan]) -> OuterSpans {
+    let is_it = |one: &&ExecutionSpan| NestedRunName::belongs_to(name, &one.agent, one.execution);
+    OuterSpans(placed.iter().filter(is_it).cloned().collect())
+}

@@ -1,0 +1,182 @@
+//! Records of one run in, spans out.
+//!
+//! A segment of a run is a span `invoke_workflow`; in it are its executions, and in these requests to models, calls of tools, and parts. A span
+//! is given out when it has ended.
+//!
+//! Invariant: the same records give the same spans, live and later; every span lies inside the time of its parent.
+
+mod execution;
+mod segment;
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use ensemble_core::conversation::{Event, Record, RunStarted};
+use ensemble_core::trace::{SpanContext, TraceParent};
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+use self::execution::ExecutionLedger;
+use self::segment::{SegmentSpan, SegmentStart};
+
+/// The position of an event: an execution, and the time that it took.
+#[derive(Debug, Clone)]
+pub struct ExecutionSpan {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// Which of its executions.
+    pub execution: u32,
+    /// Its span.
+    pub context: SpanContext,
+    /// When it began and ended, in nanoseconds.
+    pub time: (u64, u64),
+}
+
+/// The outer span of a run, if its records do not contain it.
+#[derive(Debug, Clone, Default)]
+pub struct OuterSpans(pub Vec<ExecutionSpan>);
+
+/// Folds the records of one run.
+#[derive(Debug, Default)]
+pub struct SpanFold {
+    /// Do spans hold what was said?
+    with_content: bool,
+    is_inside: bool,
+    outer_spans: OuterSpans,
+    origin: Option<RunOrigin>,
+    segment: Option<SegmentSpan>,
+    /// The latest time, so that no clock goes back.
+    now: u64,
+    /// Records that the run has from another are not its own.
+    is_copying: bool,
+    execution_spans: Vec<ExecutionSpan>,
+}
+
+/// The contents of the first record.
+#[derive(Debug, Clone)]
+struct RunOrigin {
+    started: RunStarted,
+}
+
+impl SpanFold {
+    /// With what was said, or without it.
+    pub fn new(with_content: bool) -> Self {
+        Self {
+            with_content,
+            ..Self::default()
+        }
+    }
+
+    /// The fold of a run that is inside another.
+    pub fn for_inner_run(with_content: bool, outer_spans: OuterSpans) -> Self {
+        Self {
+            outer_spans,
+            is_inside: true,
+            ..Self::new(with_content)
+        }
+    }
+
+    /// The executions so far, with their spans.
+    pub fn execution_spans(&self) -> &[ExecutionSpan] {
+        &self.execution_spans
+    }
+
+    /// Takes a record, and gives the spans that end with it. `started`: the first event of the run, which a fold that begins later has not
+    /// seen.
+    pub fn apply_record(&mut self, record: &Record, started: Option<&RunStarted>, ended: &mut Vec<Span>) {
+        if let Event::RunStarted(started) = &record.event {
+            self.is_copying = started.forked_from.is_some();
+            self.origin = Some(RunOrigin {
+                started: RunStarted::clone(started),
+            });
+        } else if self.origin.is_none()
+            && let Some(started) = started
+        {
+            self.origin = Some(RunOrigin {
+                started: started.clone(),
+            });
+        }
+        let at = to_nanoseconds(record.at);
+        if self.track_copied(record, at) {
+            return;
+        }
+        let opens = match &record.event {
+            Event::RunStarted(_) | Event::RunResumed(_) => true,
+            Event::MessageAdded(_) => self.segment.is_none(),
+            _ => false,
+        };
+        if opens {
+            self.close_open_spans(ended);
+            // Another process may have had another clock.
+            self.now = at;
+        }
+        self.now = self.now.max(at);
+        match &record.event {
+            Event::RunStarted(started) => self.open_segment(record.seq, started.trace.as_ref(), SegmentStart::Started),
+            Event::RunResumed(resumed) => self.open_segment(record.seq, resumed.trace.as_ref(), SegmentStart::Resumed),
+            Event::MessageAdded(message) if self.segment.is_none() => {
+                let text = message.text.clone();
+                self.open_segment(record.seq, message.trace.as_ref(), SegmentStart::Continued(text));
+            }
+            Event::RunEnded(end) => {
+                if let Some(segment) = self.segment.take() {
+                    segment.end_with_run(end, self, ended);
+                }
+            }
+            event => self.apply_in_segment(event, ended),
+        }
+    }
+
+    /// Ends what has not ended.
+    pub fn close_open_spans(&mut self, ended: &mut Vec<Span>) {
+        if let Some(segment) = self.segment.take() {
+            segment.close_unfinished(self, ended);
+        }
+    }
+
+    /// Returns whether this is a record of the run from which this one was copied.
+    fn track_copied(&mut self, record: &Record, at: u64) -> bool {
+        if !self.is_copying || record.seq == 0 {
+            return false;
+        }
+        self.is_copying = at < self.now;
+        self.is_copying
+    }
+
+    fn open_segment(&mut self, seq: u64, trace: Option<&TraceParent>, opened: SegmentStart) {
+        let Some(origin) = &self.origin else { return };
+        let recorded = trace.and_then(TraceParent::span_context);
+        let outer = recorded.or_else(|| self.find_outer_span());
+        self.segment = Some(SegmentSpan::new(&origin.started, seq, outer, opened, self.now));
+    }
+
+    /// The execution that contains a run whose records do not say it.
+    fn find_outer_span(&self) -> Option<SpanContext> {
+        let holds = |placed: &&ExecutionSpan| placed.time.0 <= self.now && self.now <= placed.time.1;
+        let all = &self.outer_spans.0;
+        let found = all.iter().find(holds).or_else(|| all.last());
+        found.map(|placed| placed.context.clone())
+    }
+
+    fn apply_in_segment(&mut self, event: &Event, ended: &mut Vec<Span>) {
+        let Some(mut segment) = self.segment.take() else {
+            return;
+        };
+        segment.apply_event(event, self, ended);
+        self.segment = Some(segment);
+    }
+
+    fn add_execution_span(&mut self, execution: &ExecutionLedger) {
+        self.execution_spans.push(ExecutionSpan {
+            agent: execution.agent.clone(),
+            execution: execution.number,
+            context: execution.context.clone(),
+            time: (execution.began, self.now),
+        });
+    }
+}
+
+/// The time in nanoseconds since 1970.
+fn to_nanoseconds(at: DateTime<Utc>) -> u64 {
+    let nanos = at.timestamp_nanos_opt().unwrap_or_default();
+    u64::try_from(nanos).unwrap_or_default()
+}

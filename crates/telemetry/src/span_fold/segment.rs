@@ -1,0 +1,277 @@
+//! The span `invoke_workflow`: a run, or what a resume or a message adds to it.
+
+use std::sync::Arc;
+
+use chrono::DateTime;
+use ensemble_core::conversation::{AttemptScope, CompletionReason, Event, RunEnded, RunStarted};
+use ensemble_core::trace::{SpanContext, TraceParent};
+use ensemble_language::data::ModelUsage;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::{Event as SpanEvent, Link};
+
+use super::SpanFold;
+use super::execution::{ExecutionLedger, UnfinishedEnd};
+use crate::content;
+use crate::span::{SpanAttributes, SpanParent, failed_status, new_event, new_link, new_span};
+
+/// The first record of a segment.
+#[derive(Debug)]
+pub(super) enum SegmentStart {
+    /// The run.
+    Started,
+    /// The run goes on from where it was cut.
+    Resumed,
+    /// A message goes on from the end.
+    Continued(Arc<str>),
+}
+
+/// A segment that has not ended.
+#[derive(Debug)]
+pub(super) struct SegmentSpan {
+    context: SpanContext,
+    outer: Option<SpanContext>,
+    start: SegmentStart,
+    run_id: Arc<str>,
+    ensemble: Arc<str>,
+    digest: String,
+    input: Arc<str>,
+    began: u64,
+    links: Vec<Link>,
+    events: Vec<SpanEvent>,
+    turns: u64,
+    executions: u64,
+    usage: ModelUsage,
+    open: Vec<ExecutionLedger>,
+}
+
+impl SegmentSpan {
+    pub(super) fn new(
+        started: &RunStarted,
+        seq: u64,
+        outer: Option<SpanContext>,
+        start: SegmentStart,
+        now: u64,
+    ) -> Self {
+        let run_id = started.run_id.clone();
+        let links = origin_links(started, seq);
+        Self {
+            context: SpanContext::for_segment(&run_id, seq, outer.as_ref()),
+            outer,
+            start,
+            run_id,
+            ensemble: started.ensemble.clone(),
+            digest: started.ensemble_digest.clone(),
+            input: started.input.clone(),
+            began: now,
+            links,
+            events: Vec::new(),
+            turns: 0,
+            executions: 0,
+            usage: ModelUsage::default(),
+            open: Vec::new(),
+        }
+    }
+
+    pub(super) fn apply_event(&mut self, event: &Event, fold: &mut SpanFold, ended: &mut Vec<Span>) {
+        if let Some(place) = place_of(event) {
+            let at = DateTime::from_timestamp_nanos(i64::try_from(fold.now).unwrap_or(i64::MAX));
+            self.open_execution(&place, fold.now).count(event, at);
+        }
+        if let Some(within) = event.attempt_scope() {
+            let execution = self.open_execution(within, fold.now);
+            execution.apply_event(event, fold, ended);
+            return;
+        }
+        match event {
+            Event::TurnStarted(_) => self.turns += 1,
+            Event::ExecutionStarted(started) => {
+                let place = scope_of_execution(started.turn, &started.agent, started.execution);
+                self.open_execution(&place, fold.now).start_attempt(fold.now);
+            }
+            Event::AttemptFailed(failed) => {
+                let place = scope_of_execution(failed.turn, &failed.agent, failed.execution);
+                self.open_execution(&place, fold.now)
+                    .apply_failed_attempt(failed, fold, ended);
+            }
+            Event::PartEnded(part) => {
+                let place = scope_of_execution(part.turn, &part.agent, part.execution);
+                self.open_execution(&place, fold.now).apply_part_end(part, fold, ended);
+            }
+            Event::ExecutionFinished(finished) => {
+                let place = scope_of_execution(finished.turn, &finished.agent, finished.execution);
+                self.open_execution(&place, fold.now);
+                let found = self
+                    .open
+                    .iter()
+                    .position(|open| open.is_execution(&place.agent, place.execution));
+                if let Some(found) = found {
+                    let execution = self.open.remove(found);
+                    self.usage = self.usage + execution.usage();
+                    execution.finish_execution(finished, fold, ended);
+                }
+            }
+            Event::InputRequested(asked) => {
+                let place = scope_of_execution(asked.turn, &asked.agent, asked.execution);
+                self.open_execution(&place, fold.now).add_input_request(fold.now);
+            }
+            Event::Interrupted(_) => self.add_span_event("ensemble.interrupted", fold.now),
+            Event::MessageAdded(_) => self.add_span_event("ensemble.message_added", fold.now),
+            Event::ContextSet(_) => self.add_span_event("ensemble.context_set", fold.now),
+            _ => {}
+        }
+    }
+
+    pub(super) fn end_with_run(self, end: &RunEnded, fold: &mut SpanFold, ended: &mut Vec<Span>) {
+        let reason = end.completion_reason;
+        let error = match reason {
+            CompletionReason::Cancelled => Some("cancelled"),
+            CompletionReason::Timeout => Some("timeout"),
+            CompletionReason::AgentFailed => Some("agent_failed"),
+            CompletionReason::ConditionFailed => Some("condition_failed"),
+            _ => None,
+        };
+        let detail = end.detail.as_deref().filter(|_| fold.with_content);
+        let open = match reason {
+            CompletionReason::Timeout => UnfinishedEnd::CutOff("timeout"),
+            CompletionReason::WaitingForInput => UnfinishedEnd::WaitsForAnswer,
+            _ => UnfinishedEnd::CutOff("cancelled"),
+        };
+        let more = SpanAttributes::default().with_text("ensemble.completion_reason", reason.as_str());
+        self.finish_segment(open, error, detail, more, fold, ended);
+    }
+
+    /// Ends a segment that has no end: its process was killed, its journal failed, or it continues.
+    pub(super) fn close_unfinished(self, fold: &mut SpanFold, ended: &mut Vec<Span>) {
+        let more = SpanAttributes::default().with_flag("ensemble.unfinished", true);
+        self.finish_segment(
+            UnfinishedEnd::CutOff("unfinished"),
+            Some("unfinished"),
+            None,
+            more,
+            fold,
+            ended,
+        );
+    }
+
+    fn finish_segment(
+        mut self,
+        open: UnfinishedEnd,
+        error: Option<&'static str>,
+        detail: Option<&str>,
+        more: SpanAttributes,
+        fold: &mut SpanFold,
+        ended: &mut Vec<Span>,
+    ) {
+        for execution in std::mem::take(&mut self.open) {
+            self.usage = self.usage + execution.usage();
+            execution.close_unfinished(open, fold, ended);
+        }
+        let is_inside = fold.is_inside || self.run_id.contains("/sub/");
+        let parent = match &self.outer {
+            None => SpanParent::None,
+            Some(outer) if is_inside => SpanParent::Own(outer),
+            Some(outer) => SpanParent::Remote(outer),
+        };
+        let mut whole = new_span(
+            &self.context,
+            &parent,
+            format!("invoke_workflow {}", self.ensemble),
+            (self.began, fold.now),
+        );
+        let attributes = SpanAttributes::default()
+            .with_text("gen_ai.operation.name", "invoke_workflow")
+            .with_text("gen_ai.workflow.name", &*self.ensemble)
+            .with_text("gen_ai.conversation.id", &*self.run_id)
+            .with_text("ensemble.digest", &*self.digest)
+            .with_number("ensemble.turns", self.turns)
+            .with_number("ensemble.executions", self.executions);
+        let said = match &self.start {
+            SegmentStart::Started => Some(&self.input),
+            SegmentStart::Continued(text) => Some(text),
+            SegmentStart::Resumed => None,
+        };
+        let said = said.filter(|said| fold.with_content && !said.is_empty());
+        let mut attributes = attributes
+            .with_optional_text(
+                "gen_ai.input.messages",
+                said.map(|said| content::message_json("user", said)),
+            )
+            .with_usage(Some(self.usage))
+            .with_optional_text("error.type", error);
+        attributes.0.extend(more.0);
+        whole.attributes = attributes.0;
+        whole.links = self.links;
+        whole.events = self.events;
+        whole.status = error.and_then(|_| failed_status(detail));
+        ended.push(whole);
+    }
+
+    /// The open execution at this place, which begins now if it is not open.
+    fn open_execution(&mut self, place: &AttemptScope, now: u64) -> &mut ExecutionLedger {
+        let found = self
+            .open
+            .iter()
+            .position(|open| open.is_execution(&place.agent, place.execution));
+        let at = match found {
+            Some(at) => at,
+            None => {
+                self.executions += 1;
+                let context = self.context.execution_span(&place.agent, place.execution);
+                let parent = self.context.clone();
+                let run = self.run_id.clone();
+                self.open.push(ExecutionLedger::new(place, context, parent, run, now));
+                self.open.len() - 1
+            }
+        };
+        &mut self.open[at]
+    }
+
+    fn add_span_event(&mut self, name: &str, now: u64) {
+        self.events.push(new_event(name, now, SpanAttributes::default()));
+    }
+}
+
+/// Returns the execution of an event; `None` if the event has none.
+fn place_of(event: &Event) -> Option<AttemptScope> {
+    if let Some(within) = event.attempt_scope() {
+        return Some(scope_of_execution(within.turn, &within.agent, within.execution));
+    }
+    match event {
+        Event::ExecutionStarted(event) => Some(scope_of_execution(event.turn, &event.agent, event.execution)),
+        Event::AttemptFailed(event) => Some(scope_of_execution(event.turn, &event.agent, event.execution)),
+        Event::PartEnded(event) => Some(scope_of_execution(event.turn, &event.agent, event.execution)),
+        Event::ExecutionFinished(event) => Some(scope_of_execution(event.turn, &event.agent, event.execution)),
+        Event::InputRequested(event) => Some(scope_of_execution(event.turn, &event.agent, event.execution)),
+        _ => None,
+    }
+}
+
+fn scope_of_execution(turn: u32, agent: &Arc<str>, execution: u32) -> AttemptScope {
+    AttemptScope {
+        turn,
+        agent: agent.clone(),
+        execution,
+        ..AttemptScope::default()
+    }
+}
+
+/// Returns the links to the origin of the segment: the beginning of its run, or the run that it was forked from.
+fn origin_links(started: &RunStarted, seq: u64) -> Vec<Link> {
+    let (to, run, why) = match &started.forked_from {
+        _ if seq > 0 => {
+            let outer = started.trace.as_ref().and_then(TraceParent::span_context);
+            let first = SpanContext::for_segment(&started.run_id, 0, outer.as_ref());
+            (first, &started.run_id, "continues")
+        }
+        Some(from) => (
+            SpanContext::for_segment(&from.run_id, 0, None),
+            &from.run_id,
+            "forked_from",
+        ),
+        None => return Vec::new(),
+    };
+    let attributes = SpanAttributes::default()
+        .with_text("ensemble.link", why)
+        .with_text("gen_ai.conversation.id", &**run);
+    vec![new_link(&to, attributes)]
+}

@@ -1,0 +1,187 @@
+//! Runs that are started, answered, stopped and continued. What begins a run is done on the thread that drives runs.
+
+use std::sync::Arc;
+
+use ensemble_core::conversation::PermissionDecision;
+use ensemble_core::request::{AnswerSource, RequestAddress, RequestAnswer, RequestDigest};
+use ensemble_core::store::RunId;
+use ensemble_history::RunState;
+use ensemble_language::data::RunContext;
+use ensemble_runs::service::run_service::RunService;
+use ensemble_runs::{EnsembleRef, ReadyFork, RunOptions};
+use serde_json::{Value, json};
+
+use crate::app::UiApp;
+use crate::conversations::BY_PAGE;
+use crate::reply::RequestFailure;
+
+/// A text that must be given.
+fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, RequestFailure> {
+    given[name]
+        .as_str()
+        .ok_or_else(|| RequestFailure::bad_request(format!("`{name}` is missing")))
+}
+
+fn parse_run_id(given: &Value) -> Result<RunId, RequestFailure> {
+    Ok(RunId::new(required_text(given, "id")?))
+}
+
+/// Starts a run: `{ensemble, input, values, answers, models}`.
+pub(super) async fn start_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let ensemble = EnsembleRef::from_file(required_text(given, "ensemble")?);
+    let options = parse_options(given);
+    let runs = app.runs.clone();
+    let id = app
+        .run_on_driver(async move { runs.start_run(ensemble, options).await.map_err(RequestFailure::from) })
+        .await?;
+    Ok(json!({"id": id}))
+}
+
+/// A text of `values` is what `--set` takes: JSON if it is JSON, else the text.
+fn parse_options(given: &Value) -> RunOptions {
+    let mut options = RunOptions {
+        input: given["input"].as_str().map(Arc::from),
+        ..RunOptions::default()
+    };
+    for (key, value) in given["values"].as_object().into_iter().flatten() {
+        options = match value.as_str() {
+            Some(text) => options.with_text_value(key.as_str(), text),
+            None => options.with_value(key.as_str(), value.clone()),
+        };
+    }
+    for (agent, answer) in given["answers"].as_object().into_iter().flatten() {
+        options = options.with_answer(agent.as_str(), answer.clone());
+    }
+    for model in given["models"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
+        options.models.push(model.to_owned());
+    }
+    options
+}
+
+/// Answers a question: `{id, address, digest, answer}`. A run that waits for it and that no process drives is resumed.
+pub(super) async fn answer_question(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let answer = RequestAnswer::Text(required_text(given, "answer")?.to_owned());
+    answer_request(app, given, answer).await
+}
+
+/// Decides about a call: `{id, address, digest, decision}`.
+pub(super) async fn decide_permission(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let word = required_text(given, "decision")?;
+    let Some(decision) = PermissionDecision::from_word(word) else {
+        return Err(RequestFailure::bad_request(format!(
+            "`{word}` is not `once`, `always` or `denied`"
+        )));
+    };
+    answer_request(app, given, RequestAnswer::Permission(decision)).await
+}
+
+/// Answers the request with the `address` and the `digest` that the page has shown.
+async fn answer_request(app: &UiApp, given: &Value, answer: RequestAnswer) -> Result<Value, RequestFailure> {
+    let id = parse_run_id(given)?;
+    let address: Result<RequestAddress, _> = required_text(given, "address")?.parse();
+    let address = address.map_err(|error| RequestFailure::bad_request(error.to_string()))?;
+    let digest = RequestDigest::new(required_text(given, "digest")?);
+    let runs = app.runs.clone();
+    app.run_on_driver(async move {
+        let shown = (&address, &digest);
+        let answered = runs.answer_request(&id, shown, answer, AnswerSource::Page, RunOptions::default());
+        answered.await.map_err(RequestFailure::from)
+    })
+    .await?;
+    Ok(json!({}))
+}
+
+/// Stops a run that goes on here: `{id}`.
+pub(super) async fn cancel_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let (id, runs) = (parse_run_id(given)?, app.runs.clone());
+    app.run_on_driver(async move { runs.cancel_run(&id, BY_PAGE).await.map_err(RequestFailure::from) })
+        .await?;
+    Ok(json!({}))
+}
+
+/// Goes on with a run that was cut short: `{id}`.
+pub(super) async fn resume_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let (id, runs) = (parse_run_id(given)?, app.runs.clone());
+    app.run_on_driver(async move {
+        runs.resume_run(&id, RunOptions::default())
+            .await
+            .map_err(RequestFailure::from)
+    })
+    .await?;
+    Ok(json!({}))
+}
+
+/// Adds a message to a run that has ended: `{id, text}`.
+pub(super) async fn add_message(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let (id, text) = (parse_run_id(given)?, required_text(given, "text")?.to_owned());
+    let runs = app.runs.clone();
+    app.run_on_driver(async move {
+        let continued = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
+        continued.await.map_err(RequestFailure::from)
+    })
+    .await?;
+    Ok(json!({}))
+}
+
+/// Starts a run with the records of another up to the end of a turn: `{id, turn, file}`.
+pub(super) async fn fork_run(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let id = parse_run_id(given)?;
+    let turn = parse_turn(given)?;
+    let file = given["file"].as_str().map(str::to_owned);
+    let runs = app.runs.clone();
+    let forked = app.run_on_driver(async move {
+        let fork = runs
+            .runs()
+            .prepare_fork(&id, turn, RunContext::default(), file.as_deref(), RunOptions::default());
+        start_fork(runs.clone(), fork.await.map_err(RequestFailure::from)?).await
+    });
+    Ok(json!({"id": forked.await?}))
+}
+
+/// Repeats an execution and what followed from it, in a new run: `{id, turn, agent, file}`.
+pub(super) async fn rerun_execution(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let (id, agent) = (parse_run_id(given)?, required_text(given, "agent")?.to_owned());
+    let turn = parse_turn(given)?;
+    let file = given["file"].as_str().map(str::to_owned);
+    let runs = app.runs.clone();
+    let forked = app.run_on_driver(async move {
+        let fork = runs
+            .runs()
+            .prepare_rerun(&id, &agent, None, turn, file.as_deref(), RunOptions::default());
+        start_fork(runs.clone(), fork.await.map_err(RequestFailure::from)?).await
+    });
+    Ok(json!({"id": forked.await?}))
+}
+
+fn parse_turn(given: &Value) -> Result<u32, RequestFailure> {
+    let turn = given["turn"].as_u64().and_then(|turn| u32::try_from(turn).ok());
+    turn.ok_or_else(|| RequestFailure::bad_request("`turn` is missing"))
+}
+
+/// Begins a fork; what was said to the other run later on is said again, as long as the run ends well.
+async fn start_fork(runs: RunService, fork: ReadyFork) -> Result<RunId, RequestFailure> {
+    let id = runs.start_ready_run(fork.ready).await.map_err(RequestFailure::from)?;
+    if !fork.messages.is_empty() {
+        let (runs, id) = (runs, id.clone());
+        tokio::spawn(async move {
+            for text in fork.messages {
+                runs.wait_until_closed(&id).await;
+                let summary = runs.load_summary(&id).await;
+                let ended_well = summary.is_ok_and(|summary| match summary.state {
+                    RunState::Ended(outcome) => outcome.is_continuable() && !outcome.is_resumable(),
+                    _ => false,
+                });
+                let said = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
+                if !ended_well || said.await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    Ok(id)
+}

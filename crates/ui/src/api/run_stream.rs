@@ -1,0 +1,47 @@
+//! A run that is followed.
+
+use std::sync::Arc;
+
+use ensemble_runs::service::run_service::RunService;
+use hyper::body::Bytes;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+
+use crate::events::BEAT;
+use crate::reply::{Reply, events_reply};
+use crate::watched_run::WatchedRun;
+
+/// The events of a run, until the client is gone.
+pub(super) async fn stream_run(watched: Arc<WatchedRun>, runs: RunService) -> Reply {
+    let (sender, receiver) = mpsc::channel(64);
+    tokio::spawn(async move {
+        let (mut begin, mut news) = watched.subscribe(&runs).await;
+        loop {
+            if sender.send(begin).await.is_err() {
+                return;
+            }
+            begin = loop {
+                let next = tokio::select! {
+                    next = news.recv() => next,
+                    () = tokio::time::sleep(BEAT) => Ok(Bytes::from_static(b": still here\n\n")),
+                    () = sender.closed() => return,
+                };
+                match next {
+                    Ok(bytes) => {
+                        if sender.send(bytes).await.is_err() {
+                            return;
+                        }
+                    }
+                    // The client was too slow: it begins again.
+                    Err(RecvError::Lagged(_)) => {
+                        let (again, fresh) = watched.subscribe(&runs).await;
+                        news = fresh;
+                        break again;
+                    }
+                    Err(RecvError::Closed) => return,
+                }
+            };
+        }
+    });
+    events_reply(receiver)
+}

@@ -1,0 +1,32 @@
+//! What comes back from a run, before it is written.
+
+use chrono::{DateTime, Utc};
+use ensemble_core::store::RunId;
+use ensemble_language::data::ModelUsage;
+
+use crate::reply::RequestFailure;
+
+/// The reply to a message.
+pub(super) enum ChatReplyItem {
+    /// The next part of the reply.
+    Piece(String),
+    /// The reply is complete.
+    End(ChatReply),
+    /// There is no reply.
+    Failed(RequestFailure),
+}
+
+/// The whole reply.
+pub(super) struct ChatReply {
+    pub(super) text: String,
+    pub(super) finish: &'static str,
+    pub(super) usage: ModelUsage,
+}
+
+/// The run that answers.
+pub(super) struct AnsweringRun {
+    pub(super) run: RunId,
+    /// The first record that belongs to the answer.
+    pub(super) from: u64,
+    pub(super) begun: DateTime<Utc>,
+}

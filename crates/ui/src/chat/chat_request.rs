@@ -1,0 +1,76 @@
+//! What a chat program asks, in OpenAI's form.
+
+use serde_json::Value;
+
+use crate::conversations::ChatMessages;
+use crate::reply::RequestFailure;
+
+/// A request.
+#[derive(Clone)]
+pub(super) struct ChatRequest {
+    pub(super) model: String,
+    pub(super) messages: ChatMessages,
+    /// The run that the messages continue: `metadata.run`.
+    pub(super) run: Option<String>,
+    pub(super) is_streamed: bool,
+    pub(super) wants_usage: bool,
+}
+
+impl ChatRequest {
+    pub(super) fn parse(given: &Value) -> Result<Self, RequestFailure> {
+        let model = given["model"]
+            .as_str()
+            .ok_or_else(|| RequestFailure::bad_request("`model` is missing"))?;
+        if given["n"].as_u64().is_some_and(|count| count > 1) {
+            return Err(RequestFailure::bad_request("`n` can only be 1"));
+        }
+        let list = given["messages"]
+            .as_array()
+            .ok_or_else(|| RequestFailure::bad_request("`messages` is missing"))?;
+        let mut messages = ChatMessages::default();
+        for message in list {
+            match message["role"].as_str() {
+                Some("system" | "developer") => {}
+                Some(role @ ("user" | "assistant")) => {
+                    messages.push(role == "user", content_text(&message["content"])?)
+                }
+                other => {
+                    return Err(RequestFailure::bad_request(format!(
+                        "a message has the role `{}`",
+                        other.unwrap_or_default()
+                    )));
+                }
+            }
+        }
+        if !messages.ends_with_user() {
+            return Err(RequestFailure::bad_request("the last message is not of the user"));
+        }
+        Ok(Self {
+            model: model.to_owned(),
+            messages,
+            run: given["metadata"]["run"].as_str().map(str::to_owned),
+            is_streamed: given["stream"].as_bool().unwrap_or_default(),
+            wants_usage: given["stream_options"]["include_usage"].as_bool().unwrap_or_default(),
+        })
+    }
+}
+
+/// The text of a message: a string, or parts that are texts.
+fn content_text(content: &Value) -> Result<String, RequestFailure> {
+    if let Some(text) = content.as_str() {
+        return Ok(text.to_owned());
+    }
+    let mut whole = String::new();
+    for part in content.as_array().into_iter().flatten() {
+        match part["type"].as_str() {
+            Some("text") => whole.push_str(part["text"].as_str().unwrap_or_default()),
+            other => {
+                let kind = other.unwrap_or("without a type");
+                return Err(RequestFailure::bad_request(format!(
+                    "a message has a part `{kind}`; only texts are understood"
+                )));
+            }
+        }
+    }
+    Ok(whole)
+}

@@ -1,0 +1,113 @@
+//! The form of replies, which is OpenAI's.
+
+use ensemble_language::data::ModelUsage;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+
+use super::chat_reply::{AnsweringRun, ChatReply};
+use crate::reply::RequestFailure;
+
+/// Writes the reply to one request.
+pub(super) struct ChatReplyWriter {
+    model: String,
+    id: String,
+    run: String,
+    created: i64,
+    /// What was sent of the text.
+    sent: String,
+}
+
+impl ChatReplyWriter {
+    pub(super) fn new(model: &str, talking: &AnsweringRun) -> Self {
+        Self {
+            model: model.to_owned(),
+            id: format!("chatcmpl-{}-{}", talking.run, talking.from),
+            run: talking.run.to_string(),
+            created: talking.begun.timestamp(),
+            sent: String::new(),
+        }
+    }
+
+    /// The reply in one document.
+    pub(super) fn whole_reply(&mut self, end: &ChatReply) -> Value {
+        json!({
+            "id": self.id,
+            "object": "chat.completion",
+            "created": self.created,
+            "model": self.model,
+            "choices": [{
+                "index": 0,
+                "message": {"role": "assistant", "content": end.text},
+                "logprobs": null,
+                "finish_reason": end.finish,
+            }],
+            "metadata": {"run": self.run},
+            "usage": usage_json(&end.usage),
+        })
+    }
+
+    /// The beginning of a stream.
+    pub(super) fn first_chunk(&self) -> Bytes {
+        self.delta_chunk(&json!({"role": "assistant", "content": ""}), None)
+    }
+
+    pub(super) fn text_chunk(&mut self, text: &str) -> Bytes {
+        self.sent.push_str(text);
+        self.delta_chunk(&json!({"content": text}), None)
+    }
+
+    /// The rest of the text, the end, and the usage if it is wanted.
+    pub(super) fn last_chunks(&mut self, end: &ChatReply, with_usage: bool) -> Bytes {
+        let rest = match end.text.strip_prefix(self.sent.as_str()) {
+            Some(rest) => rest.to_owned(),
+            // What was sent did not count: the whole reply follows.
+            None => format!("\n\n{}", end.text),
+        };
+        let mut bytes = Vec::new();
+        if !rest.is_empty() {
+            bytes.extend_from_slice(&self.text_chunk(&rest));
+        }
+        bytes.extend_from_slice(&self.delta_chunk(&json!({}), Some(end.finish)));
+        if with_usage {
+            let mut chunk = self.chunk_document(json!([]));
+            chunk["usage"] = usage_json(&end.usage);
+            bytes.extend_from_slice(&event_frame(&chunk));
+        }
+        bytes.extend_from_slice(b"data: [DONE]\n\n");
+        bytes.into()
+    }
+
+    /// An error in a stream that has begun.
+    pub(super) fn failure_chunk(&self, failure: RequestFailure) -> Bytes {
+        event_frame(&failure.to_json())
+    }
+
+    fn delta_chunk(&self, delta: &Value, finish: Option<&str>) -> Bytes {
+        event_frame(
+            &self.chunk_document(json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}])),
+        )
+    }
+
+    fn chunk_document(&self, choices: Value) -> Value {
+        json!({
+            "id": self.id,
+            "object": "chat.completion.chunk",
+            "created": self.created,
+            "model": self.model,
+            "choices": choices,
+            "metadata": {"run": self.run},
+        })
+    }
+}
+
+fn event_frame(document: &Value) -> Bytes {
+    Bytes::from(format!("data: {document}\n\n"))
+}
+
+fn usage_json(usage: &ModelUsage) -> Value {
+    json!({
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    })
+}

@@ -1,0 +1,198 @@
+//! The runs of conversations, by what was said in them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ensemble_core::conversation::Event;
+use ensemble_core::store::{RunFollower, RunId, StoredRun};
+use ensemble_language::data::{ModelUsage, digest_text};
+use ensemble_runs::service::run_service::RunService;
+use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
+
+use super::messages::ChatMessages;
+use super::transcript::{ChatTranscript, SegmentEnd, TranscriptPosition};
+use crate::reply::RequestFailure;
+
+/// The maximum number of runs that are remembered.
+const REMEMBERED: usize = 1000;
+
+/// The runs that chat programs have begun here, or have named. Of each, the records are read once.
+#[derive(Default)]
+pub(super) struct RememberedRuns(HashMap<RunId, RememberedRun>);
+
+struct RememberedRun {
+    /// The file of the ensemble.
+    file: PathBuf,
+    /// The digest of the input.
+    input: String,
+    follower: Box<dyn RunFollower>,
+    transcript: ChatTranscript,
+}
+
+/// A run to which messages belong.
+pub(crate) struct MatchingRun {
+    pub(crate) run: RunId,
+    pub(crate) place: TranscriptPosition,
+    /// Does anybody have to resume it?
+    pub(crate) needs_resume: bool,
+    /// The record from which its reply is to be followed.
+    pub(crate) from: u64,
+    /// What the run had used before the reply; `None` if the reply has not begun.
+    pub(crate) used_before: Option<ModelUsage>,
+}
+
+impl RememberedRuns {
+    /// Remembers a run. The oldest is forgotten if there are too many.
+    pub(super) async fn remember(&mut self, run: &dyn StoredRun) -> Result<(), RequestFailure> {
+        if self.0.contains_key(run.id()) {
+            return Ok(());
+        }
+        let entry = RememberedRun::load(run).await?;
+        if self.0.len() >= REMEMBERED
+            && let Some(oldest) = self.0.keys().min().cloned()
+        {
+            self.0.remove(&oldest);
+        }
+        self.0.insert(run.id().clone(), entry);
+        Ok(())
+    }
+
+    /// Returns the run of this ensemble to which the messages belong: the run with this id, or any run that is remembered.
+    /// `was_given`: whether the client got the reply with this digest.
+    ///
+    /// # Errors
+    /// There is no run with this id, or the messages do not continue it.
+    pub(super) async fn find_run(
+        &mut self,
+        runs: &RunService,
+        file: &Path,
+        messages: &ChatMessages,
+        id: Option<&str>,
+        was_given: impl Fn(&str) -> bool,
+    ) -> Result<Option<MatchingRun>, RequestFailure> {
+        let Some(id) = id else {
+            let mut latest_first: Vec<RunId> = self.0.keys().cloned().collect();
+            latest_first.sort_by(|a, b| b.cmp(a));
+            let mut second = None;
+            for id in latest_first {
+                // A run that was deleted is forgotten.
+                let Ok(run) = runs.runs().resolve_run(&id).await else {
+                    self.0.remove(&id);
+                    continue;
+                };
+                match self.match_run(&run, runs, file, messages, &was_given).await {
+                    Some(found) if found.place == TranscriptPosition::Replied => return Ok(Some(found)),
+                    Some(found) if second.is_none() => second = Some(found),
+                    _ => {}
+                }
+            }
+            return Ok(second);
+        };
+        let run = runs.runs().store().find_run(id).await;
+        let run = run.map_err(|error| RequestFailure::not_found(error.to_string()))?;
+        self.remember(&*run).await?;
+        match self.match_run(&run, runs, file, messages, &was_given).await {
+            Some(found) => Ok(Some(found)),
+            None => Err(RequestFailure::bad_request(format!(
+                "these messages do not continue run `{}`; without `metadata.run` they begin a new run",
+                run.id()
+            ))),
+        }
+    }
+
+    async fn match_run(
+        &mut self,
+        run: &Arc<dyn StoredRun>,
+        runs: &RunService,
+        file: &Path,
+        messages: &ChatMessages,
+        was_given: impl Fn(&str) -> bool,
+    ) -> Option<MatchingRun> {
+        let entry = self.0.get_mut(run.id()).filter(|entry| entry.file == file)?;
+        let input = messages.find_input_length(&entry.input)?;
+        entry.match_messages(run, runs, messages, input, was_given).await
+    }
+}
+
+impl RememberedRun {
+    async fn load(run: &dyn StoredRun) -> Result<Self, RequestFailure> {
+        let read = async { run.open_reader().await?.next_record().await };
+        let first = read
+            .await
+            .map_err(|error| RequestFailure::not_found(error.to_string()))?;
+        match first.map(|record| record.event) {
+            Some(Event::RunStarted(started)) => Ok(Self {
+                file: canonical_path(Path::new(&started.ensemble_file)),
+                input: digest_text(&started.input),
+                follower: run.open_follower(),
+                transcript: ChatTranscript::default(),
+            }),
+            _ => Err(RequestFailure::not_found(format!(
+                "run `{}` has no beginning",
+                run.id()
+            ))),
+        }
+    }
+
+    /// The run, if the messages belong to it and the client can go on with it.
+    async fn match_messages(
+        &mut self,
+        run: &Arc<dyn StoredRun>,
+        runs: &RunService,
+        messages: &ChatMessages,
+        input: usize,
+        was_given: impl Fn(&str) -> bool,
+    ) -> Option<MatchingRun> {
+        // Before the log is read: what another process wrote before its end is read, too.
+        let is_here = runs.is_driven_here(run.id());
+        let is_elsewhere = run.driver_pid().is_some_and(|process| process != std::process::id());
+        self.catch_up(run, runs).await?;
+        let place = self.transcript.find_position(messages.as_slice(), input)?;
+        let leg = self.transcript.last_heard()?;
+        let is_cut = leg.end == SegmentEnd::Open && !is_here && !is_elsewhere;
+        let is_right = match (&place, &leg.end) {
+            (TranscriptPosition::Replied, _) => true,
+            // Two clients can begin with the same words.
+            (TranscriptPosition::Unanswered, SegmentEnd::Open) => {
+                is_cut || leg.was_resumed || messages.as_slice().len() > input
+            }
+            (TranscriptPosition::Unanswered, SegmentEnd::Reply(reply)) => leg.was_resumed && !was_given(reply),
+            (TranscriptPosition::LastHeard(_), _) => is_cut || (is_here && is_asking(runs, run.id())),
+            (TranscriptPosition::Unanswered, SegmentEnd::Failed) => false,
+        };
+        let from = match is_cut || place != TranscriptPosition::Unanswered {
+            true => self.transcript.records,
+            false => leg.from,
+        };
+        is_right.then(|| MatchingRun {
+            run: run.id().clone(),
+            used_before: match place {
+                TranscriptPosition::Replied => None,
+                TranscriptPosition::Unanswered | TranscriptPosition::LastHeard(_) => Some(leg.used_before),
+            },
+            place,
+            needs_resume: is_cut,
+            from,
+        })
+    }
+
+    /// Reads the run again if it has new records.
+    async fn catch_up(&mut self, run: &Arc<dyn StoredRun>, runs: &RunService) -> Option<()> {
+        if self.follower.poll_records().await.ok()?.is_empty() {
+            return Some(());
+        }
+        let records = run.read_journal().await.ok()?.records;
+        let prepared = load_recorded_ensemble(&**run, read_start_event(&records).ok()?, runs.runs().project()).await;
+        self.transcript = ChatTranscript::from_records(&records, prepared.ok()?.plan).ok()?;
+        Some(())
+    }
+}
+
+fn is_asking(runs: &RunService, run: &RunId) -> bool {
+    !runs.open_requests(run).is_empty()
+}
+
+pub(super) fn canonical_path(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}

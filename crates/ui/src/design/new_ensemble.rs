@@ -1,0 +1,60 @@
+//! New ensembles: the files that `ensemble init` would write.
+
+use std::path::{Path, PathBuf};
+
+use ensemble_project::atomic_write::create_files;
+use ensemble_project::project::Project;
+use serde_json::{Value, json};
+
+use super::file::forbidden_failure;
+use super::required_text;
+use crate::app::UiApp;
+use crate::reply::RequestFailure;
+
+/// Creates an ensemble that can be run: `{name}`. The answer is `{name, file}`. Nothing is overwritten.
+pub(super) fn create_ensemble(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let given = required_text(given, "name")?.trim();
+    let project = app.runs.runs().project();
+    let mut files = (app.starter)(given).ok_or_else(|| {
+        let told = "a name starts with a letter or a digit, contains only letters, digits, `_`, `.` and `-`, and does not end with `.test`";
+        RequestFailure::bad_request(format!("`{given}` cannot be the name of an ensemble: {told}"))
+    })?;
+    let _one_at_a_time = app.write_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let is_there = |path: &Path| project.folder.join(path).symlink_metadata().is_ok();
+    files.retain(|file| !file.is_shared || !is_there(&file.path));
+    let Some(path) = files.first().map(|file| file.path.clone()) else {
+        return Err(RequestFailure::unavailable(
+            "a new ensemble has no file: this is a fault of the program",
+        ));
+    };
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut names = project.list_named_files().into_iter();
+    let same = names.find(|(known, _)| *known == name).map(|(_, path)| path);
+    let mut taken = files.iter().map(|file| &file.path).filter(|path| is_there(path));
+    if let Some(path) = same.or_else(|| taken.next().cloned()) {
+        let told = format!("`{}` exists already; choose another name", path.display());
+        return Err(RequestFailure::conflict(told));
+    }
+    if let Some(file) = files.iter().find(|file| !is_inside_project(project, &file.path)) {
+        let told = format!("`{}` would not be inside the served folder", file.path.display());
+        return Err(forbidden_failure(told));
+    }
+    // The ensemble comes last: it is not there without its scripts.
+    let texts = files.iter().rev();
+    let texts: Vec<(PathBuf, &str)> = texts
+        .map(|file| (project.folder.join(&file.path), &*file.text))
+        .collect();
+    create_files(&texts).map_err(|(at, error)| {
+        let file = project.relative_path(&texts[at].0);
+        RequestFailure::unavailable(format!("`{}` cannot be written: {error}", file.display()))
+    })?;
+    Ok(json!({"name": name, "file": path}))
+}
+
+/// Does the nearest folder above that is there stand inside the served folder?
+fn is_inside_project(project: &Project, path: &Path) -> bool {
+    let path = project.folder.join(path);
+    let mut above = path.ancestors().skip(1);
+    let nearest = above.find(|folder| folder.symlink_metadata().is_ok());
+    nearest.is_some_and(|folder| folder.is_dir() && project.contains_file(folder))
+}

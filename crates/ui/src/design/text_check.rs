@@ -1,0 +1,72 @@
+//! What is found in a text, its agents, and its graph.
+
+use ensemble_ide::analysis::findings::FolderChecks;
+use ensemble_language::diagnostic::Diagnostic;
+use ensemble_language::loader::load_ensemble;
+use ensemble_language::source::SourceText;
+use ensemble_language::yaml::edit::{FixApplicability, TextFix};
+use ensemble_reports::report::graph::{STYLE, render_svg};
+use serde_json::{Value, json};
+
+use super::file::parse_given_text;
+use super::utf16_lines::{Utf16Lines, position_json};
+use crate::app::UiApp;
+use crate::reply::RequestFailure;
+
+/// `{findings, agents}`. The findings are those of `validate`.
+pub(super) fn check_text(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
+    let (path, text) = parse_given_text(app, given)?;
+    let project = app.runs.runs().project();
+    let place = FolderChecks::for_file(&project.folder.join(&path), project, &*app.checks);
+    let found = place
+        .check_text(&project.folder.join(&path), &text, &|| true)
+        .unwrap_or_default();
+    let source = SourceText::new(path.display().to_string(), text.clone());
+    let units = Utf16Lines::new(&text);
+    let findings: Vec<Value> = found
+        .iter()
+        .map(|finding| finding_to_json(finding, &source, &units))
+        .collect();
+    Ok(json!({"findings": findings, "agents": super::edit::agents_to_json(&source, &units)}))
+}
+
+fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16Lines<'_>) -> Value {
+    let is_here = finding.source.name() == source.name();
+    let own = |fix: &&TextFix| *fix.file == *source.name();
+    let fix = finding.fix.as_ref().filter(own).filter(|_| is_here).map(|fix| {
+        let edits = fix.edits.iter().map(|edit| {
+            let mut range = units.range_json(edit.span);
+            range["text"] = edit.replacement.as_str().into();
+            range
+        });
+        json!({
+            "title": fix.title,
+            "safe": fix.applicability == FixApplicability::Safe,
+            "edits": edits.collect::<Vec<_>>(),
+        })
+    });
+    let related = finding.related.iter().map(|related| {
+        let place = related.source.line_column(related.span.start);
+        json!({"message": related.message, "file": related.source.name(), "line": place.line, "column": place.column})
+    });
+    json!({
+        "severity": finding.severity,
+        "code": finding.code,
+        "message": finding.message,
+        "help": finding.help,
+        "file": (!is_here).then(|| finding.source.name()),
+        "at": is_here.then(|| position_json(source, units, finding.span)),
+        "related": related.collect::<Vec<_>>(),
+        "fix": fix,
+    })
+}
+
+/// The graph of a text as SVG, without a style of its own.
+pub(super) fn draw_text(app: &UiApp, given: &Value) -> Result<String, RequestFailure> {
+    let (path, text) = parse_given_text(app, given)?;
+    let loaded = load_ensemble(&SourceText::new(path.display().to_string(), text));
+    let ensemble = loaded
+        .ensemble
+        .ok_or_else(|| RequestFailure::bad_request("the text has errors, so it has no graph"))?;
+    Ok(render_svg(&(app.picture)(&ensemble)).replace(&format!("<style>\n{STYLE}</style>\n"), ""))
+}

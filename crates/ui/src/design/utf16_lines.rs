@@ -1,0 +1,69 @@
+//! Places in a text as a browser counts them: in code units of UTF-16.
+
+use ensemble_language::source::{SourceText, Span};
+use serde_json::{Value, json};
+
+/// The lines of a text, each with the byte and the code unit at which it begins.
+pub(super) struct Utf16Lines<'t> {
+    text: &'t str,
+    lines: Vec<(usize, usize)>,
+}
+
+impl<'t> Utf16Lines<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        let mut lines = vec![(0, 0)];
+        let (mut byte, mut unit) = (0, 0);
+        for line in text.split_inclusive('\n') {
+            byte += line.len();
+            unit += line.encode_utf16().count();
+            lines.push((byte, unit));
+        }
+        Self { text, lines }
+    }
+
+    /// The code unit at a byte; a byte beyond the end means the end.
+    pub(super) fn unit_at(&self, byte: usize) -> usize {
+        let byte = self.text.floor_char_boundary(byte);
+        let line = self.lines.partition_point(|line| line.0 <= byte).saturating_sub(1);
+        let (start, unit) = self.lines[line];
+        unit + self.text[start..byte].encode_utf16().count()
+    }
+
+    /// `{start, end}`.
+    pub(super) fn range_json(&self, span: Span) -> Value {
+        json!({"start": self.unit_at(span.start), "end": self.unit_at(span.end)})
+    }
+}
+
+/// `{start, end, line, column}`, the latter two for people.
+pub(super) fn position_json(source: &SourceText, units: &Utf16Lines<'_>, span: Span) -> Value {
+    let mut range = units.range_json(span);
+    let place = source.line_column(span.start);
+    range["line"] = place.line.into();
+    range["column"] = place.column.into();
+    range
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_beyond_the_first_plane_count_twice() {
+        let units = Utf16Lines::new("é😀\nb\u{1F600}c");
+        for (byte, unit) in [
+            (0, 0),
+            (2, 1),
+            (3, 1),
+            (6, 3),
+            (7, 4),
+            (8, 5),
+            (12, 7),
+            (13, 8),
+            (99, 8),
+        ] {
+            assert_eq!(units.unit_at(byte), unit, "byte {byte}");
+        }
+        assert_eq!(Utf16Lines::new("").unit_at(3), 0);
+    }
+}

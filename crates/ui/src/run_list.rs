@@ -1,0 +1,76 @@
+//! The list of runs. Each journal is read once, and later only what was added to it.
+//!
+//! Invariant: no record is read twice.
+
+use std::collections::HashMap;
+
+use ensemble_core::store::{RunFollower, RunId, StoreError, StoredRun};
+use ensemble_history::RunHistory;
+use ensemble_runs::service::run_service::RunService;
+use serde_json::{Value, json};
+
+use crate::reply::RequestFailure;
+
+/// The runs that were listed before.
+#[derive(Default)]
+pub(crate) struct RunListCache(HashMap<RunId, CachedRun>);
+
+/// A run in the list, with the records that were read.
+struct CachedRun {
+    follower: Box<dyn RunFollower>,
+    history: RunHistory,
+}
+
+/// The highest number of characters of an input in the list.
+const MAX_INPUT: usize = 120;
+
+impl RunListCache {
+    /// Lists all runs of the project, the latest first.
+    pub(crate) async fn list_runs(&mut self, runs: &RunService) -> Result<Value, RequestFailure> {
+        let stored = match runs.runs().store().list_runs().await {
+            Err(StoreError::Empty { .. }) => Vec::new(),
+            stored => stored.map_err(|error| RequestFailure::not_found(error.to_string()))?,
+        };
+        let mut listed = Vec::new();
+        for run in stored.iter().rev() {
+            let known = self.0.entry(run.id().clone()).or_insert_with(|| CachedRun {
+                follower: run.open_follower(),
+                history: RunHistory::default(),
+            });
+            listed.push(known.refresh_to_json(&**run, runs).await);
+        }
+        self.0.retain(|id, _| stored.iter().any(|run| run.id() == id));
+        Ok(listed.into())
+    }
+}
+
+impl CachedRun {
+    /// Reads the new records, and returns the run for the list.
+    async fn refresh_to_json(&mut self, run: &dyn StoredRun, runs: &RunService) -> Value {
+        // Found before the log is read: everything that another process wrote before its end is read.
+        let driver = runs.run_driver(run);
+        match self.follower.poll_records().await {
+            Ok(records) => records.iter().for_each(|record| self.history.apply_record(record)),
+            Err(error) => return json!({"id": run.id(), "error": error.to_string()}),
+        }
+        let Some(summary) = runs.summarize_run(run.id(), &self.history, driver) else {
+            return json!({"id": run.id(), "error": "the run has no records yet"});
+        };
+        let input: String = summary.input.chars().take(MAX_INPUT).collect();
+        json!({
+            "id": summary.id,
+            "ensemble": summary.ensemble,
+            "input": input,
+            "begun": summary.started_at,
+            "latest": summary.last_at,
+            "state": summary.state,
+            "process": summary.process,
+            "outcome": summary.completion_reason,
+            "turns": summary.turns,
+            "executions": summary.executions,
+            "failed": summary.failed,
+            "usage": summary.usage,
+            "forked_from": summary.forked_from,
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! The fold of one run, and those who follow it.
+//!
+//! Invariant: a follower that is too slow begins again, and never slows the run down.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ensemble_core::operator::OperatorRequest;
+use ensemble_core::store::{RunFollower, RunId, StoredRun};
+use ensemble_history::RunDriver;
+use ensemble_runs::service::run_service::{RunEventStream, RunService};
+use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
+use ensemble_runs::{RunEvent, RunEventKind};
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard, broadcast};
+use tokio::time::Instant;
+
+use crate::events::{event_frame, live_event_json};
+use crate::reply::RequestFailure;
+use crate::view::{DriverLocation, RunView};
+
+/// Most events that wait for a client; one that is slower begins again.
+const WAITING: usize = 1024;
+/// How often a run is looked at that nobody drives.
+const IDLE: Duration = Duration::from_millis(300);
+/// How long changes are gathered before they are told: an execution that ends makes several records at once.
+const GATHERING: Duration = Duration::from_millis(5);
+/// How often a run inside a run is looked at.
+const INNER: Duration = Duration::from_millis(20);
+
+/// A run, its fold, and those who follow it.
+pub(crate) struct WatchedRun {
+    pub(crate) run: Arc<dyn StoredRun>,
+    fold: Mutex<WatchedFold>,
+    news: broadcast::Sender<Bytes>,
+    is_pumped: AtomicBool,
+}
+
+struct WatchedFold {
+    follower: Box<dyn RunFollower>,
+    view: RunView,
+    /// Rows that have changed since followers were told.
+    pending: Vec<usize>,
+    /// Has anything changed since then?
+    is_changed: bool,
+}
+
+impl WatchedRun {
+    pub(crate) fn new(run: Arc<dyn StoredRun>) -> Self {
+        let fold = WatchedFold {
+            follower: run.open_follower(),
+            view: RunView::default(),
+            pending: Vec::new(),
+            is_changed: false,
+        };
+        Self {
+            run,
+            fold: Mutex::new(fold),
+            news: broadcast::Sender::new(WAITING),
+            is_pumped: AtomicBool::new(false),
+        }
+    }
+
+    /// Does anybody follow it?
+    pub(crate) fn is_followed(&self) -> bool {
+        self.news.receiver_count() > 0
+    }
+
+    /// Returns which process drives the run.
+    pub(crate) fn driver_location(&self, runs: &RunService) -> DriverLocation {
+        let outermost = self.run.id().as_str().split("/sub/").next().unwrap_or_default();
+        if runs.is_driven_here(&RunId::new(outermost)) {
+            return DriverLocation::Here;
+        }
+        // A run of this process whose conversation is over is about to be closed.
+        let elsewhere = self.run.driver_pid().filter(|process| *process != std::process::id());
+        elsewhere.map_or(DriverLocation::Nowhere, DriverLocation::Elsewhere)
+    }
+
+    /// The view, with all records.
+    pub(crate) async fn lock_view(&self) -> impl std::ops::Deref<Target = RunView> {
+        MutexGuard::map(self.fold.lock().await, |fold| &mut fold.view)
+    }
+
+    /// Reads the records that were written since the last time, and tells them to those who follow.
+    pub(crate) async fn catch_up(&self, runs: &RunService) -> Result<(), RequestFailure> {
+        let mut fold = self.fold.lock().await;
+        let records = fold.follower.poll_records().await?;
+        let mut changed = Vec::new();
+        for record in &records {
+            changed.extend(fold.view.apply_record(record));
+        }
+        if fold.view.plan.is_none() && !records.is_empty() {
+            let prepared = match read_start_event(&records) {
+                Ok(started) => load_recorded_ensemble(&*self.run, started, runs.runs().project())
+                    .await
+                    .ok(),
+                Err(_) => None,
+            };
+            fold.view.plan = prepared.map(|prepared| prepared.plan);
+        }
+        if !records.is_empty() {
+            self.send_changes(&fold.view, changed, runs);
+        }
+        Ok(())
+    }
+
+    /// Everything about the run that is not a row: for a client that begins.
+    pub(crate) async fn head_json(&self, runs: &RunService) -> Value {
+        self.head_json_as(self.driver_location(runs), runs).await
+    }
+
+    async fn head_json_as(&self, driven: DriverLocation, runs: &RunService) -> Value {
+        let view = self.lock_view().await;
+        self.head_json_for_view(&view, driven, runs)
+    }
+
+    fn head_json_for_view(&self, view: &RunView, driven: DriverLocation, runs: &RunService) -> Value {
+        let driver = match driven {
+            DriverLocation::Here => RunDriver::Process(std::process::id()),
+            DriverLocation::Elsewhere(process) => RunDriver::Process(process),
+            DriverLocation::Nowhere => RunDriver::NoProcess,
+        };
+        let state = runs.run_state(self.run.id(), view.run_history(), driver);
+        let mut head = view.head_json(self.run.id(), driven, state);
+        head["waiting"] = open_requests_json(runs, self);
+        head
+    }
+
+    /// Follows the run: each event as it is sent to clients. The first one has no rows.
+    pub(crate) async fn subscribe(self: &Arc<Self>, runs: &RunService) -> (Bytes, broadcast::Receiver<Bytes>) {
+        let receiver = self.news.subscribe();
+        let told = self.driver_location(runs);
+        let head = self.head_json_as(told, runs).await;
+        if !self.is_pumped.swap(true, Ordering::AcqRel) {
+            tokio::spawn(pump_events(self.clone(), told, runs.clone()));
+        }
+        (event_frame("begin", &json!({"head": head})), receiver)
+    }
+
+    fn send_changes(&self, view: &RunView, mut changed: Vec<usize>, runs: &RunService) {
+        if !self.is_followed() {
+            return;
+        }
+        changed.sort_unstable();
+        changed.dedup();
+        let rows: Vec<Value> = changed.iter().filter_map(|at| view.short_row(*at)).collect();
+        let mut head = self.head_json_for_view(view, self.driver_location(runs), runs);
+        for large in ["input", "context"] {
+            head.as_object_mut().map(|head| head.remove(large));
+        }
+        let _ = self
+            .news
+            .send(event_frame("fold", &json!({"head": head, "rows": rows})));
+    }
+
+    /// An event of the run that this process drives.
+    async fn apply_event(&self, happened: RunEvent, runs: &RunService) -> Result<(), RequestFailure> {
+        if happened.run != *self.run.id() {
+            return Ok(());
+        }
+        match happened.kind {
+            RunEventKind::Committed(record) => {
+                let mut fold = self.fold.lock().await;
+                if record.seq == fold.view.next {
+                    let changed = fold.view.apply_record(&record);
+                    fold.pending.extend(changed);
+                    fold.is_changed = true;
+                    return Ok(());
+                }
+                let is_missing = record.seq > fold.view.next;
+                drop(fold);
+                if is_missing { self.catch_up(runs).await } else { Ok(()) }
+            }
+            RunEventKind::Live(live) => {
+                if self.is_followed() {
+                    let _ = self.news.send(event_frame("live", &live_event_json(&live)));
+                }
+                Ok(())
+            }
+            RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
+                self.fold.lock().await.is_changed = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells what has changed.
+    async fn send_pending_changes(&self, runs: &RunService) {
+        let mut fold = self.fold.lock().await;
+        if std::mem::take(&mut fold.is_changed) {
+            let pending = std::mem::take(&mut fold.pending);
+            self.send_changes(&fold.view, pending, runs);
+        }
+    }
+}
+
+/// The questions and permission requests of a run that this process drives, in the order of the file.
+fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
+    let (mut questions, mut permissions) = (Vec::new(), Vec::new());
+    for (position, open) in runs.open_requests(watched.run.id()).into_iter().enumerate() {
+        let (mut document, list) = match &open {
+            OperatorRequest::Question(question) => (json!(question), &mut questions),
+            OperatorRequest::Permission(permission) => (json!(permission), &mut permissions),
+        };
+        document["position"] = json!(position);
+        list.push(document);
+    }
+    json!({"questions": questions, "permissions": permissions})
+}
+
+/// Keeps the fold up to date while anybody follows it. `last`: who drives the run, as it was told; that may have changed since.
+async fn pump_events(watched: Arc<WatchedRun>, mut last: DriverLocation, runs: RunService) {
+    let is_inner = watched.run.id().nested_names().next().is_some();
+    loop {
+        if last != DriverLocation::Nowhere && !is_inner {
+            let from = watched.lock_view().await.next;
+            if let Ok(follow) = runs.follow_run(watched.run.id(), from).await {
+                follow_to_end(&watched, &runs, follow).await;
+            }
+        }
+        if !watched.is_followed() {
+            break;
+        }
+        tokio::time::sleep(if is_inner { INNER } else { IDLE }).await;
+        // What cannot be read now can perhaps be read later.
+        let _ = watched.catch_up(&runs).await;
+        let now = watched.driver_location(&runs);
+        if now != last {
+            watched.send_changes(&*watched.lock_view().await, Vec::new(), &runs);
+        }
+        last = now;
+    }
+    watched.is_pumped.store(false, Ordering::Release);
+}
+
+async fn follow_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEventStream) {
+    let mut due = None;
+    while watched.is_followed() {
+        let wait = due.unwrap_or_else(|| Instant::now() + IDLE);
+        let is_over = tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(wait) => {
+                watched.send_pending_changes(runs).await;
+                due = None;
+                false
+            }
+            next = follow.next() => match next {
+                Ok(Some(happened)) => {
+                    due.get_or_insert_with(|| Instant::now() + GATHERING);
+                    watched.apply_event(happened, runs).await.is_err()
+                }
+                Ok(None) | Err(_) => true,
+            },
+        };
+        if is_over {
+            break;
+        }
+    }
+    watched.send_pending_changes(runs).await;
+}
