@@ -10,11 +10,11 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let memory = std::sync::Arc::new(ensemble::MemoryStore::new());
-//! let outcome = ensemble::run("ensembles/writer-reviewer.yaml").input("the water is off on Tuesday")
-//! #    .store(memory)
+//! let outcome = ensemble::run("ensembles/writer-reviewer.yaml").with_input("the water is off on Tuesday")
+//! #    .with_store(memory)
 //!     .await?;
 //! assert!(outcome.is_completed());
-//! println!("{}", outcome.last_text().unwrap_or_default());
+//! println!("{}", outcome.answer_text().unwrap_or_default());
 //! # Ok(())
 //! # }
 //! ```
@@ -49,7 +49,7 @@ pub use ensemble_runs::{
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // `Dialogue::with_model("ollama/llama3.2:1b")?` asks a real model.
-/// let dialogue = Dialogue::simulated(["Sunny.", "Rain."]);
+/// let dialogue = Dialogue::with_simulated_replies(["Sunny.", "Rain."]);
 /// let today = dialogue.say(Thread::default(), "Paris today?").await?;
 /// let tomorrow = dialogue.say(today.thread, "And tomorrow?").await?;
 /// assert_eq!(tomorrow.text, "Rain.");

@@ -274,7 +274,7 @@ fn outcomes_and_events_of_the_reference_are_those_of_the_program() {
     }
     let source = read("crates/core/src/conversation/event.rs");
     let names = source
-        .split("pub fn name")
+        .split("pub fn event_name")
         .nth(1)
         .and_then(|rest| rest.split("impl").next())
         .expect("the events' names");

@@ -21,7 +21,7 @@ const CEILINGS: &[(Pattern, usize)] = &[
 ];
 
 /// The smallest number of words in the names of functions, on average, in hundredths.
-const WORDS_OF_FUNCTIONS: usize = 100;
+const WORDS_OF_FUNCTIONS: usize = 200;
 
 /// A pattern of names or doc comments that a reader does not understand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

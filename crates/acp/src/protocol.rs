@@ -43,7 +43,7 @@ fn to_json(message: impl serde::Serialize) -> Value {
 }
 
 /// Reads the facts that a client gives of itself in `initialize`.
-pub(crate) fn client_of(params: Value) -> Result<ClientFacts, RpcError> {
+pub(crate) fn read_client(params: Value) -> Result<ClientFacts, RpcError> {
     let request: acp::InitializeRequest = parse_params(params)?;
     let elicitation = request.client_capabilities.elicitation;
     Ok(ClientFacts {

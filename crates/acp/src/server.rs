@@ -149,7 +149,7 @@ impl AcpServer {
     async fn handle_request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         match method {
             "initialize" => {
-                let client = protocol::client_of(params)?;
+                let client = protocol::read_client(params)?;
                 self.shows_forms.set(client.shows_forms);
                 *self.client.borrow_mut() = client.name;
                 self.is_initialized.set(true);

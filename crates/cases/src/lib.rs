@@ -4,7 +4,7 @@
 //! is expected of it.
 //!
 //! - [`suite::TestSuite::load`] reads a test file and its ensemble, and reports what is wrong with both.
-//! - [`drive::Driver::run_case`] holds the conversation of a case, in virtual time and without a process, the network or a key.
+//! - [`drive::CaseDriver::run_case`] holds the conversation of a case, in virtual time and without a process, the network or a key.
 //! - [`judge::check_expectations`] compares what happened with what is expected.
 //! - [`suggest::suggest_cases`] makes cases for what no case reaches.
 //! - [`mutate::generate_mutants`] changes an ensemble; [`mutate::EnsembleMutant::test_mutant`] says which cases notice.

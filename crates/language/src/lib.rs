@@ -7,8 +7,8 @@
 //! - [`loader::load_ensemble`] parses a text and returns an [`ensemble::Ensemble`] and all findings.
 //! - [`check::check_ensemble`] returns what is suspicious in an ensemble without errors.
 //! - [`plan::Plan`] is the ensemble as a graph with compiled conditions ([`condition::Condition`]).
-//! - [`usable_profiles::UsableProfiles`] are the model profiles that agents can name, with overrides.
-//! - [`shown`] makes texts of others safe to look at.
+//! - [`profiles::ModelProfiles`] are the model profiles that agents can name, with overrides.
+//! - [`hidden_characters`] makes texts of others safe to show.
 //! - [`yaml::edit`] edits YAML texts: [`yaml::edit::TextFix`] is a fix of a finding; [`fix::fix_text`] applies all fixes of a text.
 //! - [`design::fix_for_command`] edits the graph of an ensemble in its text.
 //! - [`diagnostic::Finding`] is a problem at a route; [`diagnostic::Diagnostic`] is a problem at a position in the text.

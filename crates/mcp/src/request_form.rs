@@ -56,7 +56,7 @@ impl AskingMethod {
 }
 
 /// Returns the client of a request as the source of an answer, with its name if the client gave one.
-pub(crate) fn answerer_of(context: &RequestContext<RoleServer>) -> AnswerAuthor {
+pub(crate) fn client_answerer(context: &RequestContext<RoleServer>) -> AnswerAuthor {
     let client = context.peer.peer_info();
     let name = client.as_ref().map_or("", |client| client.client_info.name.as_str());
     AnswerAuthor::with_user(AnswerSource::Mcp, name)

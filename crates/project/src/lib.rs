@@ -1,9 +1,9 @@
 //! The files of a project, without running them: ensembles by name, configurations, trust, findings and plans.
 //!
 //! - [`Project`] is the folder from which a caller sees a project; it resolves the names of ensembles.
-//! - [`check::Folder`] is what checks know of the files around an ensemble; [`prepare::examine`] returns all findings.
+//! - [`check::EnsembleFolder`] gives checks the files around an ensemble; [`prepare::check_loaded_ensemble`] returns all findings.
 //! - [`catalogue::list_ensembles`] lists the ensembles that can be named.
-//! - [`prepare::prepare`] loads, checks and compiles an ensemble; [`nested::nested`] includes the ensembles that it names.
+//! - [`prepare::prepare_file`] loads, checks and compiles an ensemble; [`nested::load_nested`] includes the ensembles that it names.
 //! - [`config`] reads model profiles from configurations; [`Trust`] says which files may use keys and values of the environment.
 //! - [`atomic_write`] replaces the texts of files.
 //!

@@ -1,6 +1,6 @@
 //! The run layer: starts, follows, answers, cancels, resumes, continues, forks and replays runs of ensembles.
 //!
-//! - [`run`] runs one ensemble to its end.
+//! - [`run()`] runs one ensemble to its end.
 //! - [`Runs`] starts runs and goes on with recorded ones; [`RunOptions`] is what a run is given.
 //! - [`Run`] is the handle of a run that is driven: [`Run::events`], [`Run::answer_request`], [`Run::send_message`],
 //!   [`Run::cancel`], [`Run::wait`].

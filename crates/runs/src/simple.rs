@@ -19,7 +19,7 @@ use crate::options::run_options::RunOptions;
 use crate::project::Project;
 use crate::start::runs::{EnsembleRef, Runs};
 
-/// A run that begins when it is awaited. [`run_id`] makes it.
+/// A run that begins when it is awaited. [`run()`] makes it.
 #[must_use = "a run begins when it is awaited"]
 pub struct RunBuilder {
     ensemble: EnsembleRef,

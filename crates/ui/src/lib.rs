@@ -2,7 +2,7 @@
 //!
 //! - [`UiServer`] listens on the loopback interface and serves one page, the interface that the page uses, and
 //!   `/v1/chat/completions` for chat programs.
-//! - [`Token`] is what a client must know.
+//! - [`AccessToken`] is what a client must know.
 //!
 //! The server keeps nothing of its own: what it shows is folded from the journals, which it follows whoever
 //! writes them, and read from the files of ensembles.

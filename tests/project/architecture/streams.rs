@@ -31,18 +31,18 @@ const AROUND: [(&str, &[&str]); 9] = [
     ("Stdio::inherit(", &[]),
     // Styles of a text that another crate has rendered.
     (
-        "all_ours(",
+        "trust_styles(",
         &[
             "src/command/mod.rs",
             "crates/reports/src/report/diagnostics.rs",
-            "crates/reports/src/report/door/mod.rs",
+            "crates/reports/src/report/sanitized_writer/mod.rs",
         ],
     ),
     (
-        "with_our_mark(",
+        "mark_trusted_styles(",
         &[
-            "crates/reports/src/report/door/ink.rs",
-            "crates/reports/src/report/door/mod.rs",
+            "crates/reports/src/report/sanitized_writer/trusted_style.rs",
+            "crates/reports/src/report/sanitized_writer/mod.rs",
         ],
     ),
 ];

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::{CLIENT, McpCallError, McpSession, Reply, RunningCall};
 use crate::catalog::CatalogEntry;
 use crate::progress::ProgressSender;
-use crate::request_form::{AskingMethod, RequestForm, answerer_of, parse_decision};
+use crate::request_form::{AskingMethod, RequestForm, client_answerer, parse_decision};
 use crate::tools::ToolArguments;
 
 /// How long a run may take to ask again what it asked before it was resumed.
@@ -173,7 +173,7 @@ impl McpSession {
             biased;
             response = asked.await_response() => {
                 return match response {
-                    Ok(ClientResult::ElicitResult(said)) => Ok(wanted.accept_answer(self.run_service(), id, &said, answerer_of(context)).await?),
+                    Ok(ClientResult::ElicitResult(said)) => Ok(wanted.accept_answer(self.run_service(), id, &said, client_answerer(context)).await?),
                     _ => Ok(false),
                 };
             }
@@ -215,7 +215,7 @@ impl McpSession {
             };
             let said: ElicitResult = serde_json::from_value(response).map_err(|error| error.to_string())?;
             if !wanted
-                .accept_answer(self.run_service(), &id, &said, answerer_of(context))
+                .accept_answer(self.run_service(), &id, &said, client_answerer(context))
                 .await?
             {
                 return self.run_state_reply(&id).await;
@@ -260,7 +260,7 @@ impl McpSession {
         let from = self.run_service().load_summary(&id).await?.records;
         let shown = (&address, &digest);
         self.run_service()
-            .answer_request(&id, shown, answer, answerer_of(context), RunOptions::default())
+            .answer_request(&id, shown, answer, client_answerer(context), RunOptions::default())
             .await?;
         self.await_run(&id, from, wait, context).await
     }

@@ -1,8 +1,7 @@
-//! What an agent needs from outside of the program: processes, models, servers of tools.
+//! The parts of an agent outside of the program: processes, models, servers of tools.
 //!
-//! Invariant: what it does not name starts no process and asks no model.
+//! Invariant: an agent without such a part starts no process and asks no model.
 
-use ensemble_agents::agent::kinds::script;
 use ensemble_language::ensemble::{
     Agent, AgentKind, InputSpec, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, ToolKind, WindowStrategy,
 };

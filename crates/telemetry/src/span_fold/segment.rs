@@ -73,7 +73,7 @@ impl SegmentSpan {
     }
 
     pub(super) fn apply_event(&mut self, event: &Event, fold: &mut SpanFold, ended: &mut Vec<Span>) {
-        if let Some(place) = place_of(event) {
+        if let Some(place) = find_attempt_scope(event) {
             let at = DateTime::from_timestamp_nanos(i64::try_from(fold.now).unwrap_or(i64::MAX));
             self.open_execution(&place, fold.now).count(event, at);
         }
@@ -232,7 +232,7 @@ impl SegmentSpan {
 }
 
 /// Returns the execution of an event; `None` if the event has none.
-fn place_of(event: &Event) -> Option<AttemptScope> {
+fn find_attempt_scope(event: &Event) -> Option<AttemptScope> {
     if let Some(within) = event.attempt_scope() {
         return Some(scope_of_execution(within.turn, &within.agent, within.execution));
     }

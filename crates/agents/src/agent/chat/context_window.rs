@@ -14,17 +14,17 @@ impl Dialogue {
     /// are not supported here; [`with_window`](Self::with_window) takes another implementation of [`MessageSelector`].
     ///
     /// ```
-    /// use ensemble_agents::agent::dialogue::{ContextWindow, Dialogue, Strategy, Thread};
+    /// use ensemble_agents::agent::chat::{ContextWindow, Dialogue, WindowStrategy, Thread};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let dialogue = Dialogue::simulated(["One.", "Two.", "Three."]).context_window(ContextWindow {
+    /// let dialogue = Dialogue::with_simulated_replies(["One.", "Two.", "Three."]).with_context_window(ContextWindow {
     ///     max_messages: Some(3),
     ///     min_recent_turns: 1.try_into()?,
-    ///     strategy: Strategy::OldestFirst,
+    ///     strategy: WindowStrategy::OldestFirst,
     ///     ..ContextWindow::default()
     /// })?;
-    /// let all = dialogue.in_sequence(Thread::default(), ["1?", "2?", "3?"]).await?;
+    /// let all = dialogue.say_all(Thread::default(), ["1?", "2?", "3?"]).await?;
     /// let last = &all[2].thread;
     /// assert_eq!(last.to_messages().len(), 6, "the thread is whole");
     /// assert_eq!(last.iterations()[2].metadata["dropped"]["messages"], 2, "the first question and its answer");

@@ -4,19 +4,19 @@
 //! Example:
 //!
 //! ```
-//! use ensemble_agents::agent::dialogue::{Dialogue, Piece, Reply, Thread};
+//! use ensemble_agents::agent::chat::{Dialogue, StreamItem, PreparedReply, Thread};
 //! use serde_json::{Value, json};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // `Dialogue::with_model("ollama/llama3.2:1b")?` asks a real model.
-//! let dialogue = Dialogue::simulated([
-//!     Reply::calls([("weather", json!({"city": "Paris"}))]),
+//! let dialogue = Dialogue::with_simulated_replies([
+//!     PreparedReply::with_tool_calls([("weather", json!({"city": "Paris"}))]),
 //!     "It is sunny in Paris.".into(),
 //!     "It will rain.".into(),
 //! ])
 //! .with_system("You know the weather.")
-//! .tool_with_schema(
+//! .with_tool_and_schema(
 //!     "weather",
 //!     "Tells the weather of a city.",
 //!     json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}),
@@ -27,10 +27,10 @@
 //! let mut stream = dialogue.say(Thread::default(), "Paris today?");
 //! while let Some(piece) = stream.next().await {
 //!     match piece {
-//!         Piece::Text(text) => print!("{text}"),
-//!         Piece::Tool(call) => println!("{} gave {}", call.name, call.told()),
-//!         Piece::Restarted => println!("(once more)"),
-//!         Piece::Final(message) => println!("\n= {}", message.content),
+//!         StreamItem::Text(text) => print!("{text}"),
+//!         StreamItem::Tool(call) => println!("{} gave {}", call.name, call.result_text()),
+//!         StreamItem::Restarted => println!("(once more)"),
+//!         StreamItem::Final(message) => println!("\n= {}", message.content),
 //!     }
 //! }
 //! let today = stream.finish().await?;
@@ -158,12 +158,12 @@ impl Dialogue {
     /// and examples.
     ///
     /// ```
-    /// use ensemble_agents::agent::dialogue::{Dialogue, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, Thread};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let dialogue = Dialogue::simulated(["Sunny.", "Rain."]);
-    /// let all = dialogue.in_sequence(Thread::default(), ["Paris?", "London?"]).await?;
+    /// let dialogue = Dialogue::with_simulated_replies(["Sunny.", "Rain."]);
+    /// let all = dialogue.say_all(Thread::default(), ["Paris?", "London?"]).await?;
     /// assert_eq!((all[0].text.as_str(), all[1].text.as_str()), ("Sunny.", "Rain."));
     /// # Ok(())
     /// # }
@@ -194,19 +194,19 @@ impl Dialogue {
     /// If the name or the schema is not valid, the first request fails with [`DialogueErrorKind::Tools`].
     ///
     /// ```
-    /// use ensemble_agents::agent::dialogue::{Dialogue, Reply, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, Thread};
     /// use serde_json::{Value, json};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-    /// let dialogue = Dialogue::simulated([Reply::calls([("double", json!({"n": 21}))]), "It is 42.".into()])
-    ///     .tool_with_schema("double", "Doubles a number.", schema, |arguments: Value| async move {
+    /// let dialogue = Dialogue::with_simulated_replies([PreparedReply::with_tool_calls([("double", json!({"n": 21}))]), "It is 42.".into()])
+    ///     .with_tool_and_schema("double", "Doubles a number.", schema, |arguments: Value| async move {
     ///         let n = arguments["n"].as_i64().ok_or("n is too large")?;
     ///         Ok(n * 2)
     ///     });
     /// let ended = dialogue.say(Thread::default(), "Twice 21?").await?;
-    /// assert_eq!(ended.thread.iterations()[0].tool_calls[0].told(), "42");
+    /// assert_eq!(ended.thread.iterations()[0].tool_calls[0].result_text(), "42");
     /// # Ok(())
     /// # }
     /// ```

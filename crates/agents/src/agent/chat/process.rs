@@ -10,7 +10,7 @@ impl Dialogue {
     /// process; whoever has it from somewhere else writes `Dialogue::new(Model::named(name, &network)?)`.
     ///
     /// ```
-    /// use ensemble_agents::agent::dialogue::Dialogue;
+    /// use ensemble_agents::agent::chat::Dialogue;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let dialogue = Dialogue::with_model("ollama/llama3.2:1b")?;

@@ -97,29 +97,29 @@ impl Dialogue {
     /// The caller limits the number of steps.
     ///
     /// ```
-    /// use ensemble_agents::agent::dialogue::{Dialogue, Reply, Step, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, StepResult, Thread};
     /// use serde_json::{Value, json};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
-    /// let dialogue = Dialogue::simulated([Reply::calls([("weather", json!({"name": "Pars"}))]), "Sunny.".into()])
-    ///     .tool_with_schema("weather", "Tells the weather of a city.", schema, |city: Value| async move {
+    /// let dialogue = Dialogue::with_simulated_replies([PreparedReply::with_tool_calls([("weather", json!({"name": "Pars"}))]), "Sunny.".into()])
+    ///     .with_tool_and_schema("weather", "Tells the weather of a city.", schema, |city: Value| async move {
     ///         Ok(format!("sunny in {}", city["name"]))
     ///     });
     ///
-    /// let mut thread = dialogue.asked(Thread::default(), "Is it sunny in Paris?");
+    /// let mut thread = dialogue.with_user_message(Thread::default(), "Is it sunny in Paris?");
     /// let ended = loop {
     ///     thread = match dialogue.step(thread).await? {
-    ///         Step::CallTools(mut calls) => {
+    ///         StepResult::CallTools(mut calls) => {
     ///             calls[0].arguments["name"] = "Paris".into();
     ///             calls.into()
     ///         }
-    ///         Step::AskModel(calls) => {
-    ///             assert_eq!(calls[0].told(), "sunny in \"Paris\"");
+    ///         StepResult::AskModel(calls) => {
+    ///             assert_eq!(calls[0].result_text(), "sunny in \"Paris\"");
     ///             calls.into()
     ///         }
-    ///         Step::Done(ended) => break ended,
+    ///         StepResult::Done(ended) => break ended,
     ///     };
     /// };
     /// assert_eq!(ended.text, "Sunny.");

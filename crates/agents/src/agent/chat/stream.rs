@@ -32,15 +32,15 @@ pub enum StreamItem {
 /// It can be awaited for its end, or read piece by piece:
 ///
 /// ```
-/// use ensemble_agents::agent::dialogue::{Dialogue, Piece, Thread};
+/// use ensemble_agents::agent::chat::{Dialogue, StreamItem, Thread};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let dialogue = Dialogue::simulated(["Sunny.", "Rain."]);
+/// let dialogue = Dialogue::with_simulated_replies(["Sunny.", "Rain."]);
 /// let mut stream = dialogue.say(Thread::default(), "Paris today?");
 /// let mut text = String::new();
 /// while let Some(piece) = stream.next().await {
-///     if let Piece::Text(piece) = piece {
+///     if let StreamItem::Text(piece) = piece {
 ///         text.push_str(&piece);
 ///     }
 /// }
@@ -166,11 +166,11 @@ impl<'a> DialogueStream<'a> {
     /// received part of a reply is a message, and calls that have not ended get an error that says so.
     ///
     /// ```
-    /// use ensemble_agents::agent::dialogue::{Dialogue, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, Thread};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let dialogue = Dialogue::simulated(["Once upon a time", "Better now?"]);
+    /// let dialogue = Dialogue::with_simulated_replies(["Once upon a time", "Better now?"]);
     /// let mut stream = dialogue.say(Thread::default(), "Tell me a story.");
     /// stream.next().await;
     /// let thread = stream.cancel();

@@ -88,7 +88,7 @@ impl Dialogue {
     /// with the errors, at most [`with_max_corrections`](Self::with_max_corrections) times.
     ///
     /// ```
-    /// use ensemble_agents::agent::dialogue::{Dialogue, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, Thread};
     /// use schemars::JsonSchema;
     /// use serde::Deserialize;
     ///
@@ -101,7 +101,7 @@ impl Dialogue {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let replies = [r#"{"city": "Paris", "degrees": "warm"}"#, r#"{"city": "Paris", "degrees": 21}"#];
-    /// let dialogue = Dialogue::simulated(replies);
+    /// let dialogue = Dialogue::with_simulated_replies(replies);
     /// let answer = dialogue.say_as::<Forecast>(Thread::default(), "Paris tomorrow?").await?;
     /// assert_eq!((answer.value.city.as_str(), answer.value.degrees), ("Paris", 21.0));
     /// assert_eq!(answer.usage.requests, 2, "the first reply was sent back");
@@ -198,7 +198,7 @@ impl Dialogue {
     /// try again; several calls of one reply are performed side by side.
     ///
     /// ```
-    /// use ensemble_agents::agent::dialogue::{Dialogue, Reply, Thread};
+    /// use ensemble_agents::agent::chat::{Dialogue, PreparedReply, Thread};
     /// use schemars::JsonSchema;
     /// use serde::Deserialize;
     /// use serde_json::json;
@@ -211,12 +211,12 @@ impl Dialogue {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let dialogue = Dialogue::simulated([Reply::calls([("weather", json!({"name": "Paris"}))]), "Sunny.".into()])
-    ///     .tool("weather", "Tells the weather of a city.", |city: City| async move {
+    /// let dialogue = Dialogue::with_simulated_replies([PreparedReply::with_tool_calls([("weather", json!({"name": "Paris"}))]), "Sunny.".into()])
+    ///     .with_tool("weather", "Tells the weather of a city.", |city: City| async move {
     ///         Ok(format!("sunny in {}", city.name))
     ///     });
     /// let ended = dialogue.say(Thread::default(), "Paris today?").await?;
-    /// assert_eq!(ended.thread.iterations()[0].tool_calls[0].told(), "sunny in Paris");
+    /// assert_eq!(ended.thread.iterations()[0].tool_calls[0].result_text(), "sunny in Paris");
     /// # Ok(())
     /// # }
     /// ```

@@ -7,7 +7,7 @@
 //! `retry.max_attempts` requests in one attempt. So after a failure of kind `schema` from this runner, the executor
 //! must not make another attempt. After every other kind of failure it may.
 //!
-//! The runner keeps no state between executions: [`Execution`] carries the thread and the number of earlier requests.
+//! The runner keeps no state between executions: [`ExecutionInput`] carries the thread and the number of earlier requests.
 
 mod progress;
 

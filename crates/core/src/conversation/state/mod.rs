@@ -1,6 +1,6 @@
 //! The state of a conversation, computed from its events.
 //!
-//! This module defines the data of the state and the functions that read it; [`fold_run`] changes it.
+//! This module defines the data of the state and the functions that read it; [`apply_events`] changes it.
 
 mod agent_reads;
 mod apply_events;

@@ -128,7 +128,7 @@ impl RunAnswers {
     }
 
     /// Returns who gave the entry of the file for an address.
-    fn answerer_of(&self, address: &RequestAddress) -> AnswerAuthor {
+    fn find_answerer(&self, address: &RequestAddress) -> AnswerAuthor {
         let mut given_by = self.given_by.iter();
         let found = given_by.find(|(given, _)| is_answer_for(given, address));
         found.map_or_else(|| AnswerSource::File.into(), |(_, by)| by.clone())
@@ -214,7 +214,7 @@ impl AnswerQueue {
         }
         match answers.find_in_file(address, execution) {
             None => QueuedAnswer::NotGiven,
-            Some(Some(answer)) => QueuedAnswer::Answer(answer.clone(), answers.answerer_of(address)),
+            Some(Some(answer)) => QueuedAnswer::Answer(answer.clone(), answers.find_answerer(address)),
             Some(None) => QueuedAnswer::Exhausted,
         }
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::InputOptions;
 use crate::agent::ExecutionInput;
 use crate::agent::build_error::{BuildError, compile_template};
-use crate::agent::chat::{Dialogue, DialogueErrorKind, NoTools, RoundRequest};
+use crate::agent::chat::{Dialogue, NoTools, RoundRequest};
 use crate::agent::kinds::scope::rhai_variables;
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::ExecutionRecords;

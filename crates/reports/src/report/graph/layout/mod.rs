@@ -3,7 +3,7 @@
 //! Boxes are placed in rows, by their distance from the boxes without incoming links ([`rows`]). A link that crosses
 //! rows has a bend in each of them, and its label is one of these bends, so that labels have space like boxes
 //! ([`grid`]). The rows are ordered so that few links cross ([`order`]), and then spread out so that links are straight
-//! ([`place`]). Everything depends only on the sketch, so one ensemble always gives the same picture.
+//! ([`positions`]). Everything depends only on the sketch, so one ensemble always gives the same picture.
 //!
 //! The published layout crates return only the positions of boxes: they do not support labels, and do not return the
 //! bends of long links.
