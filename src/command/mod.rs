@@ -62,7 +62,7 @@ pub(crate) fn main() -> ExitCode {
     }
     let cli = match parse_arguments() {
         Ok(cli) => cli,
-        Err(told) => return exit_without_command(&told),
+        Err(error) => return exit_without_command(&error),
     };
     let moved = cli.folder.as_deref().map_or(Ok(()), surroundings::enter_folder);
     let surroundings = CliEnvironment::detect(cli.color, cli.trust);

@@ -109,8 +109,8 @@ fn send_lines(
     mut read: impl FnMut(LinePrompt) -> Option<String>,
 ) {
     while let Ok(prompt) = asked.recv() {
-        let sent = read(prompt).map(|line| sender.send(line));
-        if !matches!(sent, Some(Ok(()))) {
+        let send_result = read(prompt).map(|line| sender.send(line));
+        if !matches!(send_result, Some(Ok(()))) {
             return;
         }
     }

@@ -86,9 +86,9 @@ impl StandardStreams {
     /// The stream for the frames of a protocol, which is read by a program and not shown: JSON, whose control characters are
     /// escaped. Whoever writes to it holds no lock of standard output: a program that ends does not wait for a reader.
     pub(crate) fn protocol_out(self) -> impl Write + Send + 'static {
-        let own = std::io::stdout().as_fd().try_clone_to_owned();
-        let out: Box<dyn Write + Send> = match own {
-            Ok(own) => Box::new(std::fs::File::from(own)),
+        let cloned_fd = std::io::stdout().as_fd().try_clone_to_owned();
+        let out: Box<dyn Write + Send> = match cloned_fd {
+            Ok(stdout_fd) => Box::new(std::fs::File::from(stdout_fd)),
             Err(_) => Box::new(std::io::stdout()),
         };
         ErrorNotingWriter(out)
@@ -150,9 +150,9 @@ fn line_width(is_terminal: bool, terminal: &Term) -> LineWidth {
 
 /// Resolves `Auto` with NO_COLOR, CLICOLOR and TERM.
 fn resolve_color(choice: anstream::ColorChoice) -> anstream::ColorChoice {
-    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb_terminal();
+    let wants_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && !is_dumb_terminal();
     match choice {
-        anstream::ColorChoice::Auto if wanted => anstream::ColorChoice::Always,
+        anstream::ColorChoice::Auto if wants_color => anstream::ColorChoice::Always,
         anstream::ColorChoice::Auto => anstream::ColorChoice::Never,
         other => other,
     }

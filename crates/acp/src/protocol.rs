@@ -160,11 +160,11 @@ fn prompt_block_text(block: acp::ContentBlock) -> Result<String, RpcError> {
 /// The session, the choice, and its value.
 pub(crate) fn parse_set_option(params: Value) -> Result<(String, String, String), RpcError> {
     let request: acp::SetSessionConfigOptionRequest = parse_params(params)?;
-    let Some(chosen) = request.value.as_value_id() else {
+    let Some(value_id) = request.value.as_value_id() else {
         return Err(RpcError::invalid_params("a value is one of those that are offered"));
     };
     let (session, id) = (request.session_id.0.to_string(), request.config_id.0.to_string());
-    Ok((session, id, chosen.0.to_string()))
+    Ok((session, id, value_id.0.to_string()))
 }
 
 pub(crate) fn config_options_json(choices: &[SessionChoice]) -> Value {
@@ -235,8 +235,8 @@ fn card_json(card: ProgressCard) -> Value {
         ProgressStatus::Completed => "completed",
         ProgressStatus::Failed => "failed",
     };
-    let named = if card.is_new { "tool_call" } else { "tool_call_update" };
-    let mut json = json!({"sessionUpdate": named, "toolCallId": card.id, "title": card.title, "status": status});
+    let update_kind = if card.is_new { "tool_call" } else { "tool_call_update" };
+    let mut json = json!({"sessionUpdate": update_kind, "toolCallId": card.id, "title": card.title, "status": status});
     json["kind"] = if card.is_tool { "other" } else { "think" }.into();
     if let Some(input) = card.input {
         json["rawInput"] = input;

@@ -89,10 +89,10 @@ impl AcpServer {
     async fn handle_message(self: &Rc<Self>, message: Result<Value, String>) {
         let mut message = match message {
             Ok(message) => message,
-            Err(why) => {
+            Err(error) => {
                 return self
                     .wire
-                    .send_response(Value::Null, Err(RpcError::new(-32700, why)))
+                    .send_response(Value::Null, Err(RpcError::new(-32700, error)))
                     .await;
             }
         };
@@ -249,10 +249,10 @@ impl AcpServer {
     }
 
     async fn reopen_session(&self, opened: SessionSetup, is_told: bool) -> Result<Value, RpcError> {
-        let named = opened.session.unwrap_or_default();
-        let id = RunId::new(named.as_str());
-        let known = self.sessions.borrow().get(&named).cloned();
-        let service = known.map_or_else(|| self.run_service(&opened.cwd), |known| known.service.clone());
+        let session_id = opened.session.unwrap_or_default();
+        let id = RunId::new(session_id.as_str());
+        let open_session = self.sessions.borrow().get(&session_id).cloned();
+        let service = open_session.map_or_else(|| self.run_service(&opened.cwd), |known| known.service.clone());
         let missing = |error| RpcError::new(-32002, error);
         let recorded = service.load_recorded_run(&id).await.map_err(missing)?;
         let read = recorded.prepared.plan.ensemble().clone();
@@ -274,19 +274,19 @@ impl AcpServer {
             }
         }
         let answer = json!({"configOptions": session.choices_json()});
-        self.sessions.borrow_mut().insert(named, Rc::new(session));
+        self.sessions.borrow_mut().insert(session_id, Rc::new(session));
         Ok(answer)
     }
 
     async fn list_sessions(&self, cwd: Option<&Path>) -> Result<Value, RpcError> {
         let folder = cwd.unwrap_or(&self.services.folder);
-        let listed = self
+        let summaries = self
             .run_service(folder)
             .list_summaries(LISTED)
             .await
             .map_err(RpcError::internal_error)?;
         // A run that cannot be read is no session.
-        let sessions = listed.into_iter().flatten().map(|run| {
+        let sessions = summaries.into_iter().flatten().map(|run| {
             let title = session_title(&run.input, &run.ensemble);
             protocol::session_list_entry(run.id.as_str(), folder, &title, run.last_at.to_rfc3339())
         });

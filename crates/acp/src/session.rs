@@ -117,8 +117,8 @@ impl AcpSession {
             servers: self.servers.borrow().clone(),
             ..RunOptions::default()
         };
-        let chosen = models.iter();
-        chosen.fold(options, |options, (profile, model)| options.with_model(profile, model))
+        let chosen_models = models.iter();
+        chosen_models.fold(options, |options, (profile, model)| options.with_model(profile, model))
     }
 
     /// The client's servers that no tool of the ensemble is. An inner ensemble could use all of them.
@@ -158,28 +158,28 @@ impl AcpSession {
                 values: names.collect(),
             });
         }
-        let written = |provider: &str, model: &str| match model {
+        let model_name = |provider: &str, model: &str| match model {
             "" => provider.to_owned(),
             model => format!("{provider}/{model}"),
         };
         for (profile, about) in &read.model_profiles {
-            let own = written(&about.provider, &about.model);
-            let mut values = vec![(AS_WRITTEN.to_owned(), own.clone())];
-            let others = read
+            let own_model = model_name(&about.provider, &about.model);
+            let mut values = vec![(AS_WRITTEN.to_owned(), own_model.clone())];
+            let other_models = read
                 .model_profiles
                 .iter()
-                .map(|(_, other)| written(&other.provider, &other.model));
-            for other in others.chain(["simulated".to_owned()]) {
-                if other != own && !values.iter().any(|(known, _)| *known == other) {
-                    values.push((other.clone(), other));
+                .map(|(_, other)| model_name(&other.provider, &other.model));
+            for other_model in other_models.chain(["simulated".to_owned()]) {
+                if other_model != own_model && !values.iter().any(|(known, _)| *known == other_model) {
+                    values.push((other_model.clone(), other_model));
                 }
             }
-            let chosen = models.iter().find(|(known, _)| **known == **profile);
+            let chosen_model = models.iter().find(|(known, _)| **known == **profile);
             offered.push(SessionChoice {
                 id: format!("model:{profile}"),
                 name: format!("Model of {profile}"),
                 is_model: true,
-                current: chosen.map_or(AS_WRITTEN, |(_, model)| model).to_owned(),
+                current: chosen_model.map_or(AS_WRITTEN, |(_, model)| model).to_owned(),
                 values,
             });
         }

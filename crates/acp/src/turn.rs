@@ -79,9 +79,9 @@ impl SessionPrompt {
             return self.follow_run().await;
         }
         // The prompt is the answer to the question that was shown as text.
-        let shown = session.shown_question.borrow_mut().take();
-        if let Some(shown) = shown {
-            answer_request(&session, &shown, RequestAnswer::Text(text)).await?;
+        let shown_question = session.shown_question.borrow_mut().take();
+        if let Some(shown_question) = shown_question {
+            answer_request(&session, &shown_question, RequestAnswer::Text(text)).await?;
             return self.follow_run().await;
         }
         let mut summary = self.run_summary().await?;
@@ -254,11 +254,14 @@ fn question_has_choices(asked: &QuestionRequest) -> bool {
 
 /// Answers a request that the client has shown.
 async fn answer_request(session: &AcpSession, request: &PendingRequest, answer: RequestAnswer) -> Result<(), RpcError> {
-    let shown = (&request.address, &request.digest);
-    let answered =
-        session
-            .service
-            .answer_request(&session.id, shown, answer, session.answerer(), session.run_options());
+    let request_key = (&request.address, &request.digest);
+    let answered = session.service.answer_request(
+        &session.id,
+        request_key,
+        answer,
+        session.answerer(),
+        session.run_options(),
+    );
     answered.await.map_err(RpcError::internal_error)
 }
 

@@ -282,10 +282,10 @@ impl SessionStory {
 
     fn add_tokens(&mut self, tokens: Option<u64>) -> Option<SessionUpdate> {
         self.used_tokens += tokens?;
-        let most = self.max_tokens?;
+        let max_tokens = self.max_tokens?;
         Some(SessionUpdate::Usage {
             used: self.used_tokens,
-            most,
+            most: max_tokens,
         })
     }
 

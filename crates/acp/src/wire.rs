@@ -83,11 +83,11 @@ impl ClientWire {
 
     /// The client has answered.
     pub(crate) fn deliver_response(&self, message: Value) {
-        let asked = message["id"]
+        let sender = message["id"]
             .as_i64()
             .and_then(|id| self.pending_requests.borrow_mut().remove(&id));
-        if let Some(asked) = asked {
-            let _nobody_waits = asked.send(message);
+        if let Some(sender) = sender {
+            let _nobody_waits = sender.send(message);
         }
     }
 
@@ -123,8 +123,8 @@ pub(crate) fn spawn_writer(mut output: Box<dyn Write + Send>) -> (ClientWire, on
     let (done, is_done) = oneshot::channel();
     std::thread::spawn(move || {
         while let Some(message) = messages.blocking_recv() {
-            let written = output.write_all(format!("{message}\n").as_bytes());
-            if written.and_then(|()| output.flush()).is_err() {
+            let write_result = output.write_all(format!("{message}\n").as_bytes());
+            if write_result.and_then(|()| output.flush()).is_err() {
                 return;
             }
         }

@@ -43,15 +43,17 @@ impl CaseChecker<'_> {
             }
         }
         if let Some(inputs) = &self.ensemble.inputs {
-            let known: Vec<&str> = inputs.iter().map(|input| &*input.name).collect();
-            for name in case.inputs.keys().filter(|name| !known.contains(&name.as_str())) {
+            let input_names: Vec<&str> = inputs.iter().map(|input| &*input.name).collect();
+            for name in case.inputs.keys().filter(|name| !input_names.contains(&name.as_str())) {
                 let message = format!("the ensemble declares no input `{name}`");
                 let place = route.with_key("inputs").with_key(name.as_str()).into_key_location();
                 let finding = Finding::new_error(UNKNOWN_INPUT, place, message);
                 self.findings
-                    .push(match find_similar_word(name, known.iter().copied()) {
+                    .push(match find_similar_word(name, input_names.iter().copied()) {
                         Some(guess) => finding.with_help(format!("did you mean `{guess}`?")),
-                        None => finding.with_help(format!("its inputs are {}", format_names(known.iter().copied()))),
+                        None => {
+                            finding.with_help(format!("its inputs are {}", format_names(input_names.iter().copied())))
+                        }
                     });
             }
         }

@@ -96,11 +96,11 @@ impl CaseDriver {
             true => self.real_time_runtime(),
             false => Ok(&self.virtual_time),
         };
-        let held = match runtime {
+        let conversation_result = match runtime {
             Ok(runtime) => runtime.block_on(self.run_conversation(sound, case, recorded)),
             Err(error) => Err(RunError::Stopped(error)),
         };
-        match held {
+        match conversation_result {
             Ok(conversation) => {
                 let expect = expectations_for_case(case, recorded);
                 let mut failures = check_expectations(at, &expect, &conversation);
@@ -193,11 +193,11 @@ fn merge_rounds(at: usize, case: &TestCase, rounds: impl Iterator<Item = CaseRes
         conversations.extend(round.conversation);
     }
     let rate = f64::from(passed) / f64::from(times);
-    let mut told = Vec::new();
+    let mut unmet_expectations = Vec::new();
     if rate < case.pass_rate {
         let needed = f64::from(times) * case.pass_rate;
         let route = case_route(at);
-        told.push(UnmetExpectation {
+        unmet_expectations.push(UnmetExpectation {
             expected: Some(format!("at least {} of {times}", needed.ceil())),
             actual: Some(format!("{passed} of {times}")),
             ..UnmetExpectation::new(
@@ -209,10 +209,10 @@ fn merge_rounds(at: usize, case: &TestCase, rounds: impl Iterator<Item = CaseRes
             what: format!("{} ({count} of {times})", failure.what),
             ..failure
         };
-        told.extend(failures.into_iter().map(with_count));
+        unmet_expectations.extend(failures.into_iter().map(with_count));
     }
     CaseResult {
-        failures: told,
+        failures: unmet_expectations,
         conversation: conversations.pop(),
         other_conversations: conversations,
         pass_count: Some((passed, times)),
@@ -257,7 +257,7 @@ fn expectations_for_case(case: &TestCase, recorded: Option<&Arc<RecordedCase>>) 
 
 /// The failure of a case whose conversation could not be held.
 fn start_failure(at: usize, error: &RunError) -> UnmetExpectation {
-    let told = match error {
+    let error_message = match error {
         RunError::Project(ProjectError::Invalid(errors)) => errors
             .iter()
             .map(|error| error.message.clone())
@@ -267,7 +267,7 @@ fn start_failure(at: usize, error: &RunError) -> UnmetExpectation {
     };
     let mut failure = UnmetExpectation::new(
         case_route(at).with_key("name").into_value_location(),
-        format!("the run cannot begin: {told}"),
+        format!("the run cannot begin: {error_message}"),
     );
     failure.help = error.advice_text();
     failure

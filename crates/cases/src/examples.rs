@@ -71,8 +71,8 @@ fn example_at_depth(schema: &Value, depth: usize) -> Value {
 fn schema_type(schema: &Value) -> Option<&str> {
     let kind = schema.get("type");
     let first = || kind?.as_array()?.first()?.as_str();
-    let given = kind.and_then(Value::as_str).or_else(first);
-    given.or_else(|| schema.get("properties").map(|_| "object"))
+    let type_name = kind.and_then(Value::as_str).or_else(first);
+    type_name.or_else(|| schema.get("properties").map(|_| "object"))
 }
 
 fn example_object(schema: &Value, depth: usize) -> Value {
@@ -129,13 +129,13 @@ fn value_for_demand(demand: &RequiredValue, schema: Option<&Value>) -> Value {
 /// Any other value of the same type.
 fn other_value(value: &Value, schema: Option<&Value>) -> Value {
     let choices = schema.and_then(|schema| schema.get("enum")?.as_array());
-    if let Some(other) = choices.and_then(|choices| choices.iter().find(|choice| *choice != value)) {
-        return other.clone();
+    if let Some(other_choice) = choices.and_then(|choices| choices.iter().find(|choice| *choice != value)) {
+        return other_choice.clone();
     }
     match value {
         Value::Bool(value) => (!value).into(),
         Value::Number(number) => match number.as_i64() {
-            Some(whole) => whole.wrapping_add(1).into(),
+            Some(integer) => integer.wrapping_add(1).into(),
             None => (number.as_f64().unwrap_or_default() + 1.0).into(),
         },
         Value::String(text) => format!("not {text}").into(),

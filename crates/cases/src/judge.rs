@@ -171,12 +171,12 @@ impl ExpectationJudge<'_> {
     fn check_outcome(&self) -> Option<UnmetExpectation> {
         let expected = self.expect.outcome?;
         let (actual, detail) = match self.state().run_end() {
-            Some(ended) => (ended.completion_reason.as_str(), ended.detail.as_deref()),
+            Some(run_end) => (run_end.completion_reason.as_str(), run_end.detail.as_deref()),
             None => ("none", None),
         };
-        let told = detail.map_or_else(|| actual.to_owned(), |detail| format!("{actual} ({detail})"));
+        let actual_text = detail.map_or_else(|| actual.to_owned(), |detail| format!("{actual} ({detail})"));
         (expected != actual)
-            .then(|| UnmetExpectation::from_difference(self.key_location("outcome"), "outcome", expected, told))
+            .then(|| UnmetExpectation::from_difference(self.key_location("outcome"), "outcome", expected, actual_text))
     }
 
     fn check_turns(&self) -> Option<UnmetExpectation> {
@@ -194,10 +194,10 @@ impl ExpectationJudge<'_> {
             true => expect_route(self.at, "turns").with_index(alike).into_value_location(),
             false => self.key_location("turns"),
         };
-        let what = format!("turns, from turn {} on", alike + 1);
+        let subject = format!("turns, from turn {} on", alike + 1);
         Some(UnmetExpectation::from_difference(
             place,
-            what,
+            subject,
             format_turns(expected),
             format_turns(&actual),
         ))
@@ -207,7 +207,7 @@ impl ExpectationJudge<'_> {
         let actual = agents_by_turn(&self.conversation.records);
         let mut turn = 0;
         for (position, name) in self.expect.order.iter().enumerate() {
-            let Some(found) = actual.iter().skip(turn).position(|agents| agents.contains(name)) else {
+            let Some(offset) = actual.iter().skip(turn).position(|agents| agents.contains(name)) else {
                 let place = expect_route(self.at, "order")
                     .with_index(position)
                     .into_value_location();
@@ -222,7 +222,7 @@ impl ExpectationJudge<'_> {
                     format_turns(&actual),
                 ));
             };
-            turn += found + 1;
+            turn += offset + 1;
         }
         None
     }
@@ -284,22 +284,22 @@ impl ExpectationJudge<'_> {
             .filter_map(|(name, expected)| {
                 let place = self.entry_location("outputs", name);
                 match self.find_output(name) {
-                    Err(why) => Some(UnmetExpectation::from_difference(
+                    Err(reason) => Some(UnmetExpectation::from_difference(
                         place,
                         format!("output of {name}"),
                         expected.to_string(),
-                        why,
+                        reason,
                     )),
                     Ok(output) => {
                         // A text stands for an output that is nothing but this text.
-                        let whole = if expected.is_string() {
+                        let actual_output = if expected.is_string() {
                             response_or_output(output)
                         } else {
                             output
                         };
-                        find_difference(expected, whole, format!("output of {name}")).map(|(what, expected, actual)| {
-                            UnmetExpectation::from_difference(place, what, expected, actual)
-                        })
+                        find_difference(expected, actual_output, format!("output of {name}")).map(
+                            |(what, expected, actual)| UnmetExpectation::from_difference(place, what, expected, actual),
+                        )
                     }
                 }
             })
@@ -310,15 +310,15 @@ impl ExpectationJudge<'_> {
         let mut failures = Vec::new();
         for (name, schema) in &self.expect.schemas {
             let place = || self.entry_location("schemas", name);
-            let what = format!("output of {name}");
+            let subject = format!("output of {name}");
             let output = match self.find_output(name) {
                 Ok(output) => output,
-                Err(why) => {
+                Err(reason) => {
                     failures.push(UnmetExpectation::from_difference(
                         place(),
-                        what,
+                        subject,
                         "an output that matches the schema",
-                        why,
+                        reason,
                     ));
                     continue;
                 }
@@ -328,10 +328,10 @@ impl ExpectationJudge<'_> {
                 continue;
             };
             for error in compiled.find_errors(output) {
-                let what = format!("{what}{}", error.path.replace('/', "."));
+                let subject_path = format!("{subject}{}", error.path.replace('/', "."));
                 failures.push(UnmetExpectation::from_difference(
                     place(),
-                    what,
+                    subject_path,
                     "what the schema describes",
                     error.message,
                 ));
@@ -433,7 +433,7 @@ impl ExpectationJudge<'_> {
             return Vec::new();
         };
         let actual = self.run_warnings();
-        let told = || match actual.as_slice() {
+        let warnings_text = || match actual.as_slice() {
             [] => "no warning".to_owned(),
             all => all
                 .iter()
@@ -446,7 +446,7 @@ impl ExpectationJudge<'_> {
                 self.key_location("warnings"),
                 "warnings",
                 "no warning",
-                told(),
+                warnings_text(),
             )];
         }
         let missing = expected
@@ -458,32 +458,32 @@ impl ExpectationJudge<'_> {
                 let place = expect_route(self.at, "warnings")
                     .with_index(position)
                     .into_value_location();
-                UnmetExpectation::from_difference(place, "warnings", part.as_str(), told())
+                UnmetExpectation::from_difference(place, "warnings", part.as_str(), warnings_text())
             })
             .collect()
     }
 
     fn check_most_turns(&self) -> Option<UnmetExpectation> {
-        let most = self.expect.most_turns?;
+        let max_turns = self.expect.most_turns?;
         let actual = self.state().finished_turns();
-        (actual > most).then(|| {
+        (actual > max_turns).then(|| {
             UnmetExpectation::from_difference(
                 self.key_location("most_turns"),
                 "turns",
-                format!("at most {most}"),
+                format!("at most {max_turns}"),
                 actual.to_string(),
             )
         })
     }
 
     fn check_most_cost(&self) -> Option<UnmetExpectation> {
-        let most = self.expect.most_cost?;
+        let max_cost = self.expect.most_cost?;
         let actual = self.state().usage_until_now().cost.unwrap_or_default();
-        (actual > most).then(|| {
+        (actual > max_cost).then(|| {
             UnmetExpectation::from_difference(
                 self.key_location("most_cost"),
                 "cost",
-                format!("at most {most}"),
+                format!("at most {max_cost}"),
                 actual.to_string(),
             )
         })

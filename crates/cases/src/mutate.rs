@@ -103,8 +103,8 @@ impl MutantGenerator<'_> {
         change: impl Fn(&mut Ensemble, NonZeroU32),
     ) {
         self.mutate_number("limit", route, agent, limit.into(), |ensemble, other| {
-            if let Ok(other) = NonZeroU32::try_from(other) {
-                change(ensemble, other);
+            if let Ok(new_limit) = NonZeroU32::try_from(other) {
+                change(ensemble, new_limit);
             }
         });
     }
@@ -118,12 +118,18 @@ impl MutantGenerator<'_> {
         number: NonZeroU64,
         change: impl Fn(&mut Ensemble, NonZeroU64),
     ) {
-        let others = [number.get().checked_sub(1), number.get().checked_add(1)];
-        for other in others.into_iter().flatten().filter_map(NonZeroU64::new) {
-            let told = (format!("{}: {number}", last_key(route)), other.to_string());
-            self.add_mutant(kind, route.clone().into_value_location(), agent, told, |ensemble| {
-                change(ensemble, other);
-            });
+        let new_numbers = [number.get().checked_sub(1), number.get().checked_add(1)];
+        for new_number in new_numbers.into_iter().flatten().filter_map(NonZeroU64::new) {
+            let change_texts = (format!("{}: {number}", last_key(route)), new_number.to_string());
+            self.add_mutant(
+                kind,
+                route.clone().into_value_location(),
+                agent,
+                change_texts,
+                |ensemble| {
+                    change(ensemble, new_number);
+                },
+            );
         }
     }
 
@@ -135,11 +141,17 @@ impl MutantGenerator<'_> {
         change: impl FnOnce(&mut Ensemble),
     ) {
         let Some(limit) = limit else { return };
-        let told = (
+        let change_texts = (
             format!("{}: {}", last_key(route), limit.as_secs_f64()),
             "no limit".to_owned(),
         );
-        self.add_mutant("timeout", route.clone().into_value_location(), agent, told, change);
+        self.add_mutant(
+            "timeout",
+            route.clone().into_value_location(),
+            agent,
+            change_texts,
+            change,
+        );
     }
 
     fn mutate_agent(&mut self, at: usize, agent: &Agent) {
@@ -164,12 +176,18 @@ impl MutantGenerator<'_> {
             },
         );
         let attempts = route.with_key("retry").with_key("max_attempts");
-        let most = agent.retry.max_attempts;
-        self.mutate_number("attempts", &attempts, Some(agent), most.into(), |ensemble, other| {
-            if let Ok(other) = u32::try_from(other.get()).and_then(NonZeroU32::try_from) {
-                ensemble.agents[at].retry.max_attempts = other;
-            }
-        });
+        let max_attempts = agent.retry.max_attempts;
+        self.mutate_number(
+            "attempts",
+            &attempts,
+            Some(agent),
+            max_attempts.into(),
+            |ensemble, other| {
+                if let Ok(new_limit) = u32::try_from(other.get()).and_then(NonZeroU32::try_from) {
+                    ensemble.agents[at].retry.max_attempts = new_limit;
+                }
+            },
+        );
     }
 
     fn mutate_dependency(&mut self, at: usize, agent: &Agent, position: usize, dependency: &Dependency) {
@@ -182,18 +200,18 @@ impl MutantGenerator<'_> {
                 ensemble.agents[at].dependencies[position].condition = Some(mutant.text.into());
             });
         }
-        if let Some(most) = dependency.max_executions {
+        if let Some(limit) = dependency.max_executions {
             let route = route.with_key("max_executions");
-            self.mutate_limit(&route, Some(agent), most, |ensemble, other| {
+            self.mutate_limit(&route, Some(agent), limit, |ensemble, other| {
                 ensemble.agents[at].dependencies[position].max_executions = Some(other);
             });
         }
-        let told = (format!("dependency on {}", dependency.agent_name), "none".to_owned());
+        let change_texts = (format!("dependency on {}", dependency.agent_name), "none".to_owned());
         self.add_mutant(
             "dependency",
             route.into_value_location(),
             Some(agent),
-            told,
+            change_texts,
             |ensemble| {
                 ensemble.agents[at].dependencies.remove(position);
             },
@@ -203,7 +221,7 @@ impl MutantGenerator<'_> {
     /// Adds the mutant that swaps "one of the dependencies" and "all of them".
     fn mutate_requirement(&mut self, at: usize, agent: &Agent) {
         let is_all = agent.dependencies.iter().all(|dependency| dependency.requires_all);
-        let told = match is_all {
+        let change_texts = match is_all {
             true => ("all dependencies", "any of them"),
             false => ("any of the dependencies", "all"),
         };
@@ -211,12 +229,18 @@ impl MutantGenerator<'_> {
         let Some(first) = first else { return };
         let mut route = first.route_in(&Agent::route_at(at));
         route.0.pop();
-        let told = (told.0.to_owned(), told.1.to_owned());
-        self.add_mutant("dependency", route.into_key_location(), Some(agent), told, |ensemble| {
-            for dependency in &mut ensemble.agents[at].dependencies {
-                dependency.requires_all = !is_all;
-            }
-        });
+        let change_texts = (change_texts.0.to_owned(), change_texts.1.to_owned());
+        self.add_mutant(
+            "dependency",
+            route.into_key_location(),
+            Some(agent),
+            change_texts,
+            |ensemble| {
+                for dependency in &mut ensemble.agents[at].dependencies {
+                    dependency.requires_all = !is_all;
+                }
+            },
+        );
     }
 
     fn mutate_conversation_limits(&mut self) {
@@ -240,13 +264,13 @@ impl MutantGenerator<'_> {
         }
         if let Some(cost) = limits.max_cost {
             let route = route.with_key("max_cost");
-            let told = (format!("max_cost: {cost}"), "no limit".to_owned());
-            self.add_mutant("budget", route.into_value_location(), None, told, |ensemble| {
+            let change_texts = (format!("max_cost: {cost}"), "no limit".to_owned());
+            self.add_mutant("budget", route.into_value_location(), None, change_texts, |ensemble| {
                 ensemble.limits.max_cost = None;
             });
         }
-        let whole = Some(limits.timeout);
-        self.mutate_timeout(&route.with_key("timeout_seconds"), None, whole, |ensemble| {
+        let timeout = Some(limits.timeout);
+        self.mutate_timeout(&route.with_key("timeout_seconds"), None, timeout, |ensemble| {
             ensemble.limits.timeout = ensemble.limits.timeout.saturating_mul(LONGER);
         });
         self.mutate_timeout(

@@ -44,13 +44,13 @@ pub async fn load_recorded_case(runs: &Runs, folder: &Path, from: &str) -> Resul
         let source = read_source(&path).map_err(|error| error.to_string())?;
         return RecordedCase::parse_exported(source.text());
     }
-    let named = if path.exists() {
+    let run_name = if path.exists() {
         path.display().to_string()
     } else {
         from.to_owned()
     };
     let run = runs
-        .resolve_run(named.as_str())
+        .resolve_run(run_name.as_str())
         .await
         .map_err(|error| error.to_string())?;
     let journal = run.read_journal().await.map_err(|error| error.to_string())?;
@@ -77,7 +77,7 @@ impl RecordedCase {
         };
         let mut outcome = None;
         let mut turns = Vec::new();
-        let mut ended = HashMap::new();
+        let mut results = HashMap::new();
         let mut questions = HashMap::new();
         for record in records {
             match &record.event {
@@ -87,7 +87,7 @@ impl RecordedCase {
                 Event::TurnStarted(turn) => turns.push(turn.starts.iter().map(|start| start.agent.clone()).collect()),
                 Event::ExecutionFinished(end) => {
                     let result = AttemptResult::from_record(end.clone()).without_exchange();
-                    ended.insert((end.agent.clone(), end.execution), result);
+                    results.insert((end.agent.clone(), end.execution), result);
                 }
                 Event::InputRequested(asked) => {
                     let asker = (asked.agent.clone(), asked.execution);
@@ -106,7 +106,7 @@ impl RecordedCase {
             context: started.context.clone(),
             outcome: require_usable_outcome(outcome)?,
             turns,
-            results: ended,
+            results,
             questions,
         })
     }
@@ -128,10 +128,10 @@ impl RecordedCase {
     /// Returns the recorded result of the execution. Returns `None` if there is no such execution.
     pub(crate) fn find_outcome(&self, agent: &Arc<str>, execution: u32) -> Option<AttemptOutcome> {
         let executed = (agent.clone(), execution);
-        let Some(ended) = self.results.get(&executed) else {
+        let Some(result) = self.results.get(&executed) else {
             return self.questions.get(&executed).cloned().map(AttemptOutcome::NeedsInput);
         };
         // The end of an execution after all its attempts: no other attempt follows.
-        Some(AttemptOutcome::Recorded(ended.clone()))
+        Some(AttemptOutcome::Recorded(result.clone()))
     }
 }

@@ -214,8 +214,8 @@ impl Runner for StubRunner {
             match stub {
                 Ok(stub) => self.run_stub(stub, &execution).await,
                 Err(count) => {
-                    let what = MissingPart::Execution(count);
-                    self.stubbed.add_missing(&self.agent, execution.execution, what)
+                    let missing_part = MissingPart::Execution(count);
+                    self.stubbed.add_missing(&self.agent, execution.execution, missing_part)
                 }
             }
         })
@@ -249,8 +249,8 @@ struct MissingStubRunner {
 
 impl Runner for MissingStubRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
-        let what = MissingPart::Stub(self.needs.clone());
-        let observed = self.stubbed.add_missing(&self.agent, execution.execution, what);
+        let missing_part = MissingPart::Stub(self.needs.clone());
+        let observed = self.stubbed.add_missing(&self.agent, execution.execution, missing_part);
         Box::pin(std::future::ready(observed))
     }
 }

@@ -50,7 +50,7 @@ pub struct CaseSuggestions {
 pub fn suggest_cases(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &CaseDriver) -> CaseSuggestions {
     let plan = &sound.ensemble.plan;
     let goals: BTreeSet<ExplorationGoal> = gaps.iter().map(|gap| gap.goal).collect();
-    let found = find_examples(plan, &goals, ExplorationBudget::with_max_states(MAX_STATES), &|| true);
+    let examples = find_examples(plan, &goals, ExplorationBudget::with_max_states(MAX_STATES), &|| true);
     let mut suggested = CaseSuggestions::default();
     let mut reached = ReachedParts::default();
     let mut names: Vec<Arc<str>> = sound.file.cases.iter().map(|case| case.name.clone()).collect();
@@ -58,18 +58,18 @@ pub fn suggest_cases(sound: CheckedSuite<'_>, gaps: &[UnreachedPart], driver: &C
         if reached.has_reached(gap.goal) {
             continue;
         }
-        let end = found
+        let end = examples
             .iter()
             .find(|(goal, _)| *goal == gap.goal)
             .and_then(|(_, end)| end.as_ref());
         let name = unique_case_name(&format_goal(plan, gap.goal), &names);
-        let found = end.and_then(|end| {
+        let suggestion = end.and_then(|end| {
             let mut cases = DemandPreference::BOTH
                 .into_iter()
                 .filter_map(|prefer| build_example_case(plan, end, name.clone(), prefer));
             cases.find_map(|case| verify_case(sound, case, gap.goal, driver))
         });
-        match found {
+        match suggestion {
             Some((case, own)) => {
                 reached.merge(&own);
                 names.push(case.name.clone());
@@ -127,8 +127,8 @@ fn verify_case(
             recorded: &[None],
             ..sound
         };
-        let tried = driver.run_case(alone, 0);
-        tried.conversation.filter(|_| tried.failures.is_empty())
+        let case_result = driver.run_case(alone, 0);
+        case_result.conversation.filter(|_| case_result.failures.is_empty())
     };
     let conversation = run(&case)?;
     let mut reached = ReachedParts::default();
@@ -211,11 +211,11 @@ impl ExampleCase<'_> {
             ExampleVariable::Outputs | ExampleVariable::Context => {
                 let agents = &self.plan.ensemble().agents;
                 let key = demand.path.first().cloned().unwrap_or_default();
-                let named = agents.iter().find(|agent| match demand.variable {
+                let named_agent = agents.iter().find(|agent| match demand.variable {
                     ExampleVariable::Context => **agent.state_key() == *key,
                     _ => *agent.name == *key,
                 });
-                match named {
+                match named_agent {
                     Some(agent) => {
                         demand.path.remove(0);
                         agent.name.clone()
@@ -234,10 +234,10 @@ impl ExampleCase<'_> {
         };
         if let Some(execution) = self.latest.get(&agent) {
             let demands = self.demands.entry((agent, *execution)).or_default();
-            let known = demands.iter_mut().find(|known| known.path == demand.path);
-            match (known, self.prefer) {
+            let earlier_demand = demands.iter_mut().find(|known| known.path == demand.path);
+            match (earlier_demand, self.prefer) {
                 (None, _) => demands.push(demand),
-                (Some(known), DemandPreference::Last) => *known = demand,
+                (Some(earlier_demand), DemandPreference::Last) => *earlier_demand = demand,
                 (Some(_), DemandPreference::First) => {}
             }
         }
@@ -293,13 +293,13 @@ impl ExampleCase<'_> {
                 && !fails
             {
                 let answered = ran.iter().filter(|ran| ran.result == ExecutionResult::Succeeded);
-                let given: Vec<Value> = answered
+                let input_answers: Vec<Value> = answered
                     .map(|ran| self.answer_for_execution(agent, ran, &input.choices))
                     .collect();
-                if !given.is_empty() {
+                if !input_answers.is_empty() {
                     answers.push((
                         agent.name.clone(),
-                        common_value(&given).cloned().unwrap_or(given.into()),
+                        common_value(&input_answers).cloned().unwrap_or(input_answers.into()),
                     ));
                 }
                 continue;
@@ -378,8 +378,8 @@ impl ExampleCase<'_> {
             .as_ref()
             .map_or_else(|| json!({}), example_for_schema);
         for demand in demands {
-            let whole = json!({"properties": {"response": {"type": "string"}}});
-            let schema = agent.output_schema.as_ref().unwrap_or(&whole);
+            let default_schema = json!({"properties": {"response": {"type": "string"}}});
+            let schema = agent.output_schema.as_ref().unwrap_or(&default_schema);
             fulfill_demand(&mut output, &demand.path, &demand.kind, Some(schema));
         }
         if let (Some(target), Value::Object(output)) = (&ran.requests, &mut output) {

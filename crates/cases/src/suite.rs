@@ -98,9 +98,9 @@ impl TestSuite {
 fn prepare_ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<PreparedEnsemble, Box<Finding>> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let beside = || default_ensemble_name(name).unwrap_or_default();
-    let named = file.ensemble.as_deref().map_or_else(beside, str::to_owned);
+    let ensemble_name = file.ensemble.as_deref().map_or_else(beside, str::to_owned);
     let place = || Route::root().with_key("ensemble").into_value_location();
-    let ensemble: PathBuf = path.parent().unwrap_or(Path::new("")).join(&named);
+    let ensemble: PathBuf = path.parent().unwrap_or(Path::new("")).join(&ensemble_name);
     let absolute = project.folder.join(&ensemble);
     // Nobody waits for a pipe.
     let prepared = match absolute.exists() && !absolute.is_file() {
@@ -111,13 +111,13 @@ fn prepare_ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<P
         false => prepare_file(&ensemble, project),
     };
     prepared.map_err(|error| {
-        let shown = ensemble.display();
+        let ensemble_path = ensemble.display();
         Box::new(match error {
             ProjectError::Invalid(errors) => {
                 let first = errors.first().map_or("", |error| error.message.as_str());
-                let message = format!("{named} has errors, the first: {first}");
+                let message = format!("{ensemble_name} has errors, the first: {first}");
                 Finding::new_error(NO_ENSEMBLE_TO_TEST, place(), message)
-                    .with_help(format!("`ensemble validate {shown}` shows them"))
+                    .with_help(format!("`ensemble validate {ensemble_path}` shows them"))
             }
             other => Finding::new_error(NO_ENSEMBLE_TO_TEST, place(), other.to_string())
                 .with_help("`ensemble` names the file of the ensemble, relative to the test file"),
@@ -143,8 +143,8 @@ fn load_recorded_cases(
             Ok(runtime) => runtime.block_on(load_recorded_case(runs, folder, from)),
             Err(error) => Err(error.to_string()),
         };
-        if let Err(why) = &loaded {
-            let message = format!("the recorded run `{from}` cannot be used: {why}");
+        if let Err(reason) = &loaded {
+            let message = format!("the recorded run `{from}` cannot be used: {reason}");
             let finding = Finding::new_error(
                 NO_RECORD,
                 case_route(at).with_key("from").into_value_location(),

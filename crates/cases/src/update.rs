@@ -16,7 +16,7 @@ use crate::judge::{CaseConversation, ExpectationJudge, agents_by_turn, is_same_a
 /// The expectations as they are written, with those replaced that the conversation contradicts; `None`: nothing is to be
 /// replaced. What holds stays as it is written.
 pub fn update_expectations(case: &TestCase, written: &Value, conversation: &CaseConversation) -> Option<Value> {
-    let ended = conversation.state.run_end()?;
+    let run_end = conversation.state.run_end()?;
     if case.live || !conversation.missing.is_empty() {
         return None;
     }
@@ -34,7 +34,7 @@ pub fn update_expectations(case: &TestCase, written: &Value, conversation: &Case
     }
     if new.is_empty() {
         // A case that expects nothing would pass whatever happens.
-        new.insert("outcome".to_owned(), ended.completion_reason.as_str().into());
+        new.insert("outcome".to_owned(), run_end.completion_reason.as_str().into());
     }
     let new = Value::Object(new);
     (new != *written).then_some(new)
@@ -48,7 +48,7 @@ struct ExpectationUpdater<'c> {
 impl ExpectationUpdater<'_> {
     /// The value that this expectation should have; `None`: it cannot be met by any value.
     fn update_expectation(&self, key: &str, written: &Value) -> Option<Value> {
-        let kept = || Some(written.clone());
+        let keep_written = || Some(written.clone());
         match key {
             "outcome" => Some(self.actual_outcome()),
             "turns" => Some(self.update_turns(written)),
@@ -60,8 +60,9 @@ impl ExpectationUpdater<'_> {
             })),
             "never" => {
                 let never = |name: &Arc<str>| self.judge.execution_count(name) == 0;
-                let left: Vec<Arc<str>> = self.expect.never.iter().filter(|name| never(name)).cloned().collect();
-                Some(names_or_written(left, &self.expect.never, written))
+                let remaining_names: Vec<Arc<str>> =
+                    self.expect.never.iter().filter(|name| never(name)).cloned().collect();
+                Some(names_or_written(remaining_names, &self.expect.never, written))
                     .filter(|left| !is_empty_collection(left) || is_empty_collection(written))
             }
             "outputs" => reject_emptied(
@@ -78,13 +79,13 @@ impl ExpectationUpdater<'_> {
                 let actual = || serde_json::from_str(&cost.to_string()).unwrap_or_else(|_| written.clone());
                 Some(if is_met { written.clone() } else { actual() })
             }
-            _ => kept(),
+            _ => keep_written(),
         }
     }
 
     fn actual_outcome(&self) -> Value {
-        let ended = self.judge.state().run_end();
-        ended.map_or(Value::Null, |ended| ended.completion_reason.as_str().into())
+        let run_end = self.judge.state().run_end();
+        run_end.map_or(Value::Null, |ended| ended.completion_reason.as_str().into())
     }
 
     /// The turns; those that are as expected stay as they are written.
@@ -93,7 +94,7 @@ impl ExpectationUpdater<'_> {
         let spelt = |(at, turn): (usize, &Vec<Arc<str>>)| {
             let is_same = expected.get(at).is_some_and(|expected| is_same_agents(expected, turn));
             match (written.get(at).filter(|_| is_same), turn.as_slice()) {
-                (Some(written), _) => written.clone(),
+                (Some(written_turn), _) => written_turn.clone(),
                 (None, [one]) => json!(one),
                 (None, several) => json!(several),
             }
@@ -111,18 +112,18 @@ impl ExpectationUpdater<'_> {
         let actual = agents_by_turn(&self.judge.conversation.records);
         let mut at = 0;
         let is_met = expected.iter().all(|name| {
-            let found = actual.iter().skip(at).position(|turn| turn.contains(name));
-            at += found.unwrap_or_default() + 1;
-            found.is_some()
+            let offset = actual.iter().skip(at).position(|turn| turn.contains(name));
+            at += offset.unwrap_or_default() + 1;
+            offset.is_some()
         });
         if is_met {
             return Some(expected.clone());
         }
-        let mut left = expected.clone();
+        let mut remaining_names = expected.clone();
         let mut order = Vec::new();
         for turn in &actual {
-            if let Some(at) = left.iter().position(|name| turn.contains(name)) {
-                order.push(left.remove(at));
+            if let Some(at) = remaining_names.iter().position(|name| turn.contains(name)) {
+                order.push(remaining_names.remove(at));
             }
         }
         (!order.is_empty()).then_some(order)
@@ -130,17 +131,17 @@ impl ExpectationUpdater<'_> {
 
     fn update_output(&self, name: &str, written: &Value) -> Option<Value> {
         let output = self.judge.find_output(name).ok()?;
-        let whole = if written.is_string() {
+        let actual_output = if written.is_string() {
             response_or_output(output)
         } else {
             output
         };
-        project_expected(written, whole)
+        project_expected(written, actual_output)
     }
 
     fn update_not_run(&self, written: &Value) -> Value {
-        let ended = self.judge.state().run_end();
-        let not_run = ended.map_or(&[][..], |ended| &ended.not_run);
+        let run_end = self.judge.state().run_end();
+        let not_run = run_end.map_or(&[][..], |ended| &ended.not_run);
         let reason = |name: &str| not_run.iter().find(|one| *one.agent == *name).map(|one| &one.reason);
         match written {
             Value::Array(names) => {
@@ -161,21 +162,21 @@ impl ExpectationUpdater<'_> {
             .as_array()
             .map_or_else(Vec::new, |parts| parts.iter().filter_map(Value::as_str).collect());
         let is_there = |part: &&&str| actual.iter().any(|warning| warning.contains(**part));
-        let kept: Vec<&str> = parts.iter().filter(is_there).copied().collect();
+        let kept_parts: Vec<&str> = parts.iter().filter(is_there).copied().collect();
         let has_unexpected = parts.is_empty() && !actual.is_empty();
-        if kept.len() == parts.len() && !has_unexpected {
+        if kept_parts.len() == parts.len() && !has_unexpected {
             return written.clone();
         }
         let more = actual
             .iter()
             .map(|warning| warning.as_str())
-            .filter(|warning| !kept.iter().any(|part| warning.contains(part)));
-        json!(kept.iter().copied().chain(more).collect::<Vec<_>>())
+            .filter(|warning| !kept_parts.iter().any(|part| warning.contains(part)));
+        json!(kept_parts.iter().copied().chain(more).collect::<Vec<_>>())
     }
 
     fn update_maximum(&self, written: &Value, actual: u64) -> Value {
         match written.as_u64() {
-            Some(most) if actual > most => actual.into(),
+            Some(maximum) if actual > maximum => actual.into(),
             _ => written.clone(),
         }
     }

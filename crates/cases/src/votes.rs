@@ -43,7 +43,7 @@ pub(crate) async fn collect_judge_failures(
     let mut failures = Vec::new();
     for (position, question) in questions.iter().enumerate() {
         let place = expect_route(at, "judge").with_index(position).into_value_location();
-        let told = format!("judge: {}", question.criterion.trim());
+        let expectation_text = format!("judge: {}", question.criterion.trim());
         match collect_votes(runs, tested, question, conversation).await {
             Ok(JudgeVotes { yes, no, .. }) if yes > no => {}
             Ok(verdict) => {
@@ -54,12 +54,12 @@ pub(crate) async fn collect_judge_failures(
                 failures.push(UnmetExpectation {
                     expected: Some(format!("at least {needed} of {votes} {word}")),
                     actual: Some(format!("{} of {votes} {word}; no: {because}", verdict.yes)),
-                    ..UnmetExpectation::new(place, told)
+                    ..UnmetExpectation::new(place, expectation_text)
                 });
             }
-            Err(why) => failures.push(UnmetExpectation {
-                actual: Some(why),
-                ..UnmetExpectation::new(place, told)
+            Err(error) => failures.push(UnmetExpectation {
+                actual: Some(error),
+                ..UnmetExpectation::new(place, expectation_text)
             }),
         }
     }
@@ -143,10 +143,10 @@ async fn request_vote(runs: &Runs, judge: &Arc<PreparedEnsemble>, input: &Arc<st
         input: Some(input.clone()),
         ..RunOptions::default()
     };
-    let told = |error: RunError| format!("the judge cannot be asked: {error}");
-    let run = runs.prepare_run_with(judge.clone(), options).map_err(told)?;
-    let run = run.start().await.map_err(told)?;
-    let state = run.wait_and_close().await.map_err(told)?.state;
+    let to_message = |error: RunError| format!("the judge cannot be asked: {error}");
+    let run = runs.prepare_run_with(judge.clone(), options).map_err(to_message)?;
+    let run = run.start().await.map_err(to_message)?;
+    let state = run.wait_and_close().await.map_err(to_message)?.state;
     let id = state.plan().agent_ids().next().ok_or("there is no judge")?;
     let agent = state.agent_state(id);
     match (agent.output(), agent.latest_error()) {

@@ -60,21 +60,21 @@ struct KnownSecrets {
 impl Secrets {
     /// Withholds the variable from child processes that do not list it.
     pub fn withhold_variable(&self, variable: &str) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        known.variables.insert(variable.to_owned());
+        let mut known_secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known_secrets.variables.insert(variable.to_owned());
     }
 
     /// Strikes out the value from now on, unless it is short. Of a value such as `Bearer …`, also the words after the first.
     pub fn add_value(&self, value: &str) {
         let value = value.trim();
         let after = value.split_once(' ').map(|(_, rest)| rest.trim());
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known_secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
         for text in std::iter::once(value).chain(after) {
-            if text.len() >= SHORTEST && known.values.iter().all(|old| old != text) {
-                known.values.push(text.to_owned());
+            if text.len() >= SHORTEST && known_secrets.values.iter().all(|old| old != text) {
+                known_secrets.values.push(text.to_owned());
             }
         }
-        known.values.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        known_secrets.values.sort_by_key(|text| std::cmp::Reverse(text.len()));
     }
 
     /// The variables that are withheld.
@@ -108,20 +108,20 @@ impl Secrets {
 
     /// The event without secrets in what agents, models, tools and people have said.
     pub fn redact_event(&self, event: Event) -> Event {
-        let known = self.read_known();
-        if known.values.is_empty() {
+        let known_secrets = self.read_known();
+        if known_secrets.values.is_empty() {
             return event;
         }
         let Ok(text) = serde_json::to_string(&event) else {
             return event;
         };
-        if !known.occurs_in_json(&text) {
+        if !known_secrets.occurs_in_json(&text) {
             return event;
         }
         let mut document: Value = serde_json::from_str(&text).unwrap_or_default();
         match document.get_mut("data") {
-            Some(data) if matches!(event, Event::ContextSet(_)) => known.redact_value(data),
-            Some(data) => known.redact_free_values(data),
+            Some(data) if matches!(event, Event::ContextSet(_)) => known_secrets.redact_value(data),
+            Some(data) => known_secrets.redact_free_values(data),
             None => {}
         }
         serde_json::from_value(document).unwrap_or(event)

@@ -104,15 +104,15 @@ impl Stopwatch {
             tokio::pin!(changed);
             // The registration comes before the state is read, so no change is missed.
             changed.as_mut().enable();
-            let left = {
+            let remaining_time = {
                 let state = self.lock();
-                let left = limit.saturating_sub(state.elapsed_time(Instant::now()));
-                state.stands_since.is_none().then_some(left)
+                let remaining_time = limit.saturating_sub(state.elapsed_time(Instant::now()));
+                state.stands_since.is_none().then_some(remaining_time)
             };
-            match left {
+            match remaining_time {
                 Some(Duration::ZERO) => return,
-                Some(left) => tokio::select! {
-                    () = tokio::time::sleep(left) => {}
+                Some(remaining_time) => tokio::select! {
+                    () = tokio::time::sleep(remaining_time) => {}
                     () = changed => {}
                 },
                 None => changed.await,

@@ -119,9 +119,9 @@ impl SpanContext {
     /// Something inside this span; `place` is its name there.
     #[must_use]
     pub fn child_span(&self, place: &str) -> Self {
-        let named = format!("{} {} {place}", to_hex(&self.trace), to_hex(&self.span));
+        let span_key = format!("{} {} {place}", to_hex(&self.trace), to_hex(&self.span));
         Self {
-            span: digest_prefix(&digest_text(&named)),
+            span: digest_prefix(&digest_text(&span_key)),
             ..self.clone()
         }
     }

@@ -55,12 +55,12 @@ impl StepChoices {
         let answers = steps.clone().flat_map(|told| &told.assumed);
         let answers = answers.map(|one| ((one.agent.clone(), one.position, one.claim.clone()), one.answer));
         let results = steps.flat_map(|told| &told.runs);
-        let told = PrescribedChoices {
+        let prescribed_choices = PrescribedChoices {
             answers: answers.collect(),
             results: results.map(|ran| (ran.agent.clone(), ran.result)).collect(),
         };
         Self {
-            from_steps: Some(told),
+            from_steps: Some(prescribed_choices),
             ..Self::from_prescribed(Row::default())
         }
     }
@@ -68,9 +68,9 @@ impl StepChoices {
     /// Chooses the result of a claim, which this dependency of the agent contains.
     pub(super) fn choose_answer(&self, agent: &Arc<str>, position: usize, claim: &ConditionClaim) -> bool {
         match &self.from_steps {
-            Some(told) => {
+            Some(prescribed_choices) => {
                 let key = (agent.clone(), position, claim.text.clone());
-                let answer = told.answers.get(&key);
+                let answer = prescribed_choices.answers.get(&key);
                 answer.is_none_or(|answer| *answer != claim.is_opposite)
             }
             None => self.choose_option(2) == 0,
@@ -79,12 +79,12 @@ impl StepChoices {
 
     /// Chooses one of the possible results of an execution of the agent.
     pub(super) fn choose_result(&self, agent: &str, possible: &[ExecutionResult]) -> ExecutionResult {
-        let told = self
+        let prescribed_result = self
             .from_steps
             .as_ref()
             .and_then(|told| told.results.get(agent).copied());
-        match (told, possible) {
-            (Some(told), _) => told,
+        match (prescribed_result, possible) {
+            (Some(prescribed_result), _) => prescribed_result,
             (None, [only]) => *only,
             (None, _) if self.from_steps.is_some() => possible[0],
             (None, _) => possible[self.choose_option(possible.len())],
@@ -114,9 +114,9 @@ impl StepChoices {
     /// Chooses one of this number of options. Option 0 is the default: a condition is true, an execution succeeds.
     pub(super) fn choose_option(&self, options: usize) -> usize {
         let options = u16::try_from(options).unwrap_or(u16::MAX);
-        let mut taken = self.chosen.borrow_mut();
-        let option = taken.prescribed.get(taken.options.len()).copied().unwrap_or(0);
-        taken.options.push((option, options));
+        let mut chosen = self.chosen.borrow_mut();
+        let option = chosen.prescribed.get(chosen.options.len()).copied().unwrap_or(0);
+        chosen.options.push((option, options));
         usize::from(option)
     }
 
@@ -147,11 +147,11 @@ impl ChoiceRows {
 
     /// Reports a sequence as tried. Other options after its prescribed part are added to the sequences to try.
     pub(super) fn mark_tried(&mut self, choices: &StepChoices) {
-        let taken = choices.chosen.borrow();
-        for at in taken.prescribed.len()..taken.options.len() {
-            for other in 1..taken.options[at].1 {
-                let before = taken.options[..at].iter().map(|(option, _)| *option);
-                self.pending.push_back(before.chain([other]).collect());
+        let chosen = choices.chosen.borrow();
+        for at in chosen.prescribed.len()..chosen.options.len() {
+            for other_option in 1..chosen.options[at].1 {
+                let before = chosen.options[..at].iter().map(|(option, _)| *option);
+                self.pending.push_back(before.chain([other_option]).collect());
             }
         }
     }

@@ -38,7 +38,7 @@ pub fn have_same_conversations(
         ConversationPosition::from_start(&worlds.0),
         ConversationPosition::from_start(&worlds.1),
     );
-    let mut known = HashSet::from([pair_keys(&worlds, &start)]);
+    let mut seen_pairs = HashSet::from([pair_keys(&worlds, &start)]);
     let mut ahead = VecDeque::from([start]);
     let mut states = 0;
     while let Some(pair) = ahead.pop_front() {
@@ -56,7 +56,7 @@ pub fn have_same_conversations(
                 PairStepResult::Different => return Some(false),
                 PairStepResult::BothEnded => {}
                 PairStepResult::BothContinue(next) => {
-                    if known.insert(pair_keys(&worlds, &next)) {
+                    if seen_pairs.insert(pair_keys(&worlds, &next)) {
                         ahead.push_back(*next);
                     }
                 }

@@ -31,16 +31,16 @@ pub(super) fn explore_parts(
     let of_part = |part: &EnsemblePart| ExploredPlan::for_part(part.plan.clone(), budget);
     let worlds: Vec<ExploredPlan> = parts.iter().map(of_part).collect();
     let mut walks = Vec::with_capacity(parts.len());
-    let mut left = budget.states;
+    let mut states_left = budget.states;
     for (world, to_go) in worlds.iter().zip((1..=parts.len() as u64).rev()) {
-        let states = (left / to_go).max(1);
+        let states = (states_left / to_go).max(1);
         let mut walk = StateWalk::new(world, ExplorationBudget { states, ..budget }, has_time);
         walk.walk_until_limit();
         if walk.has_everyone_waited {
             // Beside other ready agents, these would have waited.
             return None;
         }
-        left = left.saturating_sub(walk.coverage.states);
+        states_left = states_left.saturating_sub(walk.coverage.states);
         walks.push(walk);
     }
     WholeEnsemble { world, parts, walks }.build_exploration(besides.to_vec())
@@ -185,10 +185,10 @@ impl WholeEnsemble<'_> {
 
     /// The steps of each part.
     fn list_steps(&self, ways: &[&EndCandidate]) -> Vec<Vec<StepReport>> {
-        let told = |(walk, end): (&StateWalk<'_>, &&EndCandidate)| {
+        let replay_steps = |(walk, end): (&StateWalk<'_>, &&EndCandidate)| {
             walk.replay_path(end).map(|end| end.path).unwrap_or_default()
         };
-        self.walks.iter().zip(ways).map(told).collect()
+        self.walks.iter().zip(ways).map(replay_steps).collect()
     }
 
     /// The soonest question without an answer; with `left_out`, the path of its part to a state without an agent

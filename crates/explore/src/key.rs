@@ -48,20 +48,21 @@ pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState,
 
 /// Returns whether there is a new output for an agent without dependencies.
 fn has_unread_output(state: &ConversationState, id: AgentId) -> bool {
-    let seen = state
+    let seen_turn = state
         .agent_state(id)
         .last_start_turn()
         .and_then(|turn| turn.checked_sub(1));
-    state.latest_success_except(id) > seen
+    state.latest_success_except(id) > seen_turn
 }
 
 /// The number of finished turns, plus one; 0 if neither a limit nor a condition can depend on it.
 fn relevant_turns(world: &ExploredPlan, state: &ConversationState) -> u32 {
     let plan = &world.plan;
-    let left = |id: AgentId| plan.agent(id).conversation.max_turns.get() - state.agent_state(id).executions();
-    let left: u64 = plan.agent_ids().map(|id| u64::from(left(id))).sum();
-    let limit_is_far =
-        u64::from(state.segment_turns()) + left <= u64::from(plan.ensemble().limits.max_total_turns.get());
+    let remaining_executions =
+        |id: AgentId| plan.agent(id).conversation.max_turns.get() - state.agent_state(id).executions();
+    let remaining_executions: u64 = plan.agent_ids().map(|id| u64::from(remaining_executions(id))).sum();
+    let limit_is_far = u64::from(state.segment_turns()) + remaining_executions
+        <= u64::from(plan.ensemble().limits.max_total_turns.get());
     let is_asked = world
         .claim_sources()
         .any(|reads| reads.turn_count && reads.are_only_counts());

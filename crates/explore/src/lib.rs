@@ -188,9 +188,9 @@ pub fn explore_while(plan: &Arc<Plan>, budget: ExplorationBudget<'_>, has_time: 
     let besides = list_unexplored_outcomes(plan, &world, budget);
     let parts = parts::split_into_parts(&world);
     let apart = parts.and_then(|parts| joint_exploration::explore_parts(&world, &parts, budget, has_time, &besides));
-    let mut found = apart.unwrap_or_else(|| explore_whole(&world, budget, has_time, besides));
-    bound::add_bounds(plan, &mut found);
-    found
+    let mut exploration = apart.unwrap_or_else(|| explore_whole(&world, budget, has_time, besides));
+    bound::add_bounds(plan, &mut exploration);
+    exploration
 }
 
 /// Explores the ensemble as a whole, also if it has independent parts.

@@ -64,7 +64,7 @@ impl ExploredPlan {
         let mut occurrences: Vec<ClaimOccurrences> = Vec::new();
         let mut edges = Vec::with_capacity(plan.edge_count());
         for (id, edge) in plan.agent_ids().flat_map(|to| plan.incoming_edges(to)) {
-            let asked = edge.condition.as_ref().map(|condition| {
+            let split_condition = edge.condition.as_ref().map(|condition| {
                 let (claims, list) = condition.split_into_claims();
                 let numbered = list.into_iter().map(|claim| {
                     let about = claim.reads.output.then_some((edge.from, edge.on));
@@ -83,7 +83,7 @@ impl ExploredPlan {
                     claims,
                 }
             });
-            edges.push(asked);
+            edges.push(split_condition);
         }
         Self {
             results: plan
@@ -112,8 +112,8 @@ impl ExploredPlan {
 
     /// The claims of the condition of an edge.
     pub(super) fn edge_claims(&self, edge: EdgeId) -> impl Iterator<Item = &ConditionClaim> {
-        let asked = self.edges[edge.index()].iter();
-        asked.flat_map(|asked| asked.list.iter().map(|(_, claim)| claim))
+        let conditions = self.edges[edge.index()].iter();
+        conditions.flat_map(|asked| asked.list.iter().map(|(_, claim)| claim))
     }
 
     /// The values that each claim reads.
@@ -134,10 +134,10 @@ impl ExploredPlan {
         before: &ConversationState,
         after: &ConversationState,
     ) -> bool {
-        let known = &self.claims[claim as usize];
-        let reads = known.reads;
+        let claim_occurrences = &self.claims[claim as usize];
+        let reads = claim_occurrences.reads;
         let output = |state: &ConversationState| {
-            let edge = self.plan.edge(known.edges[0]);
+            let edge = self.plan.edge(claim_occurrences.edges[0]);
             state.edge_output(edge).map(|(execution, _)| *execution)
         };
         let succeeded =
@@ -202,22 +202,23 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
         _condition: &Condition,
     ) -> Result<bool, EvaluateError> {
         let mut edges = self.world.plan.incoming_edges(edge.to);
-        let asked = edges
+        let condition = edges
             .nth(edge.position)
             .and_then(|(id, _)| self.world.edges[id.index()].as_ref());
-        let Some(asked) = asked else { return Ok(true) };
+        let Some(condition) = condition else { return Ok(true) };
         let facts = state.edge_facts(edge);
         loop {
-            let known: Vec<Option<bool>> = asked.list.iter().map(|one| self.find_known(one, &facts)).collect();
-            if let Some(answer) = combine_claims(&asked.claims, &known) {
+            let known_answers: Vec<Option<bool>> =
+                condition.list.iter().map(|one| self.find_known(one, &facts)).collect();
+            if let Some(answer) = combine_claims(&condition.claims, &known_answers) {
                 let side = ExplorationGoal::Answer(edge.to, edge.position, answer);
                 self.sides.borrow_mut().push(side);
                 return Ok(answer);
             }
-            let Some(open) = find_first_open(&asked.claims, &known) else {
+            let Some(open) = find_first_open(&condition.claims, &known_answers) else {
                 return Ok(true);
             };
-            let (number, claim) = &asked.list[open];
+            let (number, claim) = &condition.list[open];
             if claim.reads.are_only_counts() {
                 // The claim can be evaluated, and the evaluation fails.
                 claim.condition.evaluate(&facts)?;

@@ -32,8 +32,8 @@ pub(super) fn split_into_parts(world: &ExploredPlan) -> Option<Vec<EnsemblePart>
     }
     let groups = group_agents(world)?;
     (groups.len() > 1).then_some(())?;
-    let whole = plan.ensemble();
-    let mut shell = Ensemble::clone(whole);
+    let ensemble = plan.ensemble();
+    let mut shell = Ensemble::clone(ensemble);
     shell.agents.clear();
     shell.result = None;
     groups
@@ -76,11 +76,14 @@ fn group_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
             }
         }
     }
-    let mut found: BTreeMap<usize, Vec<AgentId>> = BTreeMap::new();
+    let mut agents_by_group: BTreeMap<usize, Vec<AgentId>> = BTreeMap::new();
     for id in plan.agent_ids() {
-        found.entry(groups.find_first(id.index())).or_default().push(id);
+        agents_by_group
+            .entry(groups.find_first(id.index()))
+            .or_default()
+            .push(id);
     }
-    Some(found.into_values().collect())
+    Some(agents_by_group.into_values().collect())
 }
 
 /// For each agent, another agent of its group that comes before it, or itself if it is the first one.
@@ -103,11 +106,11 @@ impl AgentGroups {
 }
 
 fn build_part(plan: &Plan, shell: &Ensemble, agents: Vec<AgentId>) -> Option<EnsemblePart> {
-    let own = Ensemble {
+    let part_ensemble = Ensemble {
         agents: agents.iter().map(|id| plan.agent(*id).clone()).collect(),
         ..shell.clone()
     };
-    let plan = Plan::build(Arc::new(own)).ok()?;
+    let plan = Plan::build(Arc::new(part_ensemble)).ok()?;
     Some(EnsemblePart {
         plan: Arc::new(plan),
         agents,

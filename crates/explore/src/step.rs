@@ -76,19 +76,19 @@ impl ConversationPosition {
         let decision = decide_with_evaluator(plan, &self.state, &oracle);
         let (mut remembered, assumed, sides) = oracle.into_results();
         choices.add_reached_goals(sides);
-        let mut told = StepReport {
+        let mut report = StepReport {
             turn: self.state.turn_count() + 1,
             assumed,
             runs: Vec::new(),
         };
         let turn = match decision {
             NextDecision::StartTurn(turn) => turn,
-            NextDecision::End(ended) => return (StepOutcome::End(Box::new(ended), None), told),
+            NextDecision::End(ended) => return (StepOutcome::End(Box::new(ended), None), report),
             NextDecision::Perform | NextDecision::FinishTurn(_) => unreachable!("no turn is open between two turns"),
         };
         choices.add_reached_goals(list_start_goals(plan, &turn));
         let mut state = self.state.clone();
-        told.runs = perform_turn(world, &mut state, turn, choices);
+        report.runs = perform_turn(world, &mut state, turn, choices);
         let next = match decide_with_evaluator(plan, &state, &ChoosingEvaluator::new(world, &remembered, choices)) {
             NextDecision::FinishTurn(finished) => {
                 apply_event(&mut state, Event::TurnFinished(finished));
@@ -102,7 +102,7 @@ impl ConversationPosition {
                 unreachable!("every execution of the open turn has ended")
             }
         };
-        (next, told)
+        (next, report)
     }
 }
 

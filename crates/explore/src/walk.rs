@@ -233,8 +233,8 @@ impl<'w> StateWalk<'w> {
         // Turns that were started count, even if the budget ends before they end.
         self.turns = self.turns.max(most);
         let key = compute_state_key(self.world, &position.state, &position.remembered);
-        if let Some(known) = self.ids.get(&key) {
-            let arrival = &mut self.arrivals[*known];
+        if let Some(known_id) = self.ids.get(&key) {
+            let arrival = &mut self.arrivals[*known_id];
             arrival.most_turns = arrival.most_turns.max(most);
             if fewest < arrival.fewest_turns {
                 arrival.fewest_turns = fewest;

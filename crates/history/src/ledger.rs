@@ -167,8 +167,8 @@ impl ExecutionAccount {
 
     fn add_inner_usage(&mut self, within: &AttemptScope, usage: ModelUsage) {
         let key = (within.part.clone(), within.outer_calls.clone());
-        let known = self.inside.entry(key).or_default();
-        *known = *known + usage;
+        let total = self.inside.entry(key).or_default();
+        *total = *total + usage;
     }
 
     fn settle_inner_usage(&mut self) {

@@ -194,8 +194,9 @@ impl RunHistory {
     fn close_turn(&mut self, counts: bool) {
         self.closed_totals.turns += u32::from(counts);
         self.is_turn_open = false;
-        for one in std::mem::take(&mut self.open) {
-            self.closed_totals.add_execution(&one.agent, one.current_totals());
+        for account in std::mem::take(&mut self.open) {
+            self.closed_totals
+                .add_execution(&account.agent, account.current_totals());
         }
     }
 
@@ -208,8 +209,8 @@ impl RunHistory {
 
     fn apply_resume(&mut self, event: &RunResumed) {
         self.end_event = None;
-        for one in &mut self.open {
-            one.resume_execution(event.again.contains(&one.agent));
+        for account in &mut self.open {
+            account.resume_execution(event.again.contains(&account.agent));
         }
     }
 
@@ -223,8 +224,8 @@ impl RunHistory {
     /// Returns the open execution of the agent. A fold that starts inside a turn meets executions that it has not seen
     /// start.
     fn execution_mut(&mut self, agent: &str) -> &mut ExecutionAccount {
-        let known = self.open.iter().position(|one| *one.agent == *agent);
-        let at = known.unwrap_or_else(|| {
+        let open_index = self.open.iter().position(|one| *one.agent == *agent);
+        let at = open_index.unwrap_or_else(|| {
             self.open.push(ExecutionAccount::new(agent.into(), self.latest_turn));
             self.open.len() - 1
         });

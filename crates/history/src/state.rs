@@ -95,7 +95,7 @@ impl<'de> Deserialize<'de> for RunState {
         let word = String::deserialize(deserializer)?;
         let open = [Self::Running, Self::Waiting, Self::Interrupted];
         let mut states = open.into_iter().chain(CompletionReason::ALL.map(Self::Ended));
-        let found = states.find(|state| state.as_str() == word);
-        found.ok_or_else(|| serde::de::Error::custom(format!("`{word}` is not a state of a run")))
+        let state = states.find(|state| state.as_str() == word);
+        state.ok_or_else(|| serde::de::Error::custom(format!("`{word}` is not a state of a run")))
     }
 }

@@ -52,8 +52,8 @@ impl RunTotals {
     /// Adds the totals of an execution of the agent.
     pub(crate) fn add_execution(&mut self, agent: &Arc<str>, one: AgentTotals) {
         self.all = self.all + one;
-        let known = self.agents.entry(agent.clone()).or_default();
-        *known = *known + one;
+        let agent_totals = self.agents.entry(agent.clone()).or_default();
+        *agent_totals = *agent_totals + one;
     }
 }
 

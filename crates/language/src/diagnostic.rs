@@ -164,7 +164,7 @@ impl Finding {
     ) -> Self {
         let finding = Self::new_error(code, at, format!("there is no agent `{name}`"));
         match find_similar_word(name, agents.clone()) {
-            Some(near) => finding.with_near_name_fix(name, near),
+            Some(similar_name) => finding.with_near_name_fix(name, similar_name),
             None => finding.with_help(render_agent_list(agents)),
         }
     }
@@ -173,9 +173,9 @@ impl Finding {
     #[must_use]
     pub(crate) fn with_near_choice_fix(self, written: &str, choices: &[String]) -> Self {
         match find_similar_word(written, choices.iter().map(String::as_str)) {
-            Some(near) => {
-                let change = RouteEdit::WriteText(self.at.clone(), near.to_owned());
-                self.with_fix(RouteFix::new_unsafe(format!("write `{near}`"), change))
+            Some(similar_choice) => {
+                let change = RouteEdit::WriteText(self.at.clone(), similar_choice.to_owned());
+                self.with_fix(RouteFix::new_unsafe(format!("write `{similar_choice}`"), change))
             }
             None => self,
         }
@@ -201,8 +201,8 @@ impl Diagnostic {
             return self.span;
         }
         let mut related = self.related.iter();
-        let named = related.find(|place| place.source.name() == source.name());
-        named.map_or(self.span, |place| place.span)
+        let related_place = related.find(|place| place.source.name() == source.name());
+        related_place.map_or(self.span, |place| place.span)
     }
 }
 
@@ -228,14 +228,14 @@ pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w st
     if length > LONGEST {
         return None;
     }
-    let most = (length / 3).max(1);
+    let max_distance = (length / 3).max(1);
     let mut best: Option<(usize, NearWord<'w>)> = None;
     for candidate in candidates.take(MOST) {
-        if candidate.len().abs_diff(word.len()) > most {
+        if candidate.len().abs_diff(word.len()) > max_distance {
             continue;
         }
         let distance = strsim::damerau_levenshtein(&word.to_lowercase(), &candidate.to_lowercase());
-        if distance > most || best.is_some_and(|(_, near)| near.word == candidate) {
+        if distance > max_distance || best.is_some_and(|(_, near)| near.word == candidate) {
             continue;
         }
         let is_only = best.is_none();
@@ -257,9 +257,9 @@ pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w st
 /// Returns the sentence that names the agents of an ensemble; of many agents, only the first.
 pub fn render_agent_list<'n>(mut agents: impl Iterator<Item = &'n str>) -> String {
     const SHOWN: usize = 8;
-    let shown: Vec<String> = agents.by_ref().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let shown_agents: Vec<String> = agents.by_ref().take(SHOWN).map(|name| format!("`{name}`")).collect();
     let more = if agents.next().is_some() { ", …" } else { "" };
-    format!("the agents are {}{more}", shown.join(", "))
+    format!("the agents are {}{more}", shown_agents.join(", "))
 }
 
 #[cfg(test)]

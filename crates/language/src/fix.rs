@@ -104,10 +104,10 @@ fn is_worse(before: &CheckedText, after: &CheckedText) -> bool {
         }
         counts
     };
-    let known = errors(before);
+    let earlier_counts = errors(before);
     errors(after)
         .iter()
-        .any(|(code, count)| known.get(code).is_none_or(|known| count > known))
+        .any(|(code, count)| earlier_counts.get(code).is_none_or(|known| count > known))
 }
 
 #[cfg(test)]

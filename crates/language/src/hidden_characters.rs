@@ -30,14 +30,14 @@ pub fn plain_prefix_length(text: &str) -> usize {
 
 /// The text on one line, with every hidden character spelt out: for names, arguments, and whatever must not be mistaken.
 pub fn escape_hidden(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match is_hidden_character(character) {
-            true => shown.extend(character.escape_unicode()),
-            false => shown.push(character),
+            true => escaped.extend(character.escape_unicode()),
+            false => escaped.push(character),
         }
     }
-    shown
+    escaped
 }
 
 /// A JSON text with its hidden characters spelt out, which does not change its meaning. What a CI would take for a command

@@ -19,8 +19,8 @@ pub fn is_name(name: &str) -> bool {
 /// Returns the name with hyphens instead of blanks; `None` if something else is wrong with the name.
 pub fn find_near_name(name: &str) -> Option<String> {
     let words: Vec<&str> = name.split_whitespace().collect();
-    let near = words.join("-");
-    (near != name && is_name(&near)).then_some(near)
+    let joined_name = words.join("-");
+    (joined_name != name && is_name(&joined_name)).then_some(joined_name)
 }
 
 /// Returns whether the character can be part of the name of a tool.

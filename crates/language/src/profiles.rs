@@ -130,7 +130,7 @@ impl ProfileError {
                 Some(format!("`--model {name}=simulated` runs it on simulated answers"))
             }
             Self::UnknownProvider { provider, .. } => Some(match find_similar_word(provider, list_provider_names()) {
-                Some(near) => format!("did you mean `{near}`?"),
+                Some(similar_name) => format!("did you mean `{similar_name}`?"),
                 None => format!("there are {}", list_provider_names().collect::<Vec<_>>().join(", ")),
             }),
             Self::Untrusted { place, .. } => Some(format!(
@@ -222,8 +222,8 @@ impl ModelProfiles {
     }
 
     fn resolve_name(&self, name: &Arc<str>, fallback_of: Option<Arc<str>>) -> Result<ChainedProfile, ProfileError> {
-        let written = self.named_profiles().find(|(known, _)| known == name);
-        let profile = written
+        let named_profile = self.named_profiles().find(|(known, _)| known == name);
+        let profile = named_profile
             .map(|(_, profile)| profile.clone())
             .or_else(|| built_in_profile(name));
         if let Some(link) = self.apply_overrides(Arc::clone(name), profile) {

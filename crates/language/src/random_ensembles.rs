@@ -194,14 +194,14 @@ fn of_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usize) -> 
     let renamed = |name: &str| format!("{prefix}{}", name.trim_start_matches('a')).into();
     agent.name = renamed(&agent.name);
     agent.conversation.triggers_conversation = false;
-    let most = agent.conversation.max_turns.get().min(3);
+    let max_turns = agent.conversation.max_turns.get().min(3);
     let may_listen = twist().is_multiple_of(32);
-    let most = if agent.dependencies.is_empty() && !may_listen {
+    let max_turns = if agent.dependencies.is_empty() && !may_listen {
         1
     } else {
-        most
+        max_turns
     };
-    agent.conversation.max_turns = NonZeroU32::new(most).expect("at least 1");
+    agent.conversation.max_turns = NonZeroU32::new(max_turns).expect("at least 1");
     if twist().is_multiple_of(3) {
         agent.on_error = OnError::Fail;
     }

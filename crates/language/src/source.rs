@@ -127,9 +127,11 @@ impl SourceText {
         };
         let before = line.chars().take(place.column.saturating_sub(1));
         let from = before.map(char::len_utf8).sum::<usize>();
-        let rest = &line[from..];
-        let word = rest.find(|c| !is_identifier_char(c)).unwrap_or(rest.len());
-        let length = word.max(rest.chars().next().map_or(0, char::len_utf8));
+        let following_text = &line[from..];
+        let word = following_text
+            .find(|c| !is_identifier_char(c))
+            .unwrap_or(following_text.len());
+        let length = word.max(following_text.chars().next().map_or(0, char::len_utf8));
         Span::new(line_start + from, line_start + from + length)
     }
 

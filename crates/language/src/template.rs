@@ -183,35 +183,35 @@ impl Template {
 
     /// Renders the template. Keys that existing outputs do not have are printed as nothing and noted in `scope.missed`.
     pub fn render(&self, scope: &TemplateScope) -> Result<String, TemplateError> {
-        let own = &self.0;
-        if let Some(constant) = &own.constant {
+        let compiled_template = &self.0;
+        if let Some(constant) = &compiled_template.constant {
             return Ok(constant.clone());
         }
-        own.check_names(scope)?;
+        compiled_template.check_names(scope)?;
         let mut out = LimitedBuffer::default();
-        let template = own.environment.get_template(NAME);
+        let template = compiled_template.environment.get_template(NAME);
         template
             .and_then(|template| {
                 template
                     .render_captured_to(view::build_root_value(scope), &mut out)
                     .map(drop)
             })
-            .map_err(|error| own.convert_error(&error))?;
-        scope.missing_keys.retain_printed_by(&own.printed_paths);
+            .map_err(|error| compiled_template.convert_error(&error))?;
+        scope.missing_keys.retain_printed_by(&compiled_template.printed_paths);
         Ok(String::from_utf8_lossy(&out.0).into_owned())
     }
 
     /// The value of a template that is exactly one `{{ expression }}`; of every other template its rendered text. Keys that
     /// are missing are noted as by [`Template::render`].
     pub fn evaluate_value(&self, scope: &TemplateScope) -> Result<Value, TemplateError> {
-        let own = &self.0;
-        let Some(expression) = find_only_expression(&own.text) else {
+        let compiled_template = &self.0;
+        let Some(expression) = find_only_expression(&compiled_template.text) else {
             return self.render(scope).map(Value::String);
         };
-        own.check_names(scope)?;
-        let compiled = own.environment.compile_expression(expression);
+        compiled_template.check_names(scope)?;
+        let compiled = compiled_template.environment.compile_expression(expression);
         let value = compiled.and_then(|compiled| compiled.eval(view::build_root_value(scope)));
-        let value = value.map_err(|error| TemplateError::from_engine_error(&own.text, &error))?;
+        let value = value.map_err(|error| TemplateError::from_engine_error(&compiled_template.text, &error))?;
         let value = view::to_json(&value);
         scope.missing_keys.take_keys();
         if value.is_null() {
@@ -273,10 +273,10 @@ fn scan_checked(text: &str) -> Result<TemplateScan, TemplateCheckError> {
 fn parse_checked(text: &str) -> Result<minijinja::Template<'_, '_>, TemplateCheckError> {
     scan_checked(text)?;
     ENVIRONMENT.template_from_str(text).map_err(|error| {
-        let told = TemplateError::from_engine_error(text, &error);
+        let template_error = TemplateError::from_engine_error(text, &error);
         match error.detail() {
-            Some(PARSER_LIMIT) => TemplateCheckError::Depth(told),
-            _ => TemplateCheckError::Syntax(told),
+            Some(PARSER_LIMIT) => TemplateCheckError::Depth(template_error),
+            _ => TemplateCheckError::Syntax(template_error),
         }
     })
 }

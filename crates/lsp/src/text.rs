@@ -47,14 +47,14 @@ impl EditorText {
         let Some(&start) = self.lines.get(line) else {
             return self.text.len();
         };
-        let rest = &self.text[start..self.lines.get(line + 1).copied().unwrap_or(self.text.len())];
-        let content = rest.trim_end_matches(['\n', '\r']);
-        let wanted = position.character as usize;
+        let line_text = &self.text[start..self.lines.get(line + 1).copied().unwrap_or(self.text.len())];
+        let content = line_text.trim_end_matches(['\n', '\r']);
+        let target_column = position.character as usize;
         let mut passed = 0;
         for (at, c) in content.char_indices() {
             let width = self.char_width(c);
             // A position inside a character means its beginning.
-            if passed + width > wanted {
+            if passed + width > target_column {
                 return start + at;
             }
             passed += width;

@@ -50,7 +50,7 @@ enum GivenEnsemble {
 fn parse_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<Option<GivenEnsemble>, String> {
     match (arguments.take_text("ensemble")?, arguments.take_text("text")?) {
         (Some(_), Some(_)) => Err("give `ensemble` or `text`, not both".to_owned()),
-        (Some(named), None) => Ok(Some(GivenEnsemble::File(resolve_ensemble_file(project, &named)?))),
+        (Some(name), None) => Ok(Some(GivenEnsemble::File(resolve_ensemble_file(project, &name)?))),
         (None, Some(text)) => Ok(Some(GivenEnsemble::Text(SourceText::new(TEXT, text)))),
         (None, None) => Ok(None),
     }
@@ -79,26 +79,26 @@ pub(crate) fn run_schema(mut arguments: ToolArguments) -> Result<AuthoringOutput
 pub(crate) fn run_explain(mut arguments: ToolArguments) -> Result<AuthoringOutput, String> {
     let code = arguments.require_text("code")?;
     arguments.require_empty()?;
-    let Some(known) = code_explanations::find_code(&code) else {
-        let near = code_explanations::nearest_code(&code).map(|near| format!("; did you mean `{near}`?"));
-        return Err(format!("there is no code `{code}`{}", near.unwrap_or_default()));
+    let Some(known_code) = code_explanations::find_code(&code) else {
+        let suggestion = code_explanations::nearest_code(&code).map(|near| format!("; did you mean `{near}`?"));
+        return Err(format!("there is no code `{code}`{}", suggestion.unwrap_or_default()));
     };
     let title = codes::ALL
         .iter()
-        .find(|(code, _)| *code == known)
+        .find(|(code, _)| *code == known_code)
         .map_or("", |(_, title)| title);
     Ok(AuthoringOutput::Text(format!(
         "{}: {title}\n\n{}",
-        known.0,
-        code_explanations::explain_code(known)
+        known_code.0,
+        code_explanations::explain_code(known_code)
     )))
 }
 
 /// `validate`.
 pub(crate) fn run_validate(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
-    let given = parse_ensemble(&mut arguments, project)?;
+    let given_ensemble = parse_ensemble(&mut arguments, project)?;
     arguments.require_empty()?;
-    let findings = match given {
+    let findings = match given_ensemble {
         Some(GivenEnsemble::File(file)) => {
             let source = project.read_file(&file).map_err(|error| error.to_string())?;
             examine_text(&source, &file, project)
@@ -131,21 +131,22 @@ fn examine_text(source: &SourceText, file: &Path, project: &Project) -> Vec<Diag
 
 /// `check`.
 pub(crate) fn run_check(mut arguments: ToolArguments, project: &Project) -> Result<AuthoringOutput, String> {
-    let given = require_ensemble(&mut arguments, project)?;
+    let given_ensemble = require_ensemble(&mut arguments, project)?;
     arguments.require_empty()?;
-    let (outer, inner) = match given {
+    let (outer, inner) = match given_ensemble {
         GivenEnsemble::File(file) => {
-            let found = load_nested(&file, project, false, codes::UNANSWERED).map_err(|error| error.to_string())?;
-            (found.0, found.1)
+            let outer_and_inner =
+                load_nested(&file, project, false, codes::UNANSWERED).map_err(|error| error.to_string())?;
+            (outer_and_inner.0, outer_and_inner.1)
         }
         GivenEnsemble::Text(source) => (prepare_given_text(source, project)?, Vec::new()),
     };
-    let begun = tokio::time::Instant::now();
+    let started_at = tokio::time::Instant::now();
     let parts = u32::try_from(inner.len() + 1).unwrap_or(u32::MAX);
     let mut at = 0;
     let mut explore = |named: &NestedEnsemble, inside: &Inside| {
         at += 1;
-        let has_time = || begun.elapsed() < LONGEST / parts * at;
+        let has_time = || started_at.elapsed() < LONGEST / parts * at;
         let budget = ExplorationBudget {
             states: STATES,
             nobody_answers: false,
@@ -181,10 +182,10 @@ pub(crate) fn run_graph(
     project: &Project,
     draw: Draw,
 ) -> Result<AuthoringOutput, String> {
-    let given = require_ensemble(&mut arguments, project)?;
+    let given_ensemble = require_ensemble(&mut arguments, project)?;
     let format = arguments.take_text("format")?.unwrap_or_else(|| "mermaid".to_owned());
     arguments.require_empty()?;
-    let named = match given {
+    let nested_ensemble = match given_ensemble {
         GivenEnsemble::File(file) => {
             let prepared =
                 ensemble_project::prepare::prepare_file(&file, project).map_err(|error| error.to_string())?;
@@ -196,7 +197,7 @@ pub(crate) fn run_graph(
         }
         GivenEnsemble::Text(source) => prepare_given_text(source, project)?,
     };
-    let drawn = draw(named.prepared.plan.ensemble(), &format);
+    let drawing = draw(nested_ensemble.prepared.plan.ensemble(), &format);
     let no_format = || format!("there is no format `{format}`; expected mermaid, ascii, dot or svg");
-    drawn.map(AuthoringOutput::Text).ok_or_else(no_format)
+    drawing.map(AuthoringOutput::Text).ok_or_else(no_format)
 }

@@ -49,19 +49,24 @@ impl ToolCatalog {
     /// Reads the ensembles of the folder that can be run by name. What stands outside of the folder is none of them.
     pub fn load(project: &Project) -> Self {
         let mut invalid_ensembles = Vec::new();
-        let mut found = Vec::new();
-        for listed in list_ensembles(project).filter(|listed| project.contains_file(&listed.file)) {
-            let errors = listed.errors.len();
-            match listed.loaded.ensemble {
-                Some(ensemble) if errors == 0 => found.push((listed.name, listed.file, ensemble)),
+        let mut valid_ensembles = Vec::new();
+        for listed_ensemble in list_ensembles(project).filter(|listed| project.contains_file(&listed.file)) {
+            let errors = listed_ensemble.errors.len();
+            match listed_ensemble.loaded.ensemble {
+                Some(ensemble) if errors == 0 => {
+                    valid_ensembles.push((listed_ensemble.name, listed_ensemble.file, ensemble))
+                }
                 _ => invalid_ensembles.push(InvalidEnsemble {
-                    file: listed.file,
+                    file: listed_ensemble.file,
                     errors,
                 }),
             }
         }
-        let names = unique_names(found.iter().map(|(name, ..)| name.as_str()), &crate::tools::NAMES);
-        let entries = found
+        let names = unique_names(
+            valid_ensembles.iter().map(|(name, ..)| name.as_str()),
+            &crate::tools::NAMES,
+        );
+        let entries = valid_ensembles
             .into_iter()
             .zip(names)
             .map(|((_, file, ensemble), tool)| CatalogEntry { tool, file, ensemble });
@@ -96,15 +101,15 @@ pub(crate) fn folder_fingerprint(project: &Project) -> Fingerprint {
 /// It is not there, or not inside the folder.
 pub(crate) fn resolve_ensemble_file(project: &Project, given: &str) -> Result<PathBuf, String> {
     let outside = || format!("`{given}` is not inside the served folder");
-    let found = project.resolve_ensemble_file(given).map_err(|error| match error {
+    let file = project.resolve_ensemble_file(given).map_err(|error| match error {
         ProjectError::NotFound { given, similar, .. } => match similar {
             Some(similar) => format!("there is no ensemble `{given}`; did you mean `{similar}`?"),
             None => format!("there is no ensemble `{given}` in the served folder"),
         },
         error => error.to_string(),
     })?;
-    if project.contains_file(&found) {
-        Ok(found)
+    if project.contains_file(&file) {
+        Ok(file)
     } else {
         Err(outside())
     }

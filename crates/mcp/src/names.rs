@@ -24,7 +24,7 @@ fn sanitize_name(name: &str) -> String {
 /// A safe name for each of the names, in order; none of them is in `taken`.
 pub(crate) fn unique_names<'n>(names: impl IntoIterator<Item = &'n str>, taken: &[&str]) -> Vec<String> {
     let mut used: HashSet<String> = taken.iter().map(|name| (*name).to_owned()).collect();
-    let one = |name: &str| {
+    let unique_name = |name: &str| {
         let safe = sanitize_name(name);
         let numbered = (2..).map(|number| format!("{safe}_{number}"));
         let free = std::iter::once(safe.clone())
@@ -34,7 +34,7 @@ pub(crate) fn unique_names<'n>(names: impl IntoIterator<Item = &'n str>, taken: 
         used.insert(free.clone());
         free
     };
-    names.into_iter().map(one).collect()
+    names.into_iter().map(unique_name).collect()
 }
 
 #[cfg(test)]

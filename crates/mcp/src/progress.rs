@@ -35,8 +35,8 @@ impl ProgressSender {
         };
         self.sent_count += 1;
         let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.sent_count)).with_message(message);
-        let sent = tokio::time::timeout(PATIENCE, peer.notify_progress(progress)).await;
-        if !matches!(sent, Ok(Ok(()))) {
+        let send_result = tokio::time::timeout(PATIENCE, peer.notify_progress(progress)).await;
+        if !matches!(send_result, Ok(Ok(()))) {
             self.to = None;
         }
     }

@@ -131,7 +131,7 @@ impl RequestForm {
         if said.action != ElicitationAction::Accept {
             return Ok(false);
         }
-        let said = |key: &str| {
+        let text_field = |key: &str| {
             said.content
                 .as_ref()
                 .and_then(|content| content.get(key))
@@ -139,20 +139,20 @@ impl RequestForm {
         };
         let answer = match &self.0 {
             OperatorRequest::Question(asked) => RequestAnswer::Text(
-                said("answer")
+                text_field("answer")
                     .or(asked.default.as_deref())
                     .unwrap_or_default()
                     .to_owned(),
             ),
             OperatorRequest::Permission(_) => {
-                let decision = said("decision").and_then(parse_decision);
+                let decision = text_field("decision").and_then(parse_decision);
                 RequestAnswer::Permission(decision.unwrap_or(PermissionDecision::Denied))
             }
         };
         let request = self.0.request();
-        let shown = (&request.address, &request.digest);
+        let shown_request = (&request.address, &request.digest);
         service
-            .answer_request(run, shown, answer, by, RunOptions::default())
+            .answer_request(run, shown_request, answer, by, RunOptions::default())
             .await?;
         Ok(true)
     }
@@ -160,10 +160,10 @@ impl RequestForm {
 
 /// The decision with this name.
 pub(crate) fn parse_decision(word: &str) -> Option<PermissionDecision> {
-    let known = DECISIONS
+    let known_decision = DECISIONS
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(word.trim()));
-    known.map(|(_, decision)| *decision)
+    known_decision.map(|(_, decision)| *decision)
 }
 
 /// The text, line by line, without characters that nobody sees.

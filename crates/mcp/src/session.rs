@@ -97,11 +97,11 @@ impl From<RunError> for McpCallError {
 impl McpSession {
     /// For a client that has just come.
     pub fn for_client(services: Arc<McpServices>) -> Self {
-        let told = folder_fingerprint(services.runs.runs().project());
+        let fingerprint = folder_fingerprint(services.runs.runs().project());
         Self {
             services,
             calls: Mutex::default(),
-            known_folder: Mutex::new(told),
+            known_folder: Mutex::new(fingerprint),
         }
     }
 
@@ -153,8 +153,8 @@ impl McpSession {
                 arguments.require_empty()?;
                 self.run_service().cancel_run(&id, CLIENT).await?;
                 self.run_service().wait_until_closed(&id).await;
-                let told = run_status(self.run_service(), &id).await?;
-                Ok(document_response(told.document, false))
+                let status = run_status(self.run_service(), &id).await?;
+                Ok(document_response(status.document, false))
             }
             "resume_run" => self.resume_run(arguments, context).await,
             "list_runs" => {
@@ -207,8 +207,8 @@ impl McpSession {
         work: impl FnOnce(&Project, Draw) -> Result<AuthoringOutput, String> + Send + 'static,
     ) -> Reply {
         let (project, draw) = (self.project().clone(), self.services.draw);
-        let done = tokio::task::spawn_blocking(move || work(&project, draw)).await;
-        Ok(authoring_response(done.map_err(|error| error.to_string())??))
+        let join_result = tokio::task::spawn_blocking(move || work(&project, draw)).await;
+        Ok(authoring_response(join_result.map_err(|error| error.to_string())??))
     }
 }
 

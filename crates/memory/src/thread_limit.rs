@@ -81,8 +81,8 @@ fn replace_bytes(given: usize, taken: usize) {
 #[cold]
 fn stop_thread() -> ! {
     LIMIT.set(isize::MAX);
-    if let Some(told) = TOLD.take() {
-        told();
+    if let Some(callback) = TOLD.take() {
+        callback();
     }
     loop {
         std::thread::sleep(Duration::MAX);

@@ -129,8 +129,8 @@ impl CachingProvider {
 
     async fn answer_request(&self, request: ModelRequest, on_piece: &OnPiece<'_>) -> Result<ModelReply, ModelError> {
         let mut warnings = Vec::new();
-        let found = self.look_up_reply(&request, &mut warnings);
-        let place = match (found, self.find_without_refused_parts(&request)) {
+        let lookup = self.look_up_reply(&request, &mut warnings);
+        let place = match (lookup, self.find_without_refused_parts(&request)) {
             (CacheLookup::Reply(path, reply), _) | (CacheLookup::Missing(_), Some((path, reply))) => {
                 self.lock_used_entries().insert(path);
                 if let Some(reasoning) = &reply.reasoning {
@@ -228,37 +228,41 @@ impl CachingProvider {
     /// The error message for a missing reply, with the most similar request.
     fn missing_reply_message(&self, request: &ModelRequest) -> String {
         let folder = self.agent_folder(request);
-        let told = format!(
+        let miss_message = format!(
             "the cache has no reply to request {} of `{}`",
             request.request_number, request.agent_name
         );
-        let asked = self.redacted_request(request);
+        let request_json = self.redacted_request(request);
         let entries = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
         let compared = entries.filter_map(|file| {
             let entry = CacheEntry::load(&file.path()).ok()?;
             let distance = entry.request_number.abs_diff(request.request_number);
-            Some((list_differences(&entry.request, &asked), distance, file.path()))
+            Some((list_differences(&entry.request, &request_json), distance, file.path()))
         });
         let nearest = compared.min_by_key(|(differences, distance, path)| (differences.len(), *distance, path.clone()));
         match nearest {
-            None => format!("{told}: there is none of that agent in {}", self.cache.folder.display()),
+            None => format!(
+                "{miss_message}: there is none of that agent in {}",
+                self.cache.folder.display()
+            ),
             Some((differences, _, path)) if differences.is_empty() => {
                 format!(
-                    "{told}: {} has answered the same request before, and only once",
+                    "{miss_message}: {} has answered the same request before, and only once",
                     path.display()
                 )
             }
             Some((differences, _, path)) => {
-                let shown: Vec<String> = differences.iter().take(3).map(|place| format!("`{place}`")).collect();
-                let more = if differences.len() > shown.len() {
+                let first_differences: Vec<String> =
+                    differences.iter().take(3).map(|place| format!("`{place}`")).collect();
+                let more = if differences.len() > first_differences.len() {
                     " and more"
                 } else {
                     ""
                 };
                 format!(
-                    "{told}: the nearest, {}, differs in {}{more}",
+                    "{miss_message}: the nearest, {}, differs in {}{more}",
                     path.display(),
-                    shown.join(", ")
+                    first_differences.join(", ")
                 )
             }
         }
@@ -266,9 +270,9 @@ impl CachingProvider {
 
     /// All of a request that its reply depends on, without secrets.
     fn redacted_request(&self, request: &ModelRequest) -> Value {
-        let mut asked = entry::request_to_json(request);
-        self.secrets.redact_value(&mut asked);
-        asked
+        let mut request_json = entry::request_to_json(request);
+        self.secrets.redact_value(&mut request_json);
+        request_json
     }
 
     fn agent_folder(&self, request: &ModelRequest) -> PathBuf {

@@ -113,10 +113,10 @@ impl ProcessSandbox {
             temporary: temporary.path().to_owned(),
         };
         let first = invocation.arguments.first().map(PathBuf::from);
-        let named = [Some(invocation.program.clone()), first].into_iter().flatten();
+        let program_paths = [Some(invocation.program.clone()), first].into_iter().flatten();
         // The program itself, or the script that an interpreter runs.
         task.rules.read.extend(
-            named
+            program_paths
                 .filter(|path| path.is_absolute())
                 .filter_map(|path| resolve_file(&path)),
         );

@@ -36,16 +36,16 @@ mod linux {
 
     /// Kills every process with such an entry in its environment, except this process and its ancestors.
     pub(in super::super) fn kill_matching(is_meant: impl Fn(&[u8]) -> bool) {
-        let mut known = list_ancestors();
+        let mut seen_pids = list_ancestors();
         for _ in 0..PASSES {
-            let found: Vec<Pid> = list_processes()
-                .filter(|pid| !known.contains(pid) && has_matching_entry(*pid, &is_meant))
+            let matching_pids: Vec<Pid> = list_processes()
+                .filter(|pid| !seen_pids.contains(pid) && has_matching_entry(*pid, &is_meant))
                 .collect();
-            if found.is_empty() {
+            if matching_pids.is_empty() {
                 return;
             }
-            for pid in found {
-                known.insert(pid);
+            for pid in matching_pids {
+                seen_pids.insert(pid);
                 // It may have ended by itself meanwhile.
                 let _gone = kill_process(pid, Signal::KILL);
             }
@@ -71,14 +71,14 @@ mod linux {
 
     /// Returns this process, its parent, the parent of the parent, …
     fn list_ancestors() -> HashSet<Pid> {
-        let mut known = HashSet::new();
+        let mut ancestors = HashSet::new();
         let mut next = Some(getpid());
         while let Some(pid) = next
-            && known.insert(pid)
+            && ancestors.insert(pid)
         {
             next = find_parent(pid);
         }
-        known
+        ancestors
     }
 
     fn find_parent(pid: Pid) -> Option<Pid> {

@@ -82,8 +82,8 @@ fn surrounding_text_warning(text: &str) -> Option<String> {
         let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<JsonMap>();
         // `{}` on a line of its own is rather a part of a program.
         values.next()?.ok().filter(|object| !object.is_empty())?;
-        let rest = &text[start + values.byte_offset()..];
-        let (ending, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        let following_text = &text[start + values.byte_offset()..];
+        let (ending, after) = following_text.split_once('\n').unwrap_or((following_text, ""));
         if !ending.trim().is_empty() {
             return None;
         }

@@ -124,9 +124,9 @@ impl<W: AsyncWrite + Unpin> PayloadStream<W> {
 
 /// The outputs of the dependencies, each agent once, even if several edges name it.
 fn dependency_outputs(execution: &ExecutionInput) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
-    let mut seen = HashSet::new();
+    let mut seen_names = HashSet::new();
     let all = execution.dependencies.iter().map(|(name, output)| (name, output));
-    all.filter(move |(name, _)| seen.insert(Arc::clone(name)))
+    all.filter(move |(name, _)| seen_names.insert(Arc::clone(name)))
 }
 
 #[cfg(test)]

@@ -7,15 +7,15 @@ use std::os::fd::AsFd;
 /// After the end of a child, the pipe contains all its remaining output. Other processes may still have the other end
 /// open and continue to write.
 pub(super) fn drain_pipe(pipe: &impl AsFd, mut take: impl FnMut(&[u8])) {
-    let mut left = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
+    let mut remaining = rustix::io::ioctl_fionread(pipe).unwrap_or(0);
     let mut buffer = [0_u8; 8192];
-    while left > 0 {
-        let wanted = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        match rustix::io::read(pipe, &mut buffer[..wanted]) {
+    while remaining > 0 {
+        let chunk_length = buffer.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
+        match rustix::io::read(pipe, &mut buffer[..chunk_length]) {
             Ok(0) => return,
             Ok(count) => {
                 take(&buffer[..count]);
-                left -= count as u64;
+                remaining -= count as u64;
             }
             Err(rustix::io::Errno::INTR) => {}
             Err(_) => return,

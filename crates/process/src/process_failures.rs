@@ -20,7 +20,7 @@ const QUOTED: usize = 2 * 1024;
 /// The failure of a process that could not be started.
 pub(super) fn start_failure(invocation: &ProgramInvocation, folder: &Path, error: &io::Error) -> ExecutionFailure {
     let program = invocation.program.display();
-    let why = match Errno::from_io_error(error) {
+    let reason = match Errno::from_io_error(error) {
         _ if !folder.is_dir() => format!("the folder it runs in, `{}`, does not exist", folder.display()),
         Some(Errno::NOENT) if invocation.program.is_file() => describe_missing_interpreter(&invocation.program),
         Some(Errno::NOENT) => "it is not installed or not on PATH".to_owned(),
@@ -37,7 +37,7 @@ pub(super) fn start_failure(invocation: &ProgramInvocation, folder: &Path, error
         ),
         _ => error.to_string(),
     };
-    ExecutionFailure::new(FailureKind::Unavailable, format!("cannot start `{program}`: {why}"))
+    ExecutionFailure::new(FailureKind::Unavailable, format!("cannot start `{program}`: {reason}"))
 }
 
 /// The failure of a process that did not end with status 0.
@@ -104,8 +104,8 @@ fn read_interpreter(program: &Path) -> Option<String> {
     let start = File::open(program).ok()?.take(256);
     BufReader::new(start).read_until(b'\n', &mut line).ok()?;
     let line = String::from_utf8_lossy(&line);
-    let named = line.strip_prefix("#!")?.trim_matches([' ', '\t', '\n']);
-    Some(named.split([' ', '\t']).next()?.to_owned())
+    let interpreter_line = line.strip_prefix("#!")?.trim_matches([' ', '\t', '\n']);
+    Some(interpreter_line.split([' ', '\t']).next()?.to_owned())
 }
 
 /// The last complete lines, at most [`QUOTED`] bytes.
@@ -147,8 +147,8 @@ fn signal_name(number: i32) -> String {
         (Signal::XFSZ, "SIGXFSZ"),
         (Signal::SYS, "SIGSYS"),
     ];
-    let known = names.iter().find(|(signal, _)| signal.as_raw() == number);
-    known.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
+    let known_signal = names.iter().find(|(signal, _)| signal.as_raw() == number);
+    known_signal.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
 }
 
 #[cfg(test)]

@@ -70,8 +70,8 @@ pub fn list_rhai_files(script: &str, places: &ScriptFolders) -> Vec<(PathBuf, St
         return Vec::new();
     }
     let with_name = |path: PathBuf| {
-        let shown = places.display_path(&path);
-        (path, shown)
+        let shown_path = places.display_path(&path);
+        (path, shown_path)
     };
     places.list_candidates(name).into_iter().map(with_name).collect()
 }
@@ -96,8 +96,8 @@ pub fn resolve_script(script: &str, places: &ScriptFolders) -> Result<ResolvedSc
     if script.is_empty() {
         return Err(lookup_error("`script` is blank", "name a file or write a command line"));
     }
-    if let Some(found) = resolve_file(script, Vec::new(), places) {
-        return found;
+    if let Some(resolution) = resolve_file(script, Vec::new(), places) {
+        return resolution;
     }
     if needs_shell(script, places) {
         return resolve_interpreted("sh", vec!["-c".into(), script.into()], script, places);
@@ -191,7 +191,7 @@ pub fn resolve_external(program: &AcpProgram, places: &ScriptFolders) -> Result<
             ),
             help: format!("install it with `{}`, or write `acp: simulated`", known.install),
         }),
-        (Err(why), AcpProgram::Command { .. }) => Err(why),
+        (Err(error), AcpProgram::Command { .. }) => Err(error),
     }
 }
 
@@ -202,7 +202,7 @@ fn resolve_command(
     places: &ScriptFolders,
 ) -> Result<ResolvedScript, ScriptLookupError> {
     match resolve_file(program, arguments.clone(), places) {
-        Some(found) => found,
+        Some(resolution) => resolution,
         None if !is_file_path(program) && find_on_path(program, places) => Ok(resolved_process(program, arguments)),
         None => Err(missing_error(program, places)),
     }
@@ -230,15 +230,15 @@ fn resolve_launch(
     arguments: Vec<OsString>,
     places: &ScriptFolders,
 ) -> Result<ResolvedScript, ScriptLookupError> {
-    let shown = places.display_path(file);
+    let shown_path = places.display_path(file);
     let with_file = |interpreter| {
         let words = std::iter::once(file.as_os_str().to_owned()).chain(arguments.iter().cloned());
-        resolve_interpreted(interpreter, words.collect(), &shown, places)
+        resolve_interpreted(interpreter, words.collect(), &shown_path, places)
     };
     match ScriptKind::from_extension(file) {
         ScriptKind::Rhai if arguments.is_empty() => Ok(ResolvedScript::Rhai(file.to_owned())),
         ScriptKind::Rhai => Err(lookup_error(
-            format!("the Rhai script `{shown}` is given arguments and can take none"),
+            format!("the Rhai script `{shown_path}` is given arguments and can take none"),
             "hand them over in the agent's `config`; the script finds them in `parameters`",
         )),
         ScriptKind::Python => with_file("python3"),
@@ -246,7 +246,7 @@ fn resolve_launch(
         ScriptKind::JavaScript => with_file("node"),
         ScriptKind::Program if is_executable(file) => Ok(resolved_process(file, arguments)),
         ScriptKind::Program => Err(lookup_error(
-            format!("`{shown}` is not executable"),
+            format!("`{shown_path}` is not executable"),
             format!(
                 "run `chmod +x {}`, or give it an extension that says how to run it (.rhai, .sh, .py, .js)",
                 file.display()
@@ -279,21 +279,24 @@ fn resolved_process(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> Re
 
 fn missing_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
     let candidates = places.list_candidates(program);
-    let mut looked: Vec<String> = candidates.iter().map(|path| format!("`{}`", path.display())).collect();
+    let mut searched_places: Vec<String> = candidates.iter().map(|path| format!("`{}`", path.display())).collect();
     if let Some(folder) = candidates.iter().find(|path| path.is_dir()) {
         return lookup_error(format!("`{}` is a folder", folder.display()), "name a file in it");
     }
     if is_file_path(program) {
         return lookup_error(
-            format!("there is no file `{program}`: looked for {}", looked.join(", ")),
+            format!(
+                "there is no file `{program}`: looked for {}",
+                searched_places.join(", ")
+            ),
             "create it at one of these places, or correct the path",
         );
     }
-    looked.push("every folder of PATH".to_owned());
+    searched_places.push("every folder of PATH".to_owned());
     lookup_error(
         format!(
             "`{program}` is neither a file nor a command: looked for {}",
-            looked.join(", ")
+            searched_places.join(", ")
         ),
         "correct the name, install the program, or put a script at one of these places",
     )
@@ -355,15 +358,15 @@ impl ScriptFolders {
     /// Every place where a file of that name may be, absolute, since scripts run elsewhere than we do.
     fn list_candidates(&self, name: &str) -> Vec<PathBuf> {
         let scripts = self.project_root.join("scripts");
-        let mut found: Vec<PathBuf> = Vec::new();
+        let mut candidates: Vec<PathBuf> = Vec::new();
         for folder in [&self.ensemble_dir, &self.project_root, &scripts] {
             let path = folder.join(name);
             let path = std::path::absolute(&path).unwrap_or(path);
-            if !found.contains(&path) {
-                found.push(path);
+            if !candidates.contains(&path) {
+                candidates.push(path);
             }
         }
-        found
+        candidates
     }
 
     /// Returns the file that an attachment names; paths that are not absolute begin at the folder of the ensemble.

@@ -90,14 +90,14 @@ pub async fn start_service(
         setting.ledger.add_sandbox(confine::enforced_rules(&sandbox.rules));
     }
     group.keep_folder(temporary);
-    let (Some(stdin), Some(stdout), Some(said)) = pipes else {
+    let (Some(stdin), Some(stdout), Some(stderr_pipe)) = pipes else {
         return Err("it has no pipes".to_owned());
     };
     let stderr = ServiceStderr::default();
     let (opened, open) = watch::channel(());
     let followed = stderr.clone();
     tokio::spawn(async move {
-        followed.read_stream(said).await;
+        followed.read_stream(stderr_pipe).await;
         drop(opened);
     });
     Ok((ServiceProcess { group, stderr, open }, stdin, stdout))

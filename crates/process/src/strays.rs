@@ -142,15 +142,15 @@ mod linux {
         fn drop(&mut self) {
             let Some(collector) = COLLECTOR.get() else { return };
             let pause = {
-                let mut known = collector.lock_known();
-                known.live_marks.remove(&self.text);
-                if let Some(ended) = self.pid.and_then(|pid| known.own_children.get_mut(&pid)) {
-                    *ended = true;
+                let mut processes = collector.lock_known();
+                processes.live_marks.remove(&self.text);
+                if let Some(has_ended) = self.pid.and_then(|pid| processes.own_children.get_mut(&pid)) {
+                    *has_ended = true;
                 }
-                match known.looked_at {
-                    _ if known.live_marks.is_empty() => None,
-                    Some(looked) if looked.elapsed() < PAUSE && known.is_planned => return,
-                    Some(looked) if looked.elapsed() < PAUSE => Some(tokio::runtime::Handle::try_current()),
+                match processes.looked_at {
+                    _ if processes.live_marks.is_empty() => None,
+                    Some(last_look) if last_look.elapsed() < PAUSE && processes.is_planned => return,
+                    Some(last_look) if last_look.elapsed() < PAUSE => Some(tokio::runtime::Handle::try_current()),
                     _ => None,
                 }
             };
@@ -196,15 +196,15 @@ mod linux {
         /// Kills strays, and returns how many there are, those included that are about to end.
         fn kill_and_count_strays(&self) -> usize {
             let _none_starts = self.start_lock.write().unwrap_or_else(PoisonError::into_inner);
-            let mut known = self.lock_known();
-            known.looked_at = Some(Instant::now());
-            known.is_planned = false;
+            let mut processes = self.lock_known();
+            processes.looked_at = Some(Instant::now());
+            processes.is_planned = false;
             let children = tree::list_main_thread_children(getpid().as_raw_pid());
             // What another thread has started is not among them.
-            known
+            processes
                 .own_children
                 .retain(|pid, has_ended| !*has_ended || children.contains(pid));
-            let strays = children.into_iter().filter(|pid| known.is_stray(*pid));
+            let strays = children.into_iter().filter(|pid| processes.is_stray(*pid));
             strays.filter(|pid| !kill_and_reap(*pid)).count()
         }
     }

@@ -49,13 +49,13 @@ impl<'a> StreamTail<'a> {
     /// The kept end.
     pub(super) fn tail_text(&self) -> String {
         let skipped = self.bytes.len().saturating_sub(KEPT);
-        let mut kept = &self.bytes[skipped..];
+        let mut tail_bytes = &self.bytes[skipped..];
         if self.is_truncated || skipped > 0 {
-            while let [0x80..=0xbf, rest @ ..] = kept {
-                kept = rest;
+            while let [0x80..=0xbf, rest @ ..] = tail_bytes {
+                tail_bytes = rest;
             }
         }
-        String::from_utf8_lossy(kept).into_owned()
+        String::from_utf8_lossy(tail_bytes).into_owned()
     }
 
     fn count_growth(&mut self, count: usize) {

@@ -50,19 +50,19 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
 
 /// The children of the process, also those that have ended.
 pub(super) fn list_children(pid: i32) -> Vec<i32> {
-    let mut found = Vec::new();
+    let mut children = Vec::new();
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return found;
+        return children;
     };
     for thread in threads.flatten() {
         match fs::read_to_string(thread.path().join("children")) {
-            Ok(text) => found.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            Ok(text) => children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
             // Not every kernel has these files.
             Err(_) if read_stat(pid).is_some() => return find_children(pid),
             Err(_) => {}
         }
     }
-    found
+    children
 }
 
 /// The children of the first thread of the process, to which the system gives orphans.
@@ -89,26 +89,26 @@ pub(super) fn list_process_ids() -> impl Iterator<Item = i32> {
 
 /// The processes below the process, parents first, until there are `most`.
 pub(super) fn list_descendants(pid: i32, most: usize) -> Vec<i32> {
-    let mut found = list_children(pid);
-    let mut seen: HashSet<i32> = found.iter().copied().collect();
+    let mut descendants = list_children(pid);
+    let mut seen_pids: HashSet<i32> = descendants.iter().copied().collect();
     let mut next = 0;
-    while found.len() < most
-        && let Some(parent) = found.get(next).copied()
+    while descendants.len() < most
+        && let Some(parent) = descendants.get(next).copied()
     {
         next += 1;
         let more = list_children(parent).into_iter();
-        found.extend(more.filter(|child| seen.insert(*child)));
+        descendants.extend(more.filter(|child| seen_pids.insert(*child)));
     }
-    found
+    descendants
 }
 
 /// Kills everything below the process. A process that was sent SIGKILL starts no other, so this ends.
 pub(super) fn kill_descendants(of: i32) {
-    let mut sent = HashSet::new();
+    let mut killed_pids = HashSet::new();
     for _ in 0..PASSES {
         let new: Vec<i32> = list_descendants(of, MOST)
             .into_iter()
-            .filter(|pid| sent.insert(*pid))
+            .filter(|pid| killed_pids.insert(*pid))
             .collect();
         if new.is_empty() {
             return;

@@ -117,8 +117,8 @@ impl WatchdogState {
             return;
         }
         let started = match self.starts_left.checked_sub(1) {
-            Some(left) => {
-                self.starts_left = left;
+            Some(starts_left) => {
+                self.starts_left = starts_left;
                 self.start_process()
             }
             None => Err(io::Error::other("it was lost again and again")),

@@ -87,24 +87,25 @@ fn rename_all(files: &[FileReplacement<'_>], rename: Rename<'_>) -> Result<(), R
         replaced_files: Vec::new(),
     };
     let numbered = || files.iter().enumerate();
-    let written =
+    let staged_results =
         numbered().map(|(at, file)| StagedFile::stage_replacement(file, files.len() > 1).map_err(|why| (at, why)));
-    let written = written.collect::<Result<Vec<_>, _>>().map_err(none)?;
+    let staged_files = staged_results.collect::<Result<Vec<_>, _>>().map_err(none)?;
     for (at, file) in numbered() {
-        written[at].check_unchanged(file).map_err(|why| none((at, why)))?;
+        staged_files[at].check_unchanged(file).map_err(|why| none((at, why)))?;
     }
     for (at, file) in numbered() {
-        let one = &written[at];
-        let placed = one
+        let staged_file = &staged_files[at];
+        let rename_result = staged_file
             .check_unchanged(file)
-            .and_then(|()| Ok(rename(&one.new, &one.target)?));
-        if let Err(why) = placed {
-            let left = (0..at).filter(|before| !written[*before].restore_old_text(&files[*before], rename));
-            let left = left.collect();
+            .and_then(|()| Ok(rename(&staged_file.new, &staged_file.target)?));
+        if let Err(error) = rename_result {
+            let unrestored_indices =
+                (0..at).filter(|before| !staged_files[*before].restore_old_text(&files[*before], rename));
+            let replaced_files = unrestored_indices.collect();
             return Err(ReplaceAllError {
                 at,
-                error: why,
-                replaced_files: left,
+                error,
+                replaced_files,
             });
         }
     }
@@ -132,13 +133,13 @@ impl StagedFile {
         let (new, old) = (beside("fix"), keeps_old.then(|| beside("old")));
         write_new_file(&new, file.new_text, data.permissions())
             .inspect_err(|error| remove_partial_file(&new, error))?;
-        let mut written = Self { target, new, old: None };
+        let mut staged_file = Self { target, new, old: None };
         if let Some(old) = old {
             write_new_file(&old, file.old_text, data.permissions())
                 .inspect_err(|error| remove_partial_file(&old, error))?;
-            written.old = Some(old);
+            staged_file.old = Some(old);
         }
-        Ok(written)
+        Ok(staged_file)
     }
 
     /// Checks that the text of the file is still the one that was read.
@@ -181,9 +182,9 @@ pub fn create_file(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let written = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
-    let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.inspect_err(|error| remove_partial_file(path, error))
+    let new_file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let write_result = new_file.and_then(|mut file| file.write_all(text.as_bytes()));
+    write_result.inspect_err(|error| remove_partial_file(path, error))
 }
 
 /// Writes files that must not be there, in this order, or none of them.

@@ -132,8 +132,8 @@ impl<'s> EnsembleFolder<'s> {
     }
 
     fn resolve_script(&self, script: &str) -> Result<ResolvedScript, ScriptLookupError> {
-        if let Some(known) = self.scripts.borrow().get(script) {
-            return known.clone();
+        if let Some(cached_script) = self.scripts.borrow().get(script) {
+            return cached_script.clone();
         }
         let resolved = resolve_script(script, &self.places).and_then(|found| check_startable(found, &self.places));
         let mut scripts = self.scripts.borrow_mut();
@@ -169,21 +169,21 @@ impl<'s> EnsembleFolder<'s> {
         match self.resolve_script(script) {
             Ok(ResolvedScript::Rhai(path)) => self.check_rhai_file(&path, at),
             Ok(ResolvedScript::Process(_)) => None,
-            Err(why) => unavailable_finding(why, at),
+            Err(error) => unavailable_finding(error, at),
         }
     }
 
     /// The inputs that agents give their ensembles, and that do not fit.
     fn check_inner_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let agents = ensemble.agents.iter().enumerate();
-        let found = agents.flat_map(|(at, agent)| match &agent.kind {
+        let findings = agents.flat_map(|(at, agent)| match &agent.kind {
             AgentKind::Ensemble { ensemble, .. } => match self.find_valid_ensemble(ensemble) {
                 Some(inner) => given::check_inputs(agent, &Agent::route_at(at), &inner),
                 None => Vec::new(),
             },
             _ => Vec::new(),
         });
-        found.collect()
+        findings.collect()
     }
 
     /// The attachments that are no templates and no files.
@@ -260,8 +260,8 @@ impl CheckContext for EnsembleFolder<'_> {
     }
 
     fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
-        let written = self.find_outputs(ensemble, agent).unwrap_or_default();
-        ensemble_scripts::latched_keys(&written)
+        let output_keys = self.find_outputs(ensemble, agent).unwrap_or_default();
+        ensemble_scripts::latched_keys(&output_keys)
     }
 
     fn find_script(&self, script: &str) -> Option<Arc<ScriptText>> {
@@ -301,12 +301,12 @@ impl CheckContext for EnsembleFolder<'_> {
         let of_tool =
             |(name, tool): &(Arc<str>, ToolDefinition)| self.check_tool(tool, &ToolDefinition::route_for(name));
         let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
-        let named = agents.chain(ensemble.tools.iter().filter_map(of_tool));
-        let named = named.chain(self.check_attachments(ensemble));
-        let named = named.chain(paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir));
-        let named = named.chain(self.check_inner_inputs(ensemble));
-        let named = named.chain(self.check_syntax(ensemble));
-        named.chain(self.check_replacement_scripts(ensemble)).collect()
+        let findings = agents.chain(ensemble.tools.iter().filter_map(of_tool));
+        let findings = findings.chain(self.check_attachments(ensemble));
+        let findings = findings.chain(paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir));
+        let findings = findings.chain(self.check_inner_inputs(ensemble));
+        let findings = findings.chain(self.check_syntax(ensemble));
+        findings.chain(self.check_replacement_scripts(ensemble)).collect()
     }
 }
 

@@ -35,20 +35,20 @@ pub struct ProfileConfig {
 /// # Errors
 /// A configuration cannot be read, or has errors.
 pub fn load_configs(folder: &Path, project: &Project) -> Result<Vec<ProfileConfig>, ProjectError> {
-    let mut found = Vec::new();
+    let mut configs = Vec::new();
     let user = load_user_config(project)?;
     if let Some(path) = find_project_config(folder, project) {
-        found.push(ProfileConfig::load(&path, user.as_ref(), project)?.keep_trusted(project));
+        configs.push(ProfileConfig::load(&path, user.as_ref(), project)?.keep_trusted(project));
     }
     if let Some(user) = user {
         let is_own = is_private_file(&user.path);
-        found.push(if is_own {
+        configs.push(if is_own {
             user.trust_all()
         } else {
             user.keep_trusted(project)
         });
     }
-    Ok(found)
+    Ok(configs)
 }
 
 /// All profiles of the configurations, trusted or not, for checks that send nothing.

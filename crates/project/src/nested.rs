@@ -37,7 +37,7 @@ pub fn load_nested(
     wanted: FindingCode,
 ) -> Result<(NestedEnsemble, Vec<NestedEnsemble>, Vec<Diagnostic>), ProjectError> {
     let mut files = vec![path.to_owned()];
-    let mut seen = vec![absolute_path(path, project)];
+    let mut seen_paths = vec![absolute_path(path, project)];
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     let mut next = 0;
     while let Some(path) = files.get(next).cloned() {
@@ -59,9 +59,9 @@ pub fn load_nested(
             .iter()
             .flat_map(|ensemble| list_nested_files(ensemble, &path, project))
         {
-            let own = absolute_path(&inner, project);
-            if !seen.contains(&own) {
-                seen.push(own);
+            let inner_path = absolute_path(&inner, project);
+            if !seen_paths.contains(&inner_path) {
+                seen_paths.push(inner_path);
                 files.push(inner);
             }
         }
@@ -69,7 +69,7 @@ pub fn load_nested(
     if !errors.is_empty() {
         return Err(ProjectError::Invalid(errors));
     }
-    let named = |path: PathBuf| {
+    let prepare_nested = |path: PathBuf| {
         let prepared = prepare_file(&path, project)?;
         let inside = list_ensemble_agents(prepared.plan.ensemble(), &path, project);
         Ok(NestedEnsemble {
@@ -78,9 +78,9 @@ pub fn load_nested(
             inner_files: inside,
         })
     };
-    let inner = files.split_off(1).into_iter().map(named);
+    let inner = files.split_off(1).into_iter().map(prepare_nested);
     let inner = inner.collect::<Result<_, ProjectError>>()?;
-    Ok((named(path.to_owned())?, inner, warnings))
+    Ok((prepare_nested(path.to_owned())?, inner, warnings))
 }
 
 /// Returns the absolute path by which a nested ensemble is known.
@@ -95,10 +95,10 @@ fn list_ensemble_agents(ensemble: &Ensemble, path: &Path, project: &Project) -> 
     let root = project.project_root(&folder);
     let file = |agent: &Agent| match &agent.kind {
         AgentKind::Ensemble { ensemble, .. } => {
-            let found = project.resolve_ensemble_file_from(ensemble, &folder, &root).ok()?;
+            let ensemble_path = project.resolve_ensemble_file_from(ensemble, &folder, &root).ok()?;
             Some((
                 agent.name.clone(),
-                absolute_path(&project.relative_path(&found), project),
+                absolute_path(&project.relative_path(&ensemble_path), project),
             ))
         }
         _ => None,
@@ -118,10 +118,10 @@ fn list_nested_files(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec
         ToolKind::Ensemble { ensemble, .. } => Some(ensemble),
         _ => None,
     });
-    let found = agents
+    let inner_paths = agents
         .chain(tools)
         .map(|named| project.resolve_ensemble_file_from(named, &folder, &root));
-    found
+    inner_paths
         .filter_map(Result::ok)
         .map(|path| project.relative_path(&path))
         .collect()

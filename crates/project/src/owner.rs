@@ -50,19 +50,19 @@ pub(crate) fn is_private_file(path: &Path) -> bool {
 /// of the file system, or to a folder of somebody else.
 pub(crate) fn list_search_folders(folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = vec![folder.to_owned()];
-    let mut here = folder;
-    while let Some(parent) = here.parent() {
-        if here.join(".git").symlink_metadata().is_ok() || Some(here) == home {
+    let mut current_folder = folder;
+    while let Some(parent) = current_folder.parent() {
+        if current_folder.join(".git").symlink_metadata().is_ok() || Some(current_folder) == home {
             break;
         }
-        let (Ok(below), Ok(above)) = (std::fs::metadata(here), std::fs::metadata(parent)) else {
+        let (Ok(below), Ok(above)) = (std::fs::metadata(current_folder), std::fs::metadata(parent)) else {
             break;
         };
         if below.dev() != above.dev() || !is_trusted_owner(&above) {
             break;
         }
         folders.push(parent.to_owned());
-        here = parent;
+        current_folder = parent;
     }
     folders
 }

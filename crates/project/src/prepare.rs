@@ -86,12 +86,12 @@ pub fn prepare_text(
             .all(|finding| finding.severity != FindingSeverity::Error)
     };
     let mut plan = None;
-    if let (Some(ensemble), Some(found)) = (ensemble, &mut findings)
-        && is_sound(found)
+    if let (Some(ensemble), Some(ensemble_findings)) = (ensemble, &mut findings)
+        && is_sound(ensemble_findings)
     {
         match Plan::build(ensemble) {
             Ok(built) => plan = Some(Arc::new(built)),
-            Err(errors) => found.extend(errors),
+            Err(errors) => ensemble_findings.extend(errors),
         }
     }
     let (errors, warnings): (Vec<Diagnostic>, Vec<Diagnostic>) = build_diagnostics(&loaded, findings, Fixes::Resolved)

@@ -95,29 +95,29 @@ impl Project {
                 .flat_map(|folder| names.iter().map(move |name| folder.join(name)))
                 .collect()
         };
-        if let Some(found) = places.iter().find(|place| place.is_file()) {
-            return Ok(self.relative_path(found));
+        if let Some(existing_file) = places.iter().find(|place| place.is_file()) {
+            return Ok(self.relative_path(existing_file));
         }
         let nearby = list_ensemble_names(std::iter::once(&direct).chain(&places));
-        let mut looked: Vec<String> = Vec::new();
+        let mut searched_places: Vec<String> = Vec::new();
         for place in std::iter::once(&direct).chain(&places) {
             let place = self.relative_path(place).display().to_string();
-            if !looked.contains(&place) {
-                looked.push(place);
+            if !searched_places.contains(&place) {
+                searched_places.push(place);
             }
         }
         Err(ProjectError::NotFound {
             given: given.to_owned(),
             is_path,
             similar: find_similar_word(given, nearby.iter().map(String::as_str)).map(str::to_owned),
-            looked,
+            looked: searched_places,
         })
     }
 
     /// The files that can be named without a path and an ending, each with its name, sorted by name. Not all of them need
     /// be ensembles.
     pub fn list_named_files(&self) -> Vec<(String, PathBuf)> {
-        let mut found: Vec<(String, PathBuf)> = Vec::new();
+        let mut named_files: Vec<(String, PathBuf)> = Vec::new();
         for folder in name_search_folders(&self.folder, &self.project_root(&self.folder)) {
             let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
             let mut files: Vec<PathBuf> = entries
@@ -132,14 +132,14 @@ impl Project {
                     .and_then(|name| name.to_str())
                     .unwrap_or_default()
                     .to_owned();
-                let is_known = found.iter().any(|(known, _)| *known == name);
+                let is_known = named_files.iter().any(|(known, _)| *known == name);
                 if is_yaml(&path) && !name.is_empty() && !is_known {
-                    found.push((name, self.relative_path(&path)));
+                    named_files.push((name, self.relative_path(&path)));
                 }
             }
         }
-        found.sort();
-        found
+        named_files.sort();
+        named_files
     }
 
     /// Reads a text file, as [`read_source`]; a relative path begins in the caller's folder, and the text is named by it.
@@ -161,10 +161,10 @@ impl Project {
     /// Does the file stand inside the folder, wherever links lead? A file that is gone stood where its folder is.
     pub fn contains_file(&self, file: &Path) -> bool {
         let file = self.folder.join(file);
-        let gone = || file.parent().unwrap_or(&file).canonicalize();
+        let canonical_parent = || file.parent().unwrap_or(&file).canonicalize();
         let is_below = |file: PathBuf| self.folder.canonicalize().map(|folder| file.starts_with(folder));
         file.canonicalize()
-            .or_else(|_| gone())
+            .or_else(|_| canonical_parent())
             .and_then(is_below)
             .unwrap_or(false)
     }
@@ -178,11 +178,11 @@ impl Project {
     /// The nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder.
     pub fn project_root(&self, folder: &Path) -> PathBuf {
         let is_root = |folder: &PathBuf| {
-            let own = folder.join(".ensemble");
-            own.is_dir() && !self.trust.is_foreign(&own)
+            let ensemble_dir = folder.join(".ensemble");
+            ensemble_dir.is_dir() && !self.trust.is_foreign(&ensemble_dir)
         };
-        let found = self.project_ancestors(folder).into_iter().find(is_root);
-        found.unwrap_or_else(|| self.folder.clone())
+        let nearest_root = self.project_ancestors(folder).into_iter().find(is_root);
+        nearest_root.unwrap_or_else(|| self.folder.clone())
     }
 
     /// The nearest `.ensemble/config.yaml` upward from `folder`.
@@ -270,10 +270,10 @@ enum TextError {
 }
 
 fn read_text(from: impl Read) -> Result<String, TextError> {
-    let most = MAX_BYTES as u64;
+    let max_bytes = MAX_BYTES as u64;
     let mut bytes = Vec::new();
-    from.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
+    from.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
         return Err(TextError::TooLarge);
     }
     String::from_utf8(bytes).map_err(|error| {

@@ -61,8 +61,8 @@ pub fn review_files(path: &Path, project: &Project) -> Result<Vec<TrustReview>, 
         });
     } else {
         let (outer, inner, _) = load_nested(path, project, false, UNANSWERED)?;
-        for named in std::iter::once(&outer).chain(&inner) {
-            reviews.push(review_ensemble(&named.prepared, project));
+        for ensemble in std::iter::once(&outer).chain(&inner) {
+            reviews.push(review_ensemble(&ensemble.prepared, project));
         }
     }
     reviews.retain(|review| !review.lines.is_empty());

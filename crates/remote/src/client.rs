@@ -292,16 +292,16 @@ impl EngineClient {
     pub async fn list_run_ids(&self, limit: usize) -> Result<Vec<RunId>, EngineClientError> {
         let mut days: Vec<String> = self.call_handler(&format!("{INDEX}/{DAYS}/ids"), &()).await?;
         days.sort_unstable();
-        let mut found = Vec::new();
+        let mut run_ids = Vec::new();
         for day in days.iter().rev() {
             let ids: Vec<String> = self.call_handler(&format!("{INDEX}/{day}/ids"), &()).await?;
-            found.extend(ids.into_iter().map(RunId::new));
-            if found.len() >= limit {
+            run_ids.extend(ids.into_iter().map(RunId::new));
+            if run_ids.len() >= limit {
                 break;
             }
         }
-        found.sort_unstable();
-        Ok(found.split_off(found.len().saturating_sub(limit)))
+        run_ids.sort_unstable();
+        Ok(run_ids.split_off(run_ids.len().saturating_sub(limit)))
     }
 
     /// The latest runs with what they did until now, the latest last, at most `limit`.
@@ -323,15 +323,15 @@ impl EngineClient {
     /// There is no such run, or several.
     pub async fn resolve_run_id(&self, given: Option<&str>) -> Result<RunId, EngineClientError> {
         let mut ids = self.list_run_ids(10_000).await?;
-        let Some(given) = given else {
+        let Some(prefix) = given else {
             return ids.pop().ok_or_else(|| self.no_run_error("the latest"));
         };
-        let found: Vec<&RunId> = ids.iter().filter(|id| id.matches_prefix(given)).collect();
-        match found.as_slice() {
-            [] => Err(self.no_run_error(given)),
+        let matching_ids: Vec<&RunId> = ids.iter().filter(|id| id.matches_prefix(prefix)).collect();
+        match matching_ids.as_slice() {
+            [] => Err(self.no_run_error(prefix)),
             [one] => Ok((*one).clone()),
             several => Err(EngineClientError::Ambiguous {
-                id: given.to_owned(),
+                id: prefix.to_owned(),
                 candidates: several.iter().map(ToString::to_string).collect(),
             }),
         }
@@ -342,16 +342,16 @@ impl EngineClient {
     /// # Errors
     /// The run cannot be read, or the store has it or cannot be written.
     pub async fn copy_run(&self, id: &RunId, store: &dyn RunStore) -> Result<Arc<dyn StoredRun>, EngineClientError> {
-        let sent = self.fetch_records(id.as_str(), 0).await?;
-        let Some(start) = &sent.start else {
+        let reply = self.fetch_records(id.as_str(), 0).await?;
+        let Some(start) = &reply.start else {
             return Err(self.no_run_error(id.as_str()));
         };
         // Before anything is written.
-        let records = self.decode_records(&sent.lines)?;
+        let records = self.decode_records(&reply.lines)?;
         let run = store.create_run(id, &start.ensemble).await?;
         let lease = run.acquire_lease().await?;
         self.write_records(&*run, &records).await?;
-        for inner in &sent.inside {
+        for inner in &reply.inside {
             self.write_inner_runs(&*run, inner).await?;
         }
         drop(lease);
@@ -367,8 +367,8 @@ impl EngineClient {
             Err(EngineClientError::Store(StoreError::Exists(_))) => {}
             fetched => return fetched,
         }
-        let sent = self.fetch_records(id.as_str(), 0).await?;
-        let theirs = self.decode_records(&sent.lines)?;
+        let reply = self.fetch_records(id.as_str(), 0).await?;
+        let theirs = self.decode_records(&reply.lines)?;
         let before = store.find_run(id.as_str()).await?;
         let lease = before.acquire_lease().await?;
         if !theirs.starts_with(&before.read_journal().await?.records) {
@@ -385,7 +385,7 @@ impl EngineClient {
         inner: &'a InnerRunLines,
     ) -> BoxFuture<'a, Result<(), EngineClientError>> {
         Box::pin(async move {
-            let sent = match &inner.run {
+            let reply = match &inner.run {
                 Some(id) => self.fetch_records(id, 0).await?,
                 None => RecordsReply {
                     lines: inner.lines.clone(),
@@ -393,13 +393,14 @@ impl EngineClient {
                     ..RecordsReply::default()
                 },
             };
-            if sent.lines.is_empty() {
+            if reply.lines.is_empty() {
                 // It was called, and has not begun.
                 return Ok(());
             }
             let inside = run.create_nested(&inner.name, &inner.ensemble).await?;
-            self.write_records(&*inside, &self.decode_records(&sent.lines)?).await?;
-            for inner in &sent.inside {
+            self.write_records(&*inside, &self.decode_records(&reply.lines)?)
+                .await?;
+            for inner in &reply.inside {
                 self.write_inner_runs(&*inside, inner).await?;
             }
             Ok(())
@@ -510,12 +511,12 @@ impl RunEngine for EngineClient {
         Box::pin(async move {
             let start =
                 RunStartRequest::from_ready_run(&ready, &id, ready.current_time(), &given).map_err(RunError::Engine)?;
-            let held = async {
+            let run_future = async {
                 self.start_run(&start).await?;
                 self.wait_until_ended(id.as_str()).await?;
                 self.copy_run(&id, store).await
             };
-            held.await.map_err(|error| RunError::Engine(error.to_string()))
+            run_future.await.map_err(|error| RunError::Engine(error.to_string()))
         })
     }
 
@@ -526,13 +527,13 @@ impl RunEngine for EngineClient {
         store: &'a dyn RunStore,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, RunError>> {
         Box::pin(async move {
-            let held = async {
-                let known = store.find_run(id.as_str()).await?.read_journal().await?.records.len();
-                self.resume_after(&id, known as u64, at).await?;
+            let resume_future = async {
+                let record_count = store.find_run(id.as_str()).await?.read_journal().await?.records.len();
+                self.resume_after(&id, record_count as u64, at).await?;
                 self.wait_until_ended(id.as_str()).await?;
                 self.update_copy(&id, store).await
             };
-            held.await.map_err(|error| RunError::Engine(error.to_string()))
+            resume_future.await.map_err(|error| RunError::Engine(error.to_string()))
         })
     }
 }

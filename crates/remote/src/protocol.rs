@@ -323,9 +323,9 @@ impl InnerRunLines {
 
     /// Returns whether this is the run of this execution of an agent, or of a part of it.
     pub fn belongs_to(&self, agent: &str, execution: u32) -> bool {
-        let rest = self.name.strip_prefix(agent);
-        let rest = rest.and_then(|rest| rest.strip_prefix(&format!("-{execution}")));
-        let Some((part, attempt)) = rest.and_then(|rest| rest.split_once('-')) else {
+        let suffix = self.name.strip_prefix(agent);
+        let suffix = suffix.and_then(|rest| rest.strip_prefix(&format!("-{execution}")));
+        let Some((part, attempt)) = suffix.and_then(|rest| rest.split_once('-')) else {
             return false;
         };
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

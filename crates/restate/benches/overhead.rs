@@ -44,23 +44,23 @@ async fn measure() {
     start(&engine, "short.yaml", "warm-20261123-080000000").await;
     all_records("warm-20261123-080000000").await;
 
-    let begun = Instant::now();
+    let started_at = Instant::now();
     for _ in 0..STEPS {
         let none = remote().has_run_ended("none-20261123-080000000").await;
         assert!(matches!(none, Ok(false)));
     }
-    let empty = begun.elapsed() / STEPS;
+    let empty = started_at.elapsed() / STEPS;
 
-    let begun = Instant::now();
+    let started_at = Instant::now();
     start(&engine, "long.yaml", "long-20261123-080000000").await;
     remote()
         .wait_until_ended("long-20261123-080000000")
         .await
         .expect("it ends");
-    let one = begun.elapsed() / STEPS;
+    let single_run_time = started_at.elapsed() / STEPS;
 
     let id = |at: usize| format!("s{at:03}-20261123-080000000");
-    let begun = Instant::now();
+    let started_at = Instant::now();
     for at in 0..RUNS {
         start(&engine, "short.yaml", &id(at)).await;
     }
@@ -68,7 +68,7 @@ async fn measure() {
         remote().wait_until_ended(&id(at)).await.expect("it ends");
     }
     let executions = STEPS_OF_EACH * u32::try_from(RUNS).expect("a few");
-    let many = begun.elapsed() / executions;
+    let many = started_at.elapsed() / executions;
 
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     say(&format!(
@@ -77,8 +77,8 @@ async fn measure() {
     ));
     say(&format!(
         "an execution, one after the other in one run:  {:.2} ms ({:.1} times the empty handler)",
-        ms(one),
-        one.as_secs_f64() / empty.as_secs_f64()
+        ms(single_run_time),
+        single_run_time.as_secs_f64() / empty.as_secs_f64()
     ));
     say(&format!(
         "an execution, in {RUNS} runs side by side:         {:.2} ms",

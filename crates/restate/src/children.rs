@@ -67,9 +67,9 @@ impl ChildRuns {
 
     /// The run whose question the execution asks, after it has asked.
     pub fn asking_run(&self) -> Option<String> {
-        let heard = self.lock_observed_ends();
+        let observed_ends = self.lock_observed_ends();
         // The first request of the execution is that of its first part.
-        let first = heard
+        let first = observed_ends
             .iter()
             .filter(|heard| heard.is_waiting)
             .min_by_key(|heard| part_index(&heard.name));
@@ -82,10 +82,10 @@ impl ChildRuns {
 
     /// Returns when the run of this attempt began, and the seconds that it took.
     fn attempt_times(&self, attempt: &str) -> Option<(DateTime<Utc>, f64)> {
-        let heard = self.lock_observed_ends();
-        let heard = heard.iter().find(|heard| heard.attempt_name == attempt)?;
-        let (began, took) = run_times(&[&self.ended_runs.get(&heard.name)?.records])?;
-        Some((began, heard.late.map_or(took, |limit| limit.as_secs_f64())))
+        let observed_ends = self.lock_observed_ends();
+        let observed_end = observed_ends.iter().find(|heard| heard.attempt_name == attempt)?;
+        let (began, took) = run_times(&[&self.ended_runs.get(&observed_end.name)?.records])?;
+        Some((began, observed_end.late.map_or(took, |limit| limit.as_secs_f64())))
     }
 
     /// Gives executions and parts the times of their inner runs, which had ended before the executions were performed.
@@ -115,8 +115,8 @@ impl ChildRuns {
 
     /// Returns when the runs of an execution began, and how long they took concurrently.
     fn execution_times(&self, agent: &str, execution: u32, attempt: u32) -> Option<(DateTime<Utc>, f64)> {
-        if let Some(whole) = self.attempt_times(&format!("{agent}-{execution}-{attempt}")) {
-            return Some(whole);
+        if let Some(times) = self.attempt_times(&format!("{agent}-{execution}-{attempt}")) {
+            return Some(times);
         }
         let of_parts = format!("{agent}-{execution}.");
         let parts = self.ended_runs.iter().filter(|(name, _)| name.starts_with(&of_parts));
@@ -133,11 +133,11 @@ fn run_times(runs: &[&[Record]]) -> Option<(DateTime<Utc>, f64)> {
         .filter_map(|records| records.first())
         .map(|first| first.at)
         .min()?;
-    let ended = runs
+    let ended_at = runs
         .iter()
         .filter_map(|records| Some(records.last()?.at - total_pause(records)))
         .max()?;
-    Some((began, (ended - began).to_std().unwrap_or_default().as_secs_f64()))
+    Some((began, (ended_at - began).to_std().unwrap_or_default().as_secs_f64()))
 }
 
 /// Returns the records since the run got the answer that it waited for.

@@ -31,15 +31,15 @@ impl ExecutionService {
             let claim = ctx.run(|| async move { Ok(Json(claim)) }).name("claim").await?;
             let claim = claim.into_inner();
             let (worker, id, work) = (self.0.clone(), call.clone(), work.clone());
-            let done = ctx
+            let run_result = ctx
                 .run(|| async move { Ok(Json(worker.perform_claimed(&claim, &id, work).await)) })
                 .name("perform")
                 .await;
             // It has ended; a lost connection does not come here.
             self.0.abort_execution(&call);
             // Without an end, the worker that had begun is lost.
-            if let Some(done) = done?.into_inner() {
-                return Ok(Json(done));
+            if let Some(work_result) = run_result?.into_inner() {
+                return Ok(Json(work_result));
             }
         }
     }

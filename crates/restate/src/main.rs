@@ -84,7 +84,7 @@ fn run_server(args: &ServeArgs) -> Result<(), String> {
         let listener = listener.map_err(|error| format!("cannot listen at {}: {error}", args.listen))?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         let advertised = match &args.advertise {
-            Some(given) => Some(given.clone()),
+            Some(advertised_url) => Some(advertised_url.clone()),
             // All addresses of this machine: none of them is known to be reached by others.
             None if address.ip().is_unspecified() => None,
             None => Some(format!("http://{address}")),

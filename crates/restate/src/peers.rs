@@ -51,12 +51,12 @@ impl PeerWorkers {
     /// # Errors
     /// There is no HTTP client.
     pub fn new(worker: &str, address: Option<&str>) -> Result<Self, String> {
-        let own = WorkerClaim {
+        let own_claim = WorkerClaim {
             worker: worker.into(),
             address: address.map(|address| address.trim_end_matches('/').into()),
         };
         let http = ensemble_models::build_http_client()?;
-        Ok(Self { own_claim: own, http })
+        Ok(Self { own_claim, http })
     }
 
     /// Returns the claim of this worker to an execution.

@@ -331,8 +331,8 @@ impl<'a> RunDrive<'a> {
             }
         }
         match self.wake_futures.next().await {
-            Ok(Some((_, WakeReason::ExecutionDone(agent, Ok(done))))) if !done.wants.is_empty() => {
-                self.start_wanted_runs(&agent, done.wants)
+            Ok(Some((_, WakeReason::ExecutionDone(agent, Ok(work_result))))) if !work_result.wants.is_empty() => {
+                self.start_wanted_runs(&agent, work_result.wants)
             }
             Ok(Some((_, WakeReason::ExecutionDone(agent, done)))) => self.commit_result(&agent, done),
             Ok(Some((_, WakeReason::InnerRunEnded(agent, ended, brief)))) => self.handle_inner_end(agent, ended, brief),
@@ -396,8 +396,8 @@ impl<'a> RunDrive<'a> {
             .service_client::<ExecutionServiceClient>()
             .perform(Json(work))
             .call();
-        let done = call.map(move |done| WakeReason::ExecutionDone(agent, done.map(Json::into_inner)));
-        self.wake_futures.push(Box::pin(done));
+        let wake_future = call.map(move |done| WakeReason::ExecutionDone(agent, done.map(Json::into_inner)));
+        self.wake_futures.push(Box::pin(wake_future));
     }
 
     /// The runs of its inner ensemble that the agent has begun in an attempt that did not end.
@@ -409,8 +409,8 @@ impl<'a> RunDrive<'a> {
             .into_iter()
             .flat_map(|turn| &turn.slots);
         let slot = slots.into_iter().find(|slot| *slot.start.agent == *agent);
-        let lost = slot.filter(|slot| slot.attempt > slot.last_ended);
-        lost.map_or_else(Vec::new, |slot| self.list_begun_runs(agent, slot.start.execution))
+        let lost_slot = slot.filter(|slot| slot.attempt > slot.last_ended);
+        lost_slot.map_or_else(Vec::new, |slot| self.list_begun_runs(agent, slot.start.execution))
     }
 
     fn commit_interruption(&mut self, cause: RunInterruption) {
@@ -438,8 +438,8 @@ impl<'a> RunDrive<'a> {
         let (records, error, inside) = match done {
             Err(error) => failed(error.message().to_owned()),
             Ok(WorkResult { error: Some(error), .. }) => failed(error),
-            Ok(done) => match ensemble_remote::protocol::parse_records(&done.lines) {
-                Ok(records) => (records, None, done.inside),
+            Ok(work_result) => match ensemble_remote::protocol::parse_records(&work_result.lines) {
+                Ok(records) => (records, None, work_result.inside),
                 Err(error) => failed(error.to_string()),
             },
         };

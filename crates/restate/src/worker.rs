@@ -97,9 +97,9 @@ impl FoldedRun {
 
 /// The end of an execution.
 async fn wait_for_result(mut done: watch::Receiver<Option<Arc<WorkResult>>>) -> WorkResult {
-    let ended = done.wait_for(Option::is_some).await;
-    match ended.as_deref() {
-        Ok(Some(done)) => WorkResult::clone(done),
+    let wait_result = done.wait_for(Option::is_some).await;
+    match wait_result.as_deref() {
+        Ok(Some(result)) => WorkResult::clone(result),
         Ok(None) | Err(_) => failed_result("the execution was stopped".to_owned()),
     }
 }
@@ -167,7 +167,7 @@ impl RestateWorker {
         let under_way = lock_mutex(&self.0.running_executions)
             .get(call)
             .map(|under_way| under_way.done.clone());
-        let Some(done) = under_way else {
+        let Some(receiver) = under_way else {
             let mut given_up = lock_mutex(&self.0.refused_calls);
             if given_up.len() >= GIVEN_UP {
                 given_up.clear();
@@ -175,8 +175,8 @@ impl RestateWorker {
             given_up.insert(call.to_owned());
             return PeerReply::Unknown;
         };
-        match tokio::time::timeout(ASKED_FOR, wait_for_result(done)).await {
-            Ok(done) => PeerReply::Done(Box::new(done)),
+        match tokio::time::timeout(ASKED_FOR, wait_for_result(receiver)).await {
+            Ok(result) => PeerReply::Done(Box::new(result)),
             Err(_) => PeerReply::GoesOn,
         }
     }
@@ -203,8 +203,8 @@ impl RestateWorker {
         let (sender, done) = watch::channel(None);
         let (worker, run) = (self.clone(), work.run.clone());
         let task = tokio::spawn(async move {
-            let ended = worker.perform_work(&work).await.unwrap_or_else(failed_result);
-            sender.send_replace(Some(Arc::new(ended)));
+            let result = worker.perform_work(&work).await.unwrap_or_else(failed_result);
+            sender.send_replace(Some(Arc::new(result)));
         });
         let under_way = RunningExecution {
             run,
@@ -282,9 +282,9 @@ impl RestateWorker {
         let performed = loop {
             tokio::select! {
                 performed = &mut performed => break performed,
-                Some(wanted) = wanted.recv(), if !work.turn_is_up => {
-                    are_more = wanted.is_part;
-                    wants.push(self.build_wanted_run(wanted, &start)?);
+                Some(requested_run) = wanted.recv(), if !work.turn_is_up => {
+                    are_more = requested_run.is_part;
+                    wants.push(self.build_wanted_run(requested_run, &start)?);
                 }
                 () = tokio::time::sleep(SAID_WITHIN), if are_more && !wants.is_empty() => are_more = false,
             }
@@ -312,15 +312,15 @@ impl RestateWorker {
 
     /// The runs of the execution's inner ensemble that have ended.
     async fn list_ended_inner_runs(&self, work: &ExecutionWork) -> Result<Vec<(String, EndedChildRun)>, String> {
-        let mut ended = Vec::new();
+        let mut ended_runs = Vec::new();
         for EndedInnerRun { name, run, is_late } in &work.inner {
-            let known = lock_mutex(&self.0.ended_inner_runs).get(run).cloned();
-            let records = match known {
-                Some(known) => known,
+            let cached_records = lock_mutex(&self.0.ended_inner_runs).get(run).cloned();
+            let records = match cached_records {
+                Some(cached_records) => cached_records,
                 None => {
-                    let sent = self.0.engine.fetch_records(run, 0).await;
-                    let sent = sent.and_then(|sent| self.0.engine.decode_records(&sent.lines));
-                    let records = Arc::new(sent.map_err(|error| error.to_string())?);
+                    let reply = self.0.engine.fetch_records(run, 0).await;
+                    let decoded_records = reply.and_then(|sent| self.0.engine.decode_records(&sent.lines));
+                    let records = Arc::new(decoded_records.map_err(|error| error.to_string())?);
                     let mut all = lock_mutex(&self.0.ended_inner_runs);
                     if all.len() >= ENDED_KEPT {
                         all.clear();
@@ -330,9 +330,9 @@ impl RestateWorker {
                 }
             };
             let is_late = *is_late;
-            ended.push((name.clone(), EndedChildRun { records, is_late }));
+            ended_runs.push((name.clone(), EndedChildRun { records, is_late }));
         }
-        Ok(ended)
+        Ok(ended_runs)
     }
 
     /// The run of an inner ensemble, as a workflow is given it.
@@ -368,8 +368,8 @@ impl RestateWorker {
     async fn load_state(&self, work: &ExecutionWork) -> Result<(FoldedRun, ConversationState), String> {
         let before = lock_mutex(&self.0.folded_runs).get(&work.run).cloned();
         let next = before.as_ref().map_or(0, |known| known.state.next_seq());
-        let sent = self.0.engine.fetch_records(&work.run, next).await;
-        let RecordsReply { start, lines, .. } = sent.map_err(|error| error.to_string())?;
+        let reply = self.0.engine.fetch_records(&work.run, next).await;
+        let RecordsReply { start, lines, .. } = reply.map_err(|error| error.to_string())?;
         let mut records = self
             .0
             .engine
@@ -377,8 +377,8 @@ impl RestateWorker {
             .map_err(|error| error.to_string())?;
         // What was recorded since the execution was called belongs to others.
         records.retain(|record| record.seq < work.records);
-        let mut known = match (before, start) {
-            (Some(known), _) => known,
+        let mut folded_run = match (before, start) {
+            (Some(cached_run), _) => cached_run,
             (None, Some(start)) => {
                 let prepared = self.prepare_ensemble(&start)?;
                 FoldedRun {
@@ -393,22 +393,22 @@ impl RestateWorker {
         let is_begin = |event: &Event| matches!(event, Event::TurnStarted(_));
         let open = records.iter().rposition(|record| is_begin(&record.event));
         for record in records.drain(..open.unwrap_or(0)) {
-            known.apply_record(&record).map_err(|error| error.to_string())?;
+            folded_run.apply_record(&record).map_err(|error| error.to_string())?;
         }
-        self.cache_run(&work.run, &known);
-        let mut state = known.state.clone();
+        self.cache_run(&work.run, &folded_run);
+        let mut state = folded_run.state.clone();
         for record in records_for_agent(&records, &work.agent) {
             state.apply_record(&record).map_err(|error| error.to_string())?;
         }
-        Ok((known, state))
+        Ok((folded_run, state))
     }
 
     fn cache_run(&self, run: &Arc<str>, known: &FoldedRun) {
         let mut all = lock_mutex(&self.0.folded_runs);
         if all.len() >= KEPT && !all.contains_key(run) {
             // The records of whichever run is dropped are read again.
-            let other = all.keys().next().cloned();
-            other.and_then(|other| all.remove(&other));
+            let evicted_run = all.keys().next().cloned();
+            evicted_run.and_then(|other| all.remove(&other));
         }
         all.insert(run.clone(), known.clone());
     }

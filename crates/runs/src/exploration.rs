@@ -17,8 +17,8 @@ pub fn explore_nested(
     project: &Project,
     explore: &mut dyn FnMut(&NestedEnsemble, &Inside) -> Exploration,
 ) -> (Exploration, Vec<Exploration>) {
-    let mut known: BTreeMap<PathBuf, NestedResults> = BTreeMap::new();
-    let mut found: Vec<Option<Exploration>> = inner.iter().map(|_| None).collect();
+    let mut known_results: BTreeMap<PathBuf, NestedResults> = BTreeMap::new();
+    let mut explorations: Vec<Option<Exploration>> = inner.iter().map(|_| None).collect();
     let files: Vec<PathBuf> = inner.iter().map(|named| absolute_path(&named.path, project)).collect();
     let inside = |named: &NestedEnsemble, known: &BTreeMap<PathBuf, NestedResults>| {
         let results = named.inner_files.iter();
@@ -26,16 +26,19 @@ pub fn explore_nested(
         results.collect::<Inside>()
     };
     while let Some(next) = {
-        let waits = |file: &PathBuf| files.contains(file) && !known.contains_key(file);
+        let waits = |file: &PathBuf| files.contains(file) && !known_results.contains_key(file);
         let is_ready = |at: usize| !inner[at].inner_files.iter().any(|(_, file)| waits(file));
-        let mut left = (0..inner.len()).filter(|at| found[*at].is_none());
+        let mut unexplored = (0..inner.len()).filter(|at| explorations[*at].is_none());
         // No ensemble contains itself, so one is ready.
-        left.clone().find(|at| is_ready(*at)).or_else(|| left.next())
+        unexplored
+            .clone()
+            .find(|at| is_ready(*at))
+            .or_else(|| unexplored.next())
     } {
-        let exploration = explore(&inner[next], &inside(&inner[next], &known));
-        known.insert(files[next].clone(), exploration.nested_results());
-        found[next] = Some(exploration);
+        let exploration = explore(&inner[next], &inside(&inner[next], &known_results));
+        known_results.insert(files[next].clone(), exploration.nested_results());
+        explorations[next] = Some(exploration);
     }
-    let of_outer = explore(outer, &inside(outer, &known));
-    (of_outer, found.into_iter().flatten().collect())
+    let of_outer = explore(outer, &inside(outer, &known_results));
+    (of_outer, explorations.into_iter().flatten().collect())
 }

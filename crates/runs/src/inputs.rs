@@ -67,7 +67,7 @@ pub(crate) fn resolve_inputs(ensemble: &Ensemble, given: &InputValues) -> Result
     for input in declared {
         match resolve_value(input, given) {
             Ok(value) => inputs.insert(input.name.clone(), value),
-            Err(why) => wrong.push(why),
+            Err(error) => wrong.push(error),
         }
     }
     wrong.extend(list_undeclared_inputs(

@@ -141,8 +141,8 @@ impl RunOutcome {
 
     /// Returns why the run has ended.
     pub fn completion_reason(&self) -> CompletionReason {
-        let ended = self.state.run_end();
-        ended.map_or(CompletionReason::Cancelled, |ended| ended.completion_reason)
+        let run_end = self.state.run_end();
+        run_end.map_or(CompletionReason::Cancelled, |ended| ended.completion_reason)
     }
 
     /// More about the end: which limit, which agent, which condition.

@@ -83,7 +83,7 @@ impl Runs {
             let mut log = TurnLog::default();
             // The sender lives as long as the executor: a script that dies of a signal is not taken for an interruption.
             let (_interruptions, interrupted) = mpsc::unbounded_channel();
-            let ended = Executor {
+            let drive_result = Executor {
                 runners: able.runners,
                 log: &mut log,
                 reporter: &mut SilentReporter,
@@ -99,7 +99,7 @@ impl Runs {
             able.programs.close_all().await;
             able.servers.close_all().await;
             ensemble_process::wait_for_processes().await;
-            match ended {
+            match drive_result {
                 Ok(_) | Err(CommitError::EndOfRecord { .. }) => Ok(PerformedExecutions {
                     records: log.0,
                     inner_runs: read_inner_runs(&*stored).await?,
@@ -112,8 +112,8 @@ impl Runs {
 
 /// The records of a run until now as one agent of the open turn needs them: in the open turn, only what concerns the agent.
 pub fn records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
-    let begun = |record: &Record| matches!(record.event, Event::TurnStarted(_));
-    let Some(open) = records.iter().rposition(begun) else {
+    let is_turn_start = |record: &Record| matches!(record.event, Event::TurnStarted(_));
+    let Some(open) = records.iter().rposition(is_turn_start) else {
         return records.to_vec();
     };
     let (before, turn) = records.split_at(open);
@@ -137,19 +137,19 @@ pub fn records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
 /// The runs inside a run, with their records.
 fn read_inner_runs(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, RunError>> {
     Box::pin(async move {
-        let mut found = Vec::new();
+        let mut inner_runs = Vec::new();
         for name in run.list_nested_names().await? {
             let Some(inner) = run.find_nested(&name).await? else {
                 continue;
             };
-            found.push(InnerRun {
+            inner_runs.push(InnerRun {
                 ensemble: inner.load_ensemble().await?,
                 records: inner.read_journal().await?.records,
                 inner_runs: read_inner_runs(&*inner).await?,
                 name,
             });
         }
-        Ok(found)
+        Ok(inner_runs)
     })
 }
 

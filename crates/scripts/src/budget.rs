@@ -28,10 +28,10 @@ impl ReadBudget {
 
     /// Subtracts `amount`; `false` if not enough is left.
     pub(super) fn spend_amount(&self, amount: usize) -> bool {
-        let left = self.remaining.load(Ordering::Relaxed);
-        let rest = left.checked_sub(amount);
-        self.remaining.store(rest.unwrap_or(0), Ordering::Relaxed);
-        self.spent.fetch_or(rest.is_none(), Ordering::Relaxed);
+        let remaining = self.remaining.load(Ordering::Relaxed);
+        let new_remaining = remaining.checked_sub(amount);
+        self.remaining.store(new_remaining.unwrap_or(0), Ordering::Relaxed);
+        self.spent.fetch_or(new_remaining.is_none(), Ordering::Relaxed);
         !self.is_spent()
     }
 

@@ -66,13 +66,13 @@ pub(super) fn find_miscalled<'c>(
     own: &HashMap<&str, BTreeSet<usize>>,
     text: &str,
 ) -> Vec<(String, Position, ScriptArguments)> {
-    let mut found = Vec::new();
+    let mut wrong_calls = Vec::new();
     for call in called {
         let empty = BTreeSet::new();
         let (native, scripted) = (OF_THE_ENGINE.get(&call.name), own.get(call.name.as_str()));
         // Those of the language itself take what they are given.
         let is_unknown = native.is_none() && scripted.is_none();
-        if is_unknown || native.is_some_and(BTreeSet::is_empty) || found.len() >= MOST {
+        if is_unknown || native.is_some_and(BTreeSet::is_empty) || wrong_calls.len() >= MOST {
             continue;
         }
         // The value before the dot is the first parameter of the engine's functions, and `this` in the script's own.
@@ -88,9 +88,9 @@ pub(super) fn find_miscalled<'c>(
             takes: takes.into_iter().collect(),
             is_method: call.is_method,
         };
-        found.push((call.name.clone(), call.place, arguments));
+        wrong_calls.push((call.name.clone(), call.place, arguments));
     }
-    found
+    wrong_calls
 }
 
 /// The functions among these that neither the engine nor the script has, each at its first place, with one that is
@@ -100,11 +100,11 @@ pub(super) fn find_unknown<'c>(
     own: &HashSet<&str>,
     text: &str,
 ) -> Vec<(String, Position, Option<String>)> {
-    let mut found: Vec<(String, Position, Option<String>)> = Vec::new();
+    let mut unknown_functions: Vec<(String, Position, Option<String>)> = Vec::new();
     for FunctionCall { name, place, .. } in called {
         let is_known = own.contains(name.as_str()) || OF_THE_ENGINE.contains_key(name);
-        let is_there = found.iter().any(|(other, ..)| other == name);
-        if is_known || is_there || found.len() >= MOST || !is_only_called(name, text) {
+        let is_there = unknown_functions.iter().any(|(other, ..)| other == name);
+        if is_known || is_there || unknown_functions.len() >= MOST || !is_only_called(name, text) {
             continue;
         }
         let sorted = |names: &mut dyn Iterator<Item = &'_ str>| {
@@ -116,21 +116,21 @@ pub(super) fn find_unknown<'c>(
         // Of names that are equally similar, one of the script's own is meant.
         let mut names = sorted(&mut own.iter().copied());
         names.extend(sorted(&mut OF_THE_ENGINE.keys().map(String::as_str)));
-        let near = find_similar_word(name, names.iter().map(String::as_str)).map(str::to_owned);
-        found.push((name.clone(), *place, near));
+        let similar_name = find_similar_word(name, names.iter().map(String::as_str)).map(str::to_owned);
+        unknown_functions.push((name.clone(), *place, similar_name));
     }
-    found
+    unknown_functions
 }
 
 /// Returns whether a parenthesis follows the word wherever the text contains it.
 fn is_only_called(word: &str, text: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let whole = text.match_indices(word).filter(|(at, _)| {
+    let occurrences = text.match_indices(word).filter(|(at, _)| {
         let after = &text[at + word.len()..];
         !text[..*at].ends_with(is_word) && !after.starts_with(is_word)
     });
-    let mut whole = whole.map(|(at, _)| text[at + word.len()..].trim_start());
-    whole.all(|after| after.starts_with('('))
+    let mut occurrences = occurrences.map(|(at, _)| text[at + word.len()..].trim_start());
+    occurrences.all(|after| after.starts_with('('))
 }
 
 /// The agents that a literal list of requests names; `None` if it is no such list, or empty.

@@ -98,12 +98,13 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
 
 /// May the script run inline? The limit of its nesting depth limits its use of the stack.
 pub(super) fn can_run_inline(ast: &AST, words: &Words) -> bool {
-    let own: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
+    let own_functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let mut fit = !words.contains(MAKES_FUNCTIONS);
     ast.walk(&mut |path: &[ASTNode]| {
         let called = path.last().and_then(called_function);
-        let known = own.is_empty() || called.is_none_or(|name| own.contains(name) || passes_on_errors(name));
-        fit &= known && path.len() <= DEPTH_LIMIT;
+        let is_known = own_functions.is_empty()
+            || called.is_none_or(|name| own_functions.contains(name) || passes_on_errors(name));
+        fit &= is_known && path.len() <= DEPTH_LIMIT;
         fit
     });
     fit
@@ -136,12 +137,12 @@ pub(super) fn run_inline<N: VariableName>(
         return None;
     }
     let attempt = AssertUnwindSafe(|| evaluate_script(&ENGINE, ast, scope));
-    let ended = catch_unwind(attempt).unwrap_or_else(|_| Ok(Err(super::broken_failure())));
-    match ended {
+    let result = catch_unwind(attempt).unwrap_or_else(|_| Ok(Err(super::broken_failure())));
+    match result {
         _ if budget.is_spent() => None,
         Err(error) if is_limit_error(&error) => None,
         Err(error) => Some(Err(super::to_failure(*error, rhai::Position::NONE))),
-        Ok(ended) => Some(ended),
+        Ok(result) => Some(result),
     }
 }
 

@@ -116,8 +116,8 @@ impl Script {
     /// The text is not a valid script.
     pub fn compile(text: &str) -> Result<Arc<Self>, ScriptError> {
         compiled_scripts::find_or_compile(text, || {
-            let own = text.to_owned();
-            workers::run_and_wait(move || Self::from_text(&own)).unwrap_or_else(|| Err(broken_error()))
+            let owned_text = text.to_owned();
+            workers::run_and_wait(move || Self::from_text(&owned_text)).unwrap_or_else(|| Err(broken_error()))
         })
     }
 
@@ -147,24 +147,24 @@ impl Script {
         variables: Vec<(N, ScriptVariable)>,
     ) -> Result<Value, ScriptFailure> {
         if self.inline.load(Ordering::Relaxed) {
-            if let Some(ended) = inline::run_inline(&self.ast, &self.words, &variables) {
-                return ended;
+            if let Some(result) = inline::run_inline(&self.ast, &self.words, &variables) {
+                return result;
             }
             self.inline.store(false, Ordering::Relaxed);
         }
         let (script, stop) = (Arc::clone(self), StopOnDrop::default());
         let flag = Arc::clone(&stop.0);
-        let asked = move || flag.load(Ordering::Relaxed);
+        let is_stopped = move || flag.load(Ordering::Relaxed);
         let prepare = move || {
             let scope = build_scope(&variables, &script.words, ScriptVariable::to_dynamic);
             (script, scope)
         };
-        let run = move |(script, scope): (Arc<Self>, _)| match asked() {
+        let run = move |(script, scope): (Arc<Self>, _)| match is_stopped() {
             true => Err(ScriptFailure::Stopped),
-            false => script.run_on_this_thread(scope, asked),
+            false => script.run_on_this_thread(scope, is_stopped),
         };
-        let ended = workers::run_with_memory_limit(engine::MOST_MEMORY, prepare, run).await;
-        ended.unwrap_or_else(|lost| {
+        let job_result = workers::run_with_memory_limit(engine::MOST_MEMORY, prepare, run).await;
+        job_result.unwrap_or_else(|lost| {
             Err(match lost {
                 LostJobReason::Memory => too_much_memory(Position::NONE),
                 LostJobReason::Broken => broken_failure(),
@@ -255,8 +255,8 @@ fn to_failure(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
     if let EvalAltResult::ErrorInFunctionCall(_, _, inner, position) = error {
         return to_failure(*inner, position);
     }
-    let own = error.take_position();
-    let position = if own.is_none() { outer } else { own };
+    let own_position = error.take_position();
+    let position = if own_position.is_none() { outer } else { own_position };
     match error {
         EvalAltResult::ErrorTerminated(why, _) if !why.is_unit() => too_much_memory(position),
         EvalAltResult::ErrorTerminated(..) => ScriptFailure::Stopped,
@@ -280,8 +280,8 @@ fn to_failure(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
 }
 
 fn too_much_memory(position: Position) -> ScriptFailure {
-    let most = engine::MEMORY_LIMIT >> 20;
-    limit_failure(format!("more than {most} MiB of memory"), position)
+    let limit_mib = engine::MEMORY_LIMIT >> 20;
+    limit_failure(format!("more than {limit_mib} MiB of memory"), position)
 }
 
 fn limit_failure(what: String, position: Position) -> ScriptFailure {

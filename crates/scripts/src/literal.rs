@@ -20,10 +20,10 @@ pub fn collect_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
 
 /// Returns the type of an output that can be any of these.
 pub fn unify_types(outputs: &[WrittenOutput]) -> ValueType {
-    let one = |output: &WrittenOutput| ValueType::map_with_fields(MapFields::with_exact_keys(output.clone()));
+    let output_type = |output: &WrittenOutput| ValueType::map_with_fields(MapFields::with_exact_keys(output.clone()));
     outputs
         .iter()
-        .map(one)
+        .map(output_type)
         .fold(ValueType::impossible_value(), ValueType::union_with)
 }
 
@@ -31,8 +31,8 @@ pub fn unify_types(outputs: &[WrittenOutput]) -> ValueType {
 pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     let written_true = ValueType::from_value(&true.into());
     let is_latched = |key: &String| {
-        let mut written = outputs.iter().filter_map(|output| output.get(key));
-        written.all(|of| *of == written_true) && outputs.iter().any(|output| !output.contains_key(key))
+        let mut written_types = outputs.iter().filter_map(|output| output.get(key));
+        written_types.all(|of| *of == written_true) && outputs.iter().any(|output| !output.contains_key(key))
     };
     collect_keys(outputs).into_iter().filter(is_latched).collect()
 }

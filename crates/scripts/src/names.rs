@@ -64,9 +64,12 @@ pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> Scri
         });
     let all = [&main, &in_functions, &in_closures];
     let calls = || all.iter().flat_map(|names| &names.calls);
-    let mut own: HashMap<&str, BTreeSet<usize>> = HashMap::new();
+    let mut own_functions: HashMap<&str, BTreeSet<usize>> = HashMap::new();
     for function in ast.iter_functions() {
-        own.entry(function.name).or_default().insert(function.params.len());
+        own_functions
+            .entry(function.name)
+            .or_default()
+            .insert(function.params.len());
     }
     let requested = all.iter().flat_map(|names| names.requested.iter().cloned());
     ScriptText {
@@ -77,7 +80,7 @@ pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> Scri
             .into_iter()
             .map(|(name, place, near)| (to_script_name((name, place)), near))
             .collect(),
-        miscalled: calls::find_miscalled(calls(), &own, &text)
+        miscalled: calls::find_miscalled(calls(), &own_functions, &text)
             .into_iter()
             .map(|(name, place, arguments)| (to_script_name((name, place)), arguments))
             .collect(),

@@ -70,7 +70,7 @@ async fn run_with_scope<T: Send + 'static>(
     let flag = Arc::clone(&stop.0);
     // A thread that is lost must hold nothing that others wait for.
     let missed = MissingKeyCollector::default();
-    let own = TemplateScope {
+    let worker_scope = TemplateScope {
         missing_keys: missed.clone(),
         ..scope.clone()
     };
@@ -80,8 +80,8 @@ async fn run_with_scope<T: Send + 'static>(
         STOPPED.set(None);
         rendered
     };
-    let ended = workers::run_with_memory_limit(MOST_MEMORY, move || own, run).await;
-    match ended {
+    let job_result = workers::run_with_memory_limit(MOST_MEMORY, move || worker_scope, run).await;
+    match job_result {
         Ok(rendered) => {
             scope.missing_keys.add_keys(missed.take_keys());
             rendered

@@ -181,16 +181,16 @@ impl ScriptWorkers {
         let job = move || {
             let sender = Rc::new(Cell::new(Some(sender)));
             let of_lost = Rc::clone(&sender);
-            let lost = move || {
+            let handle_lost_job = move || {
                 self.remove_thread();
                 let _nobody_waits = of_lost.take().map(|sender| sender.send(Err(LostJobReason::Memory)));
             };
-            let ended = catch_panic(|| {
+            let result = catch_panic(|| {
                 let prepared = prepare();
-                ensemble_memory::thread_limit::run_with_limit(most_memory, lost, || run(prepared))
+                ensemble_memory::thread_limit::run_with_limit(most_memory, handle_lost_job, || run(prepared))
             });
-            let ended = ended.ok_or(LostJobReason::Broken);
-            let _nobody_waits = sender.take().map(|sender| sender.send(ended));
+            let result = result.ok_or(LostJobReason::Broken);
+            let _nobody_waits = sender.take().map(|sender| sender.send(result));
         };
         self.submit_job(Box::new(job), JobUrgency::InTurn);
         wait_for_result(receiver).await.unwrap_or(Err(LostJobReason::Broken))
@@ -227,8 +227,8 @@ impl ScriptWorkers {
     fn start_worker(&'static self) {
         let thread = thread::Builder::new().name("script".into()).stack_size(STACK);
         if thread.spawn(|| self.work_until_idle()).is_err() {
-            let lost = self.lock_state().handle_missing_thread();
-            drop(lost);
+            let lost_jobs = self.lock_state().handle_missing_thread();
+            drop(lost_jobs);
         }
     }
 
@@ -267,7 +267,7 @@ impl ScriptWorkers {
 
     /// Starts more threads whenever work has waited from one check to the next.
     fn watch_queue(&'static self) {
-        let mut seen = 0;
+        let mut last_seen = 0;
         loop {
             thread::sleep(LOOK);
             let more = {
@@ -276,8 +276,8 @@ impl ScriptWorkers {
                     state.watched = false;
                     return;
                 }
-                let more = state.count_missing_threads(seen);
-                seen = state.last;
+                let more = state.count_missing_threads(last_seen);
+                last_seen = state.last;
                 more
             };
             (0..more).for_each(|_| self.start_worker());
@@ -304,8 +304,8 @@ impl WorkerPoolState {
         if self.queue.len() <= self.idle {
             return ThreadStart::Nothing;
         }
-        let most = if urgency == JobUrgency::Now { MOST } else { AT_ONCE };
-        if self.threads < most {
+        let max_threads = if urgency == JobUrgency::Now { MOST } else { AT_ONCE };
+        if self.threads < max_threads {
             self.threads += 1;
             return ThreadStart::Worker;
         }

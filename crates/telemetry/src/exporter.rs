@@ -188,7 +188,7 @@ impl SpanSender {
             BodyCompression::None => body,
             BodyCompression::Gzip => compress_gzip(&body),
         };
-        for tried in 0..TRIES {
+        for attempt in 0..TRIES {
             let answer = post_body(&self.endpoint, client, body.clone()).await;
             let (problem, pause) = match answer {
                 CollectorAnswer::Accepted { rejected, problem } => {
@@ -201,18 +201,18 @@ impl SpanSender {
                     self.shared.record_problem(&problem);
                     return None;
                 }
-                CollectorAnswer::Unreachable(problem) if self.is_ending() && tried > 0 => {
+                CollectorAnswer::Unreachable(problem) if self.is_ending() && attempt > 0 => {
                     self.shared.record_problem(&problem);
                     return None;
                 }
                 CollectorAnswer::Unreachable(problem) => (problem, None),
                 CollectorAnswer::RetryLater(problem, pause) => (problem, pause),
             };
-            if tried + 1 == TRIES {
+            if attempt + 1 == TRIES {
                 self.shared.record_problem(&problem);
                 return None;
             }
-            let pause = pause.unwrap_or(PAUSE * 2_u32.pow(tried)).min(LONGEST_PAUSE);
+            let pause = pause.unwrap_or(PAUSE * 2_u32.pow(attempt)).min(LONGEST_PAUSE);
             if self.ends_within(pause) {
                 self.shared.record_problem(&problem);
                 return None;

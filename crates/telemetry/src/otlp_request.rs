@@ -64,12 +64,14 @@ impl TelemetryResource {
             true => NAME,
             false => &self.service,
         };
-        let own = SpanAttributes::default()
+        let standard_attributes = SpanAttributes::default()
             .with_text("service.name", service)
             .with_text("telemetry.sdk.name", NAME)
             .with_text("telemetry.sdk.language", "rust")
             .with_text("telemetry.sdk.version", VERSION);
-        let given = self.attributes.iter();
-        given.fold(own, |all, (key, value)| all.with_text(key, value.as_str()))
+        let user_attributes = self.attributes.iter();
+        user_attributes.fold(standard_attributes, |all, (key, value)| {
+            all.with_text(key, value.as_str())
+        })
     }
 }

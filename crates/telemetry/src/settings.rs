@@ -103,12 +103,12 @@ impl TelemetryResource {
     /// Reads the variables of the environment.
     pub fn from_variables(set: impl Fn(&str) -> Option<String>) -> Self {
         let mut all = parse_pairs(&set("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
-        let named = all
+        let service_name = all
             .iter()
             .position(|(key, _)| key == "service.name")
             .map(|at| all.remove(at).1);
         Self {
-            service: set("OTEL_SERVICE_NAME").or(named).unwrap_or_default(),
+            service: set("OTEL_SERVICE_NAME").or(service_name).unwrap_or_default(),
             attributes: all,
         }
     }
@@ -119,8 +119,8 @@ impl CollectorEndpoint {
         // A variable for traces wins over the one for everything.
         let either = |name: &str| {
             let for_traces = format!("OTEL_EXPORTER_OTLP_TRACES_{name}");
-            let found = set(&for_traces).map(|value| (for_traces, value));
-            found.or_else(|| {
+            let trace_variable = set(&for_traces).map(|value| (for_traces, value));
+            trace_variable.or_else(|| {
                 let for_all = format!("OTEL_EXPORTER_OTLP_{name}");
                 set(&for_all).map(|value| (for_all, value))
             })

@@ -153,8 +153,8 @@ impl SpanFold {
     fn find_outer_span(&self) -> Option<SpanContext> {
         let holds = |placed: &&ExecutionSpan| placed.time.0 <= self.now && self.now <= placed.time.1;
         let all = &self.outer_spans.0;
-        let found = all.iter().find(holds).or_else(|| all.last());
-        found.map(|placed| placed.context.clone())
+        let outer_span = all.iter().find(holds).or_else(|| all.last());
+        outer_span.map(|placed| placed.context.clone())
     }
 
     fn apply_in_segment(&mut self, event: &Event, ended: &mut Vec<Span>) {

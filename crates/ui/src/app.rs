@@ -95,8 +95,8 @@ impl UiApp {
         &self,
         future: impl Future<Output = Result<T, RequestFailure>> + Send + 'static,
     ) -> Result<T, RequestFailure> {
-        let done = self.driving.spawn(future).await;
-        done.unwrap_or_else(|_| Err(RequestFailure::unavailable("the program is ending")))
+        let task_result = self.driving.spawn(future).await;
+        task_result.unwrap_or_else(|_| Err(RequestFailure::unavailable("the program is ending")))
     }
 
     /// The run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.
@@ -122,8 +122,8 @@ impl UiApp {
         let run = self.find_stored_run(id).await?;
         let watched = {
             let mut all = self.watched_runs.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(found) = all.get(run.id()) {
-                found.clone()
+            if let Some(watched_run) = all.get(run.id()) {
+                watched_run.clone()
             } else {
                 if all.len() >= KEPT {
                     all.retain(|_, watched| watched.is_followed());

@@ -43,8 +43,8 @@ async fn route_request(app: Arc<UiApp>, request: Request<Incoming>) -> Result<Re
     match *request.method() {
         Method::GET => api::answer_get(&app, &path, &query).await,
         Method::POST => {
-            let given = read_json_body(request).await?;
-            api::answer_post(&app, &path, &given).await
+            let body = read_json_body(request).await?;
+            api::answer_post(&app, &path, &body).await
         }
         _ => Err(RequestFailure::new(
             StatusCode::METHOD_NOT_ALLOWED,

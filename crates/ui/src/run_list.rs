@@ -31,16 +31,16 @@ impl RunListCache {
             Err(StoreError::Empty { .. }) => Vec::new(),
             stored => stored.map_err(|error| RequestFailure::not_found(error.to_string()))?,
         };
-        let mut listed = Vec::new();
+        let mut rows = Vec::new();
         for run in stored.iter().rev() {
-            let known = self.0.entry(run.id().clone()).or_insert_with(|| CachedRun {
+            let cached_run = self.0.entry(run.id().clone()).or_insert_with(|| CachedRun {
                 follower: run.open_follower(),
                 history: RunHistory::default(),
             });
-            listed.push(known.refresh_to_json(&**run, runs).await);
+            rows.push(cached_run.refresh_to_json(&**run, runs).await);
         }
         self.0.retain(|id, _| stored.iter().any(|run| run.id() == id));
-        Ok(listed.into())
+        Ok(rows.into())
     }
 }
 

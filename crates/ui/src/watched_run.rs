@@ -132,10 +132,10 @@ impl WatchedRun {
     /// Follows the run: each event as it is sent to clients. The first one has no rows.
     pub(crate) async fn subscribe(self: &Arc<Self>, runs: &RunService) -> (Bytes, broadcast::Receiver<Bytes>) {
         let receiver = self.news.subscribe();
-        let told = self.driver_location(runs);
-        let head = self.head_json_as(told, runs).await;
+        let driver_location = self.driver_location(runs);
+        let head = self.head_json_as(driver_location, runs).await;
         if !self.is_pumped.swap(true, Ordering::AcqRel) {
-            tokio::spawn(pump_events(self.clone(), told, runs.clone()));
+            tokio::spawn(pump_events(self.clone(), driver_location, runs.clone()));
         }
         (event_frame("begin", &json!({"head": head})), receiver)
     }
@@ -237,19 +237,19 @@ async fn pump_events(watched: Arc<WatchedRun>, mut last: DriverLocation, runs: R
 }
 
 async fn follow_to_end(watched: &WatchedRun, runs: &RunService, mut follow: RunEventStream) {
-    let mut due = None;
+    let mut send_at = None;
     while watched.is_followed() {
-        let wait = due.unwrap_or_else(|| Instant::now() + IDLE);
+        let wait = send_at.unwrap_or_else(|| Instant::now() + IDLE);
         let is_over = tokio::select! {
             biased;
             () = tokio::time::sleep_until(wait) => {
                 watched.send_pending_changes(runs).await;
-                due = None;
+                send_at = None;
                 false
             }
             next = follow.next() => match next {
                 Ok(Some(happened)) => {
-                    due.get_or_insert_with(|| Instant::now() + GATHERING);
+                    send_at.get_or_insert_with(|| Instant::now() + GATHERING);
                     watched.apply_event(happened, runs).await.is_err()
                 }
                 Ok(None) | Err(_) => true,

@@ -113,8 +113,8 @@ impl RequestGuard {
     }
 
     fn bears_token(&self, headers: &HeaderMap) -> bool {
-        let given = single_header(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
-        given.is_some_and(|(scheme, token)| {
+        let scheme_and_token = single_header(headers, &AUTHORIZATION).and_then(|value| value.split_once(' '));
+        scheme_and_token.is_some_and(|(scheme, token)| {
             scheme.eq_ignore_ascii_case("bearer") && self.token.matches_text(token.trim())
         })
     }

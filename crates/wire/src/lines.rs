@@ -53,22 +53,22 @@ impl LineBuffer {
     /// ended, without its newline. A line above the limit is reported at once.
     pub fn push(&mut self, bytes: &[u8]) -> (usize, Option<LineResult>) {
         let newline = bytes.iter().position(|byte| *byte == b'\n');
-        let taken = newline.map_or(bytes.len(), |at| at + 1);
+        let consumed_bytes = newline.map_or(bytes.len(), |at| at + 1);
         let text = &bytes[..newline.unwrap_or(bytes.len())];
         let was_skipping = self.is_skipping;
         if newline.is_some() {
             self.is_skipping = false;
         }
         if was_skipping {
-            return (taken, None);
+            return (consumed_bytes, None);
         }
         if self.line.len() + text.len() > self.limit {
             self.line = Vec::new();
             self.is_skipping = newline.is_none();
-            return (taken, Some(Err(LineTooLong { limit: self.limit })));
+            return (consumed_bytes, Some(Err(LineTooLong { limit: self.limit })));
         }
         self.line.extend_from_slice(text);
-        (taken, newline.map(|_| Ok(std::mem::take(&mut self.line))))
+        (consumed_bytes, newline.map(|_| Ok(std::mem::take(&mut self.line))))
     }
 
     /// Returns the line at the end of the stream if it has no newline.

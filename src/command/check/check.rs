@@ -54,11 +54,12 @@ pub(crate) fn check_ensemble(args: &CheckArgs, surroundings: &CliEnvironment) ->
         ));
     }
     // Each ensemble has an equal part of the time that is left.
-    let begun = Instant::now();
-    let left = Cell::new(u32::try_from(inner.len() + 1).unwrap_or(u32::MAX));
+    let start_time = Instant::now();
+    let remaining_ensembles = Cell::new(u32::try_from(inner.len() + 1).unwrap_or(u32::MAX));
     let mut explore = |named: &NestedEnsemble, inside: &Inside| {
         let now = Instant::now();
-        let part = args.max_time.saturating_sub(now - begun) / left.replace(left.get().saturating_sub(1).max(1));
+        let part = args.max_time.saturating_sub(now - start_time)
+            / remaining_ensembles.replace(remaining_ensembles.get().saturating_sub(1).max(1));
         let has_time = || now.elapsed() < part;
         let budget = ExplorationBudget {
             states: u64::from(args.max_states),

@@ -21,10 +21,10 @@ pub(crate) struct ExplainArgs {
 /// `ensemble explain`.
 pub(crate) fn explain_code(args: &ExplainArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let text = match &args.code {
-        Some(named) if names_ensemble(named, surroundings) => {
+        Some(ensemble_file) if names_ensemble(ensemble_file, surroundings) => {
             let prepared = surroundings
                 .project_runs()
-                .prepare_ensemble(&EnsembleRef::from_file(&**named))?;
+                .prepare_ensemble(&EnsembleRef::from_file(&**ensemble_file))?;
             render_interface(prepared.plan.ensemble())
         }
         Some(code) => render_code(resolve_code(code)?),

@@ -57,27 +57,30 @@ pub(crate) fn draw_graph(args: &GraphArgs, surroundings: &CliEnvironment) -> Res
 }
 
 fn collect_picture(args: &GraphArgs, surroundings: &CliEnvironment) -> Result<GraphPicture, CliError> {
-    let given = match &args.ensemble {
-        Some(given) => Some(
+    let prepared_ensemble = match &args.ensemble {
+        Some(file) => Some(
             surroundings
                 .project_runs()
-                .prepare_ensemble(&EnsembleRef::from_file(&**given))?,
+                .prepare_ensemble(&EnsembleRef::from_file(&**file))?,
         ),
         None => None,
     };
     if args.run.is_none() && !args.last {
-        let given = given.ok_or_else(|| CliError::usage_error("name an ensemble, or a run with --run"))?;
-        return Ok(ensemble_picture(given.plan.ensemble()));
+        let prepared_ensemble =
+            prepared_ensemble.ok_or_else(|| CliError::usage_error("name an ensemble, or a run with --run"))?;
+        return Ok(ensemble_picture(prepared_ensemble.plan.ensemble()));
     }
     let recorded_run = block_on(async {
         let runs = surroundings.project_runs();
         Ok(RecordedRun::load(runs.resolve_run(args.run.as_deref()).await?, runs.project()).await?)
     })?;
     let recorded = recorded_run.prepared.plan.ensemble();
-    let shown = given.as_ref().map_or(recorded, |given| given.plan.ensemble());
-    let mut picture = ensemble_picture(shown);
+    let shown_ensemble = prepared_ensemble
+        .as_ref()
+        .map_or(recorded, |given| given.plan.ensemble());
+    let mut picture = ensemble_picture(shown_ensemble);
     let history = RunHistory::from_records(&recorded_run.journal.records);
-    picture.add_run(&history, shown, recorded);
+    picture.add_run(&history, shown_ensemble, recorded);
     picture.add_run_title(&history, find_driver(&*recorded_run.run));
     Ok(picture)
 }

@@ -13,17 +13,17 @@ use ensemble_reports::report::sanitized_writer::EscapeStyle;
 
 /// `ensemble list`.
 pub(crate) fn list(args: &ListArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let listed: Vec<NamedEnsemble> = list_ensembles(&surroundings.project).collect();
+    let named_ensembles: Vec<NamedEnsemble> = list_ensembles(&surroundings.project).collect();
     if args.is_json() {
-        let ensembles: Vec<Value> = listed.iter().map(convert_to_json).collect();
+        let ensembles: Vec<Value> = named_ensembles.iter().map(convert_to_json).collect();
         let document = json!({"version": 1, "ensembles": ensembles});
         surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
         return Ok(exit::SUCCESS);
     }
-    if listed.is_empty() {
+    if named_ensembles.is_empty() {
         surroundings.print_err("there is no ensemble here; `ensemble init` creates one\n");
     }
-    let texts: Vec<String> = listed.iter().map(render_text).collect();
+    let texts: Vec<String> = named_ensembles.iter().map(render_text).collect();
     surroundings.print_out(&surroundings.streams.out_width().wrap_sentences(&texts.join("\n")));
     Ok(exit::SUCCESS)
 }

@@ -33,8 +33,11 @@ impl FindingPolicy {
                 "warnings (W…) and hints (H…) can be",
             ));
         }
-        if let Some(both) = allowed.iter().find(|code| denied.contains(code)) {
-            return Err(CliError::usage_error(format!("{} is both allowed and denied", both.0)));
+        if let Some(conflicting_code) = allowed.iter().find(|code| denied.contains(code)) {
+            return Err(CliError::usage_error(format!(
+                "{} is both allowed and denied",
+                conflicting_code.0
+            )));
         }
         Ok(Self {
             allowed_codes: allowed,

@@ -87,22 +87,22 @@ impl<'s> ValidateConfigCache<'s> {
             return None;
         }
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = folders.get(folder) {
-            return known.clone();
+        if let Some(cached_config) = folders.get(folder) {
+            return cached_config.clone();
         }
         let absolute = self.project.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
         let path = find_config_files(&absolute, self.project).project;
-        let found = path.and_then(|path| self.load_config(&path));
-        folders.insert(folder.to_owned(), found.clone());
-        found
+        let config = path.and_then(|path| self.load_config(&path));
+        folders.insert(folder.to_owned(), config.clone());
+        config
     }
 
     /// The configuration at this path. One that cannot be read is reported by the files that need it.
     fn load_config(&self, path: &Path) -> Option<Arc<ValidateConfig>> {
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = configs.get(path) {
-            return Some(Arc::clone(known));
+        if let Some(cached_config) = configs.get(path) {
+            return Some(Arc::clone(cached_config));
         }
         let source = self.project.read_file(&self.project.relative_path(path)).ok()?;
         let settings = load_configuration(&source).settings;
@@ -144,12 +144,12 @@ impl<'s> ValidateConfigCache<'s> {
             }
         }
         paths.sort();
-        let shown = paths.iter().map(|path| self.project.relative_path(path));
+        let relative_paths = paths.iter().map(|path| self.project.relative_path(path));
         let is_wrong = |path: &PathBuf| {
             let source = self.project.read_file(path);
             source.is_ok_and(|source| !check_config(&source, path, self.project).is_empty())
         };
-        shown.filter(is_wrong).collect()
+        relative_paths.filter(is_wrong).collect()
     }
 }
 
@@ -174,12 +174,12 @@ pub(crate) fn check_config(source: &SourceText, path: &Path, project: &Project) 
     }
     let text = check::TextSecrets::find_in(source, document.as_ref());
     findings.extend(text.findings());
-    let mut found = locate_findings(source, document.as_ref(), &findings);
+    let mut diagnostics = locate_findings(source, document.as_ref(), &findings);
     if let Some(document) = &document {
-        found = apply_allowances(document, found, true);
+        diagnostics = apply_allowances(document, diagnostics, true);
     }
-    text.redact(&mut found);
-    found
+    text.redact(&mut diagnostics);
+    diagnostics
 }
 
 fn is_user_config(path: &Path, project: &Project) -> bool {

@@ -63,20 +63,20 @@ pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment)
         surroundings,
     };
     let is_text = args.fix && inputs.iter().any(|input| matches!(input, ValidateInput::Stdin(_)));
-    let mut shown = ReportPrinter::new(&ways, output.into(), is_text, &inputs);
+    let mut printer = ReportPrinter::new(&ways, output.into(), is_text, &inputs);
     run_in_order(
         inputs.len(),
         || None,
         |folder, at| check_input(&inputs[at], folder, &ways),
-        |checked| shown.add_input(checked),
+        |checked| printer.add_input(checked),
     );
-    let has_failed = shown.finish_report();
-    for why in checkers.iter().flat_map(|checkers| checkers.unchecked_reasons()) {
-        surroundings.print_err(&format!("warning: {why}\n"));
+    let has_failed = printer.finish_report();
+    for reason in checkers.iter().flat_map(|checkers| checkers.unchecked_reasons()) {
+        surroundings.print_err(&format!("warning: {reason}\n"));
     }
-    let passed_over = shown.non_ensemble_files.len();
+    let passed_over = printer.non_ensemble_files.len();
     if args.verbose {
-        let passed_over = std::mem::take(&mut shown.non_ensemble_files).into_iter();
+        let passed_over = std::mem::take(&mut printer.non_ensemble_files).into_iter();
         left_out.extend(passed_over.map(|path| (path, "no `agents`")));
         left_out.sort();
         for (path, by) in &left_out {
@@ -84,14 +84,14 @@ pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment)
         }
     }
     if output == ValidateFormat::Human && !args.quiet {
-        surroundings.print_err(&shown.render_summary(passed_over, excluded));
+        surroundings.print_err(&printer.render_summary(passed_over, excluded));
     }
-    if shown.totals.files == shown.configs && passed_over > 0 {
+    if printer.totals.files == printer.configs && passed_over > 0 {
         return Err(no_ensemble_error(passed_over));
     }
     Ok(match fixing.is_diff_only() {
-        true if !shown.faults.is_empty() => exit::USAGE,
-        true if shown.fix_count > 0 => exit::DIFFERENT,
+        true if !printer.faults.is_empty() => exit::USAGE,
+        true if printer.fix_count > 0 => exit::DIFFERENT,
         true => exit::SUCCESS,
         false if has_failed => exit::USAGE,
         false => exit::SUCCESS,
@@ -205,7 +205,7 @@ fn check_input<'s>(
     let policy = ways.settings.policy_for(path);
     let project = &ways.surroundings.project;
     let folder = match folder {
-        Some(known) if known.contains_file(path) => known,
+        Some(current_folder) if current_folder.contains_file(path) => current_folder,
         _ => folder.insert(
             EnsembleFolder::for_file(path, project)
                 .with_ci(policy.is_ci())
@@ -376,7 +376,7 @@ struct ReportPrinter<'f> {
 
 impl<'f> ReportPrinter<'f> {
     fn new(ways: &ValidateOptions<'f>, spelling: EscapeStyle, is_text: bool, inputs: &'f [ValidateInput]) -> Self {
-        let shown = Self {
+        let printer = Self {
             form: ways.form,
             spelling,
             surroundings: ways.surroundings,
@@ -398,8 +398,8 @@ impl<'f> ReportPrinter<'f> {
             inputs,
             reported_files: None,
         };
-        shown.print_part(&shown.form.render_header());
-        shown
+        printer.print_part(&printer.form.render_header());
+        printer
     }
 
     /// Prints a part of the report.
@@ -468,12 +468,12 @@ impl<'f> ReportPrinter<'f> {
 
     /// Returns whether the file is no input and has no report yet.
     fn insert_reported(&mut self, file: PathBuf) -> bool {
-        let known = self.reported_files.get_or_insert_with(|| {
+        let reported_files = self.reported_files.get_or_insert_with(|| {
             let folder = &self.surroundings.project.folder;
             let absolute = |input: &ValidateInput| folder.join(input.input_path()).canonicalize().ok();
             self.inputs.iter().filter_map(absolute).collect()
         });
-        known.insert(file)
+        reported_files.insert(file)
     }
 
     /// Adds the report about a file.
@@ -526,11 +526,11 @@ impl<'f> ReportPrinter<'f> {
             (0, other) => format!("; `--fix --unsafe-fixes` can fix {other}"),
             (safe, other) => format!("; `--fix` can fix {safe}, with `--unsafe-fixes` {}", safe + other),
         };
-        let done = if self.is_shown { "would be fixed" } else { "fixed" };
+        let verb = if self.is_shown { "would be fixed" } else { "fixed" };
         let fixed = match self.fix_count {
             0 => String::new(),
             number => format!(
-                "; {} {done} in {}",
+                "; {} {verb} in {}",
                 words(number, "finding"),
                 words(self.fixed_files, "file")
             ),

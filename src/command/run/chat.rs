@@ -115,8 +115,8 @@ fn prepare_new_chat(
     options: RunOptions,
     surroundings: &CliEnvironment,
 ) -> Result<ReadyRun, CliError> {
-    let named = args.ensemble.as_deref().unwrap_or_default();
-    let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(named))?);
+    let ensemble_name = args.ensemble.as_deref().unwrap_or_default();
+    let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(ensemble_name))?);
     print_findings(&prepared, &args.showing, surroundings);
     let options = run_options::add_values(options, args.context.as_deref(), &args.set, surroundings)?;
     Ok(runs.prepare_run_with(prepared, options)?)
@@ -129,12 +129,12 @@ async fn prepare_continued_chat(
     options: RunOptions,
     surroundings: &CliEnvironment,
 ) -> Result<ReadyRun, CliError> {
-    let held = runs.lease_run(run).await?;
-    let recorded = held.recorded_run();
+    let leased_run = runs.lease_run(run).await?;
+    let recorded = leased_run.recorded_run();
     if recorded.journal.is_torn {
         warn_incomplete_record(recorded.run.folder(), surroundings);
     }
-    Ok(held.prepare_continuation("", RunContext::default(), options)?)
+    Ok(leased_run.prepare_continuation("", RunContext::default(), options)?)
 }
 
 /// The source of messages: a person at the terminal, or a file or program at standard input.
@@ -159,7 +159,7 @@ impl ChatInput {
             return;
         }
         let ensemble = prepared.plan.ensemble();
-        let what = match &ensemble.description {
+        let heading = match &ensemble.description {
             Some(description) => format!("{}: {}", ensemble.name, indent_later_lines(description)),
             None => ensemble.name.to_string(),
         };
@@ -167,7 +167,7 @@ impl ChatInput {
             [] => String::new(),
             agents => format!("simulated: no model is called for {}\n", agents.join(", ")),
         };
-        let text = format!("{what}\n{simulated}Type a message; /help shows the commands, Ctrl-D ends the chat.\n");
+        let text = format!("{heading}\n{simulated}Type a message; /help shows the commands, Ctrl-D ends the chat.\n");
         self.surroundings.print_err(&text);
     }
 

@@ -94,17 +94,17 @@ pub(crate) async fn drive_run(
     let run = ready.start().await?;
     signals.set_run(run.id());
     let mut is_terminated = false;
-    while let Some(ended) = wait_for_end(&run, &mut signals, &mut is_terminated).await {
+    while let Some(run_end) = wait_for_end(&run, &mut signals, &mut is_terminated).await {
         if is_terminated {
             break;
         }
         signals.mark_handled();
         let text = tokio::select! {
-            text = messages.next_message(&ended) => text,
+            text = messages.next_message(&run_end) => text,
             _ = signals.wait_for_signal() => None,
         };
         let Some(text) = text else {
-            if !ended.completion_reason.is_resumable() {
+            if !run_end.completion_reason.is_resumable() {
                 messages.finish_messages(run.id().as_str());
             }
             break;
@@ -168,11 +168,11 @@ impl EndReporter<'_> {
 
     /// Prints the result of a run that has ended, and returns the exit code.
     pub(crate) fn print_result(&self, state: &ConversationState, prepared: &PreparedEnsemble) -> u8 {
-        let Some(ended) = state.run_end() else {
+        let Some(run_end) = state.run_end() else {
             return exit::SUCCESS;
         };
-        print_condition_error(ended, prepared, self.surroundings);
-        if let Some(note) = default_limit_note(ended.completion_reason, prepared)
+        print_condition_error(run_end, prepared, self.surroundings);
+        if let Some(note) = default_limit_note(run_end.completion_reason, prepared)
             && self.showing.output == RunOutput::Human
             && !self.showing.quiet
         {
@@ -182,7 +182,7 @@ impl EndReporter<'_> {
             let result = RunResult(state).to_text();
             self.surroundings.print_as(RunOutput::Json, &result);
         }
-        exit::exit_code_for(ended.completion_reason, state.interruption(), self.fail_on_limit)
+        exit::exit_code_for(run_end.completion_reason, state.interruption(), self.fail_on_limit)
     }
 }
 

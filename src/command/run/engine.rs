@@ -47,7 +47,7 @@ pub(crate) fn run_remotely(
 ) -> Result<u8, CliError> {
     let remote = EngineClient::from_url(url)?;
     let mut options = run_options::answering_options(&args.answering, surroundings)?;
-    let given = EngineRunOptions {
+    let engine_options = EngineRunOptions {
         answers: options.answers.clone(),
         allowed_tools: options.allowed_tools.clone(),
         denied_tools: options.denied_tools.clone(),
@@ -61,7 +61,7 @@ pub(crate) fn run_remotely(
     // Inputs, answers, models and tools are checked here, before anything is sent.
     let ready = runs.prepare_run_with(Arc::clone(&prepared), options)?;
     let id = new_run_id(&Host::from_system());
-    let start = RunStartRequest::from_ready_run(&ready, &id, ready.current_time(), &given);
+    let start = RunStartRequest::from_ready_run(&ready, &id, ready.current_time(), &engine_options);
     let start =
         start.map_err(|error| CliError::usage_error_with_help(error, "-C names another folder as the project"))?;
     let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
@@ -104,10 +104,10 @@ pub(crate) fn resume_remotely(
     block_on(async {
         let signals = signals::listen_for_signals();
         let id = remote.resolve_run_id(args.run.as_deref()).await?;
-        let sent = remote.fetch_records(id.as_str(), 0).await?;
-        let records = remote.decode_records(&sent.lines)?;
+        let records_reply = remote.fetch_records(id.as_str(), 0).await?;
+        let records = remote.decode_records(&records_reply.lines)?;
         let mut goes_on_after = None;
-        if let Some(reason) = resumable_outcome(&records).filter(|_| sent.is_over) {
+        if let Some(reason) = resumable_outcome(&records).filter(|_| records_reply.is_over) {
             match remote.request_resume(id.as_str(), Utc::now()).await {
                 Err(EngineClientError::RequestRefused { status: 409, .. }) => {
                     return Err(CliError::usage_error_with_help(
@@ -123,7 +123,7 @@ pub(crate) fn resume_remotely(
             }
             goes_on_after = Some(records.len() as u64);
         }
-        let start = sent.start.ok_or_else(|| EngineClientError::NoRun {
+        let start = records_reply.start.ok_or_else(|| EngineClientError::NoRun {
             id: id.to_string(),
             url: remote.url().to_owned(),
         })?;
@@ -208,8 +208,8 @@ impl FollowedRun {
         signals.set_run(&self.id);
         loop {
             let next = self.state.next_seq();
-            let sent = self.remote.fetch_records(self.id.as_str(), next).await?;
-            let records = self.remote.decode_records(&sent.lines)?;
+            let records_reply = self.remote.fetch_records(self.id.as_str(), next).await?;
+            let records = self.remote.decode_records(&records_reply.lines)?;
             let is_news = !records.is_empty();
             for record in records {
                 self.state.apply_record(&record).map_err(RunError::from)?;
@@ -225,11 +225,11 @@ impl FollowedRun {
                 }
                 continue;
             }
-            if sent.is_over && self.resumes_after.is_none() {
+            if records_reply.is_over && self.resumes_after.is_none() {
                 return Ok(ending.print_result(&self.state, prepared));
             }
-            let ended = self.state.run_end();
-            let waits = ended.is_some_and(|ended| ended.completion_reason == CompletionReason::WaitingForInput);
+            let run_end = self.state.run_end();
+            let waits = run_end.is_some_and(|ended| ended.completion_reason == CompletionReason::WaitingForInput);
             if waits {
                 tokio::select! {
                     answered = self.answer_pending() => if !answered? {
@@ -259,14 +259,14 @@ impl FollowedRun {
         if let Some(answer) = self.answers.take_answer(&request.address, request.execution) {
             return Some(answer);
         }
-        let asked = QuestionRequest {
+        let question_request = QuestionRequest {
             run: self.id.clone(),
             request,
             default: None,
             timeout: None,
             refused: None,
         };
-        match self.operator.ask_question(asked).await {
+        match self.operator.ask_question(question_request).await {
             operator::OperatorAnswer::Text { text, by } => Some((Value::String(text), by)),
             operator::OperatorAnswer::TimedOut | operator::OperatorAnswer::Nobody => None,
         }
@@ -310,23 +310,23 @@ impl FollowedRun {
             ExecutionProgress::Waiting(requests) => Some((slot.start.clone(), requests.first()?.clone())),
             _ => None,
         });
-        let mut found = None;
+        let mut answered_request = None;
         for (start, request) in open.collect::<Vec<_>>() {
             let digest = request.digest.clone();
             // The request can be that of a nested run. The answer goes to the outermost run, which passes it on.
-            let given = match request.question.permission.clone() {
-                Some(wanted) => {
-                    let decided = self.decide_permission(request, &wanted).await;
+            let operator_answer = match request.question.permission.clone() {
+                Some(permission) => {
+                    let decided = self.decide_permission(request, &permission).await;
                     decided.map(|(decision, by)| (Value::Null, Some(decision), by))
                 }
                 None => self.answer_text(request).await.map(|(answer, by)| (answer, None, by)),
             };
-            if let Some(given) = given {
-                found = Some((start, digest, given));
+            if let Some(operator_answer) = operator_answer {
+                answered_request = Some((start, digest, operator_answer));
                 break;
             }
         }
-        let Some((start, digest, (answer, decision, by))) = found else {
+        let Some((start, digest, (answer, decision, by))) = answered_request else {
             return Ok(false);
         };
         let answer = QuestionAnswer {

@@ -64,9 +64,9 @@ pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Re
             print_changes(&fork.changes, &args.showing, surroundings);
             return drive_run(fork.ready, QueuedMessages::default(), ending).await;
         }
-        let held = runs.lease_run(args.run.as_deref()).await?;
-        held.check_answers(&mut options).await?;
-        let recorded = held.recorded_run();
+        let leased_run = runs.lease_run(args.run.as_deref()).await?;
+        leased_run.check_answers(&mut options).await?;
+        let recorded = leased_run.recorded_run();
         if recorded.journal.is_torn {
             warn_incomplete_record(recorded.run.folder(), surroundings);
         }
@@ -80,7 +80,7 @@ pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Re
             note_changes(recorded, "resume", surroundings);
         }
         let ending = ending.refuse_unused_answers();
-        drive_run(held.prepare_resume(options)?, QueuedMessages::default(), ending).await
+        drive_run(leased_run.prepare_resume(options)?, QueuedMessages::default(), ending).await
     })
 }
 
@@ -94,8 +94,8 @@ pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -
     let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
     let messages: QueuedMessages = args.then.iter().map(|text| text.as_str().into()).collect();
     block_on(async {
-        let held = runs.lease_run(args.run.as_deref()).await?;
-        let recorded = held.recorded_run();
+        let leased_run = runs.lease_run(args.run.as_deref()).await?;
+        let recorded = leased_run.recorded_run();
         if recorded.journal.is_torn {
             warn_incomplete_record(recorded.run.folder(), surroundings);
         }
@@ -105,7 +105,7 @@ pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -
             message => message.unwrap_or_default(),
         };
         if let Some(file) = &args.ensemble {
-            drop(held);
+            drop(leased_run);
             let run = args.run.as_deref();
             let fork = runs
                 .prepare_edited_continuation(run, file, message, set, options)
@@ -116,7 +116,12 @@ pub(crate) fn continue_run(args: &ContinueArgs, surroundings: &CliEnvironment) -
         if !args.showing.quiet && recorded.can_continue() {
             note_changes(recorded, "continue", surroundings);
         }
-        drive_run(held.prepare_continuation(message, set, options)?, messages, ending).await
+        drive_run(
+            leased_run.prepare_continuation(message, set, options)?,
+            messages,
+            ending,
+        )
+        .await
     })
 }
 

@@ -33,13 +33,13 @@ pub(crate) async fn diff_runs(args: &RunsDiffArgs, surroundings: &CliEnvironment
     let b = open_record(args.b.as_deref(), surroundings).await?;
     let compared = compare_runs(a.comparison_side(), b.comparison_side());
     let latest = b.story.start_event().map_or("", |started| &*started.run_id);
-    let named = [
+    let named_runs = [
         a.to_named_run(&args.a),
         b.to_named_run(args.b.as_deref().unwrap_or(latest)),
     ];
     let text = match args.output {
-        OutputForm::Human => render_comparison(&compared, &named, surroundings.streams.out_width()),
-        OutputForm::Json => format!("{:#}\n", comparison_to_json(&compared, &named)),
+        OutputForm::Human => render_comparison(&compared, &named_runs, surroundings.streams.out_width()),
+        OutputForm::Json => format!("{:#}\n", comparison_to_json(&compared, &named_runs)),
     };
     surroundings.print_as(args.output, &text);
     Ok(if compared.same { exit::SUCCESS } else { exit::DIFFERENT })

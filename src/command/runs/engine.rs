@@ -28,7 +28,7 @@ const LISTED: usize = 100;
 pub(crate) async fn list_remote_runs(url: &str, as_json: bool, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let remote = EngineClient::from_url(url)?;
     let runs = remote.list_runs(LISTED).await?;
-    let listed = runs.into_iter().map(|(id, brief)| super::RunListRow {
+    let rows = runs.into_iter().map(|(id, brief)| super::RunListRow {
         id,
         ensemble: brief.ensemble,
         started_at: brief.started_at,
@@ -40,8 +40,8 @@ pub(crate) async fn list_remote_runs(url: &str, as_json: bool, surroundings: &Cl
         failed: brief.failed,
         usage: brief.usage,
     });
-    let listed: Vec<super::RunListRow> = listed.collect();
-    Ok(super::print_runs(&listed, remote.url(), as_json, surroundings))
+    let rows: Vec<super::RunListRow> = rows.collect();
+    Ok(super::print_runs(&rows, remote.url(), as_json, surroundings))
 }
 
 /// `ensemble runs fetch`. A copy that was fetched before is replaced, unless it went on here.

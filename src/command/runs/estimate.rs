@@ -132,13 +132,13 @@ fn estimate_agents(
         let name = &agent.name;
         let was_there = recorded.is_none_or(|recorded| recorded.plan.find_agent_id(name).is_some());
         let is_same = changes.as_ref().is_none_or(|changes| !changes.affects_agent(name));
-        let known = match (share(name), was_there, is_same) {
+        let estimate = match (share(name), was_there, is_same) {
             (Some(share), true, true) => AgentEstimate::Ran(share),
             (share, true, false) => AgentEstimate::Changed(share.unwrap_or_default()),
             (None, true, true) => AgentEstimate::Idle,
             (_, false, _) => AgentEstimate::New,
         };
-        (name.clone(), known)
+        (name.clone(), estimate)
     });
     agents.collect()
 }

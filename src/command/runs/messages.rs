@@ -27,14 +27,17 @@ pub(crate) async fn print_messages(
         let within = &exchange.scope;
         (agent.is_empty() || *within.agent == *agent) && turn.is_none_or(|turn| within.turn == turn)
     };
-    let chosen: Vec<&ModelExchange> = all.iter().filter(is_selected).collect();
-    if chosen.is_empty() && !filter.is_empty() {
+    let selected_exchanges: Vec<&ModelExchange> = all.iter().filter(is_selected).collect();
+    if selected_exchanges.is_empty() && !filter.is_empty() {
         return Err(no_messages_error(filter, &all));
     }
     let text = match form {
-        RunOutput::Human if chosen.is_empty() => "the run has sent nothing to a model\n".to_owned(),
-        RunOutput::Human => render_messages(&chosen, &all, surroundings.streams.out_width()),
-        RunOutput::Json => messages_to_json(&chosen, &FileRecords::from_records(&recorded.journal.records)),
+        RunOutput::Human if selected_exchanges.is_empty() => "the run has sent nothing to a model\n".to_owned(),
+        RunOutput::Human => render_messages(&selected_exchanges, &all, surroundings.streams.out_width()),
+        RunOutput::Json => messages_to_json(
+            &selected_exchanges,
+            &FileRecords::from_records(&recorded.journal.records),
+        ),
         RunOutput::Events => {
             let message =
                 "--messages has the forms human and json; the events are those of `runs show --output events`";
@@ -65,16 +68,16 @@ fn parse_filter(filter: &str) -> Result<(&str, Option<u32>), CliError> {
 }
 
 fn no_messages_error(filter: &str, all: &[ModelExchange]) -> CliError {
-    let mut known: Vec<String> = Vec::new();
+    let mut known_places: Vec<String> = Vec::new();
     for exchange in all {
         let place = format!("{}@{}", exchange.scope.agent, exchange.scope.turn);
-        if !known.contains(&place) {
-            known.push(place);
+        if !known_places.contains(&place) {
+            known_places.push(place);
         }
     }
-    let there_are = match known.is_empty() {
+    let there_are = match known_places.is_empty() {
         true => "the run has sent nothing to a model".to_owned(),
-        false => format!("there are messages of: {}", known.join(", ")),
+        false => format!("there are messages of: {}", known_places.join(", ")),
     };
     CliError::usage_error(format!("no messages of `{filter}`; {there_are}"))
 }

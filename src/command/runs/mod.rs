@@ -183,8 +183,10 @@ fn print_runs(listed: &[RunListRow], place: &str, as_json: bool, surroundings: &
     let widest = listed.iter().map(|run| run.ensemble.chars().count()).max().unwrap_or(0);
     let ids: Vec<RunId> = listed.iter().map(|run| run.id.clone()).collect();
     let longest = ids.iter().map(|id| id.as_str().chars().count()).max().unwrap_or(0);
-    let named = listed.iter().zip(shortest_prefixes(&ids));
-    let lines: String = named.map(|(run, short)| run.to_line(short, longest, widest)).collect();
+    let runs_with_prefixes = listed.iter().zip(shortest_prefixes(&ids));
+    let lines: String = runs_with_prefixes
+        .map(|(run, short)| run.to_line(short, longest, widest))
+        .collect();
     surroundings.print_out(&lines);
     exit::SUCCESS
 }
@@ -257,13 +259,13 @@ async fn find_run(
     store: &dyn RunStore,
     surroundings: &CliEnvironment,
 ) -> Result<Arc<dyn StoredRun>, CliError> {
-    let Some(given) = given else {
+    let Some(run_name) = given else {
         return Ok(store.find_latest().await?);
     };
-    let path = surroundings.project.folder.join(given);
+    let path = surroundings.project.folder.join(run_name);
     match FileStore::find_run_in(&path).filter(|_| path.is_dir()) {
         Some(run) => Ok(run),
-        None => Ok(store.find_run(given).await?),
+        None => Ok(store.find_run(run_name).await?),
     }
 }
 
@@ -335,27 +337,27 @@ async fn remove_runs(
     last: bool,
     surroundings: &CliEnvironment,
 ) -> Result<u8, CliError> {
-    let mut found = Vec::new();
+    let mut found_runs = Vec::new();
     if last {
-        found.push(store.find_latest().await?);
+        found_runs.push(store.find_latest().await?);
     }
     let project = &surroundings.project;
     let files = FileStore::for_project(&project.project_root(&project.folder));
     for run in runs {
         // A slash at its end would follow the link.
-        let given: PathBuf = Path::new(run).components().collect();
-        let given = match given.components().count() {
-            1 if project.folder.join(&given).is_symlink() => project.folder.join(given),
-            1 => given,
-            _ => project.folder.join(given),
+        let run_path: PathBuf = Path::new(run).components().collect();
+        let run_path = match run_path.components().count() {
+            1 if project.folder.join(&run_path).is_symlink() => project.folder.join(run_path),
+            1 => run_path,
+            _ => project.folder.join(run_path),
         };
-        if files.remove_run_link(&given)? {
+        if files.remove_run_link(&run_path)? {
             surroundings.print_err(&format!("deleted {run}, which was a symbolic link\n"));
             continue;
         }
-        found.push(store.find_run(run).await?);
+        found_runs.push(store.find_run(run).await?);
     }
-    for run in found {
+    for run in found_runs {
         // A run that another process executes is not deleted.
         let _lease = run.acquire_lease().await?;
         run.remove_run().await?;

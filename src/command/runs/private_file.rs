@@ -9,11 +9,11 @@ use crate::command::shared::surroundings::CliEnvironment;
 /// Writes the file that the user has named, and says so.
 pub(crate) fn write_bytes(path: &Path, bytes: &[u8], surroundings: &CliEnvironment) -> Result<(), CliError> {
     let path = surroundings.project.folder.join(path);
-    let shown = surroundings.project.relative_path(&path);
+    let relative_path = surroundings.project.relative_path(&path);
     open_private(&path)
         .and_then(|mut file| file.write_all(bytes))
-        .map_err(|error| CliError::usage_error(format!("cannot write {}: {error}", shown.display())))?;
-    surroundings.print_err(&format!("wrote {}\n", shown.display()));
+        .map_err(|error| CliError::usage_error(format!("cannot write {}: {error}", relative_path.display())))?;
+    surroundings.print_err(&format!("wrote {}\n", relative_path.display()));
     Ok(())
 }
 

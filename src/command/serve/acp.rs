@@ -26,8 +26,8 @@ pub(crate) fn run_acp(args: &AcpArgs, surroundings: &CliEnvironment) -> Result<u
     let folder = project.folder.canonicalize().unwrap_or_else(|_| project.folder.clone());
     let served = match args.served.as_deref() {
         None => None,
-        Some(named) if folder.join(named).is_dir() => Some(folder.join(named)),
-        Some(named) => Some(folder.join(project.resolve_ensemble_file(named)?)),
+        Some(name) if folder.join(name).is_dir() => Some(folder.join(name)),
+        Some(name) => Some(folder.join(project.resolve_ensemble_file(name)?)),
     };
     // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
     let _refused = collect_orphans();

@@ -86,15 +86,15 @@ pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result
 }
 
 fn build_services(args: &McpArgs, surroundings: &CliEnvironment) -> Result<McpServices, CliError> {
-    let own = surroundings.clone();
+    let estimate_surroundings = surroundings.clone();
     let servers = run_options::load_servers(args.mcp_config.as_deref(), surroundings)?;
     Ok(McpServices {
         runs: RunService::new(surroundings.runs_for_clients(servers)),
         draw: lsp::render_graph,
         estimate: Box::new(move |ensemble, from| {
-            let own = own.clone();
+            let estimate_surroundings = estimate_surroundings.clone();
             Box::pin(async move {
-                let estimated = estimate::build_estimate_json(&ensemble, Some(&from), &own).await;
+                let estimated = estimate::build_estimate_json(&ensemble, Some(&from), &estimate_surroundings).await;
                 estimated.map_err(|error| error.to_string())
             })
         }),
@@ -129,8 +129,8 @@ async fn serve_http(
 ) -> Result<(), CliError> {
     let unusable = |error: std::io::Error| CliError::usage_error(format!("--http {address}: {error}"));
     let listener = tokio::net::TcpListener::bind(address).await.map_err(unusable)?;
-    let own = listener.local_addr().map_err(unusable)?;
-    surroundings.print_err(&format!("at http://{own}{}\n", http::PATH));
+    let local_address = listener.local_addr().map_err(unusable)?;
+    surroundings.print_err(&format!("at http://{local_address}{}\n", http::PATH));
     if is_new {
         surroundings.print_err(&format!(
             "clients send the header Authorization: Bearer {}\n",

@@ -147,15 +147,15 @@ fn start_server(server: UiServer) -> Result<(), CliError> {
 /// The token of the environment, or a new one.
 fn resolve_token(runs: &RunService) -> Result<AccessToken, CliError> {
     match runs.runs().host().read_variable(TOKEN) {
-        Some(given) => AccessToken::parse(&given).map_err(|why| CliError::usage_error(format!("{TOKEN}: {why}"))),
+        Some(token) => AccessToken::parse(&token).map_err(|why| CliError::usage_error(format!("{TOKEN}: {why}"))),
         None => AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot make a token: {error}"))),
     }
 }
 
 /// Cancels the runs that go on here, and waits until they are closed. They can be resumed.
 async fn cancel_all(runs: &RunService) {
-    let listed = runs.list_summaries(usize::MAX).await.unwrap_or_default();
-    let driven = listed
+    let summaries = runs.list_summaries(usize::MAX).await.unwrap_or_default();
+    let driven = summaries
         .into_iter()
         .flatten()
         .filter(|summary| runs.is_driven_here(&summary.id));

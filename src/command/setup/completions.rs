@@ -26,10 +26,10 @@ const ASKED: &str = "ENSEMBLE_COMPLETE";
 
 /// Answers a shell that asks what can follow in this command line; `false` if none asks.
 pub(crate) fn complete_command_line(program: fn() -> Command) -> Result<bool, CliError> {
-    let here = std::env::current_dir().ok();
+    let current_dir = std::env::current_dir().ok();
     CompleteEnv::with_factory(program)
         .var(ASKED)
-        .try_complete(std::env::args_os(), here.as_deref())
+        .try_complete(std::env::args_os(), current_dir.as_deref())
         .map_err(|error| match error.kind() {
             clap::error::ErrorKind::Io => CliError::Internal(error.to_string()),
             _ => CliError::usage_error(error.to_string()),
@@ -174,13 +174,13 @@ fn command_line_words() -> Vec<OsString> {
 fn line_project() -> Project {
     let words = command_line_words();
     let folder = words.windows(2).find(|pair| pair[0] == "-C").map(|pair| &pair[1]);
-    let here = Project::from_process();
+    let process_project = Project::from_process();
     match folder {
         Some(folder) => Project {
-            folder: here.folder.join(folder),
-            ..here
+            folder: process_project.folder.join(folder),
+            ..process_project
         },
-        None => here,
+        None => process_project,
     }
 }
 
@@ -193,24 +193,24 @@ fn find_line_run() -> Option<Arc<dyn StoredRun>> {
     let words = command_line_words();
     let store = line_runs().store();
     let (_, before) = words.split_last()?;
-    let named = before.iter().filter_map(|word| word.to_str()).skip(1);
-    let found = async {
-        for word in named.filter(|word| !word.starts_with('-') && !word.is_empty()) {
+    let arguments = before.iter().filter_map(|word| word.to_str()).skip(1);
+    let run_lookup = async {
+        for word in arguments.filter(|word| !word.starts_with('-') && !word.is_empty()) {
             if let Ok(run) = store.find_run(word).await {
                 return Ok(run);
             }
         }
         Ok(store.find_latest().await?)
     };
-    block_on(found).ok()
+    block_on(run_lookup).ok()
 }
 
 /// The ensemble of the line, or of its run.
 fn find_line_ensemble() -> Option<Ensemble> {
     let project = line_project();
     let words = command_line_words();
-    let mut named = words.iter().skip(1).filter_map(|word| word.to_str());
-    let file = named.find_map(|word| project.resolve_ensemble_file(word).ok());
+    let mut arguments = words.iter().skip(1).filter_map(|word| word.to_str());
+    let file = arguments.find_map(|word| project.resolve_ensemble_file(word).ok());
     let source = match file {
         Some(file) => project.read_file(&file).ok()?,
         None => {

@@ -68,13 +68,13 @@ pub(crate) fn import_file(args: &ImportArgs, surroundings: &CliEnvironment) -> R
             "name another file, or overwrite it with `--force`",
         ));
     }
-    let one = ImportFile {
+    let file_import = ImportFile {
         file: &args.file,
         stem: &stem,
         output: output.as_deref(),
         origin: chosen_origin(args),
     };
-    let imported = one
+    let imported = file_import
         .convert_text(&source, surroundings)?
         .map_err(ProjectError::Invalid)?;
     match &output {
@@ -111,8 +111,8 @@ impl ImportFile<'_> {
             configurations: &configurations,
             script: &|script| project.resolve_script(script),
             script_text: &|script| {
-                let found = project.resolve_script(script)?;
-                read_source(&surroundings.project.relative_path(&project.new.join(found))).ok()
+                let script_path = project.resolve_script(script)?;
+                read_source(&surroundings.project.relative_path(&project.new.join(script_path))).ok()
             },
             ensemble: &|name| {
                 surroundings
@@ -187,21 +187,21 @@ struct ImportFolders {
 
 impl ImportFolders {
     fn for_file(file: &str, output: Option<&Path>, surroundings: &CliEnvironment) -> Self {
-        let here = &surroundings.project.folder;
+        let project_folder = &surroundings.project.folder;
         let parent = |path: &Path| {
-            let absolute = here.join(path);
-            let folder = absolute.parent().unwrap_or(here);
+            let absolute = project_folder.join(path);
+            let folder = absolute.parent().unwrap_or(project_folder);
             folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
         };
         let from = if file == "-" {
-            here.clone()
+            project_folder.clone()
         } else {
             parent(Path::new(file))
         };
-        let found = from.ancestors().find(|folder| folder.join(LLM_ORC).is_dir());
-        let new = output.map_or_else(|| here.clone(), parent);
+        let llm_orc_project = from.ancestors().find(|folder| folder.join(LLM_ORC).is_dir());
+        let new = output.map_or_else(|| project_folder.clone(), parent);
         Self {
-            old: found.unwrap_or(&from).to_owned(),
+            old: llm_orc_project.unwrap_or(&from).to_owned(),
             root: surroundings.project.project_root(&new),
             has_schema: output.is_some() && new.join("ensemble.schema.json").is_file(),
             new,
@@ -242,18 +242,18 @@ impl ImportFolders {
     /// The path of a script for the new file: the place where llm-orc finds the script, relative to the folder of the
     /// new file.
     fn resolve_script(&self, script: &str) -> Option<String> {
-        let given = Path::new(script);
+        let script_path = Path::new(script);
         let scripts = self.old.join(LLM_ORC).join("scripts");
-        let mut places = vec![self.new.join(given)];
-        places.extend([&scripts, &self.old.join(LLM_ORC), &self.old].map(|folder| folder.join(given)));
-        if let Ok(rest) = given.strip_prefix("scripts") {
-            places.push(scripts.join(rest));
+        let mut places = vec![self.new.join(script_path)];
+        places.extend([&scripts, &self.old.join(LLM_ORC), &self.old].map(|folder| folder.join(script_path)));
+        if let Ok(path_in_scripts) = script_path.strip_prefix("scripts") {
+            places.push(scripts.join(path_in_scripts));
         }
-        let found = places.into_iter().find(|place| place.is_file())?;
-        if given.is_absolute() {
+        let script_file = places.into_iter().find(|place| place.is_file())?;
+        if script_path.is_absolute() {
             return Some(script.to_owned());
         }
-        relative_path(&found, &self.new)
+        relative_path(&script_file, &self.new)
     }
 }
 

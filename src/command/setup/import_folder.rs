@@ -45,8 +45,8 @@ pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) ->
             "name the folder for the new files with `-o FOLDER`",
         ));
     };
-    let here = &surroundings.project.folder;
-    if here.join(to).is_file() {
+    let project_folder = &surroundings.project.folder;
+    if project_folder.join(to).is_file() {
         let message = format!("{} is a file, and {} a folder", to.display(), args.file);
         return Err(CliError::usage_error_with_help(
             message,
@@ -54,17 +54,17 @@ pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) ->
         ));
     }
     let mut count = ImportCounts::default();
-    let found = find_ensembles(args, to, surroundings, &mut count)?;
-    if found.is_empty() && count.failed == 0 {
+    let ensembles = find_ensembles(args, to, surroundings, &mut count)?;
+    if ensembles.is_empty() && count.failed == 0 {
         let message = format!("no ensemble in {}", args.file);
         return Err(CliError::usage_error_with_help(
             message,
             "an ensemble is a YAML file with a list of `agents`",
         ));
     }
-    let existing: Vec<String> = found
+    let existing: Vec<String> = ensembles
         .iter()
-        .filter(|found| here.join(&found.output).exists())
+        .filter(|found| project_folder.join(&found.output).exists())
         .map(|found| found.output.display().to_string())
         .collect();
     if !existing.is_empty() && !args.force {
@@ -75,16 +75,16 @@ pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) ->
         ));
     }
     // The second time, the ensembles that these ensembles name are there.
-    for one in &found {
-        if let Ok(imported) = convert_file(one, args, surroundings)? {
-            write_file(&one.output, &imported.text, surroundings)?;
+    for ensemble in &ensembles {
+        if let Ok(imported) = convert_file(ensemble, args, surroundings)? {
+            write_file(&ensemble.output, &imported.text, surroundings)?;
         }
     }
-    for one in &found {
-        match convert_file(one, args, surroundings)? {
+    for ensemble in &ensembles {
+        match convert_file(ensemble, args, surroundings)? {
             Ok(imported) => {
-                write_file(&one.output, &imported.text, surroundings)?;
-                surroundings.print_out(&format!("wrote {}\n", one.output.display()));
+                write_file(&ensemble.output, &imported.text, surroundings)?;
+                surroundings.print_out(&format!("wrote {}\n", ensemble.output.display()));
                 if imported.unconverted.is_empty() {
                     count.clean += 1;
                 } else {
@@ -113,13 +113,13 @@ fn convert_file(
     surroundings: &CliEnvironment,
 ) -> Result<Result<ImportResult, Vec<ensemble_language::diagnostic::Diagnostic>>, CliError> {
     let stem = file_stem(Path::new(&found.file));
-    let one = ImportFile {
+    let import_file = ImportFile {
         file: &found.file,
         stem: &stem,
         output: Some(&found.output),
         origin: chosen_origin(args),
     };
-    one.convert_text(&found.source, surroundings)
+    import_file.convert_text(&found.source, surroundings)
 }
 
 /// The ensembles of the folder, in the order of their paths; other files are counted.
@@ -129,27 +129,29 @@ fn find_ensembles(
     surroundings: &CliEnvironment,
     count: &mut ImportCounts,
 ) -> Result<Vec<FoundEnsemble>, CliError> {
-    let here = &surroundings.project.folder;
+    let project_folder = &surroundings.project.folder;
     let from = Path::new(&args.file);
-    let new = here.join(to).canonicalize().ok();
-    let old = here.join(from).canonicalize().ok();
+    let new = project_folder.join(to).canonicalize().ok();
+    let old = project_folder.join(from).canonicalize().ok();
     // A folder may be imported into itself only with other names, so its own files stay.
     let new = new.filter(|new| Some(new) != old.as_ref());
     let mut files = Vec::new();
-    collect_files(&here.join(from), new.as_deref(), &mut files)
+    collect_files(&project_folder.join(from), new.as_deref(), &mut files)
         .map_err(|error| CliError::usage_error(format!("cannot read {}: {error}", args.file)))?;
     files.sort();
-    let mut found = Vec::new();
+    let mut ensembles = Vec::new();
     for path in files {
-        let Ok(rest) = path.strip_prefix(here.join(from)).map(Path::to_owned) else {
+        let Ok(relative_path) = path.strip_prefix(project_folder.join(from)).map(Path::to_owned) else {
             continue;
         };
-        let is_yaml = rest.extension().is_some_and(|end| end == "yaml" || end == "yml");
+        let is_yaml = relative_path
+            .extension()
+            .is_some_and(|end| end == "yaml" || end == "yml");
         if !is_yaml {
             count.ignored += 1;
             continue;
         }
-        let file = from.join(&rest);
+        let file = from.join(&relative_path);
         let source = match read_source(&file) {
             Ok(source) => source,
             Err(error) => {
@@ -166,10 +168,10 @@ fn find_ensembles(
                     .and_then(YamlNode::items)
                     .is_some_and(|list| !list.is_empty()) =>
             {
-                found.push(FoundEnsemble {
+                ensembles.push(FoundEnsemble {
                     file: file.display().to_string(),
                     source,
-                    output: to.join(rest),
+                    output: to.join(relative_path),
                 });
             }
             Ok(_) => count.ignored += 1,
@@ -182,7 +184,7 @@ fn find_ensembles(
             }
         }
     }
-    Ok(found)
+    Ok(ensembles)
 }
 
 /// All files of a folder and its sub-folders, without hidden ones; links to folders are not followed.
@@ -209,8 +211,8 @@ fn collect_files(folder: &Path, without: Option<&Path>, files: &mut Vec<PathBuf>
 impl ImportCounts {
     /// Prints the summary, and returns the exit code.
     fn print_summary(&self, surroundings: &CliEnvironment) -> u8 {
-        let written = self.clean + self.noted;
-        let mut text = format!("{} imported", format_files(written));
+        let imported_count = self.clean + self.noted;
+        let mut text = format!("{} imported", format_files(imported_count));
         if self.noted > 0 {
             text.push_str(&format!(", {} of them with things to check", self.noted));
         }
@@ -221,7 +223,7 @@ impl ImportCounts {
             text.push_str(&format!("; {} left alone: no ensembles", format_files(self.ignored)));
         }
         surroundings.print_out(&format!("{text}\n"));
-        match (written, self.noted + self.failed) {
+        match (imported_count, self.noted + self.failed) {
             (0, _) => exit::USAGE,
             (_, 0) => exit::SUCCESS,
             _ => exit::FAILURE,

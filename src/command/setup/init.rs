@@ -75,12 +75,12 @@ pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> R
     if records_runs_here(surroundings) && !folder.join(".gitignore").exists() {
         files.push((".gitignore".to_owned(), IGNORED.to_owned()));
     }
-    let mut told = String::new();
+    let mut report = String::new();
     for (file, text) in &files {
         create_file(&folder.join(file), text)?;
-        told.push_str(&format!("wrote {file}\n"));
+        report.push_str(&format!("wrote {file}\n"));
     }
-    surroundings.print_out(&told);
+    surroundings.print_out(&report);
     let command = args.template.first_command();
     surroundings.print_err(&format!("{notes}\nnext: ensemble {command} {name}\n"));
     Ok(exit::SUCCESS)

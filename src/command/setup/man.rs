@@ -59,15 +59,15 @@ pub(crate) fn print_man_page(args: &ManArgs, program: Command, surroundings: &Cl
         surroundings.print_out(page);
         return Ok(exit::SUCCESS);
     };
-    let shown = folder.display();
+    let shown_folder = folder.display();
     let place = surroundings.project.folder.join(folder);
-    let mut told = String::new();
+    let mut report = String::new();
     for (name, page) in &pages {
         write_page(&place, &format!("{name}.1"), page)
-            .map_err(|error| CliError::usage_error(format!("cannot write {shown}/{name}.1: {error}")))?;
-        told.push_str(&format!("wrote {shown}/{name}.1\n"));
+            .map_err(|error| CliError::usage_error(format!("cannot write {shown_folder}/{name}.1: {error}")))?;
+        report.push_str(&format!("wrote {shown_folder}/{name}.1\n"));
     }
-    surroundings.print_out(&told);
+    surroundings.print_out(&report);
     Ok(exit::SUCCESS)
 }
 

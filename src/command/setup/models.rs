@@ -82,24 +82,24 @@ pub(crate) fn run_models_command(command: &ModelsCommand, surroundings: &CliEnvi
         ModelsCommand::Check(args) => (args, true),
         ModelsCommand::List(args) => (&args.models, args.remote),
     };
-    let named = collect_named_profiles(args, sends, surroundings)?;
-    if named.is_empty() {
-        let what = match &args.ensemble {
+    let named_profiles = collect_named_profiles(args, sends, surroundings)?;
+    if named_profiles.is_empty() {
+        let message = match &args.ensemble {
             Some(file) => format!("no agent of {file} uses a model\n"),
             None => {
                 "there is no model profile in a configuration; name an ensemble, or write `.ensemble/config.yaml`\n"
                     .to_owned()
             }
         };
-        surroundings.print_err(&what);
+        surroundings.print_err(&message);
     }
     let network = Host::from_system().model_network();
-    let asked = named.into_iter().map(|named| match command {
+    let requests = named_profiles.into_iter().map(|named| match command {
         ModelsCommand::Check(_) => ProviderRequest::Check(named),
         ModelsCommand::List(_) if sends => ProviderRequest::List(named),
         ModelsCommand::List(_) => ProviderRequest::Nobody(named),
     });
-    let answers = asked.map(|asking| asking.send(&network));
+    let answers = requests.map(|asking| asking.send(&network));
     let answers = block_on(async { Ok(join_all(answers).await) })?;
     match args.output {
         OutputForm::Human => surroundings.print_out(&render_answers(&answers)),
@@ -189,14 +189,14 @@ fn collect_named_profiles(
             let mut profiles = ModelProfiles::new(overrides);
             let mut choices = Vec::new();
             for config in load_configs(&surroundings.project.folder, &surroundings.project)? {
-                let named = config.profiles.iter();
-                choices.extend(named.map(|(name, _)| ModelChoice::Profile(name.clone())));
+                let config_profiles = config.profiles.iter();
+                choices.extend(config_profiles.map(|(name, _)| ModelChoice::Profile(name.clone())));
                 profiles = config.add_to_profiles(profiles, &surroundings.project);
             }
             (choices, profiles)
         }
     };
-    let mut known = HashSet::new();
+    let mut seen_names = HashSet::new();
     let mut all = Vec::new();
     for choice in choices {
         match profiles.resolve_choice(&choice) {
@@ -210,7 +210,7 @@ fn collect_named_profiles(
             }),
         }
     }
-    all.retain(|named| known.insert(named.name.clone()));
+    all.retain(|named| seen_names.insert(named.name.clone()));
     Ok(all)
 }
 
@@ -223,8 +223,8 @@ fn model_choices(ensemble: &Ensemble) -> Vec<ModelChoice> {
                     Some(WindowStrategy::Summarize(Some(name))) => Some(ModelChoice::Profile(name.clone())),
                     _ => None,
                 };
-                let own = llm.acp_agent().is_none().then(|| llm.model.clone());
-                own.into_iter().chain(summing_up).collect()
+                let own_model = llm.acp_agent().is_none().then(|| llm.model.clone());
+                own_model.into_iter().chain(summing_up).collect()
             }
             AgentKind::Input(input) => match &input.responses {
                 Some(PreparedResponses::Profile(name)) => vec![ModelChoice::Profile(name.clone())],
@@ -293,7 +293,7 @@ async fn ask_model(
     network: &ModelNetwork,
     ask: impl AsyncFnOnce(RemoteProvider, Arc<ModelProfile>) -> Result<ProfileFinding, ModelError>,
 ) -> ProfileAnswer {
-    let begun = Instant::now();
+    let start = Instant::now();
     let profile = named.link.as_ref().ok().map(|link| link.profile.clone());
     let result = match named.link {
         Err(message) => Err(message),
@@ -301,9 +301,9 @@ async fn ask_model(
             None => Ok(ProfileFinding::Simulated),
             Some(provider) => {
                 let limit = link.profile.timeout.unwrap_or(PATIENCE);
-                let asked = ask(RemoteProvider::new(provider, network.clone()), link.profile);
-                match tokio::time::timeout(limit, asked).await {
-                    Ok(found) => found.map_err(|error| error.message),
+                let request = ask(RemoteProvider::new(provider, network.clone()), link.profile);
+                match tokio::time::timeout(limit, request).await {
+                    Ok(answer) => answer.map_err(|error| error.message),
                     Err(_) => Err(format!("no answer within {} s", limit.as_secs_f64())),
                 }
             }
@@ -312,7 +312,7 @@ async fn ask_model(
     ProfileAnswer {
         name: named.name,
         profile,
-        seconds: begun.elapsed().as_secs_f64(),
+        seconds: start.elapsed().as_secs_f64(),
         result,
     }
 }

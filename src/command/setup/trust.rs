@@ -40,11 +40,11 @@ pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Res
     }
     let path = chosen_file(args.path.as_deref(), surroundings)?;
     let project = &surroundings.project;
-    let shown = visible_path(&project.relative_path(&path));
+    let display_path = visible_path(&project.relative_path(&path));
     let reviews = review_files(&path, project)?;
     if reviews.is_empty() {
         surroundings.print_out(&format!(
-            "{shown} needs no trust: it sends no key and no value of the environment anywhere\n"
+            "{display_path} needs no trust: it sends no key and no value of the environment anywhere\n"
         ));
         return Ok(exit::SUCCESS);
     }
@@ -58,8 +58,8 @@ pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Res
         return Ok(exit::FAILURE);
     }
     let trusted = reviews.iter().map(to_trusted).collect::<Result<_, _>>()?;
-    let kept = project.trust.trust_files(trusted);
-    kept.map_err(|error| CliError::Internal(format!("cannot keep the trust: {error}")))?;
+    let store_result = project.trust.trust_files(trusted);
+    store_result.map_err(|error| CliError::Internal(format!("cannot keep the trust: {error}")))?;
     surroundings.print_out("it is trusted until it changes\n");
     Ok(exit::SUCCESS)
 }
@@ -67,7 +67,7 @@ pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Res
 /// The file that is meant.
 fn chosen_file(given: Option<&str>, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
     let project = &surroundings.project;
-    let Some(given) = given else {
+    let Some(path_argument) = given else {
         return project.project_config(&project.folder).ok_or_else(|| {
             CliError::usage_error_with_help(
                 "there is no `.ensemble/config.yaml` in this project",
@@ -75,11 +75,11 @@ fn chosen_file(given: Option<&str>, surroundings: &CliEnvironment) -> Result<Pat
             )
         });
     };
-    let path = project.folder.join(given);
+    let path = project.folder.join(path_argument);
     if path.is_dir() {
         return Ok(path.join(".ensemble").join("config.yaml"));
     }
-    Ok(project.resolve_ensemble_file(given)?)
+    Ok(project.resolve_ensemble_file(path_argument)?)
 }
 
 fn render_reviews(reviews: &[TrustReview], surroundings: &CliEnvironment) -> String {

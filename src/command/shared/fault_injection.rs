@@ -20,10 +20,10 @@ pub(crate) fn arm_fault() -> Result<(), CliError> {
         let recorded = start_recording_effects(path.as_ref());
         recorded.map_err(|error| CliError::usage_error(format!("{EFFECTS}: {error}")))?;
     }
-    let Some(asked) = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty()) else {
+    let Some(fault_text) = std::env::var_os(VARIABLE).filter(|asked| !asked.is_empty()) else {
         return Ok(());
     };
-    let fault: Result<AppendFault, String> = asked.to_string_lossy().parse();
+    let fault: Result<AppendFault, String> = fault_text.to_string_lossy().parse();
     fault
         .map(AppendFault::arm_fault)
         .map_err(|error| CliError::usage_error(format!("{VARIABLE}: {error}")))

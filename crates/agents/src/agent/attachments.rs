@@ -132,13 +132,13 @@ pub(super) fn attachment_from_bytes(name: &str, bytes: &[u8]) -> Option<Attachme
 /// # Errors
 /// A file cannot be sent; the message names it.
 pub(super) fn read_attachments(files: &[AttachmentFile]) -> Result<Vec<Attachment>, String> {
-    let mut left = MAX_BYTES;
+    let mut bytes_left = MAX_BYTES;
     let mut read = Vec::new();
     for file in files {
         let attachment = file
-            .read_bytes(left)
+            .read_bytes(bytes_left)
             .map_err(|error| format!("the attachment `{}` cannot be sent: {error}", file.name))?;
-        left -= attachment.size;
+        bytes_left -= attachment.size;
         read.push(attachment);
     }
     Ok(read)
@@ -181,7 +181,7 @@ fn mime_type(bytes: &[u8]) -> Option<&'static str> {
 pub(super) async fn load_attachments(files: Vec<AttachmentFile>) -> Result<Vec<Attachment>, String> {
     match tokio::task::spawn_blocking(move || read_attachments(&files)).await {
         Ok(read) => read,
-        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        Err(join_error) if join_error.is_panic() => std::panic::resume_unwind(join_error.into_panic()),
         Err(_) => std::future::pending().await,
     }
 }

@@ -61,9 +61,9 @@ pub struct WindowResources<'a> {
 /// The number of tokens that a request to the model of this profile may have: its `context_window`, less the tokens of
 /// the reply if the profile limits them.
 pub fn input_token_limit(profile: &ModelProfile) -> Option<u64> {
-    let whole = profile.context_window?;
-    let reply = profile.max_tokens.filter(|reply| *reply < whole);
-    Some(whole - reply.unwrap_or_default())
+    let window_size = profile.context_window?;
+    let reply = profile.max_tokens.filter(|reply| *reply < window_size);
+    Some(window_size - reply.unwrap_or_default())
 }
 
 /// The window of an agent without `context_window` whose profile says how much the model can process.
@@ -89,7 +89,7 @@ impl AgentWindow {
     pub fn new(window: &ContextWindow, outside: &WindowResources<'_>) -> Result<Self, BuildError> {
         let always = window.max_tokens.is_none() && window.max_messages.is_none();
         let turns = |count: std::num::NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
-        let how = match &window.strategy {
+        let selection_method = match &window.strategy {
             WindowStrategy::OldestFirst | WindowStrategy::MiddleOut | WindowStrategy::RecentTurnsOnly(_) => {
                 SelectionMethod::Rules
             }
@@ -120,7 +120,7 @@ impl AgentWindow {
                 },
                 in_place: ThreadSize::default(),
             },
-            how,
+            how: selection_method,
             always,
             counter: Arc::new(TokenCounter::for_model(outside.model_name)),
         })
@@ -145,7 +145,7 @@ impl AgentWindow {
             // A tokenizer has work to do, and others speak meanwhile.
             match tokio::task::spawn_blocking(count).await {
                 Ok(counted) => counted,
-                Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+                Err(join_error) if join_error.is_panic() => std::panic::resume_unwind(join_error.into_panic()),
                 Err(_) => std::future::pending().await,
             }
         };
@@ -177,12 +177,12 @@ impl AgentWindow {
         let mut at = 0..;
         let mut messages = measured.sending.messages;
         messages.retain(|_| at.next().is_some_and(|at| cut.dropped.binary_search(&at).is_err()));
-        let sent = SentMessages {
+        let sent_messages = SentMessages {
             messages,
             size: cut.sent,
             system: cut.system,
         };
-        self.build_output(sent, dropped, measured.system.is_some())
+        self.build_output(sent_messages, dropped, measured.system.is_some())
     }
 
     /// The output; if it is too large, with shortened tool results, or with a warning.
@@ -191,8 +191,8 @@ impl AgentWindow {
         let (mut messages, mut size) = (sent.messages, sent.size);
         let mut warnings = Vec::new();
         let mut dropped = dropped;
-        if let Some(most) = limits.max_tokens.filter(|most| size.tokens > *most) {
-            let shortened = shorten_results(&self.counter, &mut messages, size.tokens - most);
+        if let Some(max_tokens) = limits.max_tokens.filter(|most| size.tokens > *most) {
+            let shortened = shorten_results(&self.counter, &mut messages, size.tokens - max_tokens);
             size.tokens = size.tokens.saturating_sub(shortened.tokens);
             if !shortened.tools.is_empty() {
                 let note = dropped.get_or_insert_with(|| self.empty_dropped_note());
@@ -297,8 +297,8 @@ impl MeasuredInput<'_> {
 
     /// The size of everything.
     fn total_size(&self) -> ThreadSize {
-        let whole = self.to_thread();
-        whole.system_size() + whole.sum_sizes(0..self.tokens.len())
+        let thread = self.to_thread();
+        thread.system_size() + thread.sum_sizes(0..self.tokens.len())
     }
 }
 
@@ -318,8 +318,8 @@ fn format_size(size: ThreadSize) -> String {
 fn format_limits(limits: WindowLimits) -> String {
     let tokens = limits.max_tokens.map(|most| format!("{most} tokens"));
     let messages = limits.max_messages.map(|most| format!("{most} messages"));
-    let both: Vec<String> = tokens.into_iter().chain(messages).collect();
-    format!("at most {}", both.join(" and "))
+    let limit_texts: Vec<String> = tokens.into_iter().chain(messages).collect();
+    format!("at most {}", limit_texts.join(" and "))
 }
 
 /// An additional message that contains the summary.

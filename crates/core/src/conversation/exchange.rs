@@ -161,9 +161,9 @@ impl RecordedExchanges {
         if self.0.is_empty() {
             return Vec::new();
         }
-        let own = self.0.remove(&(part.cloned(), Vec::new()));
+        let own_exchange = self.0.remove(&(part.cloned(), Vec::new()));
         self.0.retain(|(of, _), _| of.as_ref() != part);
-        own.map_or_else(Vec::new, |exchange| exchange.iterations)
+        own_exchange.map_or_else(Vec::new, |exchange| exchange.iterations)
     }
 
     /// Removes the request of the execution itself that was stopped, and returns it.

@@ -38,12 +38,12 @@ impl Serialize for RunResult<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let state = self.0;
         let started = state.run_start();
-        let ended = state.run_end();
+        let run_end = state.run_end();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("run_id", &started.map(|started| &started.run_id))?;
         map.serialize_entry("ensemble", &started.map(|started| &started.ensemble))?;
-        map.serialize_entry("completion_reason", &ended.map(|ended| ended.completion_reason))?;
-        map.serialize_entry("detail", &ended.and_then(|ended| ended.detail.as_ref()))?;
+        map.serialize_entry("completion_reason", &run_end.map(|ended| ended.completion_reason))?;
+        map.serialize_entry("detail", &run_end.and_then(|ended| ended.detail.as_ref()))?;
         map.serialize_entry("turn_count", &state.finished_turns())?;
         map.serialize_entry("agent_execution_count", &ResultCounts(state))?;
         match state.run_value() {
@@ -52,10 +52,10 @@ impl Serialize for RunResult<'_> {
         }
         map.serialize_entry("final_state", &**state.context())?;
         map.serialize_entry("conversation_history", &ResultHistory(state))?;
-        map.serialize_entry("not_run", ended.map_or(&[][..], |ended| &ended.not_run))?;
+        map.serialize_entry("not_run", run_end.map_or(&[][..], |ended| &ended.not_run))?;
         map.serialize_entry("unfinished", &state.unfinished_executions().collect::<Vec<_>>())?;
         map.serialize_entry("usage", &ResultUsage(state))?;
-        let of_result = ended.map_or(&[][..], |ended| &ended.warnings);
+        let of_result = run_end.map_or(&[][..], |ended| &ended.warnings);
         let warnings: Vec<&String> = state.warnings().iter().chain(of_result).collect();
         map.serialize_entry("warnings", &warnings)?;
         map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;

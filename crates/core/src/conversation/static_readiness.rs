@@ -100,14 +100,14 @@ fn has_news_for_listener(state: &ConversationState, agent: AgentId) -> bool {
 
 /// The state of the agent, as far as the facts decide it, without requests.
 pub fn static_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> StaticReadiness {
-    let own = state.agent_state(agent);
+    let agent_state = state.agent_state(agent);
     if state.is_exhausted(plan, agent) {
         return StaticReadiness::MaxTurns;
     }
     if plan.is_only_tool(agent) {
         return StaticReadiness::OnlyTool;
     }
-    let news_needed = own.has_executed() && !plan.runs_every_turn(agent);
+    let news_needed = agent_state.has_executed() && !plan.runs_every_turn(agent);
     let (mut any_exists, mut any_possible, mut news_exists, mut news_possible) = (false, false, false, false);
     for (id, edge) in plan.incoming_edges(agent) {
         let fact = find_dependency_fact(state, id, edge);

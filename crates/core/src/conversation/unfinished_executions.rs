@@ -87,11 +87,11 @@ impl ExecutionSlot {
     }
 
     fn unfinished_parts(&self) -> Option<UnfinishedParts> {
-        let ended = &self.parts.ended_parts;
+        let ended_parts = &self.parts.ended_parts;
         Some(UnfinishedParts {
-            count: ended.last()?.count as usize,
-            ended: ended.len(),
-            failed: ended.iter().filter(|part| part.failure().is_some()).count(),
+            count: ended_parts.last()?.count as usize,
+            ended: ended_parts.len(),
+            failed: ended_parts.iter().filter(|part| part.failure().is_some()).count(),
         })
     }
 }

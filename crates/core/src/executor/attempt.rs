@@ -40,7 +40,7 @@ pub fn build_execution(
     stopwatch: Stopwatch,
 ) -> ExecutionInput {
     let agent = plan.agent(slot.agent);
-    let known = state.agent_state(slot.agent);
+    let agent_state = state.agent_state(slot.agent);
     let started = state.run_start();
     let caller = started.map(|started| started.caller.clone()).unwrap_or_default();
     ExecutionInput {
@@ -66,8 +66,8 @@ pub fn build_execution(
         history: state.execution_history(slot.agent),
         parameters: plan.agent_config(slot.agent).clone(),
         request: slot.start.request.clone(),
-        thread: known.thread().clone(),
-        requests_made: known.requests_made() + slot.usage_so_far().map_or(0, |used| used.own_requests()),
+        thread: agent_state.thread().clone(),
+        requests_made: agent_state.requests_made() + slot.usage_so_far().map_or(0, |used| used.own_requests()),
         lost_attempts: slot.attempt - slot.last_ended,
         remaining: remaining_budget(plan, state, slot.usage_so_far()),
         last_failure: slot.last_failure.clone(),

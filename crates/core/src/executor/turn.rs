@@ -404,24 +404,24 @@ impl Executor<'_> {
                 return Ok(None);
             }
         };
-        let mut left = ended.ledger.take_entries();
+        let mut entries = ended.ledger.take_entries();
         for part in &observation.parts {
             self.commit(state, Event::PartEnded(Box::new(PartEnded::clone(part))))
                 .await?;
         }
         let mut observation = AttemptResult {
-            usage: observation.usage.or(left.usage.take()),
+            usage: observation.usage.or(entries.usage.take()),
             ..observation
         };
-        observation.exchange.extend(left.take_request());
+        observation.exchange.extend(entries.take_request());
         if may_retry && let Some(pause) = pause_before_retry(plan, state, agent, &observation) {
-            self.commit_failed_attempt(plan, state, agent, observation, left, pause)
+            self.commit_failed_attempt(plan, state, agent, observation, entries, pause)
                 .await?;
             return Ok(Some((agent, pause)));
         }
         let finished = ExecutionFinished {
             reused,
-            ..finished_event(plan, state, agent, observation, ended.took, left)
+            ..finished_event(plan, state, agent, observation, ended.took, entries)
         };
         self.commit(state, Event::ExecutionFinished(finished)).await?;
         Ok(None)

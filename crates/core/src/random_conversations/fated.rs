@@ -181,7 +181,7 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> B
                 tokio::task::yield_now().await;
             }
             let log = |end: ExecutionEnd, pause: Option<f64>| {
-                let ended = PartEnded {
+                let part_ended = PartEnded {
                     turn: execution.turn_count + 1,
                     agent: execution.agent_name.clone(),
                     execution: execution.execution,
@@ -199,7 +199,7 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> B
                     pause,
                     reused: false,
                 };
-                execution.records.record_part_end(ended);
+                execution.records.record_part_end(part_ended);
             };
             let failed = || ExecutionEnd::Failed(ExecutionFailure::new(FailureKind::Exit, format!("luck {luck}")));
             if luck.is_multiple_of(3) && !parts.earlier_parts.failed_attempts.contains_key(&key) {

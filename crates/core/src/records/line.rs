@@ -175,8 +175,8 @@ pub fn decode_with_storage(line: &[u8], large: Option<&dyn LargeFields>) -> Resu
     let event = match (head.blobs.is_empty(), large) {
         (true, _) => decode_event(head.event, head.data)?,
         (false, Some(large)) => {
-            let whole = insert_large_fields(large, head.data, &head.blobs).map_err(LineError::Blob)?;
-            decode_event(head.event, &whole)?
+            let full_data = insert_large_fields(large, head.data, &head.blobs).map_err(LineError::Blob)?;
+            decode_event(head.event, &full_data)?
         }
         (false, None) => return Err(LineError::Blob("the line was read without its journal".to_owned())),
     };

@@ -246,14 +246,14 @@ pub fn resolve_request<'p>(given: &str, pending: &'p [PendingRequest]) -> Result
     if let Some(request) = exact {
         return Ok(request);
     }
-    let named: Vec<&PendingRequest> = pending
+    let matching_requests: Vec<&PendingRequest> = pending
         .iter()
         .filter(|request| request.address.is_named(given))
         .collect();
     let addresses = |requests: &mut dyn Iterator<Item = &PendingRequest>| -> Vec<RequestAddress> {
         requests.map(|request| request.address.clone()).collect()
     };
-    match named.as_slice() {
+    match matching_requests.as_slice() {
         [request] => Ok(request),
         [] => Err(AnswerRefusal::NotPending {
             given: given.to_owned(),
@@ -275,12 +275,12 @@ pub fn find_choice(answer: &str, choices: &[String], by_number: bool) -> Option<
     let answer = answer.trim();
     let is_same = |choice: &&String| choice.trim().to_lowercase() == answer.to_lowercase();
     let exact = choices.iter().find(|choice| choice.trim() == answer);
-    let named = exact.or_else(|| choices.iter().find(is_same));
+    let matching_choice = exact.or_else(|| choices.iter().find(is_same));
     let numbered = || {
         let number: usize = answer.parse().ok()?;
         choices.get(number.checked_sub(1)?)
     };
-    named.or_else(|| by_number.then(numbered).flatten()).cloned()
+    matching_choice.or_else(|| by_number.then(numbered).flatten()).cloned()
 }
 
 impl PendingRequest {

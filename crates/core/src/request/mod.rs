@@ -125,15 +125,18 @@ impl PendingRequest {
 /// Returns the question of a permission request. It shows all arguments, or the number of bytes that are hidden.
 pub fn permission_question(tool: &str, arguments: &JsonMap) -> OperatorQuestion {
     let text = escape_hidden(&Value::Object(arguments.clone()).to_string()).to_string();
-    let shown = match text.len() > SHOWN_ARGUMENTS {
+    let arguments_text = match text.len() > SHOWN_ARGUMENTS {
         false => text,
         true => {
-            let shown = &text[..text.floor_char_boundary(SHOWN_ARGUMENTS)];
-            let hidden = text.len() - shown.len();
-            format!("{shown}… ({hidden} more bytes of the arguments are in the run's journal)")
+            let beginning = &text[..text.floor_char_boundary(SHOWN_ARGUMENTS)];
+            let hidden = text.len() - beginning.len();
+            format!("{beginning}… ({hidden} more bytes of the arguments are in the run's journal)")
         }
     };
-    let prompt = format!("may the tool `{}` be called with {shown}?", escape_hidden(tool));
+    let prompt = format!(
+        "may the tool `{}` be called with {arguments_text}?",
+        escape_hidden(tool)
+    );
     OperatorQuestion {
         permission: Some(Box::new(WantedPermission {
             tool: tool.into(),

@@ -66,7 +66,7 @@ pub(super) fn run_ended_event(
     detail: Option<String>,
     answers: &dyn ConditionEvaluator,
 ) -> RunEnded {
-    let ended = RunEnded {
+    let run_end = RunEnded {
         completion_reason,
         detail,
         failed: state
@@ -77,7 +77,7 @@ pub(super) fn run_ended_event(
         warnings: Vec::new(),
     };
     let failures = answers.run_value(state).map(|result| result.failures);
-    add_result_failures(ended, failures.unwrap_or_default())
+    add_result_failures(run_end, failures.unwrap_or_default())
 }
 
 /// The end of a run whose result has expressions that cannot be evaluated: it cannot end well.
@@ -85,7 +85,7 @@ fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunE
     let Some(first) = failures.first() else {
         return ended;
     };
-    let told = |failure: &ConditionFailure| {
+    let describe_failure = |failure: &ConditionFailure| {
         let key = failure.result.as_deref().unwrap_or_default();
         format!(
             "result `{key}` `{}`: {}",
@@ -97,13 +97,13 @@ fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunE
     if reason == CompletionReason::Completed || reason.is_limit() {
         return RunEnded {
             completion_reason: CompletionReason::ConditionFailed,
-            detail: Some(told(first)),
+            detail: Some(describe_failure(first)),
             condition: Some(first.clone()),
             ..ended
         };
     }
     RunEnded {
-        warnings: failures.iter().map(told).collect(),
+        warnings: failures.iter().map(describe_failure).collect(),
         ..ended
     }
 }

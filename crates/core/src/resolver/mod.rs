@@ -75,11 +75,11 @@ fn decide_open_turn(
     match waiting.next() {
         None => NextDecision::FinishTurn(merge::finish_turn(plan, state, turn)),
         Some(first) => {
-            let others = match waiting.count() {
+            let more_text = match waiting.count() {
                 0 => String::new(),
                 others => format!(" (and {others} more)"),
             };
-            let detail = format!("{} asks: {}{others}", first.address, first.question.prompt.trim());
+            let detail = format!("{} asks: {}{more_text}", first.address, first.question.prompt.trim());
             NextDecision::End(end::run_ended_event(
                 plan,
                 state,

@@ -77,7 +77,7 @@ fn examine_dependencies<'p>(plan: &'p Plan, state: &ConversationState, agent: Ag
     let fact = |(id, edge): (EdgeId, &'p PlanEdge)| {
         let (holds, why) = match find_dependency_fact(state, id, edge) {
             DependencyFact::Holds => (Some(true), None),
-            DependencyFact::Fails(why) => (Some(false), Some(why)),
+            DependencyFact::Fails(reason) => (Some(false), Some(reason)),
             DependencyFact::Open => (None, None),
         };
         ExaminedDependency {
@@ -149,10 +149,10 @@ fn evaluate_for_count(
     examined: &mut [ExaminedDependency],
     answers: &dyn ConditionEvaluator,
 ) -> Asked<()> {
-    for one in examined {
-        let matters = one.edge.max_executions.is_some() || handles_failure(state, agent, one);
-        if one.holds.is_none() && one.unseen && matters {
-            one.holds = Some(evaluate_dependency(plan, state, one, answers)?);
+    for dependency in examined {
+        let matters = dependency.edge.max_executions.is_some() || handles_failure(state, agent, dependency);
+        if dependency.holds.is_none() && dependency.unseen && matters {
+            dependency.holds = Some(evaluate_dependency(plan, state, dependency, answers)?);
         }
     }
     Ok(())
@@ -257,9 +257,9 @@ fn blocked_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReas
         return AgentSkipReason::WaitingFor { agents: waits };
     }
     match relevant().find(|one| one.unfulfilled == Some(UnfulfilledReason::Spent)) {
-        Some(one) => AgentSkipReason::LimitReached {
-            limit: format!("max_executions on {}", plan.agent_name(one.edge.from)).into(),
-            count: one.edge.max_executions.map_or(0, std::num::NonZeroU32::get),
+        Some(dependency) => AgentSkipReason::LimitReached {
+            limit: format!("max_executions on {}", plan.agent_name(dependency.edge.from)).into(),
+            count: dependency.edge.max_executions.map_or(0, std::num::NonZeroU32::get),
         },
         None => AgentSkipReason::NothingNew,
     }
@@ -272,10 +272,10 @@ fn skip_reason_by_conditions(
     examined: &[ExaminedDependency],
     answers: &dyn ConditionEvaluator,
 ) -> AgentSkipReason {
-    let asked = examined
+    let false_dependencies = examined
         .iter()
         .filter(|one| one.unfulfilled.is_none() && one.holds == Some(false));
-    let false_one = asked.max_by_key(|one| (one.edge.requires_all, std::cmp::Reverse(one.edge.position)));
+    let false_one = false_dependencies.max_by_key(|one| (one.edge.requires_all, std::cmp::Reverse(one.edge.position)));
     match false_one.and_then(|one| one.edge.condition.as_ref().map(|condition| (one, condition))) {
         Some((one, condition)) => AgentSkipReason::ConditionFalse {
             dependency: plan.agent_name(one.edge.from).clone(),

@@ -23,17 +23,17 @@ pub(super) fn hold_back_waiting(
     let agents: Vec<AgentId> = ready.iter().map(|(agent, _)| *agent).collect();
     // If all would wait, feedback dependencies are left out; if all still would, nobody waits.
     for with_feedback in [true, false] {
-        let held: Vec<Vec<AwaitedDependency>> = ready
+        let awaited: Vec<Vec<AwaitedDependency>> = ready
             .iter()
             .map(|(agent, is_requested)| match is_requested {
                 true => Vec::new(),
                 false => list_awaited(plan, state, *agent, &agents, with_feedback),
             })
             .collect();
-        if held.iter().any(Vec::is_empty) {
-            let mut held = agents.into_iter().zip(held).peekable();
+        if awaited.iter().any(Vec::is_empty) {
+            let mut agent_dependencies = agents.into_iter().zip(awaited).peekable();
             for (agent, readiness) in examined {
-                if let Some((_, dependencies)) = held.next_if(|(one, _)| one == agent)
+                if let Some((_, dependencies)) = agent_dependencies.next_if(|(one, _)| one == agent)
                     && !dependencies.is_empty()
                 {
                     *readiness = AgentReadiness::NotReady(AgentSkipReason::Waits { dependencies });

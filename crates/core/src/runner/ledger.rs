@@ -75,8 +75,8 @@ impl StoppedWork {
 impl LedgerEntries {
     /// Takes the attempt's own request that was under way.
     pub fn take_request(&mut self) -> Option<ThreadIteration> {
-        let own = self.stopped.iter().position(StoppedWork::is_own)?;
-        let iteration = self.stopped.swap_remove(own).iteration;
+        let own_index = self.stopped.iter().position(StoppedWork::is_own)?;
+        let iteration = self.stopped.swap_remove(own_index).iteration;
         (!iteration.messages.is_empty()).then_some(iteration)
     }
 }
@@ -92,13 +92,13 @@ impl AttemptLedger {
         if text.is_empty() {
             return;
         }
-        let kept = &mut self.lock().entries.stderr;
-        if !kept.is_empty() && !kept.ends_with('\n') {
-            kept.push('\n');
+        let stderr = &mut self.lock().entries.stderr;
+        if !stderr.is_empty() && !stderr.ends_with('\n') {
+            stderr.push('\n');
         }
-        kept.push_str(text);
-        let surplus = kept.ceil_char_boundary(kept.len().saturating_sub(STDERR_KEPT));
-        kept.drain(..surplus);
+        stderr.push_str(text);
+        let surplus = stderr.ceil_char_boundary(stderr.len().saturating_sub(STDERR_KEPT));
+        stderr.drain(..surplus);
     }
 
     /// Adds a warning for the user.
@@ -121,9 +121,9 @@ impl AttemptLedger {
 
     /// Adds what was enforced for a process, each sandbox once.
     pub fn add_sandbox(&self, sandbox: EnforcedSandbox) {
-        let known = &mut self.lock().entries.sandboxes;
-        if !known.contains(&sandbox) {
-            known.push(sandbox);
+        let sandboxes = &mut self.lock().entries.sandboxes;
+        if !sandboxes.contains(&sandbox) {
+            sandboxes.push(sandbox);
         }
     }
 
@@ -261,19 +261,22 @@ impl LedgerState {
     fn settle_requests(&mut self) {
         let (ended, open) = self.made.drain(..).partition(|counter| Arc::strong_count(counter) == 1);
         self.made = open;
-        let ended: Vec<Arc<AtomicU64>> = ended;
-        self.used.requests += ended.iter().map(|counter| counter.load(Ordering::Relaxed)).sum::<u64>();
+        let ended_counters: Vec<Arc<AtomicU64>> = ended;
+        self.used.requests += ended_counters
+            .iter()
+            .map(|counter| counter.load(Ordering::Relaxed))
+            .sum::<u64>();
     }
 
     fn usage(&self) -> ModelUsage {
-        let made = self.made.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
-        let made = ModelUsage {
-            requests: made,
+        let request_count = self.made.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
+        let open_usage = ModelUsage {
+            requests: request_count,
             ..ModelUsage::default()
         };
         let parts = self.stopped_parts.iter().filter_map(|(_, part)| part.usage);
         let nested = self.nested.unwrap_or_default();
-        parts.fold(self.used + made + nested, |sum, one| sum + one)
+        parts.fold(self.used + open_usage + nested, |sum, one| sum + one)
     }
 
     fn into_entries(mut self) -> LedgerEntries {

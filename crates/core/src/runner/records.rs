@@ -174,8 +174,8 @@ impl ExecutionRecords {
         if let Some(recording) = &self.0 {
             let calls = iteration.tool_calls.iter();
             let calls = calls.map(|call| (call.name.as_str().into(), call.id.as_str().into()));
-            let mut known = recording.calls.lock().unwrap_or_else(PoisonError::into_inner);
-            known.extend(calls);
+            let mut recorded_calls = recording.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            recorded_calls.extend(calls);
         }
         let event = |within| {
             Event::ReplyReceived(Box::new(ReplyReceived {
@@ -230,11 +230,11 @@ impl ExecutionRecords {
     async fn record_event(&self, event: impl FnOnce(AttemptScope) -> Event) {
         let Some(recording) = &self.0 else { return };
         let (sender, logged) = oneshot::channel();
-        let sent = recording.log.send(Box::new(PendingEvent {
+        let send_result = recording.log.send(Box::new(PendingEvent {
             event: event(recording.scope.clone()),
             on_logged: Some(sender),
         }));
-        if sent.is_ok() {
+        if send_result.is_ok() {
             // An error means that the run is over. Then this future is dropped, too.
             let _is_over = logged.await;
         }

@@ -46,7 +46,7 @@ impl PendingRequest {
         // Attempts that were lost are continued, so their requests are the same.
         let attempt = execution.attempt.saturating_sub(execution.lost_attempts);
         let permission = question.permission.as_ref();
-        let shown = json!({
+        let request_json = json!({
             "address": origin.address,
             "run": execution.run_id,
             "execution": [execution.execution, attempt],
@@ -56,7 +56,7 @@ impl PendingRequest {
             "tool": permission.map(|wanted| &wanted.tool),
             "arguments": permission.map(|wanted| &wanted.arguments),
         });
-        let mut text = digest_text(&shown.to_string());
+        let mut text = digest_text(&request_json.to_string());
         text.truncate(DIGEST_LENGTH);
         Self {
             address: origin.address,

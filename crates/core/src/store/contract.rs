@@ -183,10 +183,10 @@ async fn a_run_has_one_driver(store: &dyn RunStore) {
     let run = create(store, "r1").await;
     append(&*run, LogEnd::NEW, 0..1).await;
     let lease = run.acquire_lease().await.expect("nobody drives it");
-    let other = store.find_run("r1").await.expect("a run");
-    assert!(matches!(failed(other.acquire_lease().await), StoreError::Leased { id, .. } if id.as_str() == "r1"));
+    let other_run = store.find_run("r1").await.expect("a run");
+    assert!(matches!(failed(other_run.acquire_lease().await), StoreError::Leased { id, .. } if id.as_str() == "r1"));
     drop(lease);
-    drop(other.acquire_lease().await.expect("nobody drives it any more"));
+    drop(other_run.acquire_lease().await.expect("nobody drives it any more"));
 }
 
 async fn a_follower_reads_each_record_once(store: &dyn RunStore) {
@@ -212,16 +212,19 @@ async fn runs_inside_a_run_belong_to_it(store: &dyn RunStore) {
     assert_eq!(inner.id().as_str(), "r1/sub/a-1-1");
     assert_eq!(inner.id().nested_names().collect::<Vec<_>>(), ["a-1-1"]);
     append(&*inner, LogEnd::NEW, 0..3).await;
-    let found = outer
+    let nested_run = outer
         .find_nested("a-1-1")
         .await
         .expect("can be looked for")
         .expect("is there");
-    assert_eq!(numbers(&*found).await, [0, 1, 2]);
-    assert_eq!(found.load_ensemble().await.expect("the text is there"), "name: inner\n");
+    assert_eq!(numbers(&*nested_run).await, [0, 1, 2]);
+    assert_eq!(
+        nested_run.load_ensemble().await.expect("the text is there"),
+        "name: inner\n"
+    );
     assert_eq!(outer.list_nested_names().await.expect("can be listed"), ["a-1-1"]);
-    assert!(found.list_nested_names().await.expect("can be listed").is_empty());
-    let innermost = found.create_nested("b-1-1", "").await.expect("is created");
+    assert!(nested_run.list_nested_names().await.expect("can be listed").is_empty());
+    let innermost = nested_run.create_nested("b-1-1", "").await.expect("is created");
     assert_eq!(innermost.id().as_str(), "r1/sub/a-1-1/sub/b-1-1");
     assert_eq!(ids(store).await, ["r1"], "only outermost runs are listed");
 }

@@ -313,8 +313,8 @@ impl ThreadIteration {
 
     /// Returns why the model stopped the reply, if that is known.
     pub fn stop_reason(&self) -> Option<StopReason> {
-        let noted = self.metadata.get("stop_reason")?;
-        serde_json::from_value(noted.clone()).ok()
+        let stop_reason = self.metadata.get("stop_reason")?;
+        serde_json::from_value(stop_reason.clone()).ok()
     }
 
     /// The text of the model beside its tool calls; `None` if it calls no tool, or says nothing.

@@ -16,7 +16,7 @@ pub const UNKNOWN_FATE: &str = "the call was interrupted: it is not known whethe
 /// The iterations that stay in the thread of the agent: the task, the tool calls with their results, and the final
 /// reply. Replies that were sent back, and the corrections that were asked for, are left out.
 pub fn remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
-    let mut kept: Vec<ThreadIteration> = Vec::with_capacity(iterations.len());
+    let mut kept_iterations: Vec<ThreadIteration> = Vec::with_capacity(iterations.len());
     // The messages before a first reply that was sent back: they stand before the reply that follows.
     let mut opening = None;
     let mut is_correction = false;
@@ -38,11 +38,11 @@ pub fn remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIter
         } else {
             let mut messages = opening.take().unwrap_or_default();
             messages.append(&mut iteration.messages);
-            kept.push(ThreadIteration { messages, ..iteration });
+            kept_iterations.push(ThreadIteration { messages, ..iteration });
         }
         is_correction = is_rejected;
     }
-    kept
+    kept_iterations
 }
 
 impl Thread {

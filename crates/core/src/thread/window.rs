@@ -222,12 +222,12 @@ pub fn trim_thread(rules: &TrimRules, whole: &ThreadToTrim<'_>) -> TrimmedThread
     if !rules.limits.allows_size(selection.total_size(rules, whole)) {
         selection.leave_out_calls(rules, whole, &pinned);
     }
-    let sent = selection.total_size(rules, whole);
+    let sent_size = selection.total_size(rules, whole);
     TrimmedThread {
         system: selection.system && whole.system.is_some(),
         dropped: selection.dropped_indexes(),
-        sent,
-        fits: rules.limits.allows_size(sent),
+        sent: sent_size,
+        fits: rules.limits.allows_size(sent_size),
     }
 }
 
@@ -241,7 +241,7 @@ fn select_turns(rules: &TrimRules, whole: &ThreadToTrim<'_>, pinned: &[bool]) ->
     let size = |turn: &Range<usize>| whole.sum_sizes(turn.clone().filter(|at| !pinned[*at]));
     let blocks: Vec<ThreadSize> = droppable.into_iter().chain(turns.iter().map(size)).collect();
     let always = whole.sum_sizes((0..pinned.len()).filter(|at| pinned[*at]));
-    let most = match rules.keep {
+    let max_kept = match rules.keep {
         RetentionPolicy::AtMost(most) | RetentionPolicy::Always(most) if most < turns.len() => most,
         _ => blocks.len(),
     };
@@ -252,17 +252,17 @@ fn select_turns(rules: &TrimRules, whole: &ThreadToTrim<'_>, pinned: &[bool]) ->
         in_place: rules.in_place,
         blocks: &blocks,
     }
-    .count_kept(rules.min_recent_turns.min(turns.len()), most);
+    .count_kept(rules.min_recent_turns.min(turns.len()), max_kept);
     let is_kept = |block: usize| block < head || block + tail >= blocks.len();
-    let mut kept = pinned.to_vec();
+    let mut kept_flags = pinned.to_vec();
     for (at, turn) in turns.into_iter().enumerate() {
         if is_kept(at + before) {
-            kept[turn].fill(true);
+            kept_flags[turn].fill(true);
         }
     }
     MessageSelection {
         system: droppable.is_none() || is_kept(0),
-        kept,
+        kept: kept_flags,
     }
 }
 

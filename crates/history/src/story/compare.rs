@@ -117,11 +117,14 @@ pub fn compare_runs(a: ComparedRun, b: ComparedRun) -> RunComparison {
         a: run_outcome(a.story),
         b: run_outcome(b.story),
     };
-    let given = |story: &RunStory| story.start_event().map(|started| started.context.clone());
+    let run_context = |story: &RunStory| story.start_event().map(|started| started.context.clone());
     let mut comparison = RunComparison {
         same: false,
         input: compare_messages(a.story, b.story),
-        given: compare_contexts(&given(a.story).unwrap_or_default(), &given(b.story).unwrap_or_default()),
+        given: compare_contexts(
+            &run_context(a.story).unwrap_or_default(),
+            &run_context(b.story).unwrap_or_default(),
+        ),
         decision: compare_decisions(a.story, b.story),
         output,
         shared_executions,
@@ -197,14 +200,14 @@ fn executed_agents(turn: &StoryTurn) -> BTreeSet<Arc<str>> {
 
 /// The reasons why agents that ran in the other run did not run here.
 fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec<(Arc<str>, String)> {
-    let (Some(here), Some(there)) = (here, there) else {
+    let (Some(turn), Some(other_turn)) = (here, there) else {
         return Vec::new();
     };
-    let there = executed_agents(there);
-    let missing = here
+    let other_agents = executed_agents(other_turn);
+    let missing = turn
         .skipped_agents
         .iter()
-        .filter(|waiting| there.contains(&waiting.agent));
+        .filter(|waiting| other_agents.contains(&waiting.agent));
     missing
         .map(|waiting| (waiting.agent.clone(), waiting.reason.to_string()))
         .collect()
@@ -212,20 +215,20 @@ fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec
 
 /// The number of executions in both runs, the number of those that differ, and the first of those.
 fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<ExecutionDifference>) {
-    let others: HashMap<(&str, u32), (u32, &StoryExecution)> = b
+    let other_executions: HashMap<(&str, u32), (u32, &StoryExecution)> = b
         .executions_by_turn()
         .map(|(turn, execution)| ((&*execution.agent, execution.execution), (turn, execution)))
         .collect();
     let (mut shared, mut different, mut first) = (0, 0, None);
     for (turn, one) in a.executions_by_turn() {
-        let Some((other_turn, other)) = others.get(&(&*one.agent, one.execution)) else {
+        let Some((other_turn, other)) = other_executions.get(&(&*one.agent, one.execution)) else {
             continue;
         };
-        let (Some(said), Some(said_there)) = (execution_result(one), execution_result(other)) else {
+        let (Some(result), Some(said_there)) = (execution_result(one), execution_result(other)) else {
             continue;
         };
         shared += 1;
-        if said == said_there {
+        if result == said_there {
             continue;
         }
         different += 1;
@@ -236,7 +239,7 @@ fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<Execu
                 a: turn,
                 b: *other_turn,
             },
-            changes: compare_values(&said, &said_there),
+            changes: compare_values(&result, &said_there),
         });
     }
     (shared, different, first)
@@ -252,10 +255,10 @@ fn execution_result(execution: &StoryExecution) -> Option<Value> {
 }
 
 fn run_outcome(story: &RunStory) -> ComparedOutcome {
-    let ended = story.end_event();
+    let run_end = story.end_event();
     ComparedOutcome {
-        completion_reason: ended.map(|ended| ended.completion_reason.as_str()),
-        detail: ended.and_then(|ended| ended.detail.clone()),
+        completion_reason: run_end.map(|ended| ended.completion_reason.as_str()),
+        detail: run_end.and_then(|ended| ended.detail.clone()),
     }
 }
 

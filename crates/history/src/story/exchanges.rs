@@ -77,10 +77,10 @@ pub struct FileRecords(HashMap<Arc<str>, u64>);
 impl FileRecords {
     /// The files of these records.
     pub fn from_records(records: &[Record]) -> Self {
-        let mut found = Self::default();
+        let mut file_records = Self::default();
         for record in records {
             let mut add = |file: &Attachment| {
-                found.0.entry(file.sha256.clone()).or_insert(record.seq);
+                file_records.0.entry(file.sha256.clone()).or_insert(record.seq);
             };
             let iterations = match &record.event {
                 Event::ReplyReceived(reply) => std::slice::from_ref(&reply.iteration),
@@ -99,7 +99,7 @@ impl FileRecords {
                 .flat_map(ThreadIteration::list_attachments)
                 .for_each(add);
         }
-        found
+        file_records
     }
 
     /// Adds the numbers to all files in the document.

@@ -98,8 +98,8 @@ impl RunStory {
             }
             Event::RunEnded(ended) => {
                 self.warnings.extend(ended.warnings.iter().cloned());
-                let ended = Box::new(ended.clone());
-                self.events.push(StoryEvent::Ended { ended, at });
+                let end_event = Box::new(ended.clone());
+                self.events.push(StoryEvent::Ended { ended: end_event, at });
             }
         }
         self.copy_totals(&record.event);
@@ -227,8 +227,8 @@ impl StoryExecution {
 
     fn add_iteration(&mut self, iteration: &ThreadIteration) {
         self.stop_reason = iteration.stop_reason().or(self.stop_reason);
-        if let Some(said) = iteration.text_with_calls() {
-            self.beside_calls.push((self.tool_calls.len(), said.to_owned()));
+        if let Some(text) = iteration.text_with_calls() {
+            self.beside_calls.push((self.tool_calls.len(), text.to_owned()));
         }
         self.tool_calls.extend(iteration.tool_calls.iter().cloned());
         if self.first_request.is_none() {

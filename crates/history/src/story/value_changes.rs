@@ -17,9 +17,9 @@ pub struct ValueChange {
 
 /// All places at which the values differ: first in the order of the first value, then those that only the second has.
 pub fn compare_values(a: &Value, b: &Value) -> Vec<ValueChange> {
-    let mut found = Vec::new();
-    collect_changes(String::new(), Some(a), Some(b), &mut found);
-    found
+    let mut changes = Vec::new();
+    collect_changes(String::new(), Some(a), Some(b), &mut changes);
+    changes
 }
 
 fn collect_changes(path: String, a: Option<&Value>, b: Option<&Value>, found: &mut Vec<ValueChange>) {

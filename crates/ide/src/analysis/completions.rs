@@ -58,15 +58,15 @@ const MOST: usize = 2000;
 pub fn list_completions(view: &EditorView<'_>, offset: usize) -> Vec<EditorCompletion> {
     let offset = view.text.floor_char_boundary(offset);
     let mut places = find_cursors(view.text, offset).peekable();
-    let mut found = match places.peek() {
+    let mut completions = match places.peek() {
         None => complete_allowed_codes(view.text, offset),
         Some(_) => places
             .map(|cursor| completions_at_cursor(view, &cursor, offset))
             .find(|found| !found.is_empty())
             .unwrap_or_default(),
     };
-    found.truncate(MOST);
-    found
+    completions.truncate(MOST);
+    completions
 }
 
 fn completions_at_cursor(view: &EditorView<'_>, cursor: &TypingCursor, offset: usize) -> Vec<EditorCompletion> {
@@ -74,20 +74,20 @@ fn completions_at_cursor(view: &EditorView<'_>, cursor: &TypingCursor, offset: u
         TypedText::Key { others } => return complete_keys(view, cursor, others, offset),
         TypedText::Value { before } => before,
     };
-    let own = EditorView {
+    let cursor_view = EditorView {
         document: Some(cursor.document.clone()),
         ensemble: view.ensemble.clone(),
         ..*view
     };
     if let Some(code) = document_tree::find_code_language(&cursor.route) {
-        return complete_code(&own, &cursor.route, code, before, offset);
+        return complete_code(&cursor_view, &cursor.route, code, before, offset);
     }
-    let mut found = complete_values(&own, &cursor.route, offset);
+    let mut completions = complete_values(&cursor_view, &cursor.route, offset);
     // The beginning of the first key of a map.
     if before.chars().all(is_name_char) {
-        found.extend(complete_keys(view, cursor, &[], offset));
+        completions.extend(complete_keys(view, cursor, &[], offset));
     }
-    found
+    completions
 }
 
 /// The bytes of the word that ends at an offset.
@@ -157,22 +157,22 @@ fn complete_names(names: impl IntoIterator<Item = String>, kind: CompletionKind,
 fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<EditorCompletion> {
     let span = find_word_before(view.text, offset, is_name_char);
     let pattern = document_tree::route_pattern(route);
-    let own = pattern
+    let agent_pattern = pattern
         .strip_prefix("agents.*.")
         .or_else(|| pattern.strip_prefix("defaults."));
     let is_tool = |last: &str| pattern.starts_with("tools.") && pattern.ends_with(last) && route.0.len() == 3;
     let agents = || complete_names(view.agent_names(), CompletionKind::Agent, span);
-    match own {
+    match agent_pattern {
         Some("depends_on.*" | "dependencies.*" | "dependencies.*.agent_name") => {
-            let own = document_tree::agent_index(route).and_then(|at| {
+            let own_name = document_tree::agent_index(route).and_then(|at| {
                 let nodes = view.document.as_ref().map(document_tree::agent_nodes)?;
                 nodes.get(at)?.get("name")?.text().map(ToString::to_string)
             });
-            let taken: Vec<String> = view.dependency_names(document_tree::agent_index(route));
+            let taken_names: Vec<String> = view.dependency_names(document_tree::agent_index(route));
             let is_short = pattern.ends_with("depends_on.*");
             let free = view.agent_names().into_iter().filter(|name| {
-                let is_taken = is_short && taken.contains(name);
-                Some(name) != own.as_ref() && !is_taken
+                let is_taken = is_short && taken_names.contains(name);
+                Some(name) != own_name.as_ref() && !is_taken
             });
             return complete_names(free, CompletionKind::Agent, span);
         }
@@ -210,14 +210,14 @@ fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<E
 
 /// The profiles of the text and of the configurations.
 fn complete_profiles(view: &EditorView<'_>, span: Span) -> Vec<EditorCompletion> {
-    let mut found = view.list_keys_under("model_profiles");
+    let mut profile_names = view.list_keys_under("model_profiles");
     let configured = view.context.configured_profiles().unwrap_or_default();
     for (name, _) in configured {
-        if found.iter().all(|known| **known != **name) {
-            found.push(name.to_string());
+        if profile_names.iter().all(|known| **known != **name) {
+            profile_names.push(name.to_string());
         }
     }
-    complete_names(found, CompletionKind::Name, span)
+    complete_names(profile_names, CompletionKind::Name, span)
 }
 
 /// Names in a condition or a template, whose text before the cursor is `before`.
@@ -263,7 +263,7 @@ fn is_in_tag(before: &str) -> bool {
 
 fn complete_members(reading: &EditedCode<'_>, path: &[String], span: Span, is_text: bool) -> Vec<EditorCompletion> {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    let found = reading.list_members(&path).into_iter();
+    let members = reading.list_members(&path).into_iter();
     // After a dot, only identifiers can be written.
     let can_stand = |name: &str| {
         is_text || (name.chars().all(is_identifier_char) && !name.starts_with(|c: char| c.is_ascii_digit()))
@@ -280,7 +280,7 @@ fn complete_members(reading: &EditedCode<'_>, path: &[String], span: Span, is_te
         meaning: None,
         span,
     };
-    let mut offered: Vec<EditorCompletion> = found.filter(|one| can_stand(&one.name)).map(member).collect();
+    let mut offered: Vec<EditorCompletion> = members.filter(|one| can_stand(&one.name)).map(member).collect();
     let is_of_agents = matches!(path.as_slice(), ["outputs" | "executions" | "agent_execution_count"]);
     if reading.code == CodeLanguage::Condition && !is_text && !is_of_agents && !path.is_empty() {
         offered.extend(complete_vocabulary(function_words(), CompletionKind::Function, span));
@@ -304,9 +304,9 @@ fn complete_expression_start(reading: &EditedCode<'_>, span: Span) -> Vec<Editor
             offered
         }
         CodeLanguage::Template => {
-            let near = reading.list_agent_dependencies().into_iter();
+            let dependencies = reading.list_agent_dependencies().into_iter();
             let mut offered = complete_names(
-                near.filter(|name| name.chars().all(is_identifier_char)),
+                dependencies.filter(|name| name.chars().all(is_identifier_char)),
                 CompletionKind::Agent,
                 span,
             );
@@ -321,7 +321,7 @@ fn complete_vocabulary(
     kind: CompletionKind,
     span: Span,
 ) -> Vec<EditorCompletion> {
-    let one = |word: &'static LanguageWord| EditorCompletion {
+    let to_completion = |word: &'static LanguageWord| EditorCompletion {
         label: word.name.to_owned(),
         kind,
         detail: Some(word.form.to_owned()),
@@ -329,7 +329,7 @@ fn complete_vocabulary(
         insert: word.name.to_owned(),
         span,
     };
-    words.into_iter().map(one).collect()
+    words.into_iter().map(to_completion).collect()
 }
 
 /// The codes that a comment can allow.
@@ -348,7 +348,7 @@ fn complete_allowed_codes(text: &str, offset: usize) -> Vec<EditorCompletion> {
     let can_be_allowed = codes::ALL
         .iter()
         .filter(|(code, _)| code.severity() != FindingSeverity::Error && *code != codes::ALLOWANCE);
-    let one = |(code, title): &(ensemble_language::diagnostic::FindingCode, &'static str)| EditorCompletion {
+    let to_completion = |(code, title): &(ensemble_language::diagnostic::FindingCode, &'static str)| EditorCompletion {
         label: code.0.to_owned(),
         kind: CompletionKind::Code,
         detail: Some((*title).to_owned()),
@@ -356,5 +356,5 @@ fn complete_allowed_codes(text: &str, offset: usize) -> Vec<EditorCompletion> {
         insert: code.0.to_owned(),
         span,
     };
-    can_be_allowed.map(one).collect()
+    can_be_allowed.map(to_completion).collect()
 }

@@ -124,9 +124,9 @@ fn find_mark(node: &YamlNode, route: &Route) -> Option<(Route, TypedText)> {
         }
         YamlContent::Mapping(entries) => {
             if entries.iter().any(|entry| entry.key.contains(MARK)) {
-                let others = entries.iter().filter(|entry| !entry.key.contains(MARK));
-                let others = others.map(|entry| entry.key.to_string()).collect();
-                return Some((route.clone(), TypedText::Key { others }));
+                let other_entries = entries.iter().filter(|entry| !entry.key.contains(MARK));
+                let other_keys = other_entries.map(|entry| entry.key.to_string()).collect();
+                return Some((route.clone(), TypedText::Key { others: other_keys }));
             }
             entries
                 .iter()

@@ -191,13 +191,13 @@ pub(super) enum CodeLanguage {
 /// The language of the text at a route.
 pub(super) fn find_code_language(route: &Route) -> Option<CodeLanguage> {
     let pattern = route_pattern(route);
-    let rest = pattern
+    let suffix = pattern
         .strip_prefix("agents.*.")
         .or_else(|| pattern.strip_prefix("defaults."));
     if pattern.starts_with("result.") || test_file_patterns::is_condition_pattern(&pattern) {
         return Some(CodeLanguage::Condition);
     }
-    match rest? {
+    match suffix? {
         "dependencies.*.condition" | "for_each.in" | "for_each.key" => Some(CodeLanguage::Condition),
         rest if rest.starts_with("for_each.combine.") => Some(CodeLanguage::Condition),
         "prompt" | "system_prompt" | "input.prompt" | "attachments.*" => Some(CodeLanguage::Template),

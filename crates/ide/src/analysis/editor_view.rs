@@ -60,31 +60,31 @@ impl<'v> EditorView<'v> {
 
     /// Returns the type of the output of the agent with this name.
     pub(super) fn output_type(&self, name: &str) -> ValueType {
-        let known = self.ensemble.as_ref().zip(self.find_agent(name));
-        let told = known.and_then(|(ensemble, agent)| self.context.output_type(ensemble, agent));
+        let ensemble_and_agent = self.ensemble.as_ref().zip(self.find_agent(name));
+        let known_type = ensemble_and_agent.and_then(|(ensemble, agent)| self.context.output_type(ensemble, agent));
         let schema = || {
-            let (ensemble, agent) = known?;
+            let (ensemble, agent) = ensemble_and_agent?;
             let keys = self.context.output_keys(ensemble, agent)?;
             let keys = keys.into_iter().map(|key| (key, ValueType::any_value()));
             Some(ValueType::map_with_fields(
                 ensemble_language::condition::MapFields::with_exact_keys(keys),
             ))
         };
-        told.or_else(schema).unwrap_or_default()
+        known_type.or_else(schema).unwrap_or_default()
     }
 
     /// The names of all agents, in the order of the text.
     pub(super) fn agent_names(&self) -> Vec<String> {
-        let written = self
+        let listed_agents = self
             .document
             .as_ref()
             .map(document_tree::list_agents)
             .unwrap_or_default();
-        if written.is_empty() {
+        if listed_agents.is_empty() {
             let agents = self.ensemble.iter().flat_map(|ensemble| &ensemble.agents);
             return agents.map(|agent| agent.name.to_string()).collect();
         }
-        written.iter().map(|agent| agent.name.to_owned()).collect()
+        listed_agents.iter().map(|agent| agent.name.to_owned()).collect()
     }
 
     /// The names of the agents on which the agent with this number depends; all agents, if there is none.
@@ -119,10 +119,10 @@ impl<'v> EditorView<'v> {
         };
         match &document.root().content {
             YamlContent::Mapping(entries) => {
-                let known = self
+                let known_keys = self
                     .editor_schema()
                     .list_keys(&ensemble_language::source::Route::root());
-                let is_known = |key: &str| known.iter().any(|one| one.name == key) || key.starts_with("x-");
+                let is_known = |key: &str| known_keys.iter().any(|one| one.name == key) || key.starts_with("x-");
                 document.root().get("agents").is_some() || entries.iter().all(|entry| is_known(&entry.key))
             }
             YamlContent::Scalar(_) => true,
@@ -135,9 +135,9 @@ impl<'v> EditorView<'v> {
 pub fn tested_ensemble_path(text: &str, path: &Path) -> Option<PathBuf> {
     let document = document_tree::parse_outline(text, None);
     let node = document.as_ref().and_then(|document| document.root().get("ensemble"));
-    let written = node.and_then(|node| node.text()).map(|name| name.to_string());
-    let named = written.or_else(|| default_ensemble_name(path.file_name()?.to_str()?))?;
-    Some(normalize_path(&path.parent()?.join(named)))
+    let written_name = node.and_then(|node| node.text()).map(|name| name.to_string());
+    let ensemble_name = written_name.or_else(|| default_ensemble_name(path.file_name()?.to_str()?))?;
+    Some(normalize_path(&path.parent()?.join(ensemble_name)))
 }
 
 /// The path without `.` and `..`, as an editor names its files.

@@ -112,19 +112,19 @@ impl EditedCode<'_> {
             (["dependencies"], CodeLanguage::Template) => agent_members(self.list_agent_dependencies()),
             (["inputs"], _) => members_with_detail(self.view.list_keys_under("inputs"), "an input"),
             (["context"], _) => {
-                let mut found = agent_members(self.view.agent_names());
+                let mut members = agent_members(self.view.agent_names());
                 for agent in self.view.agent_names() {
-                    found.extend(field_members(&self.view.output_type(&agent)));
+                    members.extend(field_members(&self.view.output_type(&agent)));
                 }
-                found.extend(members_with_detail(self.view.list_keys_under("inputs"), "an input"));
-                let mut seen = Vec::new();
-                found.retain(|one| {
-                    !seen.contains(&one.name) && {
-                        seen.push(one.name.clone());
+                members.extend(members_with_detail(self.view.list_keys_under("inputs"), "an input"));
+                let mut seen_names = Vec::new();
+                members.retain(|one| {
+                    !seen_names.contains(&one.name) && {
+                        seen_names.push(one.name.clone());
                         true
                     }
                 });
-                found
+                members
             }
             (["history", "*"], _) => {
                 members_with_detail(HISTORY_FIELDS.iter().map(|name| (*name).to_owned()), "of an execution")
@@ -150,10 +150,10 @@ impl EditedCode<'_> {
             _ => return None,
         };
         self.view.find_agent(&agent)?;
-        let known = rest
+        let value_type = rest
             .iter()
             .fold(self.view.output_type(&agent), |known, key| known.key_type(key));
-        (!known.is_any()).then_some(known)
+        (!value_type.is_any()).then_some(value_type)
     }
 
     /// The agents on which the agent of the place depends.
@@ -181,12 +181,12 @@ fn agent_members(names: Vec<String>) -> Vec<MemberCandidate> {
 }
 
 fn members_with_detail(names: impl IntoIterator<Item = String>, detail: &str) -> Vec<MemberCandidate> {
-    let one = |name| MemberCandidate {
+    let new_candidate = |name| MemberCandidate {
         name,
         detail: detail.to_owned(),
         is_agent: false,
     };
-    names.into_iter().map(one).collect()
+    names.into_iter().map(new_candidate).collect()
 }
 
 fn field_members(known: &ValueType) -> Vec<MemberCandidate> {

@@ -122,11 +122,11 @@ impl<'s> FolderChecks<'s> {
     }
 
     fn check_other_file(&self, path: &Path, source: &SourceText) -> Vec<Diagnostic> {
-        let shown = self.project.relative_path(path);
+        let shown_path = self.project.relative_path(path);
         self.apply_configured_levels(match EditedFileKind::for_path(path, self.project) {
-            EditedFileKind::Configuration => self.checks.check_configuration(source, &shown, self.project),
+            EditedFileKind::Configuration => self.checks.check_configuration(source, &shown_path, self.project),
             EditedFileKind::Tests | EditedFileKind::Ensemble => {
-                self.checks.check_test_file(source, &shown, self.project)
+                self.checks.check_test_file(source, &shown_path, self.project)
             }
         })
     }
@@ -147,10 +147,10 @@ impl<'s> FolderChecks<'s> {
             .into_iter()
             .collect();
         for path in &self.configurations {
-            let shown = self.project.relative_path(path);
-            if let Ok(source) = self.project.read_file(&shown) {
-                let found = self.checks.check_configuration(&source, &shown, self.project);
-                faults.extend(self.apply_configured_levels(found));
+            let shown_path = self.project.relative_path(path);
+            if let Ok(source) = self.project.read_file(&shown_path) {
+                let diagnostics = self.checks.check_configuration(&source, &shown_path, self.project);
+                faults.extend(self.apply_configured_levels(diagnostics));
             }
         }
         faults

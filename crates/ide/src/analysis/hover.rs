@@ -31,12 +31,12 @@ pub fn find_hover_text(view: &EditorView<'_>, offset: usize) -> Option<HoverText
         return Some(hover);
     }
     let document = view.document.as_ref()?;
-    if let Some(found) = name_occurrences::find_occurrence(view, offset) {
-        let text = match found.subject {
-            NameSubject::Agent => describe_agent(view, &found.name),
-            NameSubject::Tool => describe_tool(view, &found),
+    if let Some(occurrence) = name_occurrences::find_occurrence(view, offset) {
+        let text = match occurrence.subject {
+            NameSubject::Agent => describe_agent(view, &occurrence.name),
+            NameSubject::Tool => describe_tool(view, &occurrence),
         };
-        let span = found.whole_span;
+        let span = occurrence.whole_span;
         return Some(HoverText { text, span });
     }
     let spot = document_tree::find_spot(document, offset)?;
@@ -97,8 +97,8 @@ fn hover_for_value(view: &EditorView<'_>, spot: &DocumentSpot<'_>) -> Option<Hov
 }
 
 fn describe_profile(view: &EditorView<'_>, name: &str) -> Option<String> {
-    let own = view.ensemble.iter().flat_map(|ensemble| &ensemble.model_profiles);
-    let all = own.chain(view.context.configured_profiles().unwrap_or_default());
+    let own_profiles = view.ensemble.iter().flat_map(|ensemble| &ensemble.model_profiles);
+    let all = own_profiles.chain(view.context.configured_profiles().unwrap_or_default());
     let (_, profile) = all.into_iter().find(|(known, _)| **known == *name)?;
     let model = if profile.model.is_empty() {
         String::new()
@@ -122,9 +122,9 @@ fn hover_for_code_word(
     let at = all
         .iter()
         .position(|word| word.span.start <= inside && inside <= word.span.end && word.kind != CodeWordKind::Symbol)?;
-    let told = describe_code_word(view, &all, at, code, &spot.route)?;
+    let word_text = describe_code_word(view, &all, at, code, &spot.route)?;
     Some(HoverText {
-        text: told,
+        text: word_text,
         span: document.resolve_span(&spot.route.clone().into_text_location(all[at].span)),
     })
 }
@@ -140,12 +140,14 @@ fn describe_code_word(
     let before = at.checked_sub(1).map(|before| all[before].text);
     let is_call = all.get(at + 1).is_some_and(|next| next.text == "(");
     let is_member = matches!(before, Some("." | "?."));
-    let shown = |word: &vocabulary::LanguageWord| format!("**`{}`**\n\n{}", word.form, word.documentation);
+    let describe_word = |word: &vocabulary::LanguageWord| format!("**`{}`**\n\n{}", word.form, word.documentation);
     if code == CodeLanguage::Template && before == Some("|") {
-        return filter_words().find(|filter| filter.name == word.text).map(shown);
+        return filter_words()
+            .find(|filter| filter.name == word.text)
+            .map(describe_word);
     }
     if code == CodeLanguage::Condition && is_call {
-        return find_function_word(word.text).map(shown);
+        return find_function_word(word.text).map(describe_word);
     }
     let variables: &[vocabulary::LanguageWord] = match code {
         CodeLanguage::Condition => &VARIABLES,
@@ -165,8 +167,9 @@ fn describe_code_word(
         return Some(format!("**`{}`**: {form}\n\n{}", meaning.name, meaning.documentation));
     }
     let path = expression_code::path_before_word(all, at + 1);
-    let known = EditedCode { view, route, code }.type_at_path(&path.iter().map(String::as_str).collect::<Vec<_>>())?;
-    Some(format!("**`{}`**: {}", path.join("."), describe_type(&known)))
+    let value_type =
+        EditedCode { view, route, code }.type_at_path(&path.iter().map(String::as_str).collect::<Vec<_>>())?;
+    Some(format!("**`{}`**: {}", path.join("."), describe_type(&value_type)))
 }
 
 /// Describes an agent.
@@ -214,8 +217,8 @@ fn describe_agent_kind(agent: &Agent) -> String {
 
 /// Describes a tool; for a tool of a server, also the server.
 fn describe_tool(view: &EditorView<'_>, at: &NameOccurrence) -> String {
-    let rest = view.text.get(at.span.end..at.whole_span.end).unwrap_or_default();
-    let member = rest.trim_end_matches(['"', '\'']).strip_prefix('.');
+    let suffix = view.text.get(at.span.end..at.whole_span.end).unwrap_or_default();
+    let member = suffix.trim_end_matches(['"', '\'']).strip_prefix('.');
     let mut text = match member {
         Some(member) => format!(
             "**`{}.{member}`**: the tool `{member}` of the MCP server `{}`",

@@ -160,7 +160,7 @@ pub(super) fn find_variable_reads<'a>(words: &[CodeWord<'a>]) -> Vec<VariableRea
         if base.kind != CodeWordKind::Name || is_member || base.text.starts_with(|c: char| c.is_ascii_digit()) {
             continue;
         }
-        let asked = at >= 2 && of_kind(at - 1, CodeWordKind::Name).is_some_and(|word| word.text == "in");
+        let follows_in = at >= 2 && of_kind(at - 1, CodeWordKind::Name).is_some_and(|word| word.text == "in");
         let key = if is(at + 1, &["[", "?["]) {
             of_kind(at + 2, CodeWordKind::Text)
                 .filter(|_| is(at + 3, &["]"]))
@@ -175,7 +175,7 @@ pub(super) fn find_variable_reads<'a>(words: &[CodeWord<'a>]) -> Vec<VariableRea
                     dot: Some(words[at + 1].span.start),
                 }),
             })
-        } else if asked {
+        } else if follows_in {
             of_kind(at - 2, CodeWordKind::Text).map(|word| LiteralKey { word, dot: None })
         } else {
             None

@@ -132,9 +132,9 @@ pub fn find_occurrence(view: &EditorView<'_>, offset: usize) -> Option<NameOccur
 
 /// All places that name the same as the one at an offset.
 pub fn list_same_occurrences(view: &EditorView<'_>, offset: usize) -> Option<Vec<NameOccurrence>> {
-    let asked = find_occurrence(view, offset)?;
+    let occurrence = find_occurrence(view, offset)?;
     let all = list_occurrences(view).into_iter();
-    Some(all.filter(|one| one.has_same_subject(&asked)).collect())
+    Some(all.filter(|one| one.has_same_subject(&occurrence)).collect())
 }
 
 /// The place at which an agent or a tool is defined.
@@ -156,20 +156,24 @@ struct OccurrenceFinder<'d> {
 impl<'d> OccurrenceFinder<'d> {
     fn find_all(mut self) -> Vec<NameOccurrence> {
         self.visit_node(self.document.root(), &Route::root(), &[]);
-        let mut found = self.found;
-        found.sort_by_key(|one| (one.span.start, one.span.end));
+        let mut occurrences = self.found;
+        occurrences.sort_by_key(|one| (one.span.start, one.span.end));
         // A value with an alias stands at one place.
-        found.dedup();
-        found
+        occurrences.dedup();
+        occurrences
     }
 
     fn visit_node(&mut self, node: &'d YamlNode, route: &Route, dependencies: &[&'d str]) {
         match &node.content {
             YamlContent::Sequence(items) => {
                 for (at, item) in items.iter().enumerate() {
-                    let own = (*route == Route::root().with_key("agents"))
+                    let agent_dependencies = (*route == Route::root().with_key("agents"))
                         .then(|| document_tree::list_dependency_names(item));
-                    self.visit_node(item, &route.with_index(at), own.as_deref().unwrap_or(dependencies));
+                    self.visit_node(
+                        item,
+                        &route.with_index(at),
+                        agent_dependencies.as_deref().unwrap_or(dependencies),
+                    );
                 }
             }
             YamlContent::Mapping(entries) => {
@@ -188,8 +192,8 @@ impl<'d> OccurrenceFinder<'d> {
                         self.add_tool(&entry.key, entry.key_span, entry.key_span, true);
                     }
                     let is_default = *route.to_string() == *"defaults";
-                    let known = if is_default { &everyone } else { dependencies };
-                    self.visit_node(&entry.value, &route, known);
+                    let known_agents = if is_default { &everyone } else { dependencies };
+                    self.visit_node(&entry.value, &route, known_agents);
                 }
             }
             YamlContent::Scalar(scalar) => self.visit_scalar(&scalar.text, node, route, dependencies),
@@ -311,15 +315,15 @@ impl<'d> OccurrenceFinder<'d> {
 
     /// The tool that a value of YAML begins with.
     fn find_tool_name(&self, text: &str, pattern: &str) -> Option<&'d str> {
-        let known = |name: &str| self.tools.iter().copied().find(|tool| *tool == name);
+        let find_tool = |name: &str| self.tools.iter().copied().find(|tool| *tool == name);
         match pattern {
             "agents.*.tool" | "agents.*.tools.*" | "defaults.tool" | "defaults.tools.*" => {
-                known(text.split_once('.').map_or(text, |(server, _)| server))
+                find_tool(text.split_once('.').map_or(text, |(server, _)| server))
             }
             // As a model sees it: a tool of a server is `server__tool`.
             _ if pattern.starts_with("model_profiles.") && pattern.ends_with(".replies.*.tool_calls.*.name") => {
                 let servers = text.match_indices("__").map(|(end, _)| &text[..end]);
-                known(text).or_else(|| servers.filter_map(known).find(|name| self.is_tool_server(name)))
+                find_tool(text).or_else(|| servers.filter_map(find_tool).find(|name| self.is_tool_server(name)))
             }
             _ => None,
         }
@@ -382,11 +386,11 @@ fn compared_agent_names<'a>(words: &[CodeWord<'a>]) -> Vec<CodeWord<'a>> {
         _ => None,
     };
     let text_at = |at: usize| words.get(at).copied().filter(|word| word.kind == CodeWordKind::Text);
-    let mut found = Vec::new();
+    let mut agent_names = Vec::new();
     for (at, word) in words.iter().enumerate() {
         if word.kind == CodeWordKind::Name && word.text == "agent_name" {
-            found.extend(is_equality(at + 1).and_then(|length| text_at(at + 1 + length)));
+            agent_names.extend(is_equality(at + 1).and_then(|length| text_at(at + 1 + length)));
         }
     }
-    found
+    agent_names
 }

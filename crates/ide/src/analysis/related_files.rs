@@ -20,7 +20,7 @@ const MAX_FILES: usize = 500;
 /// The file cannot be read.
 pub fn read_regular_file(path: &Path) -> Result<SourceText, ProjectError> {
     match path.metadata() {
-        Ok(known) if !known.is_file() => Err(ProjectError::Unreadable {
+        Ok(metadata) if !metadata.is_file() => Err(ProjectError::Unreadable {
             path: path.to_owned(),
             reason: "it is not a regular file".to_owned(),
         }),
@@ -33,8 +33,9 @@ pub fn is_shared_script(script: &Path, ensemble: &Path) -> bool {
     let (Some(folder), Some(name)) = (ensemble.parent(), script.file_name().and_then(|name| name.to_str())) else {
         return true;
     };
-    let mut others = list_yaml_files(folder).into_iter();
-    others.any(|path| path != ensemble && read_regular_file(&path).is_ok_and(|source| source.text().contains(name)))
+    let mut ensemble_files = list_yaml_files(folder).into_iter();
+    ensemble_files
+        .any(|path| path != ensemble && read_regular_file(&path).is_ok_and(|source| source.text().contains(name)))
 }
 
 /// Lists the test files next to an ensemble that test it, with their texts on disk.

@@ -53,37 +53,37 @@ pub fn rename_symbol(
     is_shared: &dyn Fn(&Path) -> bool,
     tests: Vec<(PathBuf, String)>,
 ) -> Result<RenameEdits, String> {
-    let Some(found) = name_occurrences::find_occurrence(view, offset) else {
+    let Some(occurrence) = name_occurrences::find_occurrence(view, offset) else {
         return Err("there is no name of an agent or a tool here".to_owned());
     };
-    if !is_inside_name(&found, offset) {
+    if !is_inside_name(&occurrence, offset) {
         return Err(format!(
             "this is the name that the server gives to its tool; only its own name here, `{}`, can be another",
-            found.name
+            occurrence.name
         ));
     }
-    if new == found.name {
+    if new == occurrence.name {
         return Ok(RenameEdits::default());
     }
-    check_new_name(view, found.subject, new)?;
+    check_new_name(view, occurrence.subject, new)?;
     let all = name_occurrences::list_occurrences(view).into_iter();
     let edits: Vec<TextEdit> = all
-        .filter(|one| one.has_same_subject(&found))
+        .filter(|one| one.has_same_subject(&occurrence))
         .map(|one| edit_occurrence(view.text, &one, new))
         .collect();
-    check_same_findings(view.text, &edits, found.subject, new)?;
+    check_same_findings(view.text, &edits, occurrence.subject, new)?;
     let mut renamed = RenameEdits {
         edits,
-        subject: Some(found.subject),
+        subject: Some(occurrence.subject),
         ..RenameEdits::default()
     };
-    match found.subject {
-        NameSubject::Agent => rename_in_scripts(view, &found.name, new, is_shared, &mut renamed),
-        NameSubject::Tool => renamed.unchanged_scripts = list_scripts_naming_tool(view, &found.name),
+    match occurrence.subject {
+        NameSubject::Agent => rename_in_scripts(view, &occurrence.name, new, is_shared, &mut renamed),
+        NameSubject::Tool => renamed.unchanged_scripts = list_scripts_naming_tool(view, &occurrence.name),
     }
     let target = RenameTarget {
-        subject: found.subject,
-        name: &found.name,
+        subject: occurrence.subject,
+        name: &occurrence.name,
         is_stored: renamed.is_stored,
     };
     for (path, text) in tests {
@@ -208,9 +208,9 @@ fn check_same_findings(text: &str, edits: &[TextEdit], what: NameSubject, new: &
 /// The codes that are found in the text alone.
 fn collect_finding_codes(text: &str) -> Vec<FindingCode> {
     let loaded = load_ensemble(&SourceText::new("", text));
-    let own = loaded.findings.iter().map(|finding| finding.code);
+    let loader_codes = loaded.findings.iter().map(|finding| finding.code);
     let checked = loaded.ensemble.as_ref().map(check::check_ensemble).unwrap_or_default();
-    let mut codes: Vec<FindingCode> = own.chain(checked.iter().map(|finding| finding.code)).collect();
+    let mut codes: Vec<FindingCode> = loader_codes.chain(checked.iter().map(|finding| finding.code)).collect();
     codes.sort_unstable();
     codes
 }
@@ -228,19 +228,19 @@ fn rename_in_scripts(
         .find_agent(agent)
         .is_some_and(|agent| *agent.state_key() == agent.name);
     renamed.is_stored = is_stored;
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen_scripts: Vec<&str> = Vec::new();
     for user in &ensemble.agents {
         let AgentKind::Script { script, .. } = &user.kind else {
             continue;
         };
-        if seen.contains(&script.as_str()) {
+        if seen_scripts.contains(&script.as_str()) {
             continue;
         }
-        seen.push(script);
-        let Some(known) = view.context.find_script(script) else {
+        seen_scripts.push(script);
+        let Some(script_text) = view.context.find_script(script) else {
             continue;
         };
-        let path = PathBuf::from(&known.name);
+        let path = PathBuf::from(&script_text.name);
         let listens = |name: &str| {
             view.find_agent(name)
                 .is_some_and(|it| it.dependencies.iter().any(|on| *on.agent_name == *agent))
@@ -253,7 +253,7 @@ fn rename_in_scripts(
             .tools
             .iter()
             .any(|(_, tool)| matches!(&tool.kind, ToolKind::Script { script: one, .. } if one == script));
-        let occurrences = script_occurrences::list_script_occurrences(&known.text, agent, is_stored);
+        let occurrences = script_occurrences::list_script_occurrences(&script_text.text, agent, is_stored);
         let names_it = occurrences.as_ref().is_none_or(|all| !all.is_empty());
         if !names_it {
             continue;
@@ -261,8 +261,11 @@ fn rename_in_scripts(
         let is_certain = users.all(|user| listens(&user.name)) && !is_tool && !is_shared(&path);
         match occurrences.filter(|_| is_certain) {
             Some(all) => {
-                let edits = all.iter().map(|one| edit_occurrence(&known.text, one, new)).collect();
-                renamed.other_files.push((path, known.text.clone(), edits));
+                let edits = all
+                    .iter()
+                    .map(|one| edit_occurrence(&script_text.text, one, new))
+                    .collect();
+                renamed.other_files.push((path, script_text.text.clone(), edits));
             }
             None => renamed.unchanged_scripts.push(path),
         }

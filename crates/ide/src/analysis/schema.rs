@@ -41,8 +41,8 @@ impl EditorSchema {
             let next = |schema: &&'static Value| match step {
                 RouteStep::Index(_) => schema.get("items"),
                 RouteStep::Key(key) => {
-                    let known = schema.get("properties").and_then(|keys| keys.get(&**key));
-                    known.or_else(|| schema.get("additionalProperties").filter(|it| it.is_object()))
+                    let property = schema.get("properties").and_then(|keys| keys.get(&**key));
+                    property.or_else(|| schema.get("additionalProperties").filter(|it| it.is_object()))
                 }
             };
             schemas = schemas
@@ -56,10 +56,10 @@ impl EditorSchema {
 
     /// A schema and those that stand in it for the same value.
     fn expand_forms(self, schema: &'static Value) -> Vec<&'static Value> {
-        let mut found = vec![schema];
+        let mut schemas = vec![schema];
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
             let name = name.trim_start_matches("#/$defs/");
-            found.extend(
+            schemas.extend(
                 self.0
                     .get("$defs")
                     .and_then(|all| all.get(name))
@@ -68,10 +68,10 @@ impl EditorSchema {
             );
         }
         for word in ["oneOf", "anyOf"] {
-            let others = schema.get(word).and_then(Value::as_array).into_iter().flatten();
-            found.extend(others.flat_map(|schema| self.expand_forms(schema)));
+            let alternatives = schema.get(word).and_then(Value::as_array).into_iter().flatten();
+            schemas.extend(alternatives.flat_map(|schema| self.expand_forms(schema)));
         }
-        found
+        schemas
     }
 
     fn object_properties(self, route: &Route) -> impl Iterator<Item = &'static Map<String, Value>> {
@@ -132,10 +132,10 @@ impl EditorSchema {
                 }));
             }
         }
-        let mut seen = Vec::new();
+        let mut seen_texts = Vec::new();
         values.retain(|value| {
-            !seen.contains(&value.text) && {
-                seen.push(value.text.clone());
+            !seen_texts.contains(&value.text) && {
+                seen_texts.push(value.text.clone());
                 true
             }
         });

@@ -21,10 +21,12 @@ pub(super) fn list_script_occurrences(text: &str, agent: &str, is_stored: bool) 
         return None;
     }
     let reads = lexer::find_variable_reads(&words).into_iter();
-    let named = reads.filter(|read| variables.contains(&read.base.text));
-    let named = named.filter_map(|read| read.key).filter(|key| key.word.text == agent);
+    let variable_reads = reads.filter(|read| variables.contains(&read.base.text));
+    let agent_keys = variable_reads
+        .filter_map(|read| read.key)
+        .filter(|key| key.word.text == agent);
     Some(
-        named
+        agent_keys
             .map(|key| NameOccurrence {
                 subject: NameSubject::Agent,
                 name: agent.to_owned(),
@@ -43,8 +45,8 @@ pub(super) fn list_script_occurrences(text: &str, agent: &str, is_stored: bool) 
 /// `server__tool`.
 pub(super) fn script_names_tool(text: &str, tool: &str) -> bool {
     let is_named = |word: &CodeWord<'_>| {
-        let rest = word.text.strip_prefix(tool);
-        word.kind == CodeWordKind::Text && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
+        let suffix = word.text.strip_prefix(tool);
+        word.kind == CodeWordKind::Text && suffix.is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
     };
     lexer::lex_rhai(text).iter().any(is_named)
 }

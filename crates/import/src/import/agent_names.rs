@@ -20,7 +20,7 @@ pub(super) struct ImportedNames {
 impl ImportedNames {
     /// Gives every agent a unique name.
     pub(super) fn assign_names(document: &YamlDocument) -> Self {
-        let mut taken = HashSet::new();
+        let mut taken_names = HashSet::new();
         let items = document
             .root()
             .get("agents")
@@ -28,8 +28,8 @@ impl ImportedNames {
             .unwrap_or_default();
         let pairs = items.iter().enumerate().map(|(at, item)| {
             let old = item.get("name").map(scalar_text).filter(|name| !name.is_empty());
-            let wanted = sanitize_name(old.as_deref().unwrap_or_default(), &format!("agent-{}", at + 1));
-            (old, take_unused_name(wanted, &mut taken))
+            let wanted_name = sanitize_name(old.as_deref().unwrap_or_default(), &format!("agent-{}", at + 1));
+            (old, take_unused_name(wanted_name, &mut taken_names))
         });
         let pairs: Vec<(Option<String>, String)> = pairs.collect();
         let mut positions = HashMap::new();
@@ -59,8 +59,8 @@ impl ImportedNames {
 
     /// A name that no agent has.
     pub(super) fn unused_name(&self, wanted: &str) -> String {
-        let mut taken = self.new_names().map(str::to_owned).collect();
-        take_unused_name(wanted.to_owned(), &mut taken)
+        let mut taken_names = self.new_names().map(str::to_owned).collect();
+        take_unused_name(wanted.to_owned(), &mut taken_names)
     }
 
     /// All new names.

@@ -39,11 +39,11 @@ const ASKS: &str = "get_user_input.py";
 
 impl ImportedAgentKind {
     pub(super) fn for_agent(agent: &YamlNode) -> Self {
-        let found = CHOOSING_KEYS.into_iter().find(|key| {
+        let chosen_key = CHOOSING_KEYS.into_iter().find(|key| {
             let value = agent.get(key);
             value.is_some_and(|node| value_of(node) != Value::Null)
         });
-        found.and_then(Self::from_key).unwrap_or(Self::None)
+        chosen_key.and_then(Self::from_key).unwrap_or(Self::None)
     }
 
     /// Returns the kind of the agents that have this key: the kind of the language, or one that only llm-orc has.
@@ -51,8 +51,8 @@ impl ImportedAgentKind {
         if !CHOOSING_KEYS.contains(&key) {
             return None;
         }
-        let chosen = CHOOSERS.into_iter().find(|(chooser, _)| *chooser == key);
-        match (key, chosen.map(|(_, chosen)| chosen)) {
+        let choosing_entry = CHOOSERS.into_iter().find(|(chooser, _)| *chooser == key);
+        match (key, choosing_entry.map(|(_, chosen)| chosen)) {
             ("loop", None) => Some(Self::Loop),
             ("dispatch", None) => Some(Self::Dispatch),
             (_, Some(AgentType::Script)) => Some(Self::Script),
@@ -145,8 +145,9 @@ impl<'a> ImportTask<'a> {
             }
             "system_prompt" | "role" if agent.kind == ImportedAgentKind::Llm && has_text(Some(&entry.value)) => {
                 if &*entry.key == "role" && agent.node.get("system_prompt").is_some() {
-                    let lost = self.report_unconverted_key(entry, "`system_prompt` is present too", "keep one of them");
-                    return agent.map.put_unconverted(lost);
+                    let unconverted_line =
+                        self.report_unconverted_key(entry, "`system_prompt` is present too", "keep one of them");
+                    return agent.map.put_unconverted(unconverted_line);
                 }
                 agent.map.put_value(
                     "system_prompt",
@@ -183,12 +184,12 @@ impl<'a> ImportTask<'a> {
             "fan_out" if !means_true(&entry.value) => {}
             "description" | "timeout_seconds" | "output_schema" | "retry" | "on_error" | "conversation" => {
                 if agent.kind == ImportedAgentKind::Loop && &*entry.key == "conversation" {
-                    let lost = self.report_unconverted_key(
+                    let unconverted_line = self.report_unconverted_key(
                         entry,
                         "the loop has one of its own",
                         "change `conversation` of this agent",
                     );
-                    return agent.map.put_unconverted(lost);
+                    return agent.map.put_unconverted(unconverted_line);
                 }
                 if value_of(&entry.value) != Value::Null {
                     agent
@@ -198,8 +199,8 @@ impl<'a> ImportTask<'a> {
             }
             key => {
                 let (why, instead) = key_advice::agent_key_advice(key);
-                let lost = self.report_unconverted_key(entry, why, instead);
-                agent.map.put_unconverted(lost);
+                let unconverted_line = self.report_unconverted_key(entry, why, instead);
+                agent.map.put_unconverted(unconverted_line);
             }
         }
     }
@@ -207,14 +208,14 @@ impl<'a> ImportTask<'a> {
     /// The key that defines what the agent runs, or another key that could.
     fn convert_kind_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = entry.key_span;
-        let own = ImportedAgentKind::from_key(&entry.key);
+        let entry_kind = ImportedAgentKind::from_key(&entry.key);
         if value_of(&entry.value) == Value::Null {
             return;
         }
-        if own != Some(agent.kind) || agent.is_kind_written {
-            let lost =
+        if entry_kind != Some(agent.kind) || agent.is_kind_written {
+            let unconverted_line =
                 self.report_unconverted_key(entry, "an agent runs one thing", "write an agent of its own for it");
-            return agent.map.put_unconverted(lost);
+            return agent.map.put_unconverted(unconverted_line);
         }
         agent.is_kind_written = true;
         match agent.kind {
@@ -234,8 +235,8 @@ impl<'a> ImportTask<'a> {
                 .put_draft_value("input", values::to_draft_value(&entry.value), from),
             ImportedAgentKind::Dispatch | ImportedAgentKind::None => {
                 let (why, instead) = key_advice::agent_key_advice(&entry.key);
-                let lost = self.report_unconverted_key(entry, why, instead);
-                agent.map.put_unconverted(lost);
+                let unconverted_line = self.report_unconverted_key(entry, why, instead);
+                agent.map.put_unconverted(unconverted_line);
                 self.put_placeholder_profile(&mut agent.map, Some(from));
             }
         }
@@ -254,9 +255,9 @@ impl<'a> ImportTask<'a> {
             return;
         }
         match (self.context.script)(&script) {
-            Some(found) => {
+            Some(script_path) => {
                 self.note_parsed_responses(&script, entry);
-                agent.map.put_value("script", found, from);
+                agent.map.put_value("script", script_path, from);
             }
             None => {
                 let file = !script.contains(char::is_whitespace) && script.contains(['/', '.']);
@@ -293,10 +294,10 @@ impl<'a> ImportTask<'a> {
     fn convert_loop_key(&mut self, agent: &mut AgentDraft<'a>, entry: &'a YamlEntry) {
         let from = Some(entry.key_span);
         let Some(rounds) = AgentLoop::parse(&entry.value) else {
-            let why = "a loop has a `body`, an `until` such as `${key}`, and `max_iterations`";
+            let reason = "a loop has a `body`, an `until` such as `${key}`, and `max_iterations`";
             let instead = "let an agent listen to itself with `feedback: true` and a `condition`, and set `conversation.max_turns`";
-            let lost = self.report_unconverted_key(entry, why, instead);
-            agent.map.put_unconverted(lost);
+            let unconverted_line = self.report_unconverted_key(entry, reason, instead);
+            agent.map.put_unconverted(unconverted_line);
             return self.put_placeholder_profile(&mut agent.map, from);
         };
         if !(self.context.ensemble)(&rounds.body) {
@@ -305,10 +306,10 @@ impl<'a> ImportTask<'a> {
         }
         let carry = map_entries(&entry.value).iter().find(|entry| &*entry.key == "carry");
         if let Some(carry) = carry {
-            let why = "every round gets the same input";
+            let reason = "every round gets the same input";
             let instead = "in the body, read what the last round said from `context.dependencies`";
-            let lost = self.report_unconverted_key(carry, why, instead);
-            agent.map.put_unconverted(lost);
+            let unconverted_line = self.report_unconverted_key(carry, reason, instead);
+            agent.map.put_unconverted(unconverted_line);
         }
         agent.map.put_value("ensemble", rounds.body, from);
         // The dependency on itself is part of its dependencies.
@@ -351,9 +352,10 @@ impl<'a> ImportTask<'a> {
             }
             return;
         }
-        let why = "it does not read `${agent.key}` or `${agent.key} == value`";
-        let lost = self.report_unconverted_key(entry, why, "write a `condition` in the agent's `dependencies`");
-        agent.map.put_unconverted(lost);
+        let reason = "it does not read `${agent.key}` or `${agent.key} == value`";
+        let unconverted_line =
+            self.report_unconverted_key(entry, reason, "write a `condition` in the agent's `dependencies`");
+        agent.map.put_unconverted(unconverted_line);
     }
 
     /// The agent gets a model that reports that it was not converted.

@@ -33,10 +33,10 @@ impl PendingComments {
                 .starts_with("yaml-language-server:");
             // A comment for editors may name another schema.
             if !is_modeline {
-                let shown = words.chars().map(|c| if is_hidden_char(c) { ' ' } else { c });
+                let visible_chars = words.chars().map(|c| if is_hidden_char(c) { ' ' } else { c });
                 list.push(SourceComment {
                     at: span.start,
-                    text: shown.collect(),
+                    text: visible_chars.collect(),
                     is_remark: false,
                 });
             }
@@ -63,14 +63,14 @@ impl PendingComments {
 
     /// The comments before a place that were not copied yet.
     pub(super) fn take_comments_before(&mut self, place: usize) -> Vec<String> {
-        let mut taken = Vec::new();
+        let mut comments = Vec::new();
         while let Some(comment) = self.list.get(self.next).filter(|comment| comment.at < place) {
             let skipped = |span: &Span| (span.start..span.end).contains(&comment.at);
             if comment.is_remark || !self.skipped.iter().any(skipped) {
-                taken.push(comment.text.clone());
+                comments.push(comment.text.clone());
             }
             self.next += 1;
         }
-        taken
+        comments
     }
 }

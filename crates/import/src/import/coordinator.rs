@@ -68,8 +68,8 @@ impl<'a> ImportTask<'a> {
                 }
                 key => {
                     let (why, instead) = key_advice::agent_key_advice(key);
-                    let lost = self.report_unconverted_key(entry, why, instead);
-                    map.put_unconverted(lost);
+                    let unconverted_key = self.report_unconverted_key(entry, why, instead);
+                    map.put_unconverted(unconverted_key);
                 }
             }
         }

@@ -91,17 +91,18 @@ impl<'a> ImportTask<'a> {
         let mut edges: Vec<ImportedDependency> = Vec::new();
         for item in list_dependency_items(agent) {
             let (old, more) = parse_dependency_item(item);
-            let Some(other) = self.names.find_index(&old) else {
+            let Some(source_index) = self.names.find_index(&old) else {
                 let message = format!("there is no agent `{old}` to depend on");
                 self.add_remark(item.span, &message, "leave it out, or add the agent");
                 continue;
             };
-            let name = self.names.names_at(other).1.to_owned();
-            let said = |edge: &ImportedDependency| edge.other == other && (edge.more == more || more.is_empty());
-            let same = edges.iter().any(said);
+            let name = self.names.names_at(source_index).1.to_owned();
+            let is_same_edge =
+                |edge: &ImportedDependency| edge.other == source_index && (edge.more == more || more.is_empty());
+            let same = edges.iter().any(is_same_edge);
             if !same {
                 edges.push(ImportedDependency {
-                    other,
+                    other: source_index,
                     name,
                     more,
                     from: item.span,
@@ -141,12 +142,14 @@ impl<'a> ImportTask<'a> {
             .and_then(YamlNode::items)
             .unwrap_or_default();
         for edge in edges.iter_mut().filter(|edge| !edge.more.contains_key("condition")) {
-            let Some(other) = items.get(edge.other) else { continue };
-            let rounds = other
+            let Some(source_agent) = items.get(edge.other) else {
+                continue;
+            };
+            let rounds = source_agent
                 .get("loop")
-                .filter(|_| ImportedAgentKind::for_agent(other) == ImportedAgentKind::Loop)
+                .filter(|_| ImportedAgentKind::for_agent(source_agent) == ImportedAgentKind::Loop)
                 .and_then(AgentLoop::parse);
-            if let Some(rounds) = rounds.filter(|_| !std::ptr::eq(&**other, agent)) {
+            if let Some(rounds) = rounds.filter(|_| !std::ptr::eq(&**source_agent, agent)) {
                 let condition = format!(
                     "{} or executions['{}'] >= {}",
                     rounds.until, edge.name, rounds.max_turns
@@ -158,14 +161,17 @@ impl<'a> ImportTask<'a> {
 
     /// llm-orc does not allow cycles. Here a back edge is a feedback dependency.
     fn mark_cycle_feedback(&mut self, index: usize, edges: &mut [ImportedDependency]) {
-        let own = self.names.names_at(index).1.to_owned();
+        let own_name = self.names.names_at(index).1.to_owned();
         for edge in edges.iter_mut() {
             let feedback = edge.more.get("feedback") == Some(&Value::Bool(true));
             if feedback || !self.graph.has_path_back(edge.other, index) {
                 continue;
             }
             edge.more.insert("feedback".to_owned(), json!(true));
-            let message = format!("`{own}` and `{}` wait for each other, which llm-orc refuses", edge.name);
+            let message = format!(
+                "`{own_name}` and `{}` wait for each other, which llm-orc refuses",
+                edge.name
+            );
             self.add_remark(
                 edge.from,
                 &message,
@@ -206,23 +212,23 @@ impl ImportedGraph {
             .unwrap_or_default();
         let mut listens = Vec::new();
         for agent in agents {
-            let mut others: Vec<usize> = Vec::new();
+            let mut source_indexes: Vec<usize> = Vec::new();
             for item in list_dependency_items(agent) {
                 let (old, more) = parse_dependency_item(item);
                 if more.get("feedback") != Some(&Value::Bool(true)) {
-                    others.extend(names.find_index(&old));
+                    source_indexes.extend(names.find_index(&old));
                 }
             }
-            others.extend(convert_guard(names, agent).map(|(other, _)| other));
-            listens.push(others);
+            source_indexes.extend(convert_guard(names, agent).map(|(other, _)| other));
+            listens.push(source_indexes);
         }
         let guarded = |agent: &YamlNode| agent.get("when").is_some_and(|when| value_of(when) != Value::Null);
         let mut skipped: Vec<bool> = agents.iter().map(|agent| guarded(agent)).collect();
         // Skipping spreads until nothing changes.
         loop {
             let follows = |at: &usize| {
-                let others: &Vec<usize> = &listens[*at];
-                !skipped[*at] && !others.is_empty() && others.iter().all(|other| skipped[*other])
+                let source_indexes: &Vec<usize> = &listens[*at];
+                !skipped[*at] && !source_indexes.is_empty() && source_indexes.iter().all(|other| skipped[*other])
             };
             let more: Vec<usize> = (0..skipped.len()).filter(follows).collect();
             if more.is_empty() {

@@ -29,8 +29,8 @@ pub(super) fn render_draft(
         needs_blank_line: false,
     };
     writer.write_map(map, 0, false);
-    let rest = writer.comments.take_comments_before(usize::MAX);
-    writer.write_comments(&rest, 0);
+    let remaining_comments = writer.comments.take_comments_before(usize::MAX);
+    writer.write_comments(&remaining_comments, 0);
     writer.out
 }
 
@@ -140,8 +140,8 @@ impl DraftWriter<'_> {
                 }
                 self.write_indent(indent);
                 self.out.push_str("- ");
-                let rest = DraftMap { lines: rest.to_vec() };
-                self.write_map(&rest, indent + 2, true);
+                let remaining_map = DraftMap { lines: rest.to_vec() };
+                self.write_map(&remaining_map, indent + 2, true);
             }
             other => {
                 self.write_indent(indent);
@@ -197,8 +197,8 @@ impl DraftWriter<'_> {
 
     /// The comments above a key and behind it.
     fn write_comments_near(&mut self, from: Span, indent: usize) {
-        let rest = &self.text[from.start..];
-        let line_end = from.start + rest.find('\n').unwrap_or(rest.len());
+        let remaining_text = &self.text[from.start..];
+        let line_end = from.start + remaining_text.find('\n').unwrap_or(remaining_text.len());
         let comments = self.comments.take_comments_before(line_end);
         self.write_comments(&comments, indent);
     }

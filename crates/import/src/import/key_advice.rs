@@ -111,8 +111,8 @@ pub(super) fn agent_key_advice(key: &str) -> (&'static str, &'static str) {
 }
 
 fn find_advice(advice: &[KeyAdvice], key: &str) -> (&'static str, &'static str) {
-    let found = advice.iter().find(|(word, ..)| *word == key);
-    found.map_or(
+    let entry = advice.iter().find(|(word, ..)| *word == key);
+    entry.map_or(
         ("there is no equivalent in this language", "leave it out"),
         |(_, why, instead)| (*why, *instead),
     )

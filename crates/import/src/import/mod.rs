@@ -132,14 +132,11 @@ pub fn import_ensemble(
         ImportOrigin::LlmOrc => task.convert_ensemble(),
         ImportOrigin::Conductor => task.convert_workflow(),
     };
-    let mut lost = task.unconverted;
+    let mut unconverted = task.unconverted;
     let mut remarks = task.remarks;
-    let text = repair::repair_draft(&mut draft, &document, beside.schema, &mut lost, &mut remarks)?;
-    lost.sort_by_key(|one| (one.source.name() != source.name(), one.span.start));
-    Ok(ImportResult {
-        text,
-        unconverted: lost,
-    })
+    let text = repair::repair_draft(&mut draft, &document, beside.schema, &mut unconverted, &mut remarks)?;
+    unconverted.sort_by_key(|one| (one.source.name() != source.name(), one.span.start));
+    Ok(ImportResult { text, unconverted })
 }
 
 /// The conversion of one file.
@@ -230,16 +227,16 @@ impl<'a> ImportTask<'a> {
     }
 
     fn convert_name(&mut self, root: &YamlNode) -> String {
-        let given = root
+        let original_name = root
             .get("name")
             .map(values::scalar_text)
             .filter(|name| !name.is_empty());
-        let name = agent_names::sanitize_name(given.as_deref().unwrap_or(self.context.stem), "ensemble");
-        match given {
-            Some(given) if given == name => {}
-            Some(given) => {
+        let name = agent_names::sanitize_name(original_name.as_deref().unwrap_or(self.context.stem), "ensemble");
+        match original_name {
+            Some(original_name) if original_name == name => {}
+            Some(original_name) => {
                 let span = root.get("name").map_or(root.span, |node| node.span);
-                let message = format!("the name `{given}` has become `{name}`");
+                let message = format!("the name `{original_name}` has become `{name}`");
                 self.add_remark(span, &message, agent_names::HELP);
             }
             None => self.add_remark(

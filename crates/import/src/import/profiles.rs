@@ -37,12 +37,12 @@ impl<'a> ImportedProfiles<'a> {
     fn find_profile(&self, name: &str) -> Option<(&'a SourceText, &'a YamlNode)> {
         self.places.iter().find_map(|place| {
             let root = place.root();
-            let one = root.get("model_profiles").and_then(|all| all.get(name));
+            let named_node = root.get("model_profiles").and_then(|all| all.get(name));
             let alone = || {
                 let is_it = root.get("agents").is_none() && root.get("name").map(scalar_text).as_deref() == Some(name);
                 is_it.then_some(root)
             };
-            one.or_else(alone).map(|node| (place.source(), node))
+            named_node.or_else(alone).map(|node| (place.source(), node))
         })
     }
 }
@@ -109,9 +109,9 @@ impl<'a> ImportTask<'a> {
             let message = format!("the model profile `{name}` is not found");
             let help = "write it under `model_profiles` here, or in `.ensemble/config.yaml`";
             self.add_remark(entry.value.span, &message, help);
-            for one in overrides {
-                let message = format!("`{}` is not converted: it is part of the profile", one.key);
-                self.add_remark(one.key_span, &message, "write it in the model profile");
+            for override_entry in overrides {
+                let message = format!("`{}` is not converted: it is part of the profile", override_entry.key);
+                self.add_remark(override_entry.key_span, &message, "write it in the model profile");
             }
             return ("model_profile", name.to_owned());
         };
@@ -155,8 +155,8 @@ impl<'a> ImportTask<'a> {
         self.convert_provider(&mut map, &provider, self.document.source().clone(), entry);
         map.put_value("model", model, None);
         let source = self.document.source();
-        for one in overrides {
-            self.convert_profile_key(&mut map, source, one);
+        for override_entry in overrides {
+            self.convert_profile_key(&mut map, source, override_entry);
         }
         let name = format!("model-of-{agent}");
         self.profiles.used.push((name.clone(), DraftValue::Map(map)));
@@ -188,9 +188,9 @@ impl<'a> ImportTask<'a> {
                 _ => self.convert_profile_key(&mut map, source, entry),
             }
         }
-        let own = self.document.source();
-        for one in overrides {
-            self.convert_profile_key(&mut map, own, one);
+        let own_source = self.document.source();
+        for override_entry in overrides {
+            self.convert_profile_key(&mut map, own_source, override_entry);
         }
         if map.find_key("provider").is_none() {
             let message = format!("the model profile `{name}` has no provider; it is read as a model of ollama");
@@ -301,8 +301,8 @@ fn guess_provider(model: &str) -> &'static str {
         ("gemini", "gemini"),
         ("gpt", "openai"),
     ];
-    let found = makers.iter().find(|(beginning, _)| model.starts_with(beginning));
-    found.map_or("ollama", |(_, provider)| provider)
+    let maker = makers.iter().find(|(beginning, _)| model.starts_with(beginning));
+    maker.map_or("ollama", |(_, provider)| provider)
 }
 
 /// The name of a provider in this language, and a message if it differs.

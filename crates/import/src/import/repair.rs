@@ -25,7 +25,7 @@ pub(super) fn repair_draft(
     lost: &mut Vec<Diagnostic>,
     remarks: &mut Vec<ImportRemark>,
 ) -> Result<String, Vec<Diagnostic>> {
-    let mut left = Vec::new();
+    let mut diagnostics = Vec::new();
     for _ in 0..ROUNDS {
         let text = draft_writer::render_draft(draft, document, remarks, schema);
         let source = SourceText::new("the imported ensemble", text.as_str());
@@ -46,12 +46,12 @@ pub(super) fn repair_draft(
                 .repair_error(draft, error);
             }
         }
-        left = loader::locate_findings(&source, loaded.document.as_ref(), &errors);
+        diagnostics = loader::locate_findings(&source, loaded.document.as_ref(), &errors);
         if !mended {
             break;
         }
     }
-    Err(left)
+    Err(diagnostics)
 }
 
 fn find_errors(source: &SourceText) -> (LoadedEnsemble, Vec<Finding>) {
@@ -86,11 +86,11 @@ impl DraftRepairer<'_> {
                 let Some((DraftValue::Map(agent), _)) = agents.get_mut(*index) else {
                     return false;
                 };
-                let done = self.repair_agent(agent, key, rest, error);
-                if done && agent.get_mut("model_profile").is_some_and(is_placeholder) {
+                let is_repaired = self.repair_agent(agent, key, rest, error);
+                if is_repaired && agent.get_mut("model_profile").is_some_and(is_placeholder) {
                     profiles::add_placeholder(draft);
                 }
-                done
+                is_repaired
             }
             ("model_profiles", [RouteStep::Key(name), rest @ ..]) => {
                 let Some(DraftValue::Map(all)) = draft.get_mut("model_profiles") else {
@@ -112,11 +112,11 @@ impl DraftRepairer<'_> {
             ("name", _) => false,
             ("script" | "ensemble" | "model" | "model_profile" | "input", _) => {
                 let Some(at) = agent.find_key(key) else { return false };
-                let done = self.replace_key_by_comment(agent, key, error);
+                let is_repaired = self.replace_key_by_comment(agent, key, error);
                 // The key may have gone without a comment.
                 let after = (at + 1).min(agent.lines.len());
                 agent.lines.insert(after, profiles::placeholder_line());
-                done
+                is_repaired
             }
             ("dependencies", [RouteStep::Index(index), rest @ ..]) => {
                 let Some(DraftValue::List(items)) = agent.get_mut("dependencies") else {
@@ -182,8 +182,8 @@ impl DraftRepairer<'_> {
             Some(entry) => {
                 self.add_error_warning(key, from, error);
                 let instead = error.help.as_deref().unwrap_or("leave it out");
-                let lost = UnconvertedKey::for_entry(self.document.source(), entry, &error.message, instead);
-                map.lines[at] = DraftLine::Unconverted(lost);
+                let unconverted_key = UnconvertedKey::for_entry(self.document.source(), entry, &error.message, instead);
+                map.lines[at] = DraftLine::Unconverted(unconverted_key);
             }
             None => {
                 self.add_error_remark(key, from, error);

@@ -35,8 +35,9 @@ impl ImportTask<'_> {
         for span in find_parsed_responses(source.text()) {
             let message = "the script reads the `response` of a dependency as JSON text";
             let help = "here a dependency is the output itself: read its keys without parsing; only an output that is plain text has a `response`";
-            let there = format!("{message} ({}:{})", source.name(), source.line_column(span.start).line);
-            self.remarks.push(ImportRemark::new(entry.key_span.start, &there, help));
+            let located_message = format!("{message} ({}:{})", source.name(), source.line_column(span.start).line);
+            self.remarks
+                .push(ImportRemark::new(entry.key_span.start, &located_message, help));
             self.unconverted.push(super::import_diagnostic(
                 &source,
                 span,
@@ -50,7 +51,7 @@ impl ImportTask<'_> {
 
 /// The places at which a script parses a response: in the same line, or over a variable that holds it.
 fn find_parsed_responses(text: &str) -> Vec<Span> {
-    let mut found = Vec::new();
+    let mut spans = Vec::new();
     let mut holders: Vec<&str> = Vec::new();
     let mut start = 0;
     for line in text.split_inclusive('\n') {
@@ -67,15 +68,15 @@ fn find_parsed_responses(text: &str) -> Vec<Span> {
                 })
             });
             if READS.iter().any(|read| reads.contains(read)) || holder {
-                found.push(Span::new(start + at, start + at + parser.trim_end_matches('(').len()));
+                spans.push(Span::new(start + at, start + at + parser.trim_end_matches('(').len()));
             }
         } else if !comment && let Some(name) = find_response_variable(code) {
             holders.push(name);
         }
         start += line.len();
     }
-    found.truncate(MOST);
-    found
+    spans.truncate(MOST);
+    spans
 }
 
 /// The variable to which a line assigns a response.

@@ -49,11 +49,11 @@ pub fn apply_allowances(document: &YamlDocument, mut diagnostics: Vec<Diagnostic
                 }
                 Err((message, help)) => {
                     let mut complaint = allowance_diagnostic(source, *span, message, &help);
-                    let near = code_explanations::find_code(name)
+                    let similar_code = code_explanations::find_code(name)
                         .is_none()
                         .then(|| code_explanations::nearest_code(name))
                         .flatten();
-                    complaint.fix = near.map(|near| {
+                    complaint.fix = similar_code.map(|near| {
                         let title = format!("write `{near}`");
                         build_unsafe_fix(source, title, *span, near.to_string())
                     });
@@ -122,9 +122,9 @@ fn parse_allowable_code(name: &str) -> Result<FindingCode, (String, String)> {
 
 /// The line to which a comment applies.
 fn find_allowed_line(source: &SourceText, comment: Span) -> usize {
-    let own = source.line_column(comment.start).line;
+    let own_line = source.line_column(comment.start).line;
     let is_comment = |line: usize| source.line_text(line).trim_start().starts_with('#');
-    let mut line = own;
+    let mut line = own_line;
     while is_comment(line) {
         line += 1;
     }

@@ -33,15 +33,15 @@ pub(super) fn check_blocked_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let never = list_blocked_agents(graph);
     let is_blocked = |agent: usize| never.binary_search(&agent).is_ok();
     let mut findings = Vec::new();
-    let mut others = Vec::new();
+    let mut other_agents = Vec::new();
     for agent in never.iter().copied() {
         match find_blocking_edge(graph, agent) {
             Some(edge) => findings.push(blocked_agent_finding(graph, agent, edge)),
-            None => others.push(agent),
+            None => other_agents.push(agent),
         }
     }
     if let Some(first) = findings.first_mut() {
-        for agent in others.into_iter().take(SHOWN) {
+        for agent in other_agents.into_iter().take(SHOWN) {
             let waits = graph.dependency_edges(agent).iter().find(|edge| is_blocked(edge.from));
             let for_whom = waits.map_or("it", |edge| graph.agent_name(edge.from));
             let label = format!(

@@ -135,7 +135,7 @@ impl<'e> CheckGraph<'e> {
         let mut waits = PendingStarts::from_graph(self, rules);
         let mut turns = vec![None; self.len()];
         let mut queue: VecDeque<(usize, u32)> = waits.ready_agents().map(|agent| (agent, 1)).collect();
-        let mut asked = false;
+        let mut was_requested = false;
         while let Some((agent, turn)) = queue.pop_front() {
             if turns[agent].is_some() {
                 continue;
@@ -145,7 +145,7 @@ impl<'e> CheckGraph<'e> {
                 continue;
             }
             let requests = self.agent_at(agent).conversation.triggers_conversation && !rules.no_requests;
-            if requests && !std::mem::replace(&mut asked, true) {
+            if requests && !std::mem::replace(&mut was_requested, true) {
                 queue.extend((0..self.len()).map(|other| (other, turn + 1)));
             }
             queue.extend(

@@ -42,8 +42,8 @@ impl<'c> CheckSubject<'c> {
     /// Returns the type of an agent's output, as far as the files define it.
     pub(super) fn output_type(&self, agent: &Agent) -> Option<ValueType> {
         let mut types = self.types.borrow_mut();
-        let known = types.entry(agent.name.clone());
-        known
+        let type_entry = types.entry(agent.name.clone());
+        type_entry
             .or_insert_with(|| self.context.output_type(self.ensemble, agent))
             .clone()
     }

@@ -55,22 +55,22 @@ pub(super) const OF_FAILURES: [&str; 2] = ["error", "kind"];
 /// A key of the output of the agent that is depended on.
 fn check_output_key(edge: &GraphEdge<'_>, key: &str, outputs: &mut OutputKeyCache<'_>) -> Option<FindingAtPlace> {
     let on = edge.dependency.on;
-    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut known_keys: BTreeSet<&str> = BTreeSet::new();
     if on != RequiredResult::Failure {
-        known.extend(outputs.keys_for_agent(edge.from)?.iter().map(String::as_str));
+        known_keys.extend(outputs.keys_for_agent(edge.from)?.iter().map(String::as_str));
     }
     if on != RequiredResult::Success {
-        known.extend(OF_FAILURES);
+        known_keys.extend(OF_FAILURES);
     }
-    if known.contains(key) {
+    if known_keys.contains(key) {
         return None;
     }
-    let who = match on {
+    let subject = match on {
         RequiredResult::Failure => "a failure",
         _ => "the output",
     };
-    let message = format!("{who} of `{}` has no key `{key}`", edge.dependency.agent_name);
-    Some(unwritten_key_finding(message, key, known.into_iter(), ""))
+    let message = format!("{subject} of `{}` has no key `{key}`", edge.dependency.agent_name);
+    Some(unwritten_key_finding(message, key, known_keys.into_iter(), ""))
 }
 
 /// The end of the help for a key of the context.
@@ -86,17 +86,17 @@ pub(super) fn suggest_context_key(
     key: &str,
     outputs: &mut OutputKeyCache<'_>,
 ) -> Option<String> {
-    let written = outputs.context_keys();
-    if written.stored.contains(key) || written.merged.contains_key(key) {
+    let context_keys = outputs.context_keys();
+    if context_keys.stored.contains(key) || context_keys.merged.contains_key(key) {
         return None;
     }
     if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
         return Some(state_key_help(agent));
     }
     // Short names resemble each other by chance.
-    let is_telling = written.is_all && key.len() >= SHORTEST;
-    let near = find_similar_word(key, written.key_names()).filter(|_| is_telling)?;
-    Some(format!("did you mean `{near}`?"))
+    let is_telling = context_keys.is_all && key.len() >= SHORTEST;
+    let similar_key = find_similar_word(key, context_keys.key_names()).filter(|_| is_telling)?;
+    Some(format!("did you mean `{similar_key}`?"))
 }
 
 fn state_key_help(agent: &Agent) -> String {
@@ -114,8 +114,8 @@ fn check_context_key(
     outputs: &mut OutputKeyCache<'_>,
 ) -> Option<FindingAtPlace> {
     let key = read.key.as_str();
-    let written = outputs.context_keys();
-    if written.stored.contains(key) {
+    let context_keys = outputs.context_keys();
+    if context_keys.stored.contains(key) {
         return None;
     }
     let message = format!("no agent writes `{key}` into the context");
@@ -129,16 +129,16 @@ fn check_context_key(
             Finding::new_warning(codes::UNWRITTEN_KEY, at, message).with_help(help)
         }));
     }
-    match written.merged.get(key) {
+    match context_keys.merged.get(key) {
         Some((first, Some(second))) => return Some(shared_key_finding(graph, key, *first, *second)),
         Some((_, None)) => return None,
         None => {}
     }
-    let is_slip = || find_similar_word(key, written.key_names()).is_some();
-    if !written.is_all || (read.is_question && !is_slip()) {
+    let is_slip = || find_similar_word(key, context_keys.key_names()).is_some();
+    if !context_keys.is_all || (read.is_question && !is_slip()) {
         return None;
     }
-    Some(unwritten_key_finding(message, key, written.key_names(), ELSE))
+    Some(unwritten_key_finding(message, key, context_keys.key_names(), ELSE))
 }
 
 fn unwritten_key_finding<'k>(
@@ -148,15 +148,15 @@ fn unwritten_key_finding<'k>(
     or_else: &str,
 ) -> FindingAtPlace {
     const SHOWN: usize = 8;
-    let known: Vec<&str> = known.collect();
-    let near = find_similar_word(key, known.iter().copied());
-    let names = near.map(|near| (key.to_owned(), near.to_owned()));
-    let help = match near {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => format!("no keys are known{or_else}"),
+    let known_keys: Vec<&str> = known.collect();
+    let similar_key = find_similar_word(key, known_keys.iter().copied());
+    let names = similar_key.map(|near| (key.to_owned(), near.to_owned()));
+    let help = match similar_key {
+        Some(similar_key) => format!("did you mean `{similar_key}`?"),
+        None if known_keys.is_empty() => format!("no keys are known{or_else}"),
         None => {
-            let more = if known.len() > SHOWN { ", …" } else { "" };
-            let names: Vec<String> = known.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+            let more = if known_keys.len() > SHOWN { ", …" } else { "" };
+            let names: Vec<String> = known_keys.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
             format!("the known keys are {}{more}{or_else}", names.join(", "))
         }
     };

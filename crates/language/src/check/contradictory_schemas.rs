@@ -119,9 +119,9 @@ fn find_contradiction(schema: &Map<String, Value>, is_object: bool) -> Option<(&
             .is_some_and(|types| !types.is_empty() && types.iter().all(is_wanted))
     };
     if only(&["number", "integer"])
-        && let Some(found) = find_number_contradiction(schema, only(&["integer"]))
+        && let Some(contradiction) = find_number_contradiction(schema, only(&["integer"]))
     {
-        return Some(found);
+        return Some(contradiction);
     }
     let pairs = [
         ("string", "minLength", "maxLength"),
@@ -137,8 +137,8 @@ fn find_contradiction(schema: &Map<String, Value>, is_object: bool) -> Option<(&
             return Some((least, format!("`{least}` is {low}, and `{most}` is {high}")));
         }
     }
-    if let Some(found) = find_choice_contradiction(schema) {
-        return Some(found);
+    if let Some(contradiction) = find_choice_contradiction(schema) {
+        return Some(contradiction);
     }
     (is_object || only(&["object"]))
         .then(|| find_forbidden_key(schema))
@@ -158,14 +158,14 @@ fn find_number_contradiction(schema: &Map<String, Value>, is_integer: bool) -> O
             let first = if above { low.floor() + 1.0 } else { low.ceil() };
             let last = if below { high.ceil() - 1.0 } else { high.floor() };
             if is_empty || is_integer && first > last {
-                let what = if is_empty {
+                let detail = if is_empty {
                     ""
                 } else {
                     ", and no integer is between them"
                 };
                 return Some((
                     low_key,
-                    format!("`{low_key}` is {low}, and `{high_key}` is {high}{what}"),
+                    format!("`{low_key}` is {low}, and `{high_key}` is {high}{detail}"),
                 ));
             }
         }
@@ -175,23 +175,23 @@ fn find_number_contradiction(schema: &Map<String, Value>, is_integer: bool) -> O
 
 /// `enum` and `const` against the rest of the schema.
 fn find_choice_contradiction(schema: &Map<String, Value>) -> Option<(&'static str, String)> {
-    let mut rest = schema.clone();
-    rest.remove("enum");
-    rest.remove("const");
-    let rest = ValueType::from_schema(&Value::Object(rest));
-    if let Some(one) = schema.get("const") {
-        if !rest.contains_value(one) {
-            return Some(("const", format!("{one} is not {rest}")));
+    let mut base_schema = schema.clone();
+    base_schema.remove("enum");
+    base_schema.remove("const");
+    let base_type = ValueType::from_schema(&Value::Object(base_schema));
+    if let Some(constant) = schema.get("const") {
+        if !base_type.contains_value(constant) {
+            return Some(("const", format!("{constant} is not {base_type}")));
         }
         if let Some(values) = schema.get("enum").and_then(Value::as_array)
-            && !values.contains(one)
+            && !values.contains(constant)
         {
-            return Some(("const", format!("{one} is not in `enum`")));
+            return Some(("const", format!("{constant} is not in `enum`")));
         }
     }
     let values = schema.get("enum").and_then(Value::as_array)?;
-    let none_fits = !values.iter().any(|value| rest.contains_value(value));
-    none_fits.then(|| ("enum", format!("none of its values is {rest}")))
+    let none_fits = !values.iter().any(|value| base_type.contains_value(value));
+    none_fits.then(|| ("enum", format!("none of its values is {base_type}")))
 }
 
 /// A required key that no object has.

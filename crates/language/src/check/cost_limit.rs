@@ -27,10 +27,10 @@ fn missing_price_finding(ensemble: &Ensemble, profiles: &UsableProfiles<'_>) -> 
     if has_inner {
         return None;
     }
-    let mut seen = HashSet::new();
+    let mut seen_names = HashSet::new();
     let mut open: Vec<&str> = list_used_profiles(ensemble).map(|(name, _)| name).collect();
     while let Some(name) = open.pop() {
-        if !seen.insert(name) || name == "simulated" && profiles.get(name).is_none() {
+        if !seen_names.insert(name) || name == "simulated" && profiles.get(name).is_none() {
             continue;
         }
         let profile = profiles.get(name)?;

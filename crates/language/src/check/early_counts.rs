@@ -56,11 +56,12 @@ fn find_early_counts<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<EarlyCountRead<'g
         counts.map(move |count| EarlyCountRead { to, edge, count })
     });
     let reached = counts.filter_map(|one| {
-        let most = max_executions(graph);
+        let execution_limits = max_executions(graph);
         let counted = graph
             .find_agent(&one.count.agent)
             .filter(|counted| *counted != one.to)?;
-        let is_reached = one.count.threshold > 1 && most[counted].min(most[one.edge.from]) >= one.count.threshold;
+        let is_reached = one.count.threshold > 1
+            && execution_limits[counted].min(execution_limits[one.edge.from]) >= one.count.threshold;
         is_reached.then_some((counted, one))
     });
     let examined = reached.take(MOST);

@@ -69,9 +69,9 @@ fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusivePair<
     by_agent.retain(|(_, edge)| edge.condition.is_some());
     let same_agent = by_agent.chunk_by(|one, other| one.0 == other.0);
     let mut pairs = find_pairs_in_groups(same_agent, &|one, other| exclude_each_other(one, other));
-    let most = max_executions(graph);
+    let execution_limits = max_executions(graph);
     let mut by_source = edges;
-    by_source.retain(|(_, edge)| most[edge.from] <= 1);
+    by_source.retain(|(_, edge)| execution_limits[edge.from] <= 1);
     by_source.sort_by_key(|(_, edge)| edge.from);
     let same_source = by_source.chunk_by(|one, other| one.1.from == other.1.from);
     pairs.extend(find_pairs_in_groups(same_source, &are_branches));
@@ -84,9 +84,9 @@ fn find_pairs_in_groups<'x, 'g: 'x, 'e: 'x>(
     excludes: &dyn Fn(&GraphEdge<'e>, &GraphEdge<'e>) -> bool,
 ) -> Vec<ExclusivePair<'g, 'e>> {
     let all = groups.flat_map(|group| {
-        let others = |at: usize| group[at + 1..].iter().copied();
+        let later_edges = |at: usize| group[at + 1..].iter().copied();
         let numbered = group.iter().copied().enumerate();
-        numbered.flat_map(move |(at, one)| others(at).map(move |other| ExclusivePair { one, other }))
+        numbered.flat_map(move |(at, one)| later_edges(at).map(move |other| ExclusivePair { one, other }))
     });
     let compared = all.take(MOST);
     compared.filter(|pair| excludes(pair.one.1, pair.other.1)).collect()

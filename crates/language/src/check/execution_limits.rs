@@ -33,7 +33,7 @@ pub(super) fn check_execution_limits(subject: &CheckSubject<'_>) -> Vec<Finding>
             continue;
         }
         let message = format!("the conversation ends when `{name}` has run {cap} times; its `max_turns` is {turns}");
-        let own = Agent::route_at(*index)
+        let location = Agent::route_at(*index)
             .with_key("conversation")
             .with_key("max_turns")
             .into_value_location();
@@ -43,7 +43,7 @@ pub(super) fn check_execution_limits(subject: &CheckSubject<'_>) -> Vec<Finding>
                 caps.with_key(name.clone()).into_value_location(),
                 message,
             )
-            .with_related(own, "this limit only prevents the agent from running again")
+            .with_related(location, "this limit only prevents the agent from running again")
             .with_help("`max_agent_executions` ends the whole conversation; to limit only this agent, use `max_turns`"),
         );
     }

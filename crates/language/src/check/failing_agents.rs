@@ -70,23 +70,23 @@ fn has_fallback(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
 /// The output that is known of the agent against its `output_schema`.
 fn schema_mismatch_finding(agent: &Agent, at: usize, of: &ValueType) -> Option<Finding> {
     let schema = agent.output_schema.as_ref()?;
-    let own = match agent.kind {
+    let output_type = match agent.kind {
         AgentKind::Llm(_) => model_written_type(of)?,
         _ => of.clone(),
     };
-    if own.can_overlap(&ValueType::from_output_schema(schema)) {
+    if output_type.can_overlap(&ValueType::from_output_schema(schema)) {
         return None;
     }
-    let what = match agent.kind {
+    let explanation = match agent.kind {
         AgentKind::Llm(_) => "none of the prepared replies matches it",
         AgentKind::Tool { .. } => "no result of its tool matches it",
         AgentKind::Ensemble { .. } => "the result of the inner ensemble never matches it",
         _ => "no output of its script matches it",
     };
-    let message = format!("`{}` never fulfils its `output_schema`: {what}", agent.name);
+    let message = format!("`{}` never fulfils its `output_schema`: {explanation}", agent.name);
     let place = Agent::route_at(at).with_key("output_schema");
     let finding = Finding::new_warning(codes::NEVER_SUCCEEDS, place.into_value_location(), message);
-    Some(finding.with_help(format!("what is known of its output: {}", describe_keys(&own))))
+    Some(finding.with_help(format!("what is known of its output: {}", describe_keys(&output_type))))
 }
 
 fn describe_keys(of: &ValueType) -> String {
@@ -111,12 +111,12 @@ fn model_written_type(of: &ValueType) -> Option<ValueType> {
     }
     let is_alone =
         fields.known_keys.values().filter(|(_, always)| *always).count() <= 1 && fields.known_keys.len() == 1;
-    let mut known = fields.known_keys.clone();
+    let mut known_keys = fields.known_keys.clone();
     if !is_alone {
-        known.remove("response");
+        known_keys.remove("response");
     }
     Some(ValueType::map_with_fields(MapFields {
-        known_keys: known,
+        known_keys,
         other_values: fields.other_values.clone(),
         is_strict: false,
     }))
@@ -146,7 +146,7 @@ fn check_prepared_requests(graph: &CheckGraph<'_>, at: usize, of: &ValueType) ->
     );
     let finding = Finding::new_warning(codes::LOST_REQUEST, place(), message);
     Some(match find_similar_word(unknown, graph.agent_names()) {
-        Some(near) => finding.with_help(format!("did you mean `{near}`?")),
+        Some(similar_name) => finding.with_help(format!("did you mean `{similar_name}`?")),
         None => finding,
     })
 }

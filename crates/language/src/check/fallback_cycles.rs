@@ -18,24 +18,24 @@ pub(super) fn check_fallback_cycles(subject: &CheckSubject<'_>) -> Vec<Finding> 
     for (name, profile) in ensemble.model_profiles.iter().chain(configured) {
         fallbacks.entry(name).or_insert(profile.fallback.as_deref());
     }
-    let own: HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();
+    let own_profiles: HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();
     // The number of the walk that visited a profile first. A walk that visits a profile twice has found a cycle.
     let mut walked: HashMap<&str, usize> = HashMap::new();
     let mut findings = Vec::new();
     for (walk, (start, _)) in ensemble.model_profiles.iter().enumerate() {
         let mut way: Vec<&str> = Vec::new();
         let mut next = Some(&**start);
-        while let Some(here) = next.filter(|here| !walked.contains_key(here)) {
-            walked.insert(here, walk);
-            way.push(here);
-            next = fallbacks.get(here).copied().flatten();
+        while let Some(profile_name) = next.filter(|here| !walked.contains_key(here)) {
+            walked.insert(profile_name, walk);
+            way.push(profile_name);
+            next = fallbacks.get(profile_name).copied().flatten();
         }
         let Some(from) = next.and_then(|met| way.iter().position(|name| *name == met)) else {
             continue;
         };
         let circle = &mut way[from..];
         // A cycle within the configuration is not a finding about this file.
-        if let Some(first) = circle.iter().position(|name| own.contains(name)) {
+        if let Some(first) = circle.iter().position(|name| own_profiles.contains(name)) {
             circle.rotate_left(first);
             let message = format!(
                 "the fallbacks of these profiles form a cycle: {} → {}",

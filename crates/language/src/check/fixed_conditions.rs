@@ -39,13 +39,16 @@ pub(super) fn check_fixed_conditions(subject: &CheckSubject<'_>) -> Vec<Finding>
         {
             continue;
         }
-        let most = max_executions(graph);
+        let execution_limits = max_executions(graph);
         let loops = loops.get_or_insert_with(|| LoopGroups::from_graph(graph));
-        let Some(members) = loops.find_decided_loop(graph, to, edge).filter(|_| most[to] > 2) else {
+        let Some(members) = loops
+            .find_decided_loop(graph, to, edge)
+            .filter(|_| execution_limits[to] > 2)
+        else {
             continue;
         };
         let place = || edge.dependency_route(to).with_key("condition").into_value_location();
-        let finding = find_earlier_writers(graph, to, edge, reading, most, outputs)
+        let finding = find_earlier_writers(graph, to, edge, reading, execution_limits, outputs)
             .map(|writers| earlier_writers_finding(graph, &writers, place()))
             .or_else(|| {
                 let (key, writer) = find_never_reset_key(graph, members, reading, outputs, latched)?;
@@ -84,14 +87,15 @@ impl LoopGroups {
         let group = self.group[to];
         let members = self.members[group].as_slice();
         let is_other = |one: &&GraphEdge<'_>| !std::ptr::eq(*one, edge);
-        let mut others = members
+        let mut other_edges = members
             .iter()
             .flat_map(|at| graph.dependency_edges(*at))
             .filter(is_other);
         let is_plain =
             |one: &GraphEdge<'_>| one.dependency.condition.is_none() && one.dependency.on != RequiredResult::Failure;
-        let is_decided =
-            self.group[edge.from] == group && others.all(is_plain) && Self::is_broken_without(graph, members, edge);
+        let is_decided = self.group[edge.from] == group
+            && other_edges.all(is_plain)
+            && Self::is_broken_without(graph, members, edge);
         is_decided.then_some(members)
     }
 
@@ -99,8 +103,8 @@ impl LoopGroups {
     fn is_broken_without(graph: &CheckGraph<'_>, members: &[usize], without: &GraphEdge<'_>) -> bool {
         !has_cycle(members.len(), |to| {
             let edges = graph.dependency_edges(members[to]).iter();
-            let others = edges.filter(|edge| !std::ptr::eq(*edge, without));
-            others.filter_map(|edge| members.binary_search(&edge.from).ok())
+            let other_edges = edges.filter(|edge| !std::ptr::eq(*edge, without));
+            other_edges.filter_map(|edge| members.binary_search(&edge.from).ok())
         })
     }
 }

@@ -36,20 +36,20 @@ fn idle_feedback_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>
 /// An edge starts its agent at most once for each new output, and not more often than the agent may run.
 pub(super) fn max_starts(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> u32 {
     let turns = |at: usize| graph.agent_at(at).conversation.max_turns.get();
-    let own = turns(to) - u32::from(edge.dependency.feedback);
-    own.min(turns(edge.from))
+    let own_turns = turns(to) - u32::from(edge.dependency.feedback);
+    own_turns.min(turns(edge.from))
 }
 
 fn unreachable_limit_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> Option<Finding> {
-    let wanted = edge.dependency.max_executions?.get();
-    let most = max_starts(graph, to, edge);
+    let declared_limit = edge.dependency.max_executions?.get();
+    let possible_starts = max_starts(graph, to, edge);
     // If the edge can never start its agent, another finding reports the edge.
-    if wanted <= most || most == 0 {
+    if declared_limit <= possible_starts || possible_starts == 0 {
         return None;
     }
-    let own = graph.agent_at(to).conversation.max_turns.get();
-    let (limiting, turns) = if own <= graph.agent_at(edge.from).conversation.max_turns.get() {
-        (to, own)
+    let own_turns = graph.agent_at(to).conversation.max_turns.get();
+    let (limiting, turns) = if own_turns <= graph.agent_at(edge.from).conversation.max_turns.get() {
+        (to, own_turns)
     } else {
         (edge.from, graph.agent_at(edge.from).conversation.max_turns.get())
     };
@@ -60,7 +60,7 @@ fn unreachable_limit_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge
         ""
     };
     let message = format!(
-        "`max_executions: {wanted}` can never be reached: `max_turns` of `{}` is {turns}{not_first}",
+        "`max_executions: {declared_limit}` can never be reached: `max_turns` of `{}` is {turns}{not_first}",
         graph.agent_name(limiting)
     );
     let limit = Agent::route_at(limiting).with_key("conversation").with_key("max_turns");

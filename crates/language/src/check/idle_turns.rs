@@ -22,18 +22,18 @@ pub(super) fn max_executions<'g>(graph: &'g CheckGraph<'_>) -> &'g [u64] {
 
 fn compute_max_executions(graph: &CheckGraph<'_>) -> Vec<u64> {
     let limit = |at: usize| u64::from(graph.agent_at(at).conversation.max_turns.get());
-    let mut most: Vec<u64> = (0..graph.len()).map(limit).collect();
+    let mut execution_limits: Vec<u64> = (0..graph.len()).map(limit).collect();
     // An agent that can be requested may run up to its limit.
     if graph.can_request_agents() {
-        return most;
+        return execution_limits;
     }
     for _ in 0..ROUNDS {
         let mut narrowed = false;
-        let total = most.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
+        let total = execution_limits.iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
         for agent in 0..graph.len() {
-            let bound = bound_executions(graph, agent, &most, total);
-            if bound < most[agent] {
-                most[agent] = bound;
+            let agent_limit = bound_executions(graph, agent, &execution_limits, total);
+            if agent_limit < execution_limits[agent] {
+                execution_limits[agent] = agent_limit;
                 narrowed = true;
             }
         }
@@ -41,7 +41,7 @@ fn compute_max_executions(graph: &CheckGraph<'_>) -> Vec<u64> {
             break;
         }
     }
-    most
+    execution_limits
 }
 
 fn bound_executions(graph: &CheckGraph<'_>, agent: usize, most: &[u64], total: u64) -> u64 {
@@ -58,19 +58,19 @@ fn bound_executions(graph: &CheckGraph<'_>, agent: usize, most: &[u64], total: u
         .filter(|edge| !edge.is_never_fulfilled())
         .collect();
     edges.sort_by_key(|edge| edge.from);
-    let news = edges
+    let restarts = edges
         .chunk_by(|one, other| one.from == other.from)
         .map(|edges| count_restarts(edges, most[edges[0].from]))
         .fold(0_u64, u64::saturating_add);
-    news.saturating_add(1)
+    restarts.saturating_add(1)
 }
 
 /// Returns how often new outputs of one agent can start another agent again.
 fn count_restarts(edges: &[&GraphEdge<'_>], outputs: u64) -> u64 {
     let needed_first = edges.iter().any(|edge| edge.is_required_at_start());
     let allowed = edges.iter().fold(0_u64, |sum, edge| {
-        let most = edge.dependency.max_executions;
-        sum.saturating_add(most.map_or(u64::MAX, |most| u64::from(most.get())))
+        let limit = edge.dependency.max_executions;
+        sum.saturating_add(limit.map_or(u64::MAX, |most| u64::from(most.get())))
     });
     outputs.saturating_sub(u64::from(needed_first)).min(allowed)
 }
@@ -79,9 +79,9 @@ fn count_restarts(edges: &[&GraphEdge<'_>], outputs: u64) -> u64 {
 /// cannot reach its `max_turns`.
 pub(super) fn check_idle_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
-    let most = max_executions(graph);
+    let execution_limits = max_executions(graph);
     let mut findings = Vec::new();
-    for (at, most) in most.iter().copied().enumerate() {
+    for (at, most) in execution_limits.iter().copied().enumerate() {
         let agent = graph.agent_at(at);
         let turns = agent.conversation.max_turns.get();
         if most >= u64::from(turns) || graph.len() == 1 && agent.dependencies.is_empty() {

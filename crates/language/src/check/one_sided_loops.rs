@@ -16,13 +16,16 @@ pub(super) fn check_one_sided_loops(subject: &CheckSubject<'_>) -> Vec<Finding> 
     if looping.is_empty() {
         return Vec::new();
     }
-    let most = max_executions(graph);
-    let short = looping.into_iter().filter(|at| most[*at] < u64::from(turns(*at)));
+    let execution_limits = max_executions(graph);
+    let short = looping
+        .into_iter()
+        .filter(|at| execution_limits[*at] < u64::from(turns(*at)));
     let finding = |at: usize| {
-        let other = loop_feedback_edges(graph, at)
+        let other_agent = loop_feedback_edges(graph, at)
             .map(|edge| edge.from)
             .min_by_key(|other| turns(*other))?;
-        (turns(other) + 1 < turns(at)).then(|| one_sided_loop_finding(graph, at, other, most[at]))
+        (turns(other_agent) + 1 < turns(at))
+            .then(|| one_sided_loop_finding(graph, at, other_agent, execution_limits[at]))
     };
     short.filter_map(finding).collect()
 }
@@ -38,7 +41,7 @@ fn loop_feedback_edges<'g, 'e>(graph: &'g CheckGraph<'e>, agent: usize) -> impl 
 }
 
 fn one_sided_loop_finding(graph: &CheckGraph<'_>, agent: usize, other: usize, most: u64) -> Finding {
-    let wanted = graph.agent_at(agent).conversation.max_turns;
+    let agent_turns = graph.agent_at(agent).conversation.max_turns;
     let turns = graph.agent_at(other).conversation.max_turns;
     let (name, other_name) = (graph.agent_name(agent), graph.agent_name(other));
     let place = |at: usize| {
@@ -49,7 +52,7 @@ fn one_sided_loop_finding(graph: &CheckGraph<'_>, agent: usize, other: usize, mo
     };
     let default = if turns.get() == 1 { ", the default," } else { "" };
     let message = format!(
-        "`{name}` may run {wanted} times, but `max_turns: {turns}`{default} of `{other_name}` ends their loop: `{name}` runs at most {most} times, \
+        "`{name}` may run {agent_turns} times, but `max_turns: {turns}`{default} of `{other_name}` ends their loop: `{name}` runs at most {most} times, \
          and `{other_name}` never reads its last output"
     );
     let mut finding = Finding::new_warning(codes::ONE_SIDED_LOOP, place(agent), message);
@@ -57,6 +60,6 @@ fn one_sided_loop_finding(graph: &CheckGraph<'_>, agent: usize, other: usize, mo
         finding = finding.with_related(place(other), "this limit is reached first");
     }
     finding.with_help(format!(
-        "set `conversation.max_turns: {wanted}` for `{other_name}`, or lower it for `{name}`"
+        "set `conversation.max_turns: {agent_turns}` for `{other_name}`, or lower it for `{name}`"
     ))
 }

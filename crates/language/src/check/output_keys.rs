@@ -46,14 +46,14 @@ impl<'c> OutputKeyCache<'c> {
     /// The keys of an agent's output, if they are known.
     pub(super) fn keys_for_agent(&mut self, agent: usize) -> Option<&OutputKeys> {
         let (graph, files) = (self.graph, self.files);
-        let known = self.known[agent].get_or_init(|| {
+        let known_keys = self.known[agent].get_or_init(|| {
             let agent = graph.agent_at(agent);
             if let Some(spec) = &agent.for_each {
                 return Some(spec.output_keys().map(str::to_owned).collect());
             }
             closed_schema_keys(agent).or_else(|| files.output_keys(graph.ensemble, agent))
         });
-        known.as_ref()
+        known_keys.as_ref()
     }
 
     /// The agents that write this key of the context; `None` if they are not all known.
@@ -77,11 +77,11 @@ impl<'c> OutputKeyCache<'c> {
     }
 
     pub(super) fn context_keys(&mut self) -> Rc<ContextKeys> {
-        if let Some(written) = &self.context {
-            return written.clone();
+        if let Some(cached_keys) = &self.context {
+            return cached_keys.clone();
         }
         let agents = self.graph.ensemble.agents.iter();
-        let mut written = ContextKeys {
+        let mut context_keys = ContextKeys {
             stored: agents
                 .map(|agent| agent.state_key().to_string())
                 .chain(
@@ -100,17 +100,17 @@ impl<'c> OutputKeyCache<'c> {
         let merges = |agent: &usize| self.graph.agent_at(*agent).for_each.is_none();
         for agent in (0..self.graph.len()).filter(merges).collect::<Vec<_>>() {
             let Some(keys) = self.keys_for_agent(agent) else {
-                written.is_all = false;
+                context_keys.is_all = false;
                 continue;
             };
             for key in keys {
-                match written.merged.get_mut(key) {
+                match context_keys.merged.get_mut(key) {
                     Some((_, second)) => *second = second.or(Some(agent)),
-                    None => drop(written.merged.insert(key.clone(), (agent, None))),
+                    None => drop(context_keys.merged.insert(key.clone(), (agent, None))),
                 }
             }
         }
-        self.context.insert(Rc::new(written)).clone()
+        self.context.insert(Rc::new(context_keys)).clone()
     }
 }
 

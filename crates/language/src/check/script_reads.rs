@@ -199,7 +199,7 @@ fn unknown_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding 
     let variables = &used.variables;
     let message = format!("unknown variable `{}` in the script", name.name);
     let help = match find_similar_word(&name.name, variables.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
+        Some(similar_name) => format!("did you mean `{similar_name}`?"),
         None => format!("the variables are {}", variables.join(", ")),
     };
     script_warning(used, name, message, help)
@@ -220,7 +220,7 @@ fn function_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding
 fn unknown_function_finding(used: &ScriptUse<'_>, (name, near): &(ScriptName, Option<String>)) -> Finding {
     let message = format!("the script calls the function `{}`, which does not exist", name.name);
     let help = match near {
-        Some(near) => format!("did you mean `{near}`?"),
+        Some(similar_name) => format!("did you mean `{similar_name}`?"),
         None => "define it in the script: `fn NAME(…) { … }`".to_owned(),
     };
     let mut finding = script_warning(used, name, message, help);
@@ -242,8 +242,11 @@ fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &
             format!("which takes {} or {last}", first.join(", "))
         }
     };
-    let given = counted(arguments.given);
-    let message = format!("the script calls the function `{}` with {given}, {takes}", name.name);
+    let argument_count = counted(arguments.given);
+    let message = format!(
+        "the script calls the function `{}` with {argument_count}, {takes}",
+        name.name
+    );
     let help = match arguments.is_method {
         true => "the value before the dot is not counted; an execution that comes to the call fails",
         false => "an execution that comes to the call fails",
@@ -279,7 +282,7 @@ fn check_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Finding> 
         let message = format!("the script requests the agent `{}`, which does not exist", one.name);
         let names = (0..graph.len()).map(|at| graph.agent_name(at));
         let help = match find_similar_word(&one.name, names) {
-            Some(near) => format!("did you mean `{near}`?"),
+            Some(similar_name) => format!("did you mean `{similar_name}`?"),
             None => "a request of an agent that does not exist is ignored".to_owned(),
         };
         vain(one, message, help)
@@ -297,7 +300,7 @@ fn missing_key_finding(
     let key = read.key.name.as_str();
     let of = |message: String, known: BTreeSet<&str>, or_else: &str| {
         let help = match find_similar_word(key, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
+            Some(similar_name) => format!("did you mean `{similar_name}`?"),
             None => or_else.to_owned(),
         };
         script_warning(used, &read.key, message, help)
@@ -305,8 +308,8 @@ fn missing_key_finding(
     match read.variable.as_str() {
         "dependencies" => {
             let edges = used.agents.iter().flat_map(|at| graph.dependency_edges(*at));
-            let known: BTreeSet<&str> = edges.map(|edge| graph.agent_name(edge.from)).collect();
-            if known.contains(key) {
+            let dependency_names: BTreeSet<&str> = edges.map(|edge| graph.agent_name(edge.from)).collect();
+            if dependency_names.contains(key) {
                 return None;
             }
             let name = graph.agent_name(used.agents[0]);
@@ -318,15 +321,15 @@ fn missing_key_finding(
             }
             Some(of(
                 message,
-                known,
+                dependency_names,
                 "the keys of `dependencies` are the agents that the agent depends on",
             ))
         }
         "parameters" => {
             let configs = used.agents.iter().map(|at| &graph.agent_at(*at).config);
-            let known: BTreeSet<&str> = configs.flat_map(|config| config.keys().map(String::as_str)).collect();
-            let is_slip = || find_similar_word(key, known.iter().copied()).is_some();
-            if known.contains(key) || (read.may_be_missing && !is_slip()) {
+            let config_keys: BTreeSet<&str> = configs.flat_map(|config| config.keys().map(String::as_str)).collect();
+            let is_slip = || find_similar_word(key, config_keys.iter().copied()).is_some();
+            if config_keys.contains(key) || (read.may_be_missing && !is_slip()) {
                 return None;
             }
             let names: Vec<String> = used
@@ -340,13 +343,13 @@ fn missing_key_finding(
                 names.join(" or ")
             );
             let or_else = format!("add it to the `config`, or read it as `parameters.get(\"{key}\", DEFAULT)`");
-            Some(of(message, known, &or_else))
+            Some(of(message, config_keys, &or_else))
         }
         "inputs" if graph.ensemble.find_input(key).is_none() => {
             let declared = graph.ensemble.inputs.iter().flatten();
-            let known = declared.map(|input| &*input.name).collect();
+            let input_names = declared.map(|input| &*input.name).collect();
             let message = format!("the script reads the input `{key}`, which is not declared");
-            Some(of(message, known, "declare it under `inputs`"))
+            Some(of(message, input_names, "declare it under `inputs`"))
         }
         "context" if !OF_OUTER.contains(&key) => {
             let help = condition_keys::suggest_context_key(graph, key, outputs)?;

@@ -87,24 +87,24 @@ const LONGEST_TITLE: usize = 80;
 
 /// The parts of the text that are probably secrets, in order: their bytes and their kind.
 pub(super) fn find_secrets(source: &SourceText, document: Option<&YamlDocument>) -> Vec<(Span, &'static str)> {
-    let mut found = Vec::new();
-    find_prefixed_keys(source.text(), &mut found);
+    let mut secrets = Vec::new();
+    find_prefixed_keys(source.text(), &mut secrets);
     if let Some(document) = document {
         let mut walk = SecretWalk {
             text: source.text(),
             seen: HashSet::new(),
-            found: &mut found,
+            found: &mut secrets,
         };
         walk.visit_node(document.shared_root(), None, false);
     }
-    found.sort_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
+    secrets.sort_by_key(|(span, _)| (span.start, std::cmp::Reverse(span.end)));
     let mut end = 0;
-    found.retain(|(span, _)| {
+    secrets.retain(|(span, _)| {
         let is_new = span.start >= end;
         end = end.max(span.end);
         is_new
     });
-    found
+    secrets
 }
 
 /// Returns one warning for each of the first secrets. No warning contains the secret.
@@ -238,9 +238,9 @@ fn count_class_changes(run: &str) -> usize {
 /// `https://user:password@host`.
 fn find_password_in_address(text: &str, start: usize) -> Option<(Span, &'static str)> {
     const LONGEST: usize = 200;
-    let rest = &text[start..text.floor_char_boundary((start + LONGEST).min(text.len()))];
-    let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | '#'))?;
-    let (user, _) = rest[..end].rsplit_once('@')?;
+    let excerpt = &text[start..text.floor_char_boundary((start + LONGEST).min(text.len()))];
+    let end = excerpt.find(|c: char| c.is_whitespace() || matches!(c, '/' | '"' | '\'' | '?' | '#'))?;
+    let (user, _) = excerpt[..end].rsplit_once('@')?;
     let (name, password) = user.split_once(':')?;
     let is_real = password.len() >= 4 && !name.is_empty() && !is_placeholder(password);
     let from = start + name.len() + 1;
@@ -313,8 +313,8 @@ impl SecretWalk<'_, '_> {
     /// The value without its quotes.
     fn unquoted_span(&self, node: &YamlNode) -> Span {
         let span = node.span;
-        let written = &self.text[span.start..span.end];
-        let quoted = written.len() >= 2 && written.starts_with(['"', '\'']) && written.ends_with(['"', '\'']);
+        let node_text = &self.text[span.start..span.end];
+        let quoted = node_text.len() >= 2 && node_text.starts_with(['"', '\'']) && node_text.ends_with(['"', '\'']);
         if quoted {
             Span::new(span.start + 1, span.end - 1)
         } else {
@@ -324,8 +324,8 @@ impl SecretWalk<'_, '_> {
 }
 
 fn is_secret_under(key: &str, value: &str) -> bool {
-    let named = NAMES.iter().find(|(name, _)| ends_with_word(key, name));
-    named.is_some_and(|(name, least)| {
+    let secret_name = NAMES.iter().find(|(name, _)| ends_with_word(key, name));
+    secret_name.is_some_and(|(name, least)| {
         let needs_digit = !matches!(*name, "password" | "passwd" | "api_key" | "apikey");
         value.len() >= *least && (!needs_digit || value.bytes().any(|byte| byte.is_ascii_digit()))
     })

@@ -58,22 +58,22 @@ fn missing_key_finding(
         .peekable();
     let from = edges.peek()?.from;
     let ends: Vec<RequiredResult> = edges.map(|edge| edge.dependency.on).collect();
-    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut known_keys: BTreeSet<&str> = BTreeSet::new();
     if ends.iter().any(|on| on.is_fulfilled_by(true)) {
-        known.extend(outputs.keys_for_agent(from)?.iter().map(String::as_str));
+        known_keys.extend(outputs.keys_for_agent(from)?.iter().map(String::as_str));
     }
     if ends.iter().any(|on| on.is_fulfilled_by(false)) {
-        known.extend(OF_FAILURES);
+        known_keys.extend(OF_FAILURES);
     }
-    if known.contains(key.as_str()) {
+    if known_keys.contains(key.as_str()) {
         return None;
     }
-    let near = find_similar_word(&key, known.iter().copied()).map(str::to_owned);
-    let help = match &near {
-        Some(near) => format!("did you mean `{near}`?"),
+    let similar_key = find_similar_word(&key, known_keys.iter().copied()).map(str::to_owned);
+    let help = match &similar_key {
+        Some(similar_key) => format!("did you mean `{similar_key}`?"),
         None => format!(
             "the known keys are {}",
-            known.into_iter().take(8).collect::<Vec<_>>().join(", ")
+            known_keys.into_iter().take(8).collect::<Vec<_>>().join(", ")
         ),
     };
     let message = format!(
@@ -82,8 +82,8 @@ fn missing_key_finding(
     );
     Some(move |at| {
         let finding = Finding::new_warning(codes::MISSING_TEMPLATE_KEY, at, message);
-        match near {
-            Some(near) => finding.with_near_name_fix(&key, &near),
+        match similar_key {
+            Some(similar_key) => finding.with_near_name_fix(&key, &similar_key),
             None => finding.with_help(help),
         }
     })

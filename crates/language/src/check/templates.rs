@@ -62,19 +62,23 @@ pub(super) fn list_agent_templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(
         }
         AgentKind::Input(input) => vec![(input.prompt.as_str(), route.with_key("input").with_key("prompt"))],
         AgentKind::Ensemble { prompt, inputs, .. } => {
-            let mut found: Vec<(&str, Route)> = Vec::new();
-            found.extend(prompt.as_deref().map(|text| (text, route.with_key("prompt"))));
+            let mut templates: Vec<(&str, Route)> = Vec::new();
+            templates.extend(prompt.as_deref().map(|text| (text, route.with_key("prompt"))));
             for (name, value) in inputs {
-                collect_texts(value, route.with_key("inputs").with_key(name.as_str()), &mut found);
+                collect_texts(value, route.with_key("inputs").with_key(name.as_str()), &mut templates);
             }
-            found
+            templates
         }
         AgentKind::Tool { arguments, .. } => {
-            let mut found = Vec::new();
+            let mut templates = Vec::new();
             for (name, value) in arguments {
-                collect_texts(value, route.with_key("arguments").with_key(name.as_str()), &mut found);
+                collect_texts(
+                    value,
+                    route.with_key("arguments").with_key(name.as_str()),
+                    &mut templates,
+                );
             }
-            found
+            templates
         }
         AgentKind::Script { .. } => Vec::new(),
     }
@@ -107,8 +111,8 @@ fn check_filters(text: &str, route: &Route) -> Vec<Finding> {
     if !text.contains('|') && !text.contains("filter") && !text.contains(" is ") {
         return Vec::new();
     }
-    let found = template::find_type_problems(text, &|_| None).into_iter();
-    let unknown = found.filter(|misfit| misfit.kind == TypeProblemKind::UnknownName);
+    let problems = template::find_type_problems(text, &|_| None).into_iter();
+    let unknown = problems.filter(|misfit| misfit.kind == TypeProblemKind::UnknownName);
     let finding = |misfit: TypeProblem| {
         let finding = Finding::new_error(
             codes::UNKNOWN_FILTER,
@@ -142,13 +146,13 @@ fn template_error_finding(text: &str, route: &Route, listens_to: Option<&[Arc<st
     };
     let span = error.span.unwrap_or(Span::new(0, text.len()));
     let finding = Finding::new_error(code, route.clone().into_text_location(span), error.message);
-    let meant = error.span.filter(|_| code == codes::TEMPLATE_NAME).and_then(|span| {
+    let suggestion = error.span.filter(|_| code == codes::TEMPLATE_NAME).and_then(|span| {
         let name = text.get(span.start..span.end)?;
         let agents = listens_to.unwrap_or_default().iter().map(|name| &**name);
-        let near = find_similar_word(name, agents.chain(VARIABLES).filter(|name| !name.contains('-')))?;
-        Some((name, near.to_owned()))
+        let similar_name = find_similar_word(name, agents.chain(VARIABLES).filter(|name| !name.contains('-')))?;
+        Some((name, similar_name.to_owned()))
     });
-    Some(match meant {
+    Some(match suggestion {
         Some((name, near)) => finding.with_near_name_fix(name, &near),
         None => finding,
     })

@@ -30,14 +30,14 @@ impl TextSecrets {
     /// diagnostics.
     pub fn redact(&self, diagnostics: &mut [Diagnostic]) {
         secrets::redact_diagnostics(&self.source, &self.secrets, diagnostics);
-        let mut others: Vec<SourceText> = Vec::new();
+        let mut other_sources: Vec<SourceText> = Vec::new();
         for source in diagnostics.iter().map(|one| &one.source) {
-            if source.name() != self.source.name() && !others.contains(source) {
-                others.push(source.clone());
+            if source.name() != self.source.name() && !other_sources.contains(source) {
+                other_sources.push(source.clone());
             }
         }
-        for other in others {
-            secrets::redact_diagnostics(&other, &secrets::find_secrets(&other, None), diagnostics);
+        for other_source in other_sources {
+            secrets::redact_diagnostics(&other_source, &secrets::find_secrets(&other_source, None), diagnostics);
         }
     }
 }

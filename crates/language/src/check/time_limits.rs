@@ -48,7 +48,7 @@ fn first_time_limit(ensemble: &Ensemble) -> RunTimeLimit {
 }
 
 fn check_agent_time(agent: &Agent, route: &Route, end: &RunTimeLimit) -> Option<Finding> {
-    let told = |place: Route, what: String, help: String| {
+    let build_finding = |place: Route, what: String, help: String| {
         let limit = Route::root()
             .with_key("conversation_limits")
             .with_key(end.key)
@@ -62,22 +62,22 @@ fn check_agent_time(agent: &Agent, route: &Route, end: &RunTimeLimit) -> Option<
         Some(finding.with_help(help))
     };
     let after = format_seconds(end.after);
-    if let Some(own) = agent.timeout.filter(|own| *own > end.after) {
-        let what = format!(
+    if let Some(agent_timeout) = agent.timeout.filter(|own| *own > end.after) {
+        let message = format!(
             "`timeout_seconds: {}` of `{}` is never reached: `conversation_limits.{}` is {after}",
-            format_seconds(own),
+            format_seconds(agent_timeout),
             agent.name,
             end.key
         );
         let help = format!("raise `conversation_limits.{}`, or lower this limit", end.key);
-        return told(route.with_key("timeout_seconds"), what, help);
+        return build_finding(route.with_key("timeout_seconds"), message, help);
     }
     let attempts = agent.retry.max_attempts.get();
     let mut waited = Duration::ZERO;
     for attempt in 1..attempts.min(MOST) {
         waited = waited.saturating_add(agent.retry.pause_after(attempt));
         if waited >= end.after {
-            let what = format!(
+            let message = format!(
                 "attempt {} of `{}` is never reached: the pauses before it take {} seconds, and `conversation_limits.{}` is {after}",
                 attempt + 1,
                 agent.name,
@@ -85,7 +85,7 @@ fn check_agent_time(agent: &Agent, route: &Route, end: &RunTimeLimit) -> Option<
                 end.key
             );
             let help = "lower `max_attempts` or the delay, or raise the limit".to_owned();
-            return told(route.with_key("retry"), what, help);
+            return build_finding(route.with_key("retry"), message, help);
         }
     }
     None

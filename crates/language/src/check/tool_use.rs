@@ -132,9 +132,9 @@ fn tool_cycle_finding(ensemble: &Ensemble, circle: &[AgentToolUse]) -> Finding {
         names.join(" → ")
     );
     let mut finding = Finding::new_error(codes::TOOL_CIRCLE, place(&circle[0]), message);
-    for one in circle.iter().take(SHOWN).skip(1) {
-        let label = format!("`{}` calls `{}`", name(one.user), name(one.performer));
-        finding = finding.with_related(place(one), label);
+    for agent_use in circle.iter().take(SHOWN).skip(1) {
+        let label = format!("`{}` calls `{}`", name(agent_use.user), name(agent_use.performer));
+        finding = finding.with_related(place(agent_use), label);
     }
     finding.with_help("remove the tool from one of these agents")
 }
@@ -144,12 +144,12 @@ fn check_parallel_tools(ensemble: &Ensemble) -> Vec<Finding> {
     let names = ToolIndex::build(ensemble);
     for (at, agent) in ensemble.agents.iter().enumerate() {
         let AgentKind::Llm(llm) = &agent.kind else { continue };
-        let most = llm.max_parallel_tools;
+        let limit = llm.max_parallel_tools;
         let is_exclusive = |used: &ToolUse| names.tools.get(&*used.tool).is_some_and(|tool| tool.exclusive);
-        let is_written = most != LlmSpec::MAX_PARALLEL_TOOLS && most.get() > 1;
+        let is_written = limit != LlmSpec::MAX_PARALLEL_TOOLS && limit.get() > 1;
         if is_written && !llm.tools.is_empty() && llm.tools.iter().all(is_exclusive) {
             let message = format!(
-                "`max_parallel_tools: {most}` has no effect, because all tools of `{}` are exclusive",
+                "`max_parallel_tools: {limit}` has no effect, because all tools of `{}` are exclusive",
                 agent.name
             );
             let route = Agent::route_at(at).with_key("max_parallel_tools");
@@ -225,16 +225,16 @@ fn check_program_tools(ensemble: &Ensemble) -> Vec<Finding> {
 fn explain_program_refusal(used: &ToolUse, tool: &ToolDefinition) -> Option<(String, String)> {
     let name = &used.tool;
     let ToolKind::Mcp(server) = &tool.kind else {
-        let why = format!("an external agent can be given MCP servers, and `{name}` is none");
-        return Some((why, "remove the tool, or offer it with an MCP server".to_owned()));
+        let reason = format!("an external agent can be given MCP servers, and `{name}` is none");
+        return Some((reason, "remove the tool, or offer it with an MCP server".to_owned()));
     };
     if let Some(member) = &used.member {
-        let why = format!("an external agent is given whole servers, and `{name}.{member}` is one tool");
-        return Some((why, format!("write `{name}`")));
+        let reason = format!("an external agent is given whole servers, and `{name}.{member}` is one tool");
+        return Some((reason, format!("write `{name}`")));
     }
     if tool.permission == PermissionMode::Deny {
-        let why = format!("`{name}` has `permission: deny`");
-        return Some((why, "remove the tool here, or `permission` at the server".to_owned()));
+        let reason = format!("`{name}` has `permission: deny`");
+        return Some((reason, "remove the tool here, or `permission` at the server".to_owned()));
     }
     let McpServer::Command { cwd, sandbox, .. } = server else {
         return None;
@@ -244,15 +244,15 @@ fn explain_program_refusal(used: &ToolUse, tool: &ToolDefinition) -> Option<(Str
         (None, Some(_)) => "cwd",
         (None, None) => return None,
     };
-    let why = format!("an external agent starts its servers itself, and `{name}` has a `{key}`");
-    Some((why, format!("define another server without `{key}`")))
+    let reason = format!("an external agent starts its servers itself, and `{name}` has a `{key}`");
+    Some((reason, format!("define another server without `{key}`")))
 }
 
 fn check_unused_tools(ensemble: &Ensemble) -> Vec<Finding> {
     let mut used: HashMap<&str, bool> = ensemble.tools.iter().map(|(name, _)| (&**name, false)).collect();
     for agent in &ensemble.agents {
-        for one in agent.kind.callable_tools() {
-            used.insert(&one.tool, true);
+        for tool_use in agent.kind.callable_tools() {
+            used.insert(&tool_use.tool, true);
         }
     }
     let idle = ensemble.tools.iter().filter(|(name, _)| !used[&**name]);

@@ -52,18 +52,18 @@ pub(super) fn undeclared_input_finding(
     if ensemble.find_input(name).is_some() {
         return None;
     }
-    let known: Vec<&str> = ensemble.inputs.iter().flatten().map(|input| &*input.name).collect();
+    let input_names: Vec<&str> = ensemble.inputs.iter().flatten().map(|input| &*input.name).collect();
     let finding = Finding::new_error(
         codes::UNKNOWN_INPUT,
         at(),
         format!("the input `{name}` is not declared"),
     );
-    Some(match find_similar_word(name, known.iter().copied()) {
-        Some(near) => finding.with_near_name_fix(name, near),
-        None if known.is_empty() => {
+    Some(match find_similar_word(name, input_names.iter().copied()) {
+        Some(similar_name) => finding.with_near_name_fix(name, similar_name),
+        None if input_names.is_empty() => {
             let help = format!("declare it at the top of the file: `inputs: {{{name}: {{type: string}}}}`");
             finding.with_help(help)
         }
-        None => finding.with_help(format!("the inputs are {}", known.join(", "))),
+        None => finding.with_help(format!("the inputs are {}", input_names.join(", "))),
     })
 }

@@ -12,14 +12,14 @@ pub(super) fn check_unknown_profiles(subject: &CheckSubject<'_>) -> Vec<Finding>
     let (ensemble, Some(configured)) = (subject.ensemble, subject.context.configured_profiles()) else {
         return Vec::new();
     };
-    let known = |name: &str| name == "simulated" || configured.iter().any(|(known, _)| **known == *name);
+    let is_configured = |name: &str| name == "simulated" || configured.iter().any(|(known, _)| **known == *name);
     let inline: HashSet<&str> = ensemble.model_profiles.iter().map(|(name, _)| &**name).collect();
     list_used_profiles(ensemble)
-        .filter(|(name, _)| !inline.contains(name) && !known(name))
+        .filter(|(name, _)| !inline.contains(name) && !is_configured(name))
         .map(|(name, at)| {
             let finding = Finding::new_warning(codes::UNKNOWN_PROFILE, at, format!("unknown model profile `{name}`"));
             match find_similar_word(name, inline.iter().copied()) {
-                Some(near) => finding.with_near_name_fix(name, near),
+                Some(similar_name) => finding.with_near_name_fix(name, similar_name),
                 None => {
                     finding.with_help("define it under `model_profiles`, in this file or in `.ensemble/config.yaml`")
                 }

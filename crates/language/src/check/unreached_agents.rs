@@ -73,12 +73,12 @@ fn agents_behind_execution_limit(graph: &CheckGraph<'_>, turns: &[Option<u32>], 
 /// The limit that certainly applies: `max_total_turns`, or a limit of an agent that runs in every turn.
 fn find_latest_end(graph: &CheckGraph<'_>) -> LatestEnd {
     let limits = &graph.ensemble.limits;
-    let most = limits.max_total_turns.get();
+    let turn_limit = limits.max_total_turns.get();
     let route = Route::root().with_key("conversation_limits");
     let mut end = LatestEnd {
-        turn: most,
+        turn: turn_limit,
         place: Some(route.with_key("max_total_turns").into_value_location()),
-        why: format!("`max_total_turns` is {most}"),
+        why: format!("`max_total_turns` is {turn_limit}"),
     };
     for (name, cap) in &limits.max_agent_executions {
         let Some(agent) = graph.find_agent(name).map(|at| graph.agent_at(at)) else {
@@ -123,10 +123,10 @@ pub(super) fn check_unreached_agents(subject: &CheckSubject<'_>) -> Vec<Finding>
         if let Some(place) = end.place.filter(|_| has_written_limits(graph)) {
             finding = finding.with_related(place, "this limit ends the conversation");
         }
-        for other in others.iter().take(SHOWN) {
+        for agent in others.iter().take(SHOWN) {
             finding = finding.with_related(
-                agent_name_location(*other),
-                format!("`{}` can never run either", graph.agent_name(*other)),
+                agent_name_location(*agent),
+                format!("`{}` can never run either", graph.agent_name(*agent)),
             );
         }
         findings.push(finding.with_help(format!(

@@ -63,8 +63,8 @@ fn can_use_config(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
         },
         AgentKind::Tool { .. } => None,
     };
-    let own = list_agent_templates(agent, &crate::source::Route::root());
-    own.iter().any(|(text, _)| can_read_parameters(text))
+    let own_templates = list_agent_templates(agent, &crate::source::Route::root());
+    own_templates.iter().any(|(text, _)| can_read_parameters(text))
         || model.is_some_and(|name| {
             profiles
                 .system_prompts(&[name])

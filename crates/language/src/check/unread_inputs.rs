@@ -161,7 +161,7 @@ fn reads_literal_key(after: &str) -> bool {
 /// Iterates over the texts before and after each occurrence of the word.
 fn split_around_word<'t>(text: &'t str, word: &str) -> impl Iterator<Item = (&'t str, &'t str)> {
     let length = word.len();
-    let found: Vec<usize> = text.match_indices(word).map(|(at, _)| at).collect();
-    let parts = found.into_iter().map(move |at| (&text[..at], &text[at + length..]));
+    let positions: Vec<usize> = text.match_indices(word).map(|(at, _)| at).collect();
+    let parts = positions.into_iter().map(move |at| (&text[..at], &text[at + length..]));
     parts.filter(|(before, after)| !before.ends_with(is_identifier_char) && !after.starts_with(is_identifier_char))
 }

@@ -23,11 +23,11 @@ impl<'e> UsableProfiles<'e> {
 
     /// The system prompts of these profiles and of their fallbacks; `None` if one of the profiles is unknown.
     pub(super) fn system_prompts(&self, names: &[&str]) -> Option<Vec<&'e str>> {
-        let mut seen = HashSet::new();
+        let mut seen_names = HashSet::new();
         let mut prompts = Vec::new();
         for name in names {
             let mut next = Some(*name);
-            while let Some(name) = next.filter(|name| seen.insert(*name)) {
+            while let Some(name) = next.filter(|name| seen_names.insert(*name)) {
                 let Some(profile) = self.get(name) else {
                     if name == "simulated" {
                         break;

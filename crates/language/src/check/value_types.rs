@@ -62,13 +62,13 @@ fn find_misfits(graph: &CheckGraph<'_>, ask: &OutputTypeSource<'_>) -> Vec<Findi
         let Some((reading, StaticResult::DependsOnValues)) = &edge.condition else {
             continue;
         };
-        let known = VariableTypes {
+        let known_types = VariableTypes {
             output: dependency_output_type(edge, &types.outputs),
             ..types.shared.clone()
         };
         add_misfits(
             reading,
-            &known,
+            &known_types,
             &edge.dependency_route(to).with_key("condition"),
             &mut findings,
         );

@@ -311,13 +311,13 @@ impl Condition {
 
     /// Converts an error of the engine to an error in the user's text.
     fn convert_engine_error(&self, error: EvalAltResult) -> EvaluateError {
-        let whole = Span::new(0, self.text.len());
+        let whole_span = Span::new(0, self.text.len());
         match error {
             EvalAltResult::ErrorRuntime(value, _) if value.is::<EngineError>() => {
                 let EngineError { site, fault } = value.cast();
                 let site = self.sites.get(site).copied().unwrap_or(EvaluationSite {
-                    span: whole,
-                    operand: whole,
+                    span: whole_span,
+                    operand: whole_span,
                 });
                 let message = match fault {
                     OperatorError::Message(message) => message,
@@ -330,11 +330,11 @@ impl Condition {
             }
             EvalAltResult::ErrorTooManyOperations(_) => EvaluateError {
                 message: format!("the condition needs more than {OPERATION_LIMIT} operations, which is the limit"),
-                span: whole,
+                span: whole_span,
             },
             other => EvaluateError {
                 message: format!("the condition exceeds a limit: {other}"),
-                span: whole,
+                span: whole_span,
             },
         }
     }

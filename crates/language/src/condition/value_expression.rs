@@ -24,10 +24,10 @@ use crate::source::Span;
 pub struct Expression(Condition);
 
 pub(crate) fn parse_expression(text: &str, names: PartVariables<'_>) -> Result<ConditionExpr, CompileError> {
-    let whole = Span::new(0, text.len());
+    let whole_span = Span::new(0, text.len());
     let refused = |message: &str, help: &str| CompileError {
         message: message.to_owned(),
-        span: whole,
+        span: whole_span,
         help: Some(help.to_owned()),
     };
     if text.len() > STRING_LIMIT {
@@ -52,9 +52,9 @@ fn find_output_span(expr: &ConditionExpr) -> Option<Span> {
     if matches!(expr.kind, ExprKind::Variable(ConditionVariable::Output)) {
         return Some(expr.span);
     }
-    let mut found = None;
-    expr.visit_parts(&mut |part| found = found.or_else(|| find_output_span(part)));
-    found
+    let mut output_span = None;
+    expr.visit_parts(&mut |part| output_span = output_span.or_else(|| find_output_span(part)));
+    output_span
 }
 
 impl Expression {

@@ -72,14 +72,14 @@ fn sketch_dependency(node: &YamlNode) -> Option<SketchedDependency> {
         Some(name) => name,
         None => node,
     };
-    let written = |key: &str| node.get(key).and_then(YamlNode::scalar_text).cloned();
+    let scalar_value = |key: &str| node.get(key).and_then(YamlNode::scalar_text).cloned();
     Some(SketchedDependency {
         to: name.text()?.clone(),
-        condition: written("condition"),
-        feedback: written("feedback").is_some_and(|text| &*text == "true"),
-        on: written("on"),
-        wait_for: written("wait_for"),
-        max_executions: written("max_executions"),
+        condition: scalar_value("condition"),
+        feedback: scalar_value("feedback").is_some_and(|text| &*text == "true"),
+        on: scalar_value("on"),
+        wait_for: scalar_value("wait_for"),
+        max_executions: scalar_value("max_executions"),
         span: name.span,
     })
 }

@@ -103,12 +103,12 @@ impl EditDraft {
 
     /// The number of the agent with this name.
     fn find_agent(&self, name: &str) -> Result<usize, GraphEditError> {
-        let mut found = self
+        let mut matching_agents = self
             .agent_values()
             .iter()
             .enumerate()
             .filter(|(_, agent)| agent["name"] == name);
-        match (found.next(), found.next()) {
+        match (matching_agents.next(), matching_agents.next()) {
             (Some((at, _)), None) => Ok(at),
             (None, _) => Err(GraphEditError::UnknownAgent(name.to_owned())),
             (Some(_), Some(_)) => Err(GraphEditError::AmbiguousAgent(name.to_owned())),
@@ -146,8 +146,8 @@ impl EditDraft {
         if let Some(prompt) = prompt.filter(|prompt| !prompt.is_empty() && !["script", "input"].contains(&kind)) {
             agent.insert("prompt".to_owned(), prompt.into());
         }
-        for other in to {
-            self.find_agent(other)?;
+        for dependency in to {
+            self.find_agent(dependency)?;
         }
         if !to.is_empty() {
             agent.insert("depends_on".to_owned(), json!(to));
@@ -178,14 +178,14 @@ impl EditDraft {
     }
 
     fn remove_agent(&mut self, name: &str) -> Result<(), GraphEditError> {
-        let own = self.find_agent(name)?;
+        let agent_index = self.find_agent(name)?;
         if self.agent_values().len() == 1 {
             return Err(GraphEditError::OnlyAgent(name.to_owned()));
         }
         for agent in 0..self.agent_values().len() {
             for list in LISTS {
                 let items = self.agent_values()[agent][list].as_array().cloned().unwrap_or_default();
-                for at in (0..items.len()).rev().filter(|_| agent != own) {
+                for at in (0..items.len()).rev().filter(|_| agent != agent_index) {
                     if dependency_name(&items[at]) == Some(name) {
                         self.remove_dependency(&DependencyPlace { agent, list, at });
                     }
@@ -200,7 +200,7 @@ impl EditDraft {
         {
             self.remove_value(&caps.with_key(name));
         }
-        self.remove_value(&Route::root().with_key("agents").with_index(own));
+        self.remove_value(&Route::root().with_key("agents").with_index(agent_index));
         Ok(())
     }
 
@@ -334,16 +334,16 @@ impl EditDraft {
 
     /// The place of a dependency, which must lead to this agent.
     fn find_dependency(&self, agent: &str, at: usize, to: &str) -> Result<DependencyPlace, GraphEditError> {
-        let own = self.find_agent(agent)?;
-        let lengths = LISTS.map(|list| self.agent_values()[own][list].as_array().map_or(0, Vec::len));
+        let agent_index = self.find_agent(agent)?;
+        let lengths = LISTS.map(|list| self.agent_values()[agent_index][list].as_array().map_or(0, Vec::len));
         let place = match at.checked_sub(lengths[0]) {
             None => DependencyPlace {
-                agent: own,
+                agent: agent_index,
                 list: LISTS[0],
                 at,
             },
             Some(at) => DependencyPlace {
-                agent: own,
+                agent: agent_index,
                 list: LISTS[1],
                 at,
             },

@@ -127,8 +127,8 @@ impl AcpToolKind {
 
     /// Returns the word of the kind.
     pub fn as_str(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(_, kind)| *kind == self);
-        found.map_or("other", |(word, _)| word)
+        let kind_entry = Self::ALL.iter().find(|(_, kind)| *kind == self);
+        kind_entry.map_or("other", |(word, _)| word)
     }
 }
 
@@ -138,8 +138,8 @@ impl AcpAgent {
 
     /// Returns whether tools of this kind may be used.
     pub fn permission_for(&self, kind: AcpToolKind) -> PermissionMode {
-        let found = self.permissions.iter().find(|(known, _)| *known == kind);
-        found.map_or(Self::DEFAULT_PERMISSION, |(_, permission)| *permission)
+        let permission_entry = self.permissions.iter().find(|(known, _)| *known == kind);
+        permission_entry.map_or(Self::DEFAULT_PERMISSION, |(_, permission)| *permission)
     }
 
     /// Returns whether it is the built-in program, which has no model.

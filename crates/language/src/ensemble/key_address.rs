@@ -66,13 +66,13 @@ pub fn is_own_service_url(variable: &str, url: &str) -> bool {
         return false;
     };
     let of_providers = PROVIDERS.iter().filter_map(|provider| {
-        let own = UrlOrigin::parse(provider.base_url)?;
-        Some((provider.api_key_env?, own.host))
+        let origin = UrlOrigin::parse(provider.base_url)?;
+        Some((provider.api_key_env?, origin.host))
     });
     let of_services = SERVICES.iter().map(|(name, host)| (*name, (*host).to_owned()));
-    let mut known = of_providers.chain(of_services);
+    let mut known_hosts = of_providers.chain(of_services);
     target.port.as_deref().is_none_or(|port| port == "443")
-        && known.any(|(name, host)| name == variable && host == target.host)
+        && known_hosts.any(|(name, host)| name == variable && host == target.host)
 }
 
 /// The variables that usually contain the keys of providers.

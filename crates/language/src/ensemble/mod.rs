@@ -83,8 +83,8 @@ impl Ensemble {
 
     /// The tool with this name.
     pub fn find_tool(&self, name: &str) -> Option<&ToolDefinition> {
-        let found = self.tools.iter().find(|(known, _)| **known == *name);
-        found.map(|(_, tool)| tool)
+        let entry = self.tools.iter().find(|(known, _)| **known == *name);
+        entry.map(|(_, tool)| tool)
     }
 
     /// The tools that agents of this ensemble perform: the name of each tool and of its agent.

@@ -59,15 +59,15 @@ impl<'a> ComparedEnsemble<'a> {
 pub fn compare_ensembles(old: ComparedEnsemble<'_>, new: ComparedEnsemble<'_>) -> EnsembleChanges {
     let (before, after) = (list_named_agents(old.document), list_named_agents(new.document));
     let find = |all: &[(Arc<str>, Arc<YamlNode>)], name: &str| {
-        let found = all.iter().find(|(known, _)| **known == *name);
-        found.map(|(_, node)| node.clone())
+        let matching_agent = all.iter().find(|(known, _)| **known == *name);
+        matching_agent.map(|(_, node)| node.clone())
     };
     let mut changes = EnsembleChanges::default();
     for (name, node) in &after {
         match find(&before, name) {
             None => changes.added.push(name.clone()),
-            Some(known) => {
-                let differences = list_agent_differences(old, &known, new, node, name);
+            Some(old_node) => {
+                let differences = list_agent_differences(old, &old_node, new, node, name);
                 if !differences.is_empty() {
                     changes.changed.push((name.clone(), differences));
                 }
@@ -157,14 +157,14 @@ impl fmt::Display for EnsembleChanges {
         let changed = self.changed.iter();
         let changed: Vec<String> = changed
             .map(|(name, differences)| {
-                let own = differences.iter().map(DefinitionDifference::part);
-                let own: Vec<&str> = own
+                let changed_keys = differences.iter().map(DefinitionDifference::part);
+                let changed_keys: Vec<&str> = changed_keys
                     .filter(|part| part.kind == DefinitionPartKind::Key)
                     .map(|part| &*part.name)
                     .collect();
-                match own.is_empty() {
+                match changed_keys.is_empty() {
                     true => name.to_string(),
-                    false => format!("{name} ({})", own.join(", ")),
+                    false => format!("{name} ({})", changed_keys.join(", ")),
                 }
             })
             .collect();
@@ -191,11 +191,11 @@ fn list_named_agents(document: &YamlDocument) -> Vec<(Arc<str>, Arc<YamlNode>)> 
     let Some(YamlContent::Sequence(items)) = find_value(document.root(), "agents").map(|node| &node.content) else {
         return Vec::new();
     };
-    let named = items.iter().filter_map(|item| {
+    let named_agents = items.iter().filter_map(|item| {
         let name = find_value(item, "name")?.text()?.clone();
         Some((name, item.clone()))
     });
-    named.collect()
+    named_agents.collect()
 }
 
 /// Returns whether a key of an agent or of an ensemble has a meaning for a run.
@@ -249,9 +249,14 @@ impl TextDefinitionCollector<'_> {
         for name in profiles.into_iter().flatten().filter_map(YamlNode::text) {
             self.add_profile(name);
         }
-        let listed = find_value(agent, "tools").and_then(YamlNode::items).unwrap_or_default();
+        let tool_nodes = find_value(agent, "tools").and_then(YamlNode::items).unwrap_or_default();
         let only = find_value(agent, "tool").into_iter();
-        for used in listed.iter().map(|node| &**node).chain(only).filter_map(YamlNode::text) {
+        for used in tool_nodes
+            .iter()
+            .map(|node| &**node)
+            .chain(only)
+            .filter_map(YamlNode::text)
+        {
             let name = used.split_once('.').map_or(&**used, |(server, _)| server);
             self.add_tool(name);
         }

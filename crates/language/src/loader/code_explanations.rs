@@ -7,8 +7,8 @@ use crate::diagnostic::{FindingCode, find_similar_word};
 
 /// The code with this name, in upper or lower case.
 pub fn find_code(code: &str) -> Option<FindingCode> {
-    let known = codes::ALL.iter().map(|(code, _)| *code);
-    known.into_iter().find(|known| known.0.eq_ignore_ascii_case(code))
+    let known_codes = codes::ALL.iter().map(|(code, _)| *code);
+    known_codes.into_iter().find(|known| known.0.eq_ignore_ascii_case(code))
 }
 
 /// The known code that is most similar to this one.
@@ -18,8 +18,8 @@ pub fn nearest_code(code: &str) -> Option<&'static str> {
 
 /// The meaning of the code, in Markdown.
 pub fn explain_code(code: FindingCode) -> &'static str {
-    let found = codes::EXPLANATIONS.iter().find(|(known, _)| *known == code);
-    found.map_or("", |(_, text)| text)
+    let entry = codes::EXPLANATIONS.iter().find(|(known, _)| *known == code);
+    entry.map_or("", |(_, text)| text)
 }
 
 #[cfg(test)]

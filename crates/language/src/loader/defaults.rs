@@ -28,7 +28,7 @@ pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut FindingList) -
     if let Some((own, tools)) = &tools {
         added += tools.weight.saturating_sub(own.weight);
     }
-    let mut whole = Vec::with_capacity(items.len());
+    let mut completed_agents = Vec::with_capacity(items.len());
     for item in items {
         let agent = apply_agent_defaults(item, defaults);
         added += agent.weight.saturating_sub(item.weight);
@@ -42,7 +42,7 @@ pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut FindingList) -
             ));
             return None;
         }
-        whole.push(agent);
+        completed_agents.push(agent);
     }
     let entries = map_entries(root).iter().map(|entry| match &*entry.key {
         "tools" => YamlEntry {
@@ -50,7 +50,7 @@ pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut FindingList) -
             ..entry.clone()
         },
         "agents" => YamlEntry {
-            value: with_content(agents, YamlContent::Sequence(std::mem::take(&mut whole))),
+            value: with_content(agents, YamlContent::Sequence(std::mem::take(&mut completed_agents))),
             ..entry.clone()
         },
         _ => entry.clone(),
@@ -111,23 +111,23 @@ fn apply_agent_defaults(agent: &Arc<YamlNode>, defaults: &[YamlEntry]) -> Arc<Ya
 /// The tools, with the default sandbox where a child process performs them.
 fn apply_tool_sandbox(tools: &YamlNode, sandbox: &YamlEntry) -> Option<Arc<YamlNode>> {
     let with_sandbox = |node: &Arc<YamlNode>| {
-        let mut own = map_entries(node).to_vec();
-        match own.iter_mut().find(|entry| *entry.key == *sandbox.key) {
+        let mut entries = map_entries(node).to_vec();
+        match entries.iter_mut().find(|entry| *entry.key == *sandbox.key) {
             Some(entry) => entry.value = merge_values(&entry.value, &sandbox.value),
-            None => own.push(sandbox.clone()),
+            None => entries.push(sandbox.clone()),
         }
-        with_content(node, YamlContent::Mapping(own))
+        with_content(node, YamlContent::Mapping(entries))
     };
     let of_tool = |tool: &Arc<YamlNode>| match tool.get("mcp") {
         Some(server) if server.get("command").is_some() => {
-            let own = map_entries(tool).iter().map(|entry| match &*entry.key {
+            let entries = map_entries(tool).iter().map(|entry| match &*entry.key {
                 "mcp" => YamlEntry {
                     value: with_sandbox(&entry.value),
                     ..entry.clone()
                 },
                 _ => entry.clone(),
             });
-            with_content(tool, YamlContent::Mapping(own.collect()))
+            with_content(tool, YamlContent::Mapping(entries.collect()))
         }
         None if tool.get("script").is_some() => with_sandbox(tool),
         _ => tool.clone(),
@@ -150,15 +150,18 @@ fn is_same_key(one: &str, other: &str) -> bool {
 
 /// Returns the word of what the agent runs, by its own keys, or by the defaults if it has no such keys.
 fn find_agent_type<'k>(agent: &'k YamlNode, defaults: &[YamlEntry]) -> Option<&'k str> {
-    let own = CHOOSERS.iter().find(|(key, _)| agent.get(key).is_some());
+    let chooser = CHOOSERS.iter().find(|(key, _)| agent.get(key).is_some());
     let declared = || agent.get("type").and_then(YamlNode::text).map(|word| &**word);
     let default = || {
-        let mut chosen = CHOOSERS
+        let mut default_choosers = CHOOSERS
             .iter()
             .filter(|(key, _)| defaults.iter().any(|default| chooses_agent_type(default, key)));
-        chosen.next().map(|(_, chosen)| chosen.word())
+        default_choosers.next().map(|(_, chosen)| chosen.word())
     };
-    own.map(|(_, chosen)| chosen.word()).or_else(declared).or_else(default)
+    chooser
+        .map(|(_, chosen)| chosen.word())
+        .or_else(declared)
+        .or_else(default)
 }
 
 /// Returns whether the default says what an agent runs. Without a question, `input` only completes the `input` of agents.
@@ -198,8 +201,8 @@ fn merge_values(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
     let (YamlContent::Mapping(entries), YamlContent::Mapping(more)) = (&own.content, &default.content) else {
         return own.clone();
     };
-    let mut known: HashSet<&Arc<str>> = entries.iter().map(|entry| &entry.key).collect();
-    let added = more.iter().filter(|entry| known.insert(&entry.key));
+    let mut seen_keys: HashSet<&Arc<str>> = entries.iter().map(|entry| &entry.key).collect();
+    let added = more.iter().filter(|entry| seen_keys.insert(&entry.key));
     with_content(
         own,
         YamlContent::Mapping(entries.iter().chain(added).cloned().collect()),

@@ -373,8 +373,14 @@ impl<'a> TreeBuilder<'a> {
                 Some(MapKey::Merge(span)) => map.merge = Some((span, node)),
                 Some(MapKey::Name(name, span)) => match map.find_entry(&name) {
                     Some(first) => {
-                        let whole = (node.span.start >= span.end).then(|| Span::new(span.start, node.span.end));
-                        report_duplicate_key(span, Some(map.entries[first].key_span), &name, whole, self.findings);
+                        let entry_span = (node.span.start >= span.end).then(|| Span::new(span.start, node.span.end));
+                        report_duplicate_key(
+                            span,
+                            Some(map.entries[first].key_span),
+                            &name,
+                            entry_span,
+                            self.findings,
+                        );
                     }
                     None => map.push(YamlEntry {
                         key: name,

@@ -323,13 +323,13 @@ fn place_findings(
 /// The finding in this text, or in the text that is named there.
 fn locate_finding(finding: &Finding, source: &SourceText, span: &dyn Fn(&RouteLocation) -> Span) -> Diagnostic {
     let also = finding.related.iter().map(|(at, label)| (span(at), label.clone()));
-    let here = span(&finding.at);
-    let mut placed = Diagnostic {
+    let main_span = span(&finding.at);
+    let mut diagnostic = Diagnostic {
         severity: finding.severity,
         code: finding.code,
         message: finding.message.clone(),
         source: source.clone(),
-        span: here,
+        span: main_span,
         related: Vec::new(),
         help: finding.help.clone(),
         fix: None,
@@ -340,39 +340,44 @@ fn locate_finding(finding: &Finding, source: &SourceText, span: &dyn Fn(&RouteLo
         message,
     };
     match &finding.inner_source {
-        None => placed.related = also.map(related).collect(),
+        None => diagnostic.related = also.map(related).collect(),
         Some((other, span)) => {
-            let named = std::iter::once((here, NAMED.to_owned())).chain(also);
-            placed.related = named.map(related).collect();
-            (placed.source, placed.span) = (other.clone(), *span);
+            let related_spans = std::iter::once((main_span, NAMED.to_owned())).chain(also);
+            diagnostic.related = related_spans.map(related).collect();
+            (diagnostic.source, diagnostic.span) = (other.clone(), *span);
         }
     }
-    placed
+    diagnostic
 }
 
 /// Joins the same findings about another file that is named several times.
 fn merge_other_file_diagnostics(diagnostics: &mut Vec<Diagnostic>, source: &SourceText) {
-    let mut kept: Vec<Diagnostic> = Vec::with_capacity(diagnostics.len());
-    let mut known: HashMap<(Arc<str>, Span, &'static str, String), usize> = HashMap::new();
-    for one in diagnostics.drain(..) {
-        if one.source.name() == source.name() {
-            kept.push(one);
+    let mut kept_diagnostics: Vec<Diagnostic> = Vec::with_capacity(diagnostics.len());
+    let mut indexes_by_key: HashMap<(Arc<str>, Span, &'static str, String), usize> = HashMap::new();
+    for diagnostic in diagnostics.drain(..) {
+        if diagnostic.source.name() == source.name() {
+            kept_diagnostics.push(diagnostic);
             continue;
         }
-        let key = (one.source.name().into(), one.span, one.code.0, one.message.clone());
-        match known.get(&key) {
+        let key = (
+            diagnostic.source.name().into(),
+            diagnostic.span,
+            diagnostic.code.0,
+            diagnostic.message.clone(),
+        );
+        match indexes_by_key.get(&key) {
             Some(at) => {
-                let places: &mut Vec<RelatedSpan> = &mut kept[*at].related;
+                let places: &mut Vec<RelatedSpan> = &mut kept_diagnostics[*at].related;
                 let room = MOST_NAMED.saturating_sub(places.len());
-                places.extend(one.related.into_iter().take(room));
+                places.extend(diagnostic.related.into_iter().take(room));
             }
             None => {
-                known.insert(key, kept.len());
-                kept.push(one);
+                indexes_by_key.insert(key, kept_diagnostics.len());
+                kept_diagnostics.push(diagnostic);
             }
         }
     }
-    *diagnostics = kept;
+    *diagnostics = kept_diagnostics;
 }
 
 type DecodeOutcome<T> = (Option<YamlDocument>, Option<T>, Vec<Finding>);

@@ -87,8 +87,8 @@ impl<'a> SectionFields<'a> {
         findings: &mut FindingList,
     ) -> Option<(&'k str, NodeCursor<'a>)> {
         let title = self.section.title();
-        let mut given = keys.iter().filter_map(|key| Some((*key, self.get(key)?)));
-        let Some((first, value)) = given.next() else {
+        let mut present_fields = keys.iter().filter_map(|key| Some((*key, self.get(key)?)));
+        let Some((first, value)) = present_fields.next() else {
             // A misspelt key is already reported, with a suggestion.
             let means_one = |key| find_meant_key(key, self.section).is_some_and(|meant| keys.contains(&meant));
             if self.keys().any(means_one) {
@@ -98,7 +98,7 @@ impl<'a> SectionFields<'a> {
             findings.push(Finding::new_error(none, self.at.value_location(), message).with_help(help));
             return None;
         };
-        if let Some((second, other)) = given.next() {
+        if let Some((second, other)) = present_fields.next() {
             let message = format!("{title} has both `{first}` and `{second}`");
             let finding = Finding::new_error(several, other.key_location(), message);
             findings.push(

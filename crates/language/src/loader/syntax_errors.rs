@@ -170,21 +170,21 @@ const KNOWN: &[(&str, &str, &str)] = &[
 
 /// Converts the parser's error to a finding.
 pub(super) fn syntax_error_finding(text: &str, at: usize, info: &str) -> Finding {
-    let known = KNOWN.iter().find(|(needle, ..)| info.contains(needle));
-    let code = match known {
+    let known_error = KNOWN.iter().find(|(needle, ..)| info.contains(needle));
+    let code = match known_error {
         Some(("unknown anchor", ..)) => codes::ALIAS,
         Some(("recursion limit", ..)) => codes::TOO_BIG,
         _ => codes::SYNTAX,
     };
     let at = char_location(
         text,
-        if known.is_some_and(|known| known.1 == TAB) {
+        if known_error.is_some_and(|known| known.1 == TAB) {
             find_indenting_tab(text, at)
         } else {
             at
         },
     );
-    match known {
+    match known_error {
         Some((_, message, help)) => Finding::new_error(code, at, *message).with_help(*help),
         None => Finding::new_error(code, at, format!("this is not valid YAML: {info}")),
     }

@@ -180,9 +180,9 @@ pub(super) fn decode_name(at: &NodeCursor<'_>, findings: &mut FindingList) -> Op
     let message = format!("{} is not a valid name", quote_excerpt(&name));
     let finding = Finding::new_error(codes::BAD_NAME, at.value_location(), message).with_help(names::NAME_RULE);
     findings.push(match names::find_near_name(&name) {
-        Some(near) => {
-            let change = RouteEdit::WriteText(at.value_location(), near.clone());
-            finding.with_fix(RouteFix::new_unsafe(format!("write `{near}`"), change))
+        Some(near_name) => {
+            let change = RouteEdit::WriteText(at.value_location(), near_name.clone());
+            finding.with_fix(RouteFix::new_unsafe(format!("write `{near_name}`"), change))
         }
         None => finding,
     });

@@ -59,9 +59,9 @@ fn find_execution_reads(ensemble: &Ensemble, agent: &Agent) -> ExecutionReads {
     match &agent.kind {
         AgentKind::Llm(llm) => {
             let all_outputs = !llm.prompt.as_deref().is_some_and(template::uses_variables);
-            let own = [&llm.prompt, &llm.system_prompt].into_iter().flatten();
+            let prompts = [&llm.prompt, &llm.system_prompt].into_iter().flatten();
             let attached = llm.attachments.iter().map(String::as_str);
-            let mut texts = own
+            let mut texts = prompts
                 .map(String::as_str)
                 .chain(attached)
                 .chain(list_profile_prompts(ensemble, llm));

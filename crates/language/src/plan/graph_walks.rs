@@ -59,11 +59,11 @@ impl ComponentSearch {
         while let Some((at, neighbours)) = way.last_mut() {
             let at = *at;
             match neighbours.next() {
-                Some(other) if self.order[other] == 0 => {
-                    let neighbours = self.enter_node(other, next);
-                    way.push((other, neighbours));
+                Some(neighbour) if self.order[neighbour] == 0 => {
+                    let neighbours = self.enter_node(neighbour, next);
+                    way.push((neighbour, neighbours));
                 }
-                Some(other) => self.low[at] = self.low[at].min(self.low[other]),
+                Some(neighbour) => self.low[at] = self.low[at].min(self.low[neighbour]),
                 None => {
                     way.pop();
                     if let Some((before, _)) = way.last() {

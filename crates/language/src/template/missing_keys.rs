@@ -39,10 +39,10 @@ impl MissingKeyCollector {
 
     /// Adds what was missed in another rendering.
     pub fn add_keys(&self, missed: Vec<MissingOutputKey>) {
-        let mut noted = self.lock();
+        let mut missing_keys = self.lock();
         for key in missed {
-            if !noted.printed_keys.contains(&key) {
-                noted.printed_keys.push(key);
+            if !missing_keys.printed_keys.contains(&key) {
+                missing_keys.printed_keys.push(key);
             }
         }
     }
@@ -59,11 +59,11 @@ impl MissingKeyCollector {
 
     /// Something undefined is printed: it is what was looked up last, if the template prints that plainly.
     pub(super) fn add_printed_lookup(&self) {
-        let mut noted = self.lock();
-        if let Some(key) = noted.latest_lookup.take()
-            && !noted.printed_keys.contains(&key)
+        let mut missing_keys = self.lock();
+        if let Some(key) = missing_keys.latest_lookup.take()
+            && !missing_keys.printed_keys.contains(&key)
         {
-            noted.printed_keys.push(key);
+            missing_keys.printed_keys.push(key);
         }
     }
 
@@ -93,8 +93,12 @@ impl fmt::Display for MissingOutputKey {
         match self.known_keys.len() {
             0 => Ok(()),
             count => {
-                let rest = if count > MOST { ", …" } else { "" };
-                write!(f, "; it has {}{rest}", self.known_keys[..count.min(MOST)].join(", "))
+                let ellipsis = if count > MOST { ", …" } else { "" };
+                write!(
+                    f,
+                    "; it has {}{ellipsis}",
+                    self.known_keys[..count.min(MOST)].join(", ")
+                )
             }
         }
     }

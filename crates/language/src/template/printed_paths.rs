@@ -33,19 +33,19 @@ pub fn list_printed_paths(text: &str) -> Vec<PrintedPath> {
 
 /// The path between two places, if there is nothing else.
 fn parse_path(text: &str, open: usize, close: usize) -> Option<PrintedPath> {
-    let whole = text[open..close]
+    let path_text = text[open..close]
         .trim_start_matches(['-', '+'])
         .trim_end_matches(['-', '+'])
         .trim();
-    let start = open + text[open..close].find(whole)?;
+    let start = open + text[open..close].find(path_text)?;
     let mut steps = Vec::new();
-    let mut rest = whole;
+    let mut rest = path_text;
     while !rest.is_empty() {
         let (step, length) = match steps.is_empty() {
             true => parse_identifier(rest)?,
             false => parse_path_step(rest)?,
         };
-        let from = start + whole.len() - rest.len();
+        let from = start + path_text.len() - rest.len();
         let key = from + rest[..length].find(&step)?;
         steps.push((step.clone(), Span::new(key, key + step.len())));
         rest = &rest[length..];
@@ -64,8 +64,8 @@ fn parse_path(text: &str, open: usize, close: usize) -> Option<PrintedPath> {
 
 /// `.key`, `["key"]` or `['key']`, and its length.
 fn parse_path_step(text: &str) -> Option<(String, usize)> {
-    if let Some(rest) = text.strip_prefix('.') {
-        let (name, length) = parse_identifier(rest)?;
+    if let Some(after_dot) = text.strip_prefix('.') {
+        let (name, length) = parse_identifier(after_dot)?;
         return Some((name, length + 1));
     }
     let quote = text

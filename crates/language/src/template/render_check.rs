@@ -30,6 +30,6 @@ pub fn render_with_check<T>(look: RenderCheck, render: impl FnOnce() -> T) -> T 
 pub(super) fn check_may_render() -> Result<(), Error> {
     match LOOK.get().and_then(|look| look()) {
         None => Ok(()),
-        Some(why) => Err(Error::new(ErrorKind::InvalidOperation, why)),
+        Some(reason) => Err(Error::new(ErrorKind::InvalidOperation, reason)),
     }
 }

@@ -128,12 +128,12 @@ impl<'t> TemplateTypeChecker<'t, '_> {
                 self.check_statements(&each.else_body);
             }
             Stmt::IfCond(choice) => {
-                let asked = find_known_truth(&self.infer_type(&choice.expr, ExpressionUse::TRUTH));
+                let condition_truth = find_known_truth(&self.infer_type(&choice.expr, ExpressionUse::TRUTH));
                 let is_guard = names::contains_type_test(&choice.expr);
-                self.visit_guarded(is_guard || asked == Some(false), |it| {
+                self.visit_guarded(is_guard || condition_truth == Some(false), |it| {
                     it.check_statements(&choice.true_body)
                 });
-                self.visit_guarded(is_guard || asked == Some(true), |it| {
+                self.visit_guarded(is_guard || condition_truth == Some(true), |it| {
                     it.check_statements(&choice.false_body)
                 });
             }
@@ -217,8 +217,8 @@ impl<'t> TemplateTypeChecker<'t, '_> {
 
     /// The last place of a word in a part of the template.
     fn find_last_word(&self, word: &str, place: Span) -> Span {
-        let found = self.part_text(place).rfind(word).map(|at| place.start + at);
-        found.map_or(place, |start| Span::new(start, start + word.len()))
+        let last_start = self.part_text(place).rfind(word).map(|at| place.start + at);
+        last_start.map_or(place, |start| Span::new(start, start + word.len()))
     }
 
     /// Returns the type of a name.
@@ -228,10 +228,10 @@ impl<'t> TemplateTypeChecker<'t, '_> {
 
     /// The type of a name, if it is not assigned to.
     fn find_known_type(&self, name: &str) -> Option<&ValueType> {
-        let own = self.scopes.iter().rev().find_map(|names| names.get(name));
+        let scope_type = self.scopes.iter().rev().find_map(|names| names.get(name));
         match self.assigned_names.contains(name) {
             true => None,
-            false => own.or_else(|| (self.variables)(name)),
+            false => scope_type.or_else(|| (self.variables)(name)),
         }
     }
 
@@ -248,7 +248,7 @@ fn whole_span(expr: &Expr<'_>) -> Span {
 }
 
 fn find_start(expr: &Expr<'_>) -> usize {
-    let own = to_span(expr.span()).start;
+    let own_start = to_span(expr.span()).start;
     let first = match expr {
         Expr::GetAttr(one) => Some(&one.expr),
         Expr::GetItem(one) => Some(&one.expr),
@@ -261,7 +261,7 @@ fn find_start(expr: &Expr<'_>) -> usize {
         Expr::Filter(one) => one.expr.as_ref(),
         _ => None,
     };
-    first.map_or(own, |first| own.min(find_start(first)))
+    first.map_or(own_start, |first| own_start.min(find_start(first)))
 }
 
 fn to_span(place: Place) -> Span {

@@ -220,8 +220,8 @@ impl FileSection {
         } else {
             self.find_row().keys
         };
-        let known = keys.iter().filter(move |key| !is_defaults || key.is_in_defaults());
-        known.map(move |key| if is_defaults { key_for_defaults(key) } else { key })
+        let allowed_keys = keys.iter().filter(move |key| !is_defaults || key.is_in_defaults());
+        allowed_keys.map(move |key| if is_defaults { key_for_defaults(key) } else { key })
     }
 
     /// Returns the names of the keys, in the order of the reference.

@@ -53,8 +53,9 @@ impl AnswerThread {
     /// Gives up a request.
     pub(super) fn cancel_request(&self, id: &RequestId) {
         if self.open.lock().remove(id) {
-            let why = "the request was cancelled";
-            self.outgoing.send_error(id.clone(), ErrorCode::RequestCanceled, why);
+            let message = "the request was cancelled";
+            self.outgoing
+                .send_error(id.clone(), ErrorCode::RequestCanceled, message);
         }
     }
 
@@ -71,12 +72,12 @@ fn run_answer_loop(
     open: &UnansweredRequests,
     client: ClientFeatures,
 ) {
-    let mut asked = RequestHandler::new(services, outgoing, client);
+    let mut handler = RequestHandler::new(services, outgoing, client);
     for job in jobs {
         let (request, documents) = match job {
             AnswerJob::Answer(request, documents) => (request, documents),
             AnswerJob::ForgetFiles => {
-                asked.forget_files();
+                handler.forget_files();
                 continue;
             }
         };
@@ -84,10 +85,10 @@ fn run_answer_loop(
         if !open.lock().contains(&id) {
             continue;
         }
-        let answer = catch_unwind(AssertUnwindSafe(|| asked.answer_request(request, &documents)));
+        let answer = catch_unwind(AssertUnwindSafe(|| handler.answer_request(request, &documents)));
         let answer = answer.unwrap_or_else(|_| {
             // The panic was told. What is remembered may be half of something.
-            asked.forget_files();
+            handler.forget_files();
             Err(LspRequestError(
                 ErrorCode::InternalError,
                 "the server has an error".to_owned(),

@@ -132,10 +132,10 @@ impl TextChecker<'_> {
         let Some(findings) = place.check_text(&document.path, document.text.content(), &is_wanted) else {
             return;
         };
-        let shown = |finding| {
+        let convert_finding = |finding| {
             lsp_diagnostic::to_lsp_diagnostic(finding, &document.text, &document.uri, &project.folder, client)
         };
-        let diagnostics = findings.iter().map(shown).collect();
+        let diagnostics = findings.iter().map(convert_finding).collect();
         self.newest.with_lock(|newest| {
             if newest.get(document.uri.as_str()) == Some(&document.change) {
                 self.outgoing
@@ -155,8 +155,9 @@ impl TextChecker<'_> {
         faults: &[diagnostic::Diagnostic],
         client: ClientFeatures,
     ) {
-        let told = self.published_files.remove(place).unwrap_or_default();
-        let mut files: BTreeMap<String, Vec<Diagnostic>> = told.into_iter().map(|file| (file, Vec::new())).collect();
+        let earlier_files = self.published_files.remove(place).unwrap_or_default();
+        let mut files: BTreeMap<String, Vec<Diagnostic>> =
+            earlier_files.into_iter().map(|file| (file, Vec::new())).collect();
         for fault in faults {
             let path = self.services.project.folder.join(fault.source.name());
             let Some(uri) = file_address::uri_from_path(&path) else {

@@ -25,11 +25,11 @@ pub(super) fn list_code_actions(
 ) -> Option<Vec<Value>> {
     let document = documents.get(params.text_document.uri.as_str())?;
     let project = &services.project;
-    let found = place.check_text(&document.path, document.text.content(), &|| true)?;
+    let findings = place.check_text(&document.path, document.text.content(), &|| true)?;
     let mut actions = Vec::new();
     if accepts_action_kind(params, "quickfix") {
         let range = document.text.span_for_range(params.range);
-        let fixable = fixes::findings_with_fixes(&found, range);
+        let fixable = fixes::findings_with_fixes(&findings, range);
         actions.extend(fixable.map(|(finding, fix)| {
             let finding =
                 lsp_diagnostic::to_lsp_diagnostic(finding, &document.text, &document.uri, &project.folder, client);
@@ -43,7 +43,7 @@ pub(super) fn list_code_actions(
             .is_some_and(|fix| fix.applicability == FixApplicability::Safe)
     };
     if accepts_action_kind(params, FIX_ALL)
-        && found.iter().any(is_safe)
+        && findings.iter().any(is_safe)
         && let Some(fixed) = fixes::apply_safe_fixes(&document.path, document.text.content(), place)
     {
         let TextEdit { span, replacement } = compute_text_edit(document.text.content(), &fixed);
@@ -59,8 +59,8 @@ pub(super) fn list_code_actions(
 /// Returns whether the client asks for this kind of action, or for one of which it is a part, or for any.
 fn accepts_action_kind(params: &CodeActionParams, kind: &str) -> bool {
     let holds = |asked: &str| {
-        let rest = kind.strip_prefix(asked);
-        rest.is_some_and(|rest| asked.is_empty() || rest.is_empty() || rest.starts_with('.'))
+        let suffix = kind.strip_prefix(asked);
+        suffix.is_some_and(|rest| asked.is_empty() || rest.is_empty() || rest.starts_with('.'))
     };
     let only = params.context.only.as_ref();
     only.is_none_or(|only| only.iter().any(|asked| holds(asked.as_str())))

@@ -20,9 +20,9 @@ pub(super) fn to_lsp_diagnostic(
     let place = |related: &RelatedSpan| match related.source.name() == finding.source.name() {
         true => Some(Location::new(uri.clone(), text.range_for_span(related.span))),
         false => {
-            let other = EditorText::new(related.source.text().clone(), client.encoding);
+            let related_text = EditorText::new(related.source.text().clone(), client.encoding);
             let uri = file_address::uri_from_path(&folder.join(related.source.name()))?;
-            Some(Location::new(uri, other.range_for_span(related.span)))
+            Some(Location::new(uri, related_text.range_for_span(related.span)))
         }
     };
     let related = finding.related.iter().filter_map(|related| {

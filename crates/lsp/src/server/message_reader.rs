@@ -23,7 +23,7 @@ pub(super) fn spawn_reader(input: impl Read + Send + 'static, events: Sender<Lsp
                     (LspServerEvent::Message(message), is_exit)
                 }
                 Ok(None) => (LspServerEvent::End(LspServerEnd::ClientGone), true),
-                Err(why) => (LspServerEvent::End(LspServerEnd::MalformedMessage(why)), true),
+                Err(error) => (LspServerEvent::End(LspServerEnd::MalformedMessage(error)), true),
             };
             if events.send(event).is_err() || is_last {
                 return;
@@ -70,11 +70,11 @@ fn read_header(input: &mut impl BufRead) -> Result<Option<usize>, String> {
             return Ok(None);
         }
         is_first = false;
-        let shown = String::from_utf8_lossy(&line);
-        let Some(field) = shown.strip_suffix("\r\n") else {
+        let header_line = String::from_utf8_lossy(&line);
+        let Some(field) = header_line.strip_suffix("\r\n") else {
             return Err(format!(
                 "a header line does not end with CR and LF: {:?}",
-                shorten_text(&shown)
+                shorten_text(&header_line)
             ));
         };
         if field.is_empty() {

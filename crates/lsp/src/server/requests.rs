@@ -134,22 +134,22 @@ impl<'s> RequestHandler<'s> {
     fn answer_hover(&mut self, params: HoverParams, documents: &OpenDocuments) -> LspAnswer {
         let at = params.text_document_position_params;
         self.answer_at_position(&at, documents, |view, text, offset| {
-            let found = hover::find_hover_text(view, offset)?;
+            let hover_text = hover::find_hover_text(view, offset)?;
             Some(Hover {
                 contents: HoverContents::Markup(MarkupContent {
                     kind: MarkupKind::Markdown,
-                    value: found.text,
+                    value: hover_text.text,
                 }),
-                range: Some(text.range_for_span(found.span)),
+                range: Some(text.range_for_span(hover_text.span)),
             })
         })
     }
 
     fn answer_completion(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
         self.answer_at_position(at, documents, |view, text, offset| {
-            let found = completions::list_completions(view, offset);
+            let items = completions::list_completions(view, offset);
             Some(
-                found
+                items
                     .iter()
                     .enumerate()
                     .map(|(rank, one)| completion_items::build_completion_item(one, rank, text))
@@ -196,8 +196,8 @@ impl<'s> RequestHandler<'s> {
 
     fn answer_prepare_rename(&mut self, at: &TextDocumentPositionParams, documents: &OpenDocuments) -> LspAnswer {
         self.answer_at_position(at, documents, |view, text, offset| {
-            let found = rename::find_renameable_name(view, offset)?;
-            Some(json!({"range": text.range_for_span(found.span), "placeholder": found.name}))
+            let renameable_name = rename::find_renameable_name(view, offset)?;
+            Some(json!({"range": text.range_for_span(renameable_name.span), "placeholder": renameable_name.name}))
         })
     }
 
@@ -305,8 +305,8 @@ impl<'s> RequestHandler<'s> {
             }
         };
         let Some(ensemble) = load_ensemble(&source).ensemble else {
-            let why = "the ensemble has errors, so it has no graph".to_owned();
-            return Err(LspRequestError(ErrorCode::RequestFailed, why));
+            let message = "the ensemble has errors, so it has no graph".to_owned();
+            return Err(LspRequestError(ErrorCode::RequestFailed, message));
         };
         let graph = (self.services.graph)(&ensemble, format);
         graph.map(Value::String).ok_or_else(|| {
@@ -327,21 +327,21 @@ impl<'s> RequestHandler<'s> {
             return Ok(Value::Null);
         };
         let offset = document.text.offset_at(at.position);
-        let found = self
+        let answer = self
             .open_view(document, documents)
             .and_then(|view| what(&view, &document.text, offset));
-        serde_json::to_value(found).map_err(|error| LspRequestError(ErrorCode::InternalError, error.to_string()))
+        serde_json::to_value(answer).map_err(|error| LspRequestError(ErrorCode::InternalError, error.to_string()))
     }
 }
 
 fn parse_params<T: DeserializeOwned>(params: Value) -> Result<T, LspRequestError> {
-    let why = |error: serde_json::Error| {
+    let invalid_params = |error: serde_json::Error| {
         LspRequestError(
             ErrorCode::InvalidParams,
             format!("the parameters are not valid: {error}"),
         )
     };
-    serde_json::from_value(params).map_err(why)
+    serde_json::from_value(params).map_err(invalid_params)
 }
 
 /// Returns the test files of an ensemble with their texts; an open file has the text of the editor.

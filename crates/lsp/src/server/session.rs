@@ -115,8 +115,8 @@ impl LspSession {
         let params: InitializeParams = match serde_json::from_value(params) {
             Ok(params) => params,
             Err(error) => {
-                let why = format!("the parameters of `initialize` are not valid: {error}");
-                return self.outgoing.send_error(id, ErrorCode::InvalidParams, why);
+                let message = format!("the parameters of `initialize` are not valid: {error}");
+                return self.outgoing.send_error(id, ErrorCode::InvalidParams, message);
             }
         };
         self.stage = ServerStage::Serving;
@@ -207,10 +207,10 @@ impl LspSession {
 
     fn change_document(&mut self, params: DidChangeTextDocumentParams) {
         let about = params.text_document;
-        let Some(known) = self.documents.get(about.uri.as_str()) else {
+        let Some(document) = self.documents.get(about.uri.as_str()) else {
             return;
         };
-        let mut text = known.text.clone();
+        let mut text = document.text.clone();
         for change in &params.content_changes {
             text = text.with_change(change);
         }

@@ -112,7 +112,7 @@ impl McpSession {
                 () = tokio::time::sleep_until(deadline) => break,
             };
             let Some(event) = event else { break };
-            let wanted = match event.kind {
+            let request_form = match event.kind {
                 RunEventKind::Committed(record) => {
                     let is_over = event.run == *id && matches!(record.event, Event::RunEnded(_));
                     progress.send_progress(&record).await;
@@ -126,19 +126,19 @@ impl McpSession {
                 RunEventKind::PermissionRequested(call) => RequestForm(OperatorRequest::Permission(call)),
                 RunEventKind::Live(_) => continue,
             };
-            if !self.is_request_open(id, &wanted) {
+            if !self.is_request_open(id, &request_form) {
                 continue;
             }
             match AskingMethod::for_client(context) {
                 AskingMethod::None => break,
                 AskingMethod::ByRepeatedCall => return self.reply_with_questions(id),
                 AskingMethod::DuringCall => {
-                    let begun = Instant::now();
-                    if !self.ask_client(id, &wanted, context).await? {
+                    let start_time = Instant::now();
+                    if !self.ask_client(id, &request_form, context).await? {
                         break;
                     }
                     // The wait is for the run, and not for people.
-                    deadline += begun.elapsed();
+                    deadline += start_time.elapsed();
                 }
             }
         }
@@ -162,16 +162,18 @@ impl McpSession {
             return Ok(false);
         };
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
-        let asked = context
+        let sent_request = context
             .peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await;
-        let Ok(asked) = asked else { return Ok(false) };
-        let number = asked.id.clone();
+        let Ok(sent_request) = sent_request else {
+            return Ok(false);
+        };
+        let number = sent_request.id.clone();
         let answered_elsewhere = self.run_service().wait_until_decided(id, &wanted.0.request().digest);
         let (why, goes_on) = tokio::select! {
             biased;
-            response = asked.await_response() => {
+            response = sent_request.await_response() => {
                 return match response {
                     Ok(ClientResult::ElicitResult(said)) => Ok(wanted.accept_answer(self.run_service(), id, &said, client_answerer(context)).await?),
                     _ => Ok(false),
@@ -188,10 +190,10 @@ impl McpSession {
     /// Ends the call with the questions, which the client repeats with their answers.
     pub(super) fn reply_with_questions(&self, id: &RunId) -> Reply {
         let mut requests = std::collections::BTreeMap::new();
-        for wanted in self.run_service().open_requests(id).into_iter().map(RequestForm) {
-            if let Ok(form) = wanted.to_elicitation() {
+        for request_form in self.run_service().open_requests(id).into_iter().map(RequestForm) {
+            if let Ok(form) = request_form.to_elicitation() {
                 requests.insert(
-                    wanted.request_key().to_owned(),
+                    request_form.request_key().to_owned(),
                     InputRequest::Elicitation(ElicitRequest::new(form)),
                 );
             }
@@ -210,12 +212,12 @@ impl McpSession {
         let id = self.resolve_run(state).await?;
         let from = self.resume_if_stopped(&id, true).await?;
         for (key, response) in responses {
-            let Some(wanted) = self.wait_for_request(&id, &key).await else {
+            let Some(request_form) = self.wait_for_request(&id, &key).await else {
                 continue;
             };
-            let said: ElicitResult = serde_json::from_value(response).map_err(|error| error.to_string())?;
-            if !wanted
-                .accept_answer(self.run_service(), &id, &said, client_answerer(context))
+            let elicit_result: ElicitResult = serde_json::from_value(response).map_err(|error| error.to_string())?;
+            if !request_form
+                .accept_answer(self.run_service(), &id, &elicit_result, client_answerer(context))
                 .await?
             {
                 return self.run_state_reply(&id).await;
@@ -227,8 +229,11 @@ impl McpSession {
     /// Waits until the run asks what was shown with this digest, as long as the run continues.
     async fn wait_for_request(&self, id: &RunId, digest: &str) -> Option<RequestForm> {
         let is_shown = |open: &OperatorRequest| open.request().digest.as_str() == digest;
-        let asked = self.run_service().wait_for_request(id, is_shown);
-        tokio::time::timeout(ASKS_AGAIN, asked).await.ok()?.map(RequestForm)
+        let request_wait = self.run_service().wait_for_request(id, is_shown);
+        tokio::time::timeout(ASKS_AGAIN, request_wait)
+            .await
+            .ok()?
+            .map(RequestForm)
     }
 
     /// `answer_run`.
@@ -258,9 +263,15 @@ impl McpSession {
             },
         };
         let from = self.run_service().load_summary(&id).await?.records;
-        let shown = (&address, &digest);
+        let shown_request = (&address, &digest);
         self.run_service()
-            .answer_request(&id, shown, answer, client_answerer(context), RunOptions::default())
+            .answer_request(
+                &id,
+                shown_request,
+                answer,
+                client_answerer(context),
+                RunOptions::default(),
+            )
             .await?;
         self.await_run(&id, from, wait, context).await
     }

@@ -21,13 +21,13 @@ impl McpSession {
         let place = || "the served folder".to_owned();
         let store = self.run_service().runs().store();
         let all = store.list_runs().await.map_err(RunError::from)?;
-        let found = find_only_run(given, all, place()).map_err(RunError::from)?;
-        let summary = self.run_service().load_summary(found.id()).await?;
+        let stored_run = find_only_run(given, all, place()).map_err(RunError::from)?;
+        let summary = self.run_service().load_summary(stored_run.id()).await?;
         if !self.is_run_served(&summary) {
             let (id, place) = (given.to_owned(), place());
             return Err(RunError::from(StoreError::Unknown { id, place }).into());
         }
-        Ok(found.id().clone())
+        Ok(stored_run.id().clone())
     }
 
     /// The runs of the project can be those of other folders, too.
@@ -44,31 +44,31 @@ impl McpSession {
                 .canonicalize()
                 .is_ok_and(|own| own == file)
         };
-        let why = || "there is no run of this ensemble; name another `run`".to_owned();
-        Ok(runs.iter().find(is_own).ok_or_else(why)?.id.clone())
+        let missing_message = || "there is no run of this ensemble; name another `run`".to_owned();
+        Ok(runs.iter().find(is_own).ok_or_else(missing_message)?.id.clone())
     }
 
     /// The latest runs of ensembles of the folder, the latest first.
     pub(super) async fn list_summaries(&self, limit: usize) -> Result<Vec<RunSummary>, RunError> {
-        let mut looked = limit;
+        let mut search_limit = limit;
         loop {
-            let all = self.run_service().list_summaries(looked).await?;
-            let is_whole = all.len() < looked;
+            let all = self.run_service().list_summaries(search_limit).await?;
+            let is_whole = all.len() < search_limit;
             // A run that cannot be read is nobody's.
             let served = all.into_iter().flatten().filter(|summary| self.is_run_served(summary));
             let served: Vec<RunSummary> = served.take(limit).collect();
             if is_whole || served.len() == limit {
                 return Ok(served);
             }
-            looked = looked.saturating_mul(4);
+            search_limit = search_limit.saturating_mul(4);
         }
     }
 
     pub(super) fn parse_wait(&self, arguments: &mut ToolArguments) -> Result<Duration, String> {
-        let most = self.services.wait;
-        let wanted = arguments.take_number("wait_seconds")?;
-        Ok(wanted.map_or(most, |seconds| {
-            most.min(Duration::try_from_secs_f64(seconds).unwrap_or(most))
+        let max_wait = self.services.wait;
+        let requested_seconds = arguments.take_number("wait_seconds")?;
+        Ok(requested_seconds.map_or(max_wait, |seconds| {
+            max_wait.min(Duration::try_from_secs_f64(seconds).unwrap_or(max_wait))
         }))
     }
 
@@ -103,7 +103,7 @@ impl McpSession {
     }
 
     pub(super) async fn run_state_reply(&self, id: &RunId) -> Reply {
-        let told = run_status(self.run_service(), id).await?;
-        Ok(document_response(told.document, told.is_error))
+        let status = run_status(self.run_service(), id).await?;
+        Ok(document_response(status.document, status.is_error))
     }
 }

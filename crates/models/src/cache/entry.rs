@@ -140,13 +140,13 @@ impl CacheEntry {
         create_private_folders(folder)?;
         let below = folder.ancestors().take_while(|folder| *folder != root);
         if let Some(link) = below.into_iter().find(|folder| folder.is_symlink()) {
-            let told = format!("{} is a symbolic link, and links are not followed here", link.display());
-            return Err(io::Error::other(told));
+            let message = format!("{} is a symbolic link, and links are not followed here", link.display());
+            return Err(io::Error::other(message));
         }
         let beside = path.with_extension(format!("{}.tmp", std::process::id()));
         let _ = std::fs::remove_file(&beside);
-        let mut written = private_file().open(&beside)?;
-        let end = written
+        let mut temporary_file = private_file().open(&beside)?;
+        let end = temporary_file
             .write_all(text.as_bytes())
             .and_then(|()| std::fs::rename(&beside, path));
         if end.is_err() {

@@ -200,7 +200,7 @@ impl Model {
                 replies: ReplyForwarder::new(&ask.source, live_output),
                 warnings: Vec::new(),
             };
-            let made = || ask.request_counter.load(Ordering::Relaxed);
+            let count_requests = || ask.request_counter.load(Ordering::Relaxed);
             let mut failed: Vec<(&ChainedProfile, ModelError)> = Vec::new();
             let order = self.profile_order(&ask.source);
             for (nth, at) in order.iter().copied().enumerate() {
@@ -219,7 +219,7 @@ impl Model {
                         self.remember_fallback(&ask.source, at);
                         return ModelQueryResult {
                             result: Ok(reply),
-                            requests: made(),
+                            requests: count_requests(),
                             warnings,
                             price: link.profile.cost,
                             model: Some(reasoning_source(&link.profile)),
@@ -230,7 +230,7 @@ impl Model {
             }
             ModelQueryResult {
                 result: Err(combine_errors(failed)),
-                requests: made(),
+                requests: count_requests(),
                 warnings: query.warnings,
                 price: None,
                 model: None,
@@ -243,16 +243,18 @@ impl Model {
     /// The places of the profiles in the order in which they are asked: a fallback that has answered stays for the rest
     /// of the execution.
     fn profile_order(&self, source: &ExecutionRef) -> Vec<usize> {
-        let known = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = known.as_ref().filter(|(known, _)| is_same_execution(known, source));
+        let fallen_back = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = fallen_back
+            .as_ref()
+            .filter(|(known, _)| is_same_execution(known, source));
         let first = first.map_or(0, |(_, at)| *at);
         (first..self.links.len()).chain(0..first).collect()
     }
 
     fn remember_fallback(&self, source: &ExecutionRef, at: usize) {
         if at > 0 && !source.run.is_empty() {
-            let mut known = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
-            *known = Some((source.clone(), at));
+            let mut fallen_back = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
+            *fallen_back = Some((source.clone(), at));
         }
     }
 }
@@ -379,8 +381,8 @@ impl RunningQuery<'_> {
         loop {
             if !is_last && pace.remaining_pause() > MAX_PAUSE_WITH_FALLBACK {
                 let seconds = pace.remaining_pause().as_secs();
-                let told = format!("the provider asks for a pause of {seconds} s, which is too long");
-                return Err(ModelError::new_retryable(told));
+                let message = format!("the provider asks for a pause of {seconds} s, which is too long");
+                return Err(ModelError::new_retryable(message));
             }
             let number = self.ask.requests_made + self.ask.request_counter.fetch_add(1, Ordering::Relaxed) + 1;
             let request = build_request(self.ask, at, link, number);
@@ -458,7 +460,7 @@ impl RunningQuery<'_> {
     ) -> Option<Duration> {
         let max_pause = if is_last { MAX_PAUSE } else { MAX_PAUSE_WITH_FALLBACK };
         match error.retry_after {
-            Some(told) => (told <= max_pause).then_some(told),
+            Some(pause) => (pause <= max_pause).then_some(pause),
             None if &*link.profile.provider == ensemble::SIMULATED => Some(retry.pause_after(attempt)),
             None => Some(self.network.with_jitter(retry.pause_after(attempt))),
         }
@@ -466,11 +468,11 @@ impl RunningQuery<'_> {
 
     fn add_retry_warning(&mut self, link: &ChainedProfile, error: &ModelError, was_heard: bool, pause: Duration) {
         let name = &link.name;
-        let what = match was_heard {
+        let action = match was_heard {
             true => "had begun its reply and was asked again".to_owned(),
             false => format!("was asked again after {:.0} s", pause.as_secs_f64()),
         };
-        self.warnings.push(format!("model profile `{name}` {what} ({error})"));
+        self.warnings.push(format!("model profile `{name}` {action} ({error})"));
     }
 }
 

@@ -154,8 +154,8 @@ impl ProviderPace {
             let pause = told.unwrap_or_else(|| (usual * 2_u32.saturating_pow(state.waves)).min(LONGEST));
             state.blocked_until = Some(now + pause);
             state.waves = (state.waves + 1).min(16);
-        } else if let Some(told) = told {
-            state.blocked_until = state.blocked_until.max(Some(now + told));
+        } else if let Some(retry_after) = told {
+            state.blocked_until = state.blocked_until.max(Some(now + retry_after));
         }
         if let Some((_, refusals)) = &mut state.measuring_since {
             *refusals += 1;
@@ -214,9 +214,9 @@ impl PaceState {
         let Some((from, refusals)) = self.measuring_since.take() else {
             return;
         };
-        let made = self.starts.iter().filter(|start| start.at >= from).count();
-        let made = u32::try_from(made).unwrap_or(u32::MAX);
-        self.distance = MEASURED.mul_f64(1.1) / made.saturating_sub(refusals).max(1);
+        let start_count = self.starts.iter().filter(|start| start.at >= from).count();
+        let start_count = u32::try_from(start_count).unwrap_or(u32::MAX);
+        self.distance = MEASURED.mul_f64(1.1) / start_count.saturating_sub(refusals).max(1);
         self.next = Some(now);
     }
 

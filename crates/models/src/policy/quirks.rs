@@ -101,27 +101,27 @@ impl ModelQuirks {
     /// Learns from the refusal of a body. `None`: the same request would be refused again; otherwise a warning, if the
     /// request loses something that the user has written.
     pub(crate) fn learn_from_refusal(&mut self, body: &Value, refusal: &str) -> Option<Option<String>> {
-        let said = refusal.to_lowercase();
-        let names = |word: &&str| has_word(&said, word);
+        let message = refusal.to_lowercase();
+        let names = |word: &&str| has_word(&message, word);
         if names(&REASONING[0])
             && ["passed back", "missing", "required"]
                 .iter()
-                .any(|word| said.contains(word))
+                .any(|word| message.contains(word))
             && self.returned_reasoning == ReturnedReasoning::FromSameModel
         {
             self.returned_reasoning = ReturnedReasoning::All;
             return Some(None);
         }
-        if !REFUSING.iter().any(|word| said.contains(word)) {
+        if !REFUSING.iter().any(|word| message.contains(word)) {
             return None;
         }
         if names(&MARK) && !self.without_cache_marks {
             self.without_cache_marks = true;
             return Some(None);
         }
-        let sent = LIMITS.iter().position(|key| body.get(*key).is_some());
-        if let Some(sent) = sent.filter(|_| self.limit.is_none() && LIMITS.iter().any(names)) {
-            self.limit = Some(LIMITS[1 - sent]);
+        let sent_limit = LIMITS.iter().position(|key| body.get(*key).is_some());
+        if let Some(limit_index) = sent_limit.filter(|_| self.limit.is_none() && LIMITS.iter().any(names)) {
+            self.limit = Some(LIMITS[1 - limit_index]);
             return Some(None);
         }
         if let Some(key) = OPTIONAL.into_iter().find(|key| names(key) && body.get(*key).is_some()) {

@@ -39,8 +39,8 @@ impl ProviderAddress {
         dialect: &dyn ProviderDialect,
         network: &ModelNetwork,
     ) -> Self {
-        if let Some(given) = &profile.base_url {
-            return Self::parse(given, provider.dialect, dialect);
+        if let Some(base_url) = &profile.base_url {
+            return Self::parse(base_url, provider.dialect, dialect);
         }
         if provider.dialect == ensemble::ProviderApi::Ollama
             && let Some(host) = network.read_variable("OLLAMA_HOST")
@@ -54,14 +54,14 @@ impl ProviderAddress {
         let variable = VARIABLES.iter().find(|(name, ..)| *name == provider.name);
         let set = variable.and_then(|(_, name, path)| Some((network.read_variable(name)?, *path)));
         if let Some((given, path)) = set {
-            let given = given.trim_end_matches('/');
-            let lacks_path = !path.is_empty() && !given.contains('?') && !given.ends_with(path);
-            let given = if lacks_path {
-                format!("{given}{path}")
+            let url = given.trim_end_matches('/');
+            let lacks_path = !path.is_empty() && !url.contains('?') && !url.ends_with(path);
+            let url = if lacks_path {
+                format!("{url}{path}")
             } else {
-                given.to_owned()
+                url.to_owned()
             };
-            return Self::parse(&given, provider.dialect, dialect);
+            return Self::parse(&url, provider.dialect, dialect);
         }
         Self {
             base: provider.base_url.to_owned(),
@@ -155,8 +155,8 @@ fn to_reachable_host(host: &str) -> String {
 
 /// `OLLAMA_HOST` as Ollama's own clients read it: a host, a port, or both, with or without a scheme.
 fn parse_ollama_host(given: &str) -> String {
-    let given = given.trim_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'');
-    let (scheme, rest) = given.split_once("://").unwrap_or(("", given));
+    let address = given.trim_matches(|c: char| c.is_whitespace() || c == '"' || c == '\'');
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let usual = match scheme {
         "http" => "80",
         "https" => "443",

@@ -56,40 +56,43 @@ impl RequestTarget<'_> {
                 _ => "is the server running, and is `base_url` right?",
             };
             // Nobody starts a server on this machine within a few seconds, so a fallback need not wait.
-            let here = ["//localhost", "//127.", "//[::1]"];
-            let retryable = !here.iter().any(|host| base_url.contains(host));
+            let local_hosts = ["//localhost", "//127.", "//[::1]"];
+            let retryable = !local_hosts.iter().any(|host| base_url.contains(host));
             return self.model_error(format!("nothing listens at {base_url}; {advice}"), retryable);
         }
         if error.is_builder() {
             return self.model_error(format!("the request cannot be made: {}", innermost_cause(error)), false);
         }
-        let what = match (error.is_timeout(), error.is_connect()) {
+        let message = match (error.is_timeout(), error.is_connect()) {
             (true, true) => format!("{base_url} cannot be reached: no connection in time"),
             (_, true) => format!("{base_url} cannot be reached: {}", innermost_cause(error)),
             _ => format!("the connection to {base_url} broke off: {}", innermost_cause(error)),
         };
-        self.model_error(what, true)
+        self.model_error(message, true)
     }
 
     /// The reply began and cannot be used.
     pub(crate) fn reply_error(&self, broken: ReplyError) -> ModelError {
-        let who = self.provider_name();
+        let provider = self.provider_name();
         match broken {
             ReplyError::TooLarge => {
-                let most = crate::transport::frames::MAX_EVENT_BYTES >> 20;
-                self.model_error(format!("the reply of {who} has more than {most} MiB"), false)
+                let max_mebibytes = crate::transport::frames::MAX_EVENT_BYTES >> 20;
+                self.model_error(
+                    format!("the reply of {provider} has more than {max_mebibytes} MiB"),
+                    false,
+                )
             }
             ReplyError::Malformed(what) => self.model_error(
-                format!("the reply of {who} is malformed: {}", shorten_message(&what)),
+                format!("the reply of {provider} is malformed: {}", shorten_message(&what)),
                 true,
             ),
-            ReplyError::CutOff => self.model_error(format!("the reply of {who} broke off before its end"), true),
+            ReplyError::CutOff => self.model_error(format!("the reply of {provider} broke off before its end"), true),
             ReplyError::SilentTooLong(silence) => {
-                let message = format!("{who} sent nothing for {} s", silence.as_secs());
+                let message = format!("{provider} sent nothing for {} s", silence.as_secs());
                 self.model_error(message, true)
             }
             ReplyError::ConnectionLost(cause) => self.model_error(
-                format!("the reply of {who} broke off: {}", shorten_message(&cause)),
+                format!("the reply of {provider} broke off: {}", shorten_message(&cause)),
                 true,
             ),
             ReplyError::ReportedByProvider { message, retryable } => {
@@ -97,7 +100,7 @@ impl RequestTarget<'_> {
                 let may_pass = retryable && kind == ModelErrorKind::OtherFailure;
                 ModelError {
                     kind,
-                    ..self.model_error(format!("{who} failed: {}", shorten_message(&message)), may_pass)
+                    ..self.model_error(format!("{provider} failed: {}", shorten_message(&message)), may_pass)
                 }
             }
         }
@@ -118,11 +121,11 @@ impl RequestTarget<'_> {
         body: &str,
         now: DateTime<Utc>,
     ) -> ModelError {
-        let said = find_error_message(body);
+        let server_message = find_error_message(body);
         let mut message = format!("{} answered {status}", self.provider_name());
-        if let Some(said) = &said {
+        if let Some(server_message) = &server_message {
             message.push_str(": ");
-            message.push_str(&shorten_message(said));
+            message.push_str(&shorten_message(server_message));
         }
         if let Some(advice) = self.find_advice(status, headers) {
             message.push_str("; ");
@@ -255,14 +258,14 @@ fn rejects_schema(status: StatusCode, body: &str) -> bool {
 /// The error message in the body of an answer.
 fn find_error_message(body: &str) -> Option<String> {
     let value: Option<Value> = serde_json::from_str(body).ok();
-    let found = value.as_ref().and_then(|value| {
+    let error_message = value.as_ref().and_then(|value| {
         let value = value.get(0).unwrap_or(value);
         let error = value.get("error").unwrap_or(value);
         let message = error.get("message").unwrap_or(error).as_str();
         let detail = || value.get("detail")?.as_str();
         message.or_else(detail).map(str::to_owned)
     });
-    found
+    error_message
         .or_else(|| Some(body.to_owned()))
         .filter(|text| !text.trim().is_empty())
 }

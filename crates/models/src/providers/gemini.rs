@@ -67,8 +67,12 @@ impl ProviderDialect for GeminiDialect {
         if !config.is_empty() {
             body["generationConfig"] = Value::Object(config);
         }
-        let told = |message| messages_to_json(message, needs_signatures(&request.profile.model));
-        let contents = request.messages.iter().filter(|one| !is_system(one)).flat_map(told);
+        let message_contents = |message| messages_to_json(message, needs_signatures(&request.profile.model));
+        let contents = request
+            .messages
+            .iter()
+            .filter(|one| !is_system(one))
+            .flat_map(message_contents);
         body["contents"] = contents.collect();
         body
     }

@@ -61,10 +61,10 @@ impl ProviderDialect for OllamaDialect {
         if let Some(error) = event.get("error") {
             return Err(stream_error(error));
         }
-        let said = &event["message"];
-        reply.add_reasoning(said["thinking"].as_str().unwrap_or_default(), Some("thinking"))?;
-        reply.add_text(said["content"].as_str().unwrap_or_default())?;
-        for call in said["tool_calls"].as_array().into_iter().flatten() {
+        let message = &event["message"];
+        reply.add_reasoning(message["thinking"].as_str().unwrap_or_default(), Some("thinking"))?;
+        reply.add_text(message["content"].as_str().unwrap_or_default())?;
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
             let function = &call["function"];
             let name = function["name"].as_str().unwrap_or_default();
             reply.add_whole_call(call["id"].as_str(), name, &function["arguments"])?;
@@ -95,21 +95,21 @@ fn messages_to_json(message: &Message) -> Vec<Value> {
     if !message.attachments.is_empty() {
         return vec![attachments::ollama_user_message(message)];
     }
-    let mut said = json!({"role": role, "content": message.content});
+    let mut message_json = json!({"role": role, "content": message.content});
     if message.tool_calls.is_empty() {
-        return vec![said];
+        return vec![message_json];
     }
     if let Some(reasoning) = message.reasoning.as_ref().filter(|one| !one.text.is_empty()) {
-        said["thinking"] = json!(reasoning.text);
+        message_json["thinking"] = json!(reasoning.text);
     }
     let call = |call: &ToolCall| json!({"function": {"name": call.name, "arguments": call.arguments}});
-    said["tool_calls"] = message.tool_calls.iter().map(call).collect();
+    message_json["tool_calls"] = message.tool_calls.iter().map(call).collect();
     let result = |call: &ToolCall| {
-        let said = json!({"role": "tool", "tool_name": call.name, "content": call.result_text()});
-        attachments::with_images(said, &call.attachments)
+        let result_json = json!({"role": "tool", "tool_name": call.name, "content": call.result_text()});
+        attachments::with_images(result_json, &call.attachments)
     };
     let results = message.tool_calls.iter().map(result);
-    std::iter::once(said).chain(results).collect()
+    std::iter::once(message_json).chain(results).collect()
 }
 
 fn tool_to_json(tool: &ToolSpec) -> Value {

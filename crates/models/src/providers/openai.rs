@@ -37,12 +37,15 @@ impl ProviderDialect for OpenAiDialect {
         let profile = &request.profile;
         // OpenAI's own models take no other word; other servers do not all know it.
         let is_own = &*profile.provider == "openai" && profile.base_url.is_none();
-        let most = if is_own || wants_completion_tokens(&profile.model) {
+        let limit_key = if is_own || wants_completion_tokens(&profile.model) {
             "max_completion_tokens"
         } else {
             "max_tokens"
         };
-        let mut body = sampling_settings(profile, [Some("temperature"), Some("top_p"), Some(most), Some("seed")]);
+        let mut body = sampling_settings(
+            profile,
+            [Some("temperature"), Some("top_p"), Some(limit_key), Some("seed")],
+        );
         body.insert("model".into(), json!(profile.model));
         body.insert("stream".into(), json!(true));
         body.insert("stream_options".into(), json!({"include_usage": true}));
@@ -58,8 +61,8 @@ impl ProviderDialect for OpenAiDialect {
         }
         // DeepSeek wants the reasoning back once a tool was called, and does not want it before.
         let with_reasoning = request.messages.iter().any(|message| !message.tool_calls.is_empty());
-        let told = |message| messages_to_json(message, with_reasoning);
-        let messages: Vec<Value> = request.messages.iter().flat_map(told).collect();
+        let convert_message = |message| messages_to_json(message, with_reasoning);
+        let messages: Vec<Value> = request.messages.iter().flat_map(convert_message).collect();
         body.insert("messages".into(), json!(messages));
         Value::Object(body)
     }
@@ -102,11 +105,11 @@ impl ProviderDialect for OpenAiDialect {
 /// Describes a content filter; Azure names what it found.
 fn describe_content_filter(choice: &Value) -> String {
     let results = choice["content_filter_results"].as_object().into_iter().flatten();
-    let found = results.filter(|(_, result)| result["filtered"].as_bool() == Some(true));
-    let found: Vec<&str> = found.map(|(name, _)| name.as_str()).collect();
-    match found.is_empty() {
+    let filtered_results = results.filter(|(_, result)| result["filtered"].as_bool() == Some(true));
+    let filter_names: Vec<&str> = filtered_results.map(|(name, _)| name.as_str()).collect();
+    match filter_names.is_empty() {
         true => "a content filter stopped the reply".to_owned(),
-        false => format!("a content filter stopped the reply ({})", found.join(", ")),
+        false => format!("a content filter stopped the reply ({})", filter_names.join(", ")),
     }
 }
 
@@ -187,8 +190,8 @@ fn add_tool_call(call: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) ->
     let signature = call["extra_content"]["google"]["thought_signature"].as_str();
     let signature = signature.map(str::to_owned);
     if is_whole {
-        let known = reply.add_whole_call(id, name, &function["arguments"])?;
-        known.signatures.extend(signature);
+        let assembled_call = reply.add_whole_call(id, name, &function["arguments"])?;
+        assembled_call.signatures.extend(signature);
         return Ok(());
     }
     let written;
@@ -200,13 +203,13 @@ fn add_tool_call(call: &Value, is_whole: bool, reply: &mut ReplyAssembly<'_>) ->
             &written
         }
     };
-    let known = reply.add_call_piece(CallPiece {
+    let assembled_call = reply.add_call_piece(CallPiece {
         index: call["index"].as_u64(),
         id: id.unwrap_or_default(),
         name,
         arguments,
     })?;
-    known.signatures.extend(signature);
+    assembled_call.signatures.extend(signature);
     Ok(())
 }
 
@@ -220,9 +223,9 @@ fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
         return vec![json!({"role": role, "content": attachments::openai_user_content(message)})];
     }
     if message.tool_calls.is_empty() {
-        let mut said = json!({"role": role, "content": message.content});
-        set_reasoning_fields(&mut said, message, with_reasoning);
-        return vec![said];
+        let mut message_json = json!({"role": role, "content": message.content});
+        set_reasoning_fields(&mut message_json, message, with_reasoning);
+        return vec![message_json];
     }
     let content = Some(&message.content).filter(|content| !content.is_empty());
     let calls: Vec<Value> = message
@@ -231,9 +234,9 @@ fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
         .map(|one| call_to_json(one, message.reasoning.is_some()))
         .collect();
     let result = |call: &ToolCall| json!({"role": "tool", "tool_call_id": call.id, "content": call.result_text()});
-    let mut said = json!({"role": role, "content": content, "tool_calls": calls});
-    set_reasoning_fields(&mut said, message, with_reasoning);
-    let mut all = vec![said];
+    let mut message_json = json!({"role": role, "content": content, "tool_calls": calls});
+    set_reasoning_fields(&mut message_json, message, with_reasoning);
+    let mut all = vec![message_json];
     all.extend(message.tool_calls.iter().map(result));
     all.extend(attachments::openai_results(&message.tool_calls));
     all
@@ -242,11 +245,11 @@ fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
 /// A call; its signature goes only to the model that gave it.
 fn call_to_json(call: &ToolCall, is_own: bool) -> Value {
     let function = json!({"name": call.name, "arguments": call.arguments.to_string()});
-    let mut told = json!({"id": call.id, "type": "function", "function": function});
+    let mut call_json = json!({"id": call.id, "type": "function", "function": function});
     if let Some(signature) = call.signatures.first().filter(|_| is_own) {
-        told["extra_content"] = json!({"google": {"thought_signature": signature}});
+        call_json["extra_content"] = json!({"google": {"thought_signature": signature}});
     }
-    told
+    call_json
 }
 
 fn set_reasoning_fields(said: &mut Value, message: &Message, with_reasoning: bool) {

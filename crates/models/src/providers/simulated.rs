@@ -120,7 +120,7 @@ fn parse_calls(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, M
     let text = match map.remove("text") {
         Some(Value::String(text)) => text,
         None | Some(Value::Null) => String::new(),
-        Some(other) => other.to_string(),
+        Some(value) => value.to_string(),
     };
     Ok(build_calling_reply(text, called.into_iter(), request))
 }

@@ -145,10 +145,10 @@ impl<'h> ReplyAssembly<'h> {
         let Some(stop_reason) = self.stop.or(self.is_complete.then_some(StopReason::EndTurn)) else {
             return Err(ReplyError::CutOff);
         };
-        let rest = self.tags.take_rest(stop_reason, &mut self.reasoning.text);
+        let remaining_text = self.tags.take_rest(stop_reason, &mut self.reasoning.text);
         let thought = self.tags.take_live_reasoning();
         self.emit_reasoning(&thought);
-        self.emit_text(&rest);
+        self.emit_text(&remaining_text);
         let (tool_calls, cut_offs) = self.calls.into_tool_calls(request_number, stop_reason);
         let cut_off = |name: String| {
             format!("the model's call of `{name}` was cut off at its token limit (`max_tokens`), so it was not made")

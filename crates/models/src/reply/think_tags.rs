@@ -57,10 +57,10 @@ impl ThinkTags {
     fn close_tag(&mut self, from: usize, thought: &mut String) -> String {
         let from = self.held_text.floor_char_boundary(from);
         let Some(at) = self.held_text[from..].find(CLOSE) else {
-            let begun = (1..CLOSE.len())
+            let partial_length = (1..CLOSE.len())
                 .rev()
                 .find(|len| self.held_text.ends_with(&CLOSE[..*len]));
-            self.release_reasoning(self.held_text.len() - begun.unwrap_or_default());
+            self.release_reasoning(self.held_text.len() - partial_length.unwrap_or_default());
             return String::new();
         };
         self.release_reasoning(from + at);
@@ -96,14 +96,14 @@ impl ThinkTags {
 
     /// The text that is left at the end. A tag that is never closed is text, unless the reply was cut off.
     pub(crate) fn take_rest(&mut self, stop: StopReason, thought: &mut String) -> String {
-        let held = std::mem::take(&mut self.held_text);
+        let held_text = std::mem::take(&mut self.held_text);
         match self.position {
             TagPosition::InReasoning if stop == StopReason::MaxTokens => {
-                thought.push_str(held.trim());
+                thought.push_str(held_text.trim());
                 String::new()
             }
-            TagPosition::InReasoning => format!("{OPEN}{held}"),
-            TagPosition::Start => held,
+            TagPosition::InReasoning => format!("{OPEN}{held_text}"),
+            TagPosition::Start => held_text,
             TagPosition::AfterReasoning | TagPosition::Text => String::new(),
         }
     }

@@ -17,9 +17,9 @@ pub(crate) fn supports_file(dialect: ProviderApi, file: &Attachment) -> bool {
 pub(crate) fn check_attachments(dialect: ProviderApi, request: &ModelRequest) -> Result<(), ModelError> {
     let attachments = request.messages.iter().flat_map(|message| &message.attachments);
     match attachments.into_iter().find(|one| !supports_file(dialect, one)) {
-        Some(one) => Err(ModelError::new_fatal(format!(
+        Some(attachment) => Err(ModelError::new_fatal(format!(
             "Ollama takes images and texts, and the attachment `{}` is {}",
-            one.name, one.mime_type
+            attachment.name, attachment.mime_type
         ))),
         None => Ok(()),
     }
@@ -58,12 +58,12 @@ pub(crate) fn anthropic_user_content(message: &Message) -> Value {
 
 /// The content of the result of a tool for Anthropic.
 pub(crate) fn anthropic_result(call: &ToolCall) -> Value {
-    let told = call.result_text();
+    let text = call.result_text();
     if call.attachments.is_empty() {
-        return told.into();
+        return text.into();
     }
     let files = call.attachments.iter().map(anthropic_block);
-    anthropic_text(&told).into_iter().chain(files).collect()
+    anthropic_text(&text).into_iter().chain(files).collect()
 }
 
 /// A block without text is refused.
@@ -116,8 +116,8 @@ fn result_files_intro(call: &ToolCall) -> String {
 pub(crate) fn ollama_user_message(message: &Message) -> Value {
     let texts = message.attachments.iter().filter(|one| one.is_text()).map(label_text);
     let text: Vec<String> = texts.chain([message.content.clone()]).collect();
-    let said = json!({"role": "user", "content": text.join("\n\n")});
-    with_images(said, &message.attachments)
+    let user_message = json!({"role": "user", "content": text.join("\n\n")});
+    with_images(user_message, &message.attachments)
 }
 
 /// A message for Ollama with these images beside its text.

@@ -43,8 +43,8 @@ pub(crate) fn refused_files_warning(profile: &str, error: &ModelError) -> String
 
 /// Does the error say that the model takes no files, and not only that it does not take one of these?
 pub(crate) fn rejects_all_files(error: &ModelError) -> bool {
-    let said = error.message.to_lowercase();
-    TAKES_NONE.iter().any(|word| said.contains(word))
+    let message = error.message.to_lowercase();
+    TAKES_NONE.iter().any(|word| message.contains(word))
 }
 
 /// Puts words in the place of files that cannot be sent: those that the dialect does not have, and the oldest if there is
@@ -63,14 +63,14 @@ pub(crate) fn replace_unsendable_files(messages: &mut [Message], takes: impl Fn(
         }
     }
     warnings.dedup();
-    let mut left = MAX_BYTES;
+    let mut bytes_left = MAX_BYTES;
     let mut has_room = true;
     for message in messages.iter_mut().rev() {
         for call in message.tool_calls.iter_mut().rev() {
             let size: u64 = call.attachments.iter().map(|file| file.size).sum();
-            has_room &= size <= left;
+            has_room &= size <= bytes_left;
             match has_room {
-                true => left -= size,
+                true => bytes_left -= size,
                 false => describe_files(call, |_| false),
             }
         }

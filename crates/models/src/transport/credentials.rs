@@ -21,8 +21,8 @@ pub(crate) struct ProviderCredentials {
 ///
 /// The variable of the provider is used only for the address of the provider, not for another `base_url`.
 pub fn key_variable<'p>(profile: &'p ModelProfile, provider: &HttpProvider) -> Option<&'p str> {
-    let own = provider.api_key_env.filter(|_| profile.base_url.is_none());
-    profile.api_key_env.as_deref().or(own)
+    let provider_variable = provider.api_key_env.filter(|_| profile.base_url.is_none());
+    profile.api_key_env.as_deref().or(provider_variable)
 }
 
 impl ProviderCredentials {
@@ -79,11 +79,11 @@ impl ProviderCredentials {
 
     /// The number of bytes at the end of the text that may be the beginning of a secret.
     fn possible_secret_length(&self, text: &str) -> usize {
-        let begun = |secret: &String| {
+        let partial_length = |secret: &String| {
             let ends = secret.char_indices().map(|(at, _)| at);
             ends.rev().find(|end| text.ends_with(&secret[..*end]))
         };
-        self.secrets.iter().filter_map(begun).max().unwrap_or_default()
+        self.secrets.iter().filter_map(partial_length).max().unwrap_or_default()
     }
 }
 
@@ -126,11 +126,11 @@ impl<'a> SecretFilter<'a> {
             REASONING if self.has_text.load(Ordering::Relaxed) => return,
             _ => {}
         }
-        let mut held = self.lock_held_text();
-        let held = &mut held[at];
-        held.push_str(piece);
-        let mut text = self.credentials.redact(std::mem::take(held));
-        *held = text.split_off(text.len() - self.credentials.possible_secret_length(&text));
+        let mut held_texts = self.lock_held_text();
+        let held_text = &mut held_texts[at];
+        held_text.push_str(piece);
+        let mut text = self.credentials.redact(std::mem::take(held_text));
+        *held_text = text.split_off(text.len() - self.credentials.possible_secret_length(&text));
         self.send_piece(at, &text);
     }
 
@@ -141,8 +141,8 @@ impl<'a> SecretFilter<'a> {
     }
 
     fn release_held_text(&self, at: usize) {
-        let held = std::mem::take(&mut self.lock_held_text()[at]);
-        self.send_piece(at, &held);
+        let held_text = std::mem::take(&mut self.lock_held_text()[at]);
+        self.send_piece(at, &held_text);
     }
 
     fn send_piece(&self, at: usize, text: &str) {

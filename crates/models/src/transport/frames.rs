@@ -78,8 +78,8 @@ impl EventSplitter {
     }
 
     fn buffer_bytes(&mut self, bytes: &[u8]) -> Result<(), ReplyError> {
-        let held = self.line.len() + self.data.as_ref().map_or(0, String::len);
-        if held + bytes.len() > MAX_EVENT_BYTES {
+        let buffered_length = self.line.len() + self.data.as_ref().map_or(0, String::len);
+        if buffered_length + bytes.len() > MAX_EVENT_BYTES {
             return Err(ReplyError::TooLarge);
         }
         self.line.extend_from_slice(bytes);

@@ -28,15 +28,15 @@ fn parse_retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration
     if let Some(milliseconds) = header_text(headers, "retry-after-ms").and_then(number) {
         return Some(Duration::from_secs_f64(milliseconds / 1000.0));
     }
-    let told = header_text(headers, RETRY_AFTER.as_str())?;
-    if let Some(seconds) = number(told) {
+    let header_value = header_text(headers, RETRY_AFTER.as_str())?;
+    if let Some(seconds) = number(header_value) {
         return Some(Duration::from_secs_f64(seconds));
     }
     let date = |text: &str| DateTime::parse_from_rfc2822(text).ok();
     let since = header_text(headers, DATE.as_str())
         .and_then(date)
         .map_or(now, |date| date.to_utc());
-    Some((date(told)?.to_utc() - since).to_std().unwrap_or_default())
+    Some((date(header_value)?.to_utc() - since).to_std().unwrap_or_default())
 }
 
 /// In the body (Gemini), or until a limit that is used up is reset.

@@ -42,12 +42,12 @@ pub fn run_sandbox_helper(own: &ProgramInvocation, arguments: impl IntoIterator<
         program: program.into(),
         arguments: arguments.collect(),
     };
-    let ended = match mode.as_ref().and_then(|mode| mode.to_str()) {
+    let exit_result = match mode.as_ref().and_then(|mode| mode.to_str()) {
         Some(SUPERVISE) => supervisor::supervise_command(own, &task, &command),
         Some(ENTER) => Err(sandbox_entry::enter_sandbox(&task, &command)),
         _ => Err("it was called in an unknown way".to_owned()),
     };
-    ended.unwrap_or_else(|why| report_failure(&why))
+    exit_result.unwrap_or_else(|why| report_failure(&why))
 }
 
 fn report_failure(why: &str) -> u8 {

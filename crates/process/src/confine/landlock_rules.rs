@@ -165,13 +165,14 @@ pub(super) fn apply_landlock(task: &SandboxTask) -> Result<(), String> {
 /// the next one.
 fn add_paths(rules: RulesetCreated, paths: &[PathBuf], access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
     paths.iter().try_fold(rules, |rules, path| {
-        let shown = path.display();
-        let opened = PathFd::new(path).map_err(|error| format!("cannot open `{shown}` for the sandbox: {error}"))?;
+        let shown_path = path.display();
+        let opened =
+            PathFd::new(path).map_err(|error| format!("cannot open `{shown_path}` for the sandbox: {error}"))?;
         let is_at = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd()));
-        let is_at = is_at.map_err(|error| format!("cannot tell where `{shown}` is: {error}"))?;
+        let is_at = is_at.map_err(|error| format!("cannot tell where `{shown_path}` is: {error}"))?;
         if is_at != *path {
             return Err(format!(
-                "`{shown}` is a link to `{}` now, and was none when the run began",
+                "`{shown_path}` is a link to `{}` now, and was none when the run began",
                 is_at.display()
             ));
         }
@@ -181,6 +182,6 @@ fn add_paths(rules: RulesetCreated, paths: &[PathBuf], access: BitFlags<AccessFs
         };
         rules
             .add_rule(PathBeneath::new(opened, access))
-            .map_err(|error| format!("Landlock cannot take `{shown}`: {error}"))
+            .map_err(|error| format!("Landlock cannot take `{shown_path}`: {error}"))
     })
 }

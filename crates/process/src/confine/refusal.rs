@@ -51,8 +51,8 @@ impl ProcessSandbox {
         ) {
             return failure;
         }
-        if let Some(why) = find_helper_message(stderr) {
-            return ExecutionFailure::new(FailureKind::Sandbox, format!("the sandbox: {why}"));
+        if let Some(message) = find_helper_message(stderr) {
+            return ExecutionFailure::new(FailureKind::Sandbox, format!("the sandbox: {message}"));
         }
         if let Some(limit) = self.rules.memory
             && EXHAUSTED.iter().any(|words| stderr.contains(words))
@@ -72,12 +72,12 @@ impl ProcessSandbox {
         let path = refused().find_map(|line| find_paths(line).find_map(|path| self.find_missing_access(path)));
         if let Some((path, lacking)) = path {
             let line = self.ensemble_line_for(&path, lacking);
-            let what = match lacking {
+            let action = match lacking {
                 MissingAccess::Read => "reading",
                 MissingAccess::Write => "changing",
             };
             let error = format!(
-                "the sandbox does not allow {what} `{}`; to allow it, add {line}\n{}",
+                "the sandbox does not allow {action} `{}`; to allow it, add {line}\n{}",
                 path.display(),
                 failure.error
             );
@@ -121,15 +121,15 @@ impl ProcessSandbox {
     /// Returns the line to write in the ensemble.
     fn ensemble_line_for(&self, path: &Path, lacking: MissingAccess) -> String {
         let word = |path: &Path| {
-            let shown = match path.strip_prefix(&self.ensemble_folder) {
+            let path_text = match path.strip_prefix(&self.ensemble_folder) {
                 Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
                 Ok(inside) => inside.display().to_string(),
                 Err(_) => path.display().to_string(),
             };
             let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-            match shown.chars().all(plain) {
-                true => shown,
-                false => serde_json::Value::String(shown).to_string(),
+            match path_text.chars().all(plain) {
+                true => path_text,
+                false => serde_json::Value::String(path_text).to_string(),
             }
         };
         // What is not there yet cannot be named: the folder must be.
@@ -171,11 +171,11 @@ fn resolve_path(path: &Path) -> PathBuf {
     }
     for folder in plain.ancestors() {
         if let Ok(real) = folder.canonicalize() {
-            let rest = plain.strip_prefix(folder).unwrap_or(Path::new(""));
-            return if rest.as_os_str().is_empty() {
+            let relative_path = plain.strip_prefix(folder).unwrap_or(Path::new(""));
+            return if relative_path.as_os_str().is_empty() {
                 real
             } else {
-                real.join(rest)
+                real.join(relative_path)
             };
         }
     }

@@ -46,7 +46,7 @@ mod linux {
     pub(in super::super) fn enter_sandbox(task: &SandboxTask, command: &ProgramInvocation) -> String {
         match restrict_process(task) {
             Ok(()) => {}
-            Err(why) => return why,
+            Err(reason) => return reason,
         }
         let mut command_line = Command::new(&command.program);
         command_line.args(&command.arguments);
@@ -71,12 +71,12 @@ mod linux {
 
     fn restrict_process(task: &SandboxTask) -> Result<(), String> {
         let limit = |resource, most: Option<u64>| match most {
-            Some(most) => {
-                let both = Rlimit {
-                    current: Some(most),
-                    maximum: Some(most),
+            Some(maximum) => {
+                let rlimit = Rlimit {
+                    current: Some(maximum),
+                    maximum: Some(maximum),
                 };
-                setrlimit(resource, both).map_err(|error| format!("a limit cannot be set: {error}"))
+                setrlimit(resource, rlimit).map_err(|error| format!("a limit cannot be set: {error}"))
             }
             None => Ok(()),
         };
@@ -100,8 +100,9 @@ mod linux {
     /// Takes from root what it needs for no file: rights over other processes and over the system. For other users there
     /// is nothing to take.
     fn drop_capabilities() {
-        let kept = CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
-        for capability in (CapabilitySet::all() & !kept).iter() {
+        let kept_capabilities =
+            CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
+        for capability in (CapabilitySet::all() & !kept_capabilities).iter() {
             let _none_to_drop = remove_capability_from_bounding_set(capability);
         }
     }

@@ -70,9 +70,9 @@ mod linux {
             .spawn()
             .map_err(|error| format!("the helper cannot be started: {error}"))?;
         let process = Pid::from_child(&started);
-        let ended = wait_within_limits(process, &task.rules, all_at_once);
+        let wait_result = wait_within_limits(process, &task.rules, all_at_once);
         kill_rest_and_wait(all_at_once);
-        let status = ended?;
+        let status = wait_result?;
         Ok(exit_like(status))
     }
 
@@ -84,7 +84,7 @@ mod linux {
         let opened =
             pidfd_open(process, PidfdFlags::empty()).map_err(|error| format!("it cannot be watched: {error}"))?;
         let mut pause = PAUSES.0;
-        let mut most = 0;
+        let mut peak_processes = 0;
         loop {
             if let Some(status) = reap_processes(Some(process)) {
                 return Ok(status);
@@ -95,12 +95,12 @@ mod linux {
                 return Err(limit);
             }
             // What grows is looked at more often.
-            pause = if used.processes > most {
+            pause = if used.processes > peak_processes {
                 PAUSES.0
             } else {
                 (pause * 2).min(PAUSES.1)
             };
-            most = used.processes;
+            peak_processes = used.processes;
             let at_most = Timespec::try_from(pause).ok();
             let _woken = poll(&mut [PollFd::new(&opened, PollFlags::IN)], at_most.as_ref());
         }
@@ -108,13 +108,13 @@ mod linux {
 
     /// Waits for whatever has ended, and returns how `process` did.
     fn reap_processes(process: Option<Pid>) -> Option<WaitStatus> {
-        let mut ended = None;
+        let mut exit_status = None;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if Some(pid) == process {
-                ended = Some(status);
+                exit_status = Some(status);
             }
         }
-        ended
+        exit_status
     }
 
     /// The resources that all processes below this one use.
@@ -129,16 +129,16 @@ mod linux {
     impl UsedResources {
         /// More processes than are allowed are not counted to the end: they may grow faster.
         fn measure_now(rules: &SandboxRules) -> Self {
-            let own = getpid().as_raw_pid();
-            let most = usize::try_from(rules.processes).unwrap_or(usize::MAX).saturating_add(1);
+            let own_pid = getpid().as_raw_pid();
+            let max_processes = usize::try_from(rules.processes).unwrap_or(usize::MAX).saturating_add(1);
             let mut used = Self {
-                ticks: tree::read_stat(own).map_or(0, |stat| stat.ticks_of_children),
+                ticks: tree::read_stat(own_pid).map_or(0, |stat| stat.ticks_of_children),
                 ..Self::default()
             };
-            let found = tree::list_descendants(own, most);
-            used.processes = found.len() as u64;
-            if found.len() < most {
-                for stat in found.into_iter().filter_map(tree::read_stat) {
+            let descendants = tree::list_descendants(own_pid, max_processes);
+            used.processes = descendants.len() as u64;
+            if descendants.len() < max_processes {
+                for stat in descendants.into_iter().filter_map(tree::read_stat) {
                     used.ticks += stat.ticks;
                     used.threads += stat.threads;
                     used.pages += stat.pages;

@@ -16,9 +16,9 @@ use super::{EnsembleFolder, unavailable_finding};
 impl EnsembleFolder<'_> {
     /// The finding in the script at `path` if it does not compile, or the one at its name if it cannot be read.
     pub(super) fn check_rhai_file(&self, path: &Path, at: RouteLocation) -> Option<Finding> {
-        let found = self.script_facts(path, |known| match (&known.source, &known.analysis.error) {
-            (Err(why), _) => {
-                let message = format!("cannot read `{}`: {why}", self.project.relative_path(path).display());
+        let finding = self.script_facts(path, |known| match (&known.source, &known.analysis.error) {
+            (Err(error), _) => {
+                let message = format!("cannot read `{}`: {error}", self.project.relative_path(path).display());
                 let help = "a script is a text in UTF-8 that this user may read";
                 Some(Finding::new_warning(codes::NO_SCRIPT, at, message).with_help(help))
             }
@@ -30,7 +30,7 @@ impl EnsembleFolder<'_> {
             }
             (Ok(_), None) => None,
         });
-        found.flatten()
+        finding.flatten()
     }
 
     /// The findings about scripts that stand for a person, for a model, or for the rules of a context window.
@@ -53,12 +53,12 @@ impl EnsembleFolder<'_> {
         match self.places.find_file(name) {
             Some(path) => self.check_rhai_file(&path, at),
             None => {
-                let why = ScriptLookupError {
+                let error = ScriptLookupError {
                     message: format!("there is no script `{name}`"),
                     help: "it is searched in the folder of the ensemble, the project root and its `scripts` folder"
                         .to_owned(),
                 };
-                unavailable_finding(why, at)
+                unavailable_finding(error, at)
             }
         }
     }

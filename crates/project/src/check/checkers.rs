@@ -85,27 +85,27 @@ pub struct SyntaxChecks {
 impl SyntaxChecks {
     /// Returns why some scripts were not checked, each reason once.
     pub fn unchecked_reasons(&self) -> Vec<String> {
-        let known = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut absent: BTreeMap<SyntaxChecker, usize> = BTreeMap::new();
-        let mut others: Vec<String> = Vec::new();
-        for ((path, checker), outcome) in known.iter() {
+        let mut other_reasons: Vec<String> = Vec::new();
+        for ((path, checker), outcome) in outcomes.iter() {
             let program = checker.program_name();
             match outcome.get() {
                 Some(SyntaxOutcome::Unchecked(UncheckedReason::NotInstalled)) => {
                     *absent.entry(*checker).or_default() += 1
                 }
-                Some(SyntaxOutcome::Unchecked(UncheckedReason::TooSlow)) => others.push(format!(
+                Some(SyntaxOutcome::Unchecked(UncheckedReason::TooSlow)) => other_reasons.push(format!(
                     "`{}` was not checked: {program} took more than {} seconds",
                     path.display(),
                     LIMIT.as_secs()
                 )),
                 Some(SyntaxOutcome::Unchecked(UncheckedReason::Failed(why))) => {
-                    others.push(format!("`{}` was not checked: {program}: {why}", path.display()));
+                    other_reasons.push(format!("`{}` was not checked: {program}: {why}", path.display()));
                 }
                 Some(SyntaxOutcome::Fine | SyntaxOutcome::Error { .. }) | None => {}
             }
         }
-        others.sort();
+        other_reasons.sort();
         let absent = absent.into_iter().map(|(checker, count)| {
             let scripts = if count == 1 {
                 "1 script was"
@@ -117,7 +117,7 @@ impl SyntaxChecks {
                 checker.program_name()
             )
         });
-        absent.chain(others).collect()
+        absent.chain(other_reasons).collect()
     }
 
     fn check_once(&self, path: &Path, checker: SyntaxChecker, places: &ScriptFolders) -> SyntaxOutcome {
@@ -171,7 +171,7 @@ impl SyntaxChecker {
         match run_for_stderr(command, if is_python { text.as_bytes() } else { b"" }, LIMIT) {
             Ok((true, _)) => SyntaxOutcome::Fine,
             Ok((false, said)) => self.parse_error_message(path, &said),
-            Err(why) => SyntaxOutcome::Unchecked(why),
+            Err(reason) => SyntaxOutcome::Unchecked(reason),
         }
     }
 
@@ -202,8 +202,11 @@ fn parse_python_error(said: &str) -> Option<SyntaxOutcome> {
 /// `a.sh: 3: message`, `a.sh: line 3: message`.
 fn parse_shell_error(path: &Path, said: &str) -> Option<SyntaxOutcome> {
     let path = path.to_str()?;
-    let rest = said.lines().next()?.split_once(path)?.1.strip_prefix(": ")?;
-    let (line, message) = rest.strip_prefix("line ").unwrap_or(rest).split_once(": ")?;
+    let location_text = said.lines().next()?.split_once(path)?.1.strip_prefix(": ")?;
+    let (line, message) = location_text
+        .strip_prefix("line ")
+        .unwrap_or(location_text)
+        .split_once(": ")?;
     Some(SyntaxOutcome::Error {
         line: line.trim().parse().ok()?,
         column: 0,

@@ -64,12 +64,12 @@ pub(super) fn check_startable(
         return Ok(resolved);
     };
     let start = String::from_utf8_lossy(&start[..length]);
-    let shown = invocation.program.display();
+    let shown_program = invocation.program.display();
     let Some(line) = start.strip_prefix("#!") else {
         let is_text = !start.is_empty() && start.chars().all(|c| c != '\0' && c != char::REPLACEMENT_CHARACTER);
         return if is_text || start.is_empty() {
             Err(ScriptLookupError {
-                message: format!("`{shown}` is executable, and its first line does not say by what"),
+                message: format!("`{shown_program}` is executable, and its first line does not say by what"),
                 help: "begin it with a line such as `#!/bin/sh`, or give it an extension (.rhai, .sh, .py, .js)"
                     .to_owned(),
             })
@@ -79,7 +79,7 @@ pub(super) fn check_startable(
     };
     match find_missing_interpreter(line.lines().next().unwrap_or_default(), places) {
         Some(interpreter) => Err(ScriptLookupError {
-            message: format!("`{shown}` is run by `{interpreter}`, which is not there"),
+            message: format!("`{shown_program}` is run by `{interpreter}`, which is not there"),
             help: "install it, or correct the script's first line".to_owned(),
         }),
         None => Ok(resolved),

@@ -51,7 +51,7 @@ fn undeclared_input_finding(name: &str, at: RouteLocation, ensemble: &str, decla
     let message = format!("`{ensemble}` has no input `{name}`");
     let names = || declared.iter().map(|input| &*input.name);
     let help = match find_similar_word(name, names()) {
-        Some(near) => format!("did you mean `{near}`?"),
+        Some(similar_name) => format!("did you mean `{similar_name}`?"),
         None if declared.is_empty() => "it takes no inputs".to_owned(),
         None => format!(
             "its inputs are {}",

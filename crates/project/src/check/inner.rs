@@ -98,24 +98,24 @@ impl EnsembleFolder<'_> {
         };
         self.record_nested(&inner);
         let nesting = &self.nesting;
-        let why = match &inner.height {
+        let message = match &inner.height {
             Ok(height) => {
                 nesting.height.set(nesting.height.get().max(*height));
                 let is_too_deep = nesting.outer_files.is_empty() && *height >= DEEPEST;
                 is_too_deep.then(|| format!("more than {DEEPEST} ensembles are nested in each other"))?
             }
-            Err(why) => why.clone(),
+            Err(error) => error.clone(),
         };
         let help = format!("`ensemble validate {}` shows all of its errors", inner.name);
-        Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, why).with_help(help))
+        Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, message).with_help(help))
     }
 
     /// Notes the ensemble and those below it.
     fn record_nested(&self, inner: &Rc<NestedEnsembleCheck>) {
         let mut below = self.nesting.nested_checks.borrow_mut();
-        for one in std::iter::once(inner).chain(&inner.nested_checks) {
-            if below.iter().all(|known| known.file != one.file) {
-                below.push(Rc::clone(one));
+        for nested in std::iter::once(inner).chain(&inner.nested_checks) {
+            if below.iter().all(|known| known.file != nested.file) {
+                below.push(Rc::clone(nested));
             }
         }
     }
@@ -135,14 +135,14 @@ impl EnsembleFolder<'_> {
             let chain = names.join(" → ");
             return Ok(NamedEnsemble::Circle(format!("an ensemble contains itself: {chain}")));
         }
-        let known = self.nesting.checked_files.borrow().get(&absolute).cloned();
-        Ok(NamedEnsemble::Checked(known.unwrap_or_else(|| {
+        let cached_check = self.nesting.checked_files.borrow().get(&absolute).cloned();
+        Ok(NamedEnsemble::Checked(cached_check.unwrap_or_else(|| {
             let inner = Rc::new(self.check_nested_file(&path, &absolute));
-            let mut known = self.nesting.checked_files.borrow_mut();
-            if known.len() >= MOST {
-                known.clear();
+            let mut checked_files = self.nesting.checked_files.borrow_mut();
+            if checked_files.len() >= MOST {
+                checked_files.clear();
             }
-            known.insert(absolute, Rc::clone(&inner));
+            checked_files.insert(absolute, Rc::clone(&inner));
             inner
         })))
     }
@@ -192,9 +192,9 @@ fn describe_first_error(path: &Path, first: &Diagnostic, more: usize) -> String 
         1 => " (and 1 more error)".to_owned(),
         more => format!(" (and {more} more errors)"),
     };
-    let own = path.display().to_string();
-    let file = match first.related.iter().all(|place| place.source.name() != own) {
-        true => own.as_str(),
+    let own_name = path.display().to_string();
+    let file = match first.related.iter().all(|place| place.source.name() != own_name) {
+        true => own_name.as_str(),
         false => first.source.name(),
     };
     format!(

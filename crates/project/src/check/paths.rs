@@ -33,16 +33,18 @@ fn list_missing_paths(route: &Route, sandbox: &SandboxSpec, folder: &Path) -> Ve
     let lists = [("read", &sandbox.read), ("write", &sandbox.write)];
     let paths = lists.into_iter().flat_map(|(key, paths)| {
         let route = route.with_key(key);
-        let placed = |(at, path)| (route.with_index(at).into_value_location(), path);
-        paths.iter().enumerate().map(placed).collect::<Vec<_>>()
+        let with_location = |(at, path)| (route.with_index(at).into_value_location(), path);
+        paths.iter().enumerate().map(with_location).collect::<Vec<_>>()
     });
     // The home folder is that of who runs it.
-    let here = paths.filter(|(_, path)| !path.starts_with('~') && !resolve_rule_path(path, folder, None).exists());
-    here.map(|(at, path)| {
-        let finding = Finding::new_warning(codes::SANDBOX_PATH, at, format!("there is no `{path}`"));
-        finding.with_help(
-            "paths of a sandbox begin at the folder of the ensemble file and must be there when the run begins",
-        )
-    })
-    .collect()
+    let missing_paths =
+        paths.filter(|(_, path)| !path.starts_with('~') && !resolve_rule_path(path, folder, None).exists());
+    missing_paths
+        .map(|(at, path)| {
+            let finding = Finding::new_warning(codes::SANDBOX_PATH, at, format!("there is no `{path}`"));
+            finding.with_help(
+                "paths of a sandbox begin at the folder of the ensemble file and must be there when the run begins",
+            )
+        })
+        .collect()
 }

@@ -11,17 +11,17 @@ impl EnsembleFolder<'_> {
     /// it declares no `result`.
     pub(super) fn find_result_type(&self, named: &str) -> Option<ValueType> {
         let places = &self.places;
-        let found = self
+        let resolved_path = self
             .project
             .resolve_ensemble_file_from(named, &places.ensemble_dir, &places.project_root);
-        let path = found.ok()?;
+        let path = resolved_path.ok()?;
         let absolute = self.project.folder.join(&path);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
         if self.nesting.is_too_deep(&absolute) {
             return None;
         }
-        if let Some(known) = self.nesting.results.borrow().get(&absolute) {
-            return known.clone();
+        if let Some(known_type) = self.nesting.results.borrow().get(&absolute) {
+            return known_type.clone();
         }
         let source = self.project.read_file(&path).ok()?;
         let inner = loader::load_ensemble(&source).ensemble;

@@ -20,16 +20,18 @@ pub(crate) fn list_profile_variables(name: &str, profile: &ModelProfile) -> Vec<
     };
     let name = escape_hidden(name);
     let address = profile.base_url.as_deref().unwrap_or(provider.base_url);
-    let shown = escape_hidden(address);
+    let display_address = escape_hidden(address);
     let mut lines = Vec::new();
     let key = profile.api_key_env.as_deref();
     if let Some(variable) = key.filter(|variable| !is_own_service_url(variable, address)) {
-        lines.push(format!("model profile `{name}` sends the key in {variable} to {shown}"));
+        lines.push(format!(
+            "model profile `{name}` sends the key in {variable} to {display_address}"
+        ));
     }
     for (header, text) in &profile.headers {
         if let HeaderText::Env(variable) = text {
             lines.push(format!(
-                "model profile `{name}` sends the value of {variable} to {shown}, in the header {}",
+                "model profile `{name}` sends the value of {variable} to {display_address}, in the header {}",
                 escape_hidden(header)
             ));
         }
@@ -47,16 +49,16 @@ pub(crate) fn list_ensemble_variables(ensemble: &Ensemble, overrides: &[ModelOve
     keys.extend(named_variables(ensemble));
     for agent in &ensemble.agents {
         if let AgentKind::Script { script, env } = &agent.kind {
-            let who = format!("agent `{}`", escape_hidden(&agent.name));
-            add_script_lines(&who, script, env, &keys, &mut lines);
+            let label = format!("agent `{}`", escape_hidden(&agent.name));
+            add_script_lines(&label, script, env, &keys, &mut lines);
         }
         if let AgentKind::Llm(llm) = &agent.kind
             && let Some(acp) = llm.acp_agent()
         {
             let name = escape_hidden(&agent.name);
             add_external_lines(&name, &acp.program, &mut lines);
-            let given = llm.tools.iter().filter(|used| is_client_server(ensemble, used));
-            lines.extend(given.map(|used| {
+            let client_servers = llm.tools.iter().filter(|used| is_client_server(ensemble, used));
+            lines.extend(client_servers.map(|used| {
                 let (program, server) = (escape_hidden(acp.program.display_name()), escape_hidden(&used.tool));
                 format!("agent `{name}` gives the server `{server}` that your client names, with its keys, to the program `{program}`")
             }));

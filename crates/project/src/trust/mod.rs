@@ -109,10 +109,10 @@ impl Trust {
     /// # Errors
     /// There is no place to keep it, or it cannot be written.
     pub fn trust_files(&self, files: Vec<TrustedFile>) -> std::io::Result<()> {
-        let mut kept = self.list_trusted();
-        kept.retain(|known| files.iter().all(|new| new.path != known.path));
-        kept.extend(files);
-        self.write_store(kept)
+        let mut trusted_files = self.list_trusted();
+        trusted_files.retain(|known| files.iter().all(|new| new.path != known.path));
+        trusted_files.extend(files);
+        self.write_store(trusted_files)
     }
 
     /// Trusts the file no longer; `false` if it was not trusted.
@@ -120,13 +120,13 @@ impl Trust {
     /// # Errors
     /// The change cannot be written.
     pub fn untrust_file(&self, path: &Path) -> std::io::Result<bool> {
-        let mut kept = self.list_trusted();
-        let before = kept.len();
-        kept.retain(|known| Path::new(&known.path) != path);
-        if kept.len() == before {
+        let mut trusted_files = self.list_trusted();
+        let before = trusted_files.len();
+        trusted_files.retain(|known| Path::new(&known.path) != path);
+        if trusted_files.len() == before {
             return Ok(false);
         }
-        self.write_store(kept).map(|()| true)
+        self.write_store(trusted_files).map(|()| true)
     }
 
     fn write_store(&self, kept: Vec<TrustedFile>) -> std::io::Result<()> {

@@ -67,19 +67,19 @@ impl TrustStore {
             version: VERSION,
             trusted,
         })?;
-        let written = folder.join(format!(".trust.{}", std::process::id()));
+        let temporary_path = folder.join(format!(".trust.{}", std::process::id()));
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         let write = || {
-            let mut file = options.open(&written)?;
+            let mut file = options.open(&temporary_path)?;
             file.write_all(text.as_bytes())?;
             file.write_all(b"\n")?;
             file.sync_all()?;
-            std::fs::rename(&written, &self.file)
+            std::fs::rename(&temporary_path, &self.file)
         };
         let result = write();
         if result.is_err() {
-            let _it_is_of_no_use = std::fs::remove_file(&written);
+            let _it_is_of_no_use = std::fs::remove_file(&temporary_path);
         }
         result
     }

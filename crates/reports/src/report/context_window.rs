@@ -37,7 +37,7 @@ pub(super) fn render_trim_note(note: &Value) -> String {
         format_count(number("messages"), "message"),
         tokens(number("tokens"))
     );
-    let what = match (number("messages") > 0, note["system"] == true) {
+    let subject = match (number("messages") > 0, note["system"] == true) {
         (true, true) => format!("the instructions and {messages} were"),
         (true, false) if number("messages") == 1 => format!("{messages} was"),
         (true, false) => format!("{messages} were"),
@@ -54,5 +54,5 @@ pub(super) fn render_trim_note(note: &Value) -> String {
         true => shortened,
         false => format!("; {shortened}"),
     };
-    format!("context window: {what} not sent{shortened}{summary}")
+    format!("context window: {subject} not sent{shortened}{summary}")
 }

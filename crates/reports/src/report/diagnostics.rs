@@ -28,11 +28,11 @@ pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
     let (plain, styled) = (plain.term_width(COLUMNS), styled.term_width(COLUMNS));
     let mut text = String::new();
     for diagnostic in diagnostics {
-        let shown = render_diagnostic(diagnostic, &plain);
+        let plain_text = render_diagnostic(diagnostic, &plain);
         // The styles are ours only if the finding contains none.
-        text.push_str(&match color && !shown.contains('\u{1b}') {
+        text.push_str(&match color && !plain_text.contains('\u{1b}') {
             true => trust_styles(&render_diagnostic(diagnostic, &styled)),
-            false => shown,
+            false => plain_text,
         });
         text.push_str("\n\n");
     }
@@ -114,12 +114,12 @@ impl LineSpan {
         let line = source.line_column(span.start).line;
         let text = source.line_text(line);
         let start = text.as_ptr() as usize - source.text().as_ptr() as usize;
-        let whole = start..start + text.len();
-        let from = span.start.clamp(whole.start, whole.end);
-        let to = span.end.clamp(from, whole.end);
+        let line_range = start..start + text.len();
+        let from = span.start.clamp(line_range.start, line_range.end);
+        let to = span.end.clamp(from, line_range.end);
         Self {
             line,
-            whole,
+            whole: line_range,
             marked: from..to,
         }
     }
@@ -292,9 +292,9 @@ fn to_fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a TextFix) -> Option<Diagn
 
 /// The text of this name, if the finding has a place in it.
 pub(super) fn find_source<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<&'a SourceText> {
-    let others = diagnostic.related.iter().map(|one| &one.source);
+    let related_sources = diagnostic.related.iter().map(|one| &one.source);
     std::iter::once(&diagnostic.source)
-        .chain(others)
+        .chain(related_sources)
         .find(|source| source.name() == name)
 }
 

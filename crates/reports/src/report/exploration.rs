@@ -32,13 +32,13 @@ fn render_exploration(ensemble: &str, found: &Exploration) -> String {
         text.push_str(&format!("seen: {turns} and {executions}; there may be more\n\n"));
     }
     let width = found.agents.iter().map(|one| one.agent.len()).max().unwrap_or(0);
-    for one in &found.agents {
+    for agent_summary in &found.agents {
         let summary = if is_complete {
-            render_agent(one)
+            render_agent(agent_summary)
         } else {
-            render_seen_agent(one)
+            render_seen_agent(agent_summary)
         };
-        text.push_str(&format!("  {:width$}  {summary}\n", one.agent));
+        text.push_str(&format!("  {:width$}  {summary}\n", agent_summary.agent));
     }
     for end in &found.ends {
         text.push_str(&format!("\n{}\n", render_headline(end, is_complete)));
@@ -100,12 +100,12 @@ fn render_seen_agent(one: &AgentSummary) -> String {
         true => format!(" (its limit is {})", one.bound),
         false => String::new(),
     };
-    let seen = match one.most {
+    let seen_text = match one.most {
         0 => "not seen".to_owned(),
         most => format!("seen {}", format_times(most)),
     };
     let without = left_out.map(|why| format!("; a conversation without it was seen ({why})"));
-    format!("{seen}{limit}{}", without.unwrap_or_default())
+    format!("{seen_text}{limit}{}", without.unwrap_or_default())
 }
 
 /// Describes an agent if all conversations were explored.
@@ -114,13 +114,13 @@ fn render_agent(one: &AgentSummary) -> String {
     if one.most == 0 {
         return format!("never runs: {}", left_out.unwrap_or("no agent starts it"));
     }
-    let mut most = format!("at most {}", format_times(one.most));
+    let mut limit_text = format!("at most {}", format_times(one.most));
     if one.most < one.limit {
-        most.push_str(&format!(" (max_turns {} is never reached)", one.limit));
+        limit_text.push_str(&format!(" (max_turns {} is never reached)", one.limit));
     }
     match left_out {
-        Some(why) => format!("{most}, or never ({why})"),
-        None => format!("{most}, and at least once"),
+        Some(reason) => format!("{limit_text}, or never ({reason})"),
+        None => format!("{limit_text}, and at least once"),
     }
 }
 
@@ -243,23 +243,23 @@ impl ExploredEnsemble {
 /// The results for users: the ensemble, and those that it names, each with its file.
 pub fn render_all(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
     let mut text = render_exploration(&ensemble.name, &ensemble.found);
-    for one in inner {
-        let name = format!("{} ({})", one.name, one.file);
-        text.push_str(&format!("\n{}", render_exploration(&name, &one.found)));
+    for nested_ensemble in inner {
+        let name = format!("{} ({})", nested_ensemble.name, nested_ensemble.file);
+        text.push_str(&format!("\n{}", render_exploration(&name, &nested_ensemble.found)));
     }
     text
 }
 
 /// Renders one JSON document; the ensembles that are named are under `inner`.
 pub fn render_all_json(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
-    let mut whole = exploration_json(&ensemble.name, &ensemble.found);
+    let mut root_document = exploration_json(&ensemble.name, &ensemble.found);
     let of_inner = |one: &ExploredEnsemble| {
         let mut document = exploration_json(&one.name, &one.found);
         document["file"] = json!(one.file);
         document
     };
-    whole["inner"] = inner.iter().map(of_inner).collect();
-    format!("{whole:#}\n")
+    root_document["inner"] = inner.iter().map(of_inner).collect();
+    format!("{root_document:#}\n")
 }
 
 fn exploration_json(ensemble: &str, found: &Exploration) -> Value {

@@ -148,14 +148,14 @@ impl HumanReporter {
 
     /// `name`, or `name 3/12` for an agent with parts.
     fn name_with_progress(&self, name: &str) -> String {
-        let ended = self
+        let ended_parts = self
             .parts
             .get(name)
             .into_iter()
             .flatten()
             .filter(|part| part.is_final());
         match self.parts.get(name).and_then(|parts| parts.last()) {
-            Some(last) => format!("{name} {}/{}", ended.count(), last.count),
+            Some(last) => format!("{name} {}/{}", ended_parts.count(), last.count),
             None => name.to_owned(),
         }
     }
@@ -165,11 +165,14 @@ impl HumanReporter {
         if part.is_final() && part.failure().is_some() {
             self.failed_parts.entry(place).or_insert_with(|| part.key.clone());
         }
-        let kept = PartEnded {
+        let part_without_exchange = PartEnded {
             exchange: Vec::new(),
             ..part.clone()
         };
-        self.parts.entry(part.agent.clone()).or_default().push(kept);
+        self.parts
+            .entry(part.agent.clone())
+            .or_default()
+            .push(part_without_exchange);
         self.show_running(part.turn, false);
         self.show_pause(&part.agent, part.pause);
         for warning in &part.warnings {
@@ -183,16 +186,16 @@ impl HumanReporter {
     }
 
     fn report_finished(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
-        let shown = self.console.close_reply(&finished.agent);
+        let shown_parts = self.console.close_reply(&finished.agent);
         self.console.print_heading();
         self.running.retain(|name| *name != finished.agent);
         self.show_running(finished.turn, false);
         if self.verbosity == OutputVerbosity::Quiet {
             self.report_finished_quietly(finished);
         } else {
-            self.print_finished(finished, shown, state);
+            self.print_finished(finished, shown_parts, state);
         }
-        self.print_notes(finished, shown);
+        self.print_notes(finished, shown_parts);
         self.console.print_pending();
     }
 
@@ -235,8 +238,8 @@ impl HumanReporter {
                 self.out_width,
             ));
         }
-        let own = self.parts.remove(&finished.agent).unwrap_or_default();
-        if let Some(parts) = PartsSummary::from_events(&own) {
+        let part_ends = self.parts.remove(&finished.agent).unwrap_or_default();
+        if let Some(parts) = PartsSummary::from_events(&part_ends) {
             let lines = parts.render_lines(self.shows_everything());
             self.has_cut |= lines.has_cut;
             let mut text = format!("{DIM}{}{DIM:#}\n{}", parts.counts_text(true), lines.text);
@@ -429,9 +432,9 @@ fn render_other_keys(output: &Value, whole: bool) -> String {
     let Some(object) = output.as_object() else {
         return String::new();
     };
-    let others = object.iter().filter(|(key, _)| *key != "response");
+    let other_entries = object.iter().filter(|(key, _)| *key != "response");
     render_output(
-        &Value::Object(others.map(|(key, value)| (key.clone(), value.clone())).collect()),
+        &Value::Object(other_entries.map(|(key, value)| (key.clone(), value.clone())).collect()),
         whole,
     )
 }

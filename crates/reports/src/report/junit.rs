@@ -87,12 +87,12 @@ fn render_findings(file: &str, folder: &Path, findings: &[&Diagnostic]) -> Strin
             .map(|fix| format!("\n  fix: {}", fix_title(fix)))
             .unwrap_or_default();
         let (line, column) = (place.line, place.column);
-        let other = match finding.source.name() {
+        let file_prefix = match finding.source.name() {
             name if name == file => String::new(),
             name => format!("{}:", relative_path(name, folder)),
         };
         format!(
-            "{other}{line}:{column} {severity}[{}]: {}{help}{fix}",
+            "{file_prefix}{line}:{column} {severity}[{}]: {}{help}{fix}",
             finding.code.0, finding.message
         )
     };

@@ -26,20 +26,20 @@ pub(super) struct PartsSummary<'p> {
 impl<'p> PartsSummary<'p> {
     /// The parts that these events tell of; `None`: of none.
     pub(super) fn from_events(parts: impl IntoIterator<Item = &'p PartEnded>) -> Option<Self> {
-        let mut found = Self {
+        let mut summary = Self {
             last_by_part: BTreeMap::new(),
             retries: 0,
             item_count: 0,
         };
         for part in parts {
-            found.item_count = part.count as usize;
+            summary.item_count = part.count as usize;
             if part.is_final() {
-                found.last_by_part.insert(part.part, part);
+                summary.last_by_part.insert(part.part, part);
             } else {
-                found.retries += 1;
+                summary.retries += 1;
             }
         }
-        (found.item_count > 0).then_some(found)
+        (summary.item_count > 0).then_some(summary)
     }
 
     /// The first failed part of the list.
@@ -64,9 +64,9 @@ impl<'p> PartsSummary<'p> {
         if reused > 0 {
             words[0].push_str(&format!(" ({reused} reused)"));
         }
-        let others = [(failed, "failed"), (open, if is_over { "stopped" } else { "open" })];
+        let other_counts = [(failed, "failed"), (open, if is_over { "stopped" } else { "open" })];
         words.extend(
-            others
+            other_counts
                 .iter()
                 .filter(|(number, _)| *number > 0)
                 .map(|(number, word)| format!("{number} {word}")),
@@ -82,7 +82,7 @@ impl<'p> PartsSummary<'p> {
 
     /// Renders one line for each part of a short list; of a long list only the failures. With `whole` all parts.
     pub(super) fn render_lines(&self, whole: bool) -> ShortenedText {
-        let mut shown = ShortenedText::default();
+        let mut shortened_text = ShortenedText::default();
         let is_short = whole || self.last_by_part.len() <= LISTED;
         let mut failures = 0;
         for part in self.last_by_part.values() {
@@ -91,10 +91,10 @@ impl<'p> PartsSummary<'p> {
                 if whole || failures <= LISTED {
                     let error = failure.error.trim_end();
                     let first = error.lines().next().unwrap_or_default();
-                    shown.has_cut |= !whole && first != error;
+                    shortened_text.has_cut |= !whole && first != error;
                     let error = if whole { error } else { first };
                     let kind = failure_kind_word(failure.kind);
-                    shown.text.push_str(&format!(
+                    shortened_text.text.push_str(&format!(
                         "{DIM}[{}]{DIM:#} {BAD}failed{BAD:#} ({kind}): {error}\n",
                         part_key(part)
                     ));
@@ -108,29 +108,29 @@ impl<'p> PartsSummary<'p> {
                     (true, false) => format!(" {DIM}{}{DIM:#}", format_duration(part.execution_time)),
                     (false, _) => String::new(),
                 };
-                shown.has_cut |= !whole && part.output().is_some_and(|output| values::is_output_long(output));
-                shown
+                shortened_text.has_cut |= !whole && part.output().is_some_and(|output| values::is_output_long(output));
+                shortened_text
                     .text
                     .push_str(&format!("{DIM}[{}]{DIM:#} {output}{took}\n", part_key(part)));
             } else {
-                shown.has_cut = true;
+                shortened_text.has_cut = true;
             }
         }
         if failures > LISTED && !whole {
-            shown.has_cut = true;
-            shown
+            shortened_text.has_cut = true;
+            shortened_text
                 .text
                 .push_str(&format!("{CAUTION}and {} more failed{CAUTION:#}\n", failures - LISTED));
         }
-        shown
+        shortened_text
     }
 }
 
 /// The keys of the output that its parts do not tell.
 pub(super) fn without_part_keys(output: &Value) -> Value {
     let entries = output.as_object().into_iter().flatten();
-    let own = entries.filter(|(key, _)| !ForEach::OUTPUT_KEYS.contains(&key.as_str()));
-    Value::Object(own.map(|(key, value)| (key.clone(), value.clone())).collect())
+    let own_entries = entries.filter(|(key, _)| !ForEach::OUTPUT_KEYS.contains(&key.as_str()));
+    Value::Object(own_entries.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 /// The key of a part on one line.
@@ -144,8 +144,8 @@ fn output_line(output: &Value, whole: bool) -> String {
         Some(object) if object.len() == 1 && object.contains_key("response") => render_value(&object["response"], true),
         Some(object) => {
             let is_told = |key: &str| key != "response" || OutputView::new(output).response.is_some();
-            let told = object.iter().filter(|(key, _)| is_told(key));
-            let entries = told.map(|(key, value)| format!("{key}: {}", render_value(value, whole)));
+            let shown_entries = object.iter().filter(|(key, _)| is_told(key));
+            let entries = shown_entries.map(|(key, value)| format!("{key}: {}", render_value(value, whole)));
             entries.collect::<Vec<_>>().join(", ")
         }
         None => output.to_string(),

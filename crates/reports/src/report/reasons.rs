@@ -34,9 +34,9 @@ impl ShownReasons {
         let (known, new): (Vec<&SkippedAgent>, Vec<&SkippedAgent>) =
             waiting.iter().partition(|waiting| !whole && is_known(waiting));
         let groups = group_by_reason(&new);
-        let shown = if whole { groups.len() } else { GROUPS };
+        let shown_count = if whole { groups.len() } else { GROUPS };
         let mut lines = ShortenedText::default();
-        for (agents, reason) in groups.iter().take(shown) {
+        for (agents, reason) in groups.iter().take(shown_count) {
             let words: Vec<&str> = reason.split_whitespace().collect();
             let line = words.join(" ");
             let reason = if whole { line.clone() } else { shorten_text(&line) };
@@ -45,8 +45,8 @@ impl ShownReasons {
                 .text
                 .push_str(&format!("  {DIM}– {}: {reason}{DIM:#}\n", agents.join(", ")));
         }
-        if groups.len() > shown {
-            let more = groups.len() - shown;
+        if groups.len() > shown_count {
+            let more = groups.len() - shown_count;
             lines.has_cut = true;
             lines.text.push_str(&format!("  {DIM}– … {more} more reasons{DIM:#}\n"));
         }
@@ -68,11 +68,11 @@ impl ShownReasons {
 /// Agents with the same reason; reasons in the order of their first agent.
 pub(super) fn group_by_reason(waiting: &[&SkippedAgent]) -> Vec<(Vec<Arc<str>>, String)> {
     let mut groups: Vec<(Vec<Arc<str>>, String)> = Vec::new();
-    for one in waiting {
-        let reason = one.reason.to_string();
+    for skipped_agent in waiting {
+        let reason = skipped_agent.reason.to_string();
         match groups.iter_mut().find(|(_, known)| *known == reason) {
-            Some((agents, _)) => agents.push(one.agent.clone()),
-            None => groups.push((vec![one.agent.clone()], reason)),
+            Some((agents, _)) => agents.push(skipped_agent.agent.clone()),
+            None => groups.push((vec![skipped_agent.agent.clone()], reason)),
         }
     }
     groups

@@ -4,19 +4,19 @@ use ensemble_core::conversation::RunStarted;
 
 /// A word and a sentence for each kind of stand-in that the run had.
 pub(crate) fn describe_replacements(started: &RunStarted) -> Vec<(&'static str, String)> {
-    let mut told = Vec::new();
+    let mut replacements = Vec::new();
     if !started.simulated.is_empty() {
         let agents = started.simulated.join(", ");
-        told.push(("simulated", format!("no model was asked for {agents}")));
+        replacements.push(("simulated", format!("no model was asked for {agents}")));
     }
     if !started.stubs.is_empty() {
         let agents: Vec<&str> = started.stubs.keys().map(|agent| &**agent).collect();
-        told.push(("stubs", format!("texts stood in for {}", agents.join(", "))));
+        replacements.push(("stubs", format!("texts stood in for {}", agents.join(", "))));
     }
     if !started.responders.is_empty() {
         let all = started.responders.iter();
         let all: Vec<String> = all.map(|(agent, profile)| format!("{agent} ({profile})")).collect();
-        told.push(("responders", format!("a model answered for {}", all.join(", "))));
+        replacements.push(("responders", format!("a model answered for {}", all.join(", "))));
     }
-    told
+    replacements
 }

@@ -30,8 +30,8 @@ pub(super) fn render_output(output: &Value, whole: bool) -> String {
 
 /// Returns whether a part of the output is left out by default.
 pub(super) fn is_output_long(output: &Value) -> bool {
-    let mut others = OutputView::new(output).other_entries();
-    others.any(|(_, value)| render_full_value(value).chars().nth(MOST).is_some())
+    let mut other_entries = OutputView::new(output).other_entries();
+    other_entries.any(|(_, value)| render_full_value(value).chars().nth(MOST).is_some())
 }
 
 /// Renders one value, shortened by default. A string is in quotes if it could be read as another value.

@@ -49,11 +49,11 @@ impl LineWidth {
         }
         let mut wrapped = String::with_capacity(text.len());
         for line in text.split_inclusive('\n') {
-            let rest = line.trim_start_matches(' ');
-            let mut wrapper = TextWrapper::new(self, line.len() - rest.len());
+            let trimmed_line = line.trim_start_matches(' ');
+            let mut wrapper = TextWrapper::new(self, line.len() - trimmed_line.len());
             wrapper.kind = LineKind::Sentence;
             wrapper.breaks_words = breaks_words;
-            wrapper.push(rest, &mut wrapped);
+            wrapper.push(trimmed_line, &mut wrapped);
             wrapper.finish_text(&mut wrapped);
         }
         wrapped
@@ -221,12 +221,12 @@ impl TextWrapper {
             self.write_unwrapped(&word, out);
             return;
         }
-        let most = self.width.0.unwrap_or(usize::MAX);
+        let max_columns = self.width.0.unwrap_or(usize::MAX);
         let columns = display_width(&word);
         let has_words = self.column > self.indent;
         if self.column == 0 {
             self.begin_row(self.indent, out);
-        } else if has_words && self.column + self.blanks.len() + columns > most {
+        } else if has_words && self.column + self.blanks.len() + columns > max_columns {
             out.push('\n');
             self.begin_row(self.indent + self.later_indent, out);
         } else {
@@ -234,8 +234,8 @@ impl TextWrapper {
             self.column += self.blanks.len();
         }
         self.blanks.clear();
-        if self.breaks_words && self.column + columns > most {
-            return self.write_broken(&word, most, out);
+        if self.breaks_words && self.column + columns > max_columns {
+            return self.write_broken(&word, max_columns, out);
         }
         out.push_str(&word);
         self.column += columns;

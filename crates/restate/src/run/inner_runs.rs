@@ -64,12 +64,16 @@ impl<'a> RunDrive<'a> {
         if self.turn_timed_out {
             return self.call_execution(agent.clone());
         }
-        let ended = self.inner.get(agent).map_or(&[][..], Vec::as_slice);
-        let has_ended = |wanted: &WantedInnerRun| ended.iter().any(|ended| ended.name == wanted.name);
+        let ended_runs = self.inner.get(agent).map_or(&[][..], Vec::as_slice);
+        let has_ended = |wanted: &WantedInnerRun| ended_runs.iter().any(|ended| ended.name == wanted.name);
         let (ended, open): (Vec<_>, Vec<_>) = wanted.into_iter().partition(has_ended);
-        for wanted in open {
-            if !self.children.iter().any(|child| child.is_named(agent, &wanted.name)) {
-                self.call_inner_run(agent.clone(), wanted);
+        for wanted_run in open {
+            if !self
+                .children
+                .iter()
+                .any(|child| child.is_named(agent, &wanted_run.name))
+            {
+                self.call_inner_run(agent.clone(), wanted_run);
             }
         }
         if !ended.is_empty() {
@@ -84,9 +88,9 @@ impl<'a> RunDrive<'a> {
         ended: EndedInnerRun,
         brief: Result<RunBrief, TerminalError>,
     ) {
-        let known = self.children.iter().position(|child| child.run == ended.run);
-        let Some(known) = known else { return };
-        self.children.remove(known);
+        let position = self.children.iter().position(|child| child.run == ended.run);
+        let Some(position) = position else { return };
+        self.children.remove(position);
         if let Err(error) = brief {
             return self.commit_result(&agent, Err(error));
         }
@@ -98,8 +102,8 @@ impl<'a> RunDrive<'a> {
 
     /// The time limit of an attempt is reached. Its run may have ended before.
     pub(super) fn handle_inner_timeout(&mut self, agent: Arc<str>, run: &Arc<str>) {
-        let known = self.children.iter().find(|child| child.run == *run);
-        let Some(name) = known.map(|child| child.name.clone()) else {
+        let child = self.children.iter().find(|child| child.run == *run);
+        let Some(name) = child.map(|child| child.name.clone()) else {
             return;
         };
         self.cancel_children(|child| child.run == *run);
@@ -150,13 +154,14 @@ impl<'a> RunDrive<'a> {
                 .map(move |_| WakeReason::InnerTimedOut(agent, run));
             self.wake_futures.push(Box::pin(timer));
         }
-        let ended = EndedInnerRun {
+        let ended_run = EndedInnerRun {
             name,
             run,
             is_late: false,
         };
-        let done = call.map(move |brief| WakeReason::InnerRunEnded(agent, ended, brief.map(Json::into_inner)));
-        self.wake_futures.push(Box::pin(done));
+        let wake_future =
+            call.map(move |brief| WakeReason::InnerRunEnded(agent, ended_run, brief.map(Json::into_inner)));
+        self.wake_futures.push(Box::pin(wake_future));
     }
 
     fn store_child_run(&mut self, child: InnerRunLines) {
@@ -175,18 +180,18 @@ impl<'a> RunDrive<'a> {
 
     /// The run of its inner ensemble that asks what an execution asks: its name.
     pub(super) fn find_asking_run(&self, agent: &str, execution: u32) -> Option<String> {
-        let mut known = self.inner_runs.values();
-        let asking = known.find(|child| child.asks && child.belongs_to(agent, execution))?;
+        let mut inner_runs = self.inner_runs.values();
+        let asking = inner_runs.find(|child| child.asks && child.belongs_to(agent, execution))?;
         Some(asking.name.clone())
     }
 
     /// The runs of its inner ensemble that an execution has begun: their names.
     pub(super) fn list_begun_runs(&self, agent: &str, execution: u32) -> Vec<String> {
-        let known = self
+        let matching_runs = self
             .inner_runs
             .values()
             .filter(|child| child.belongs_to(agent, execution));
-        let mut names: Vec<String> = known.map(|child| child.name.clone()).collect();
+        let mut names: Vec<String> = matching_runs.map(|child| child.name.clone()).collect();
         names.sort_unstable();
         names
     }
@@ -205,18 +210,18 @@ impl<'a> RunDrive<'a> {
         for inner in before.inside {
             self.store_child_run(inner);
         }
-        let ended = self.log.run_state().run_end();
-        let reason = ended.map(|ended| ended.completion_reason);
+        let run_end = self.log.run_state().run_end();
+        let reason = run_end.map(|ended| ended.completion_reason);
         if reason.is_some_and(|reason| !reason.is_resumable()) {
             return Ok(false);
         }
         let waits = reason == Some(CompletionReason::WaitingForInput);
         self.log.advance_to(at);
-        let asked = answer
+        let question = answer
             .as_ref()
             .and_then(|answer| self.log.find_question(&answer.digest));
-        match (asked, answer) {
-            (Some(asked), Some(answer)) if waits => self.apply_answer(asked, answer),
+        match (question, answer) {
+            (Some(question), Some(answer)) if waits => self.apply_answer(question, answer),
             _ => self.log.commit_events([self.resume_event()]),
         }
         Ok(true)

@@ -148,8 +148,8 @@ impl<'a> WorkflowLog<'a> {
             _ => Vec::new(),
         });
         let waiting: Vec<_> = waiting.collect();
-        let shown = waiting.iter().find(|(_, request)| request.digest == *digest);
-        let (slot, request) = shown.or(waiting.first())?;
+        let matching_request = waiting.iter().find(|(_, request)| request.digest == *digest);
+        let (slot, request) = matching_request.or(waiting.first())?;
         Some((
             slot.start.agent.clone(),
             slot.start.execution,

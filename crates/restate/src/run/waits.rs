@@ -35,10 +35,10 @@ impl RunDrive<'_> {
             return Ok(false);
         };
         let answer = answer.into_inner();
-        let Some(asked) = self.log.find_question(&answer.digest) else {
+        let Some(question) = self.log.find_question(&answer.digest) else {
             return Ok(false);
         };
-        self.apply_answer(asked, answer);
+        self.apply_answer(question, answer);
         self.start_segment();
         Ok(true)
     }
@@ -50,15 +50,15 @@ impl RunDrive<'_> {
             // The answer is for another request, so it is not used: the agent asks again.
         } else if let Some(child) = self.find_asking_run(&agent, execution) {
             // Whoever asked inside goes on with it. What else waits inside keeps waiting.
-            let ended = self.inner.entry(agent).or_default();
-            ended.retain(|ended| ended.name != child);
+            let ended_runs = self.inner.entry(agent).or_default();
+            ended_runs.retain(|ended| ended.name != child);
             self.inner_answers.insert(child, answer);
         } else {
             match (request.question.permission, answer.decision) {
-                (Some(wanted), Some(decision)) => {
+                (Some(permission), Some(decision)) => {
                     let decided = DecidedCall {
-                        tool: wanted.tool,
-                        arguments: wanted.arguments,
+                        tool: permission.tool,
+                        arguments: permission.arguments,
                         decision,
                         digest: request.digest,
                         by: answer.by,

@@ -138,7 +138,7 @@ impl Batch {
         let mut queue: VecDeque<usize> = (0..rows.len())
             .filter(|at| needs_run(&rows[*at], &driving.retry))
             .collect();
-        let mut left = queue.len();
+        let mut remaining = queue.len();
         let mut cost = self::total_cost(rows);
         let mut stopped = None;
         let mut failed: Option<BatchError> = None;
@@ -158,7 +158,7 @@ impl Batch {
             }
             let (at, result) = tokio::select! {
                 ended = under_way.next() => match ended {
-                    Some(ended) => ended,
+                    Some(ended_row) => ended_row,
                     None => break,
                 },
                 by = &mut stop, if stopped.is_none() => {
@@ -171,11 +171,11 @@ impl Batch {
                 // The engine goes on with the run.
                 Ok(None) => {}
                 Ok(Some(entry)) => {
-                    left -= usize::from(!entry.is_resumable());
+                    remaining -= usize::from(!entry.is_resumable());
                     cost += entry.cost().unwrap_or(0.0);
                     let before = rows[at].entry.replace(entry);
                     cost -= before.as_ref().and_then(BatchEntry::cost).unwrap_or(0.0);
-                    report_row(told, &rows[at], left, cost);
+                    report_row(told, &rows[at], remaining, cost);
                 }
                 Err(error) => {
                     failed.get_or_insert(error.into());
@@ -203,7 +203,7 @@ impl Batch {
         options.input = row.input;
         options.context = row.values;
         options.texts = row.texts;
-        let given = EngineRunOptions {
+        let engine_options = EngineRunOptions {
             answers: options.answers.clone(),
             allowed_tools: options.allowed_tools.clone(),
             denied_tools: options.denied_tools.clone(),
@@ -218,7 +218,9 @@ impl Batch {
                     .await
                     .map(Some);
             }
-            (RowWork::Run(run, ready), Some(engine)) => (run.clone(), engine.drive_run(*ready, run, given, &*store)),
+            (RowWork::Run(run, ready), Some(engine)) => {
+                (run.clone(), engine.drive_run(*ready, run, engine_options, &*store))
+            }
             (RowWork::Resume(run, cut), Some(engine)) => {
                 drop(cut);
                 (run.clone(), engine.resume_run(run, self.runs.host().now(), &*store))
@@ -245,30 +247,38 @@ impl Batch {
         };
         let folder = stored.folder().map(|folder| folder.display().to_string());
         let which = WhichRun::Named(folder.unwrap_or_else(|| latest.to_string()));
-        let held = match self.runs.lease_run(which).await {
+        let leased_run = match self.runs.lease_run(which).await {
             Err(RunError::NotBegun | RunError::Read(ReadError::Empty { .. })) => {
                 return self.prepare_new_run(latest, options);
             }
             held => held?,
         };
-        if held.recorded_run().has_ended() {
-            let outcome = held.recorded_run().state.run_end().map(|ended| ended.completion_reason);
+        if leased_run.recorded_run().has_ended() {
+            let outcome = leased_run
+                .recorded_run()
+                .state
+                .run_end()
+                .map(|ended| ended.completion_reason);
             let is_known = |entry: &&BatchEntry| entry.run == latest.as_str() && Some(entry.outcome) == outcome;
             return match entry.filter(is_known) {
                 // The index has this end, so its row is tried again.
                 Some(_) => {
-                    drop(held);
+                    drop(leased_run);
                     self.prepare_new_run(next_try_id(id, &latest), options)
                 }
-                None => ended_row_work(id, &latest, held.recorded_run()),
+                None => ended_row_work(id, &latest, leased_run.recorded_run()),
             };
         }
-        let outcome = held.recorded_run().state.run_end().map(|ended| ended.completion_reason);
+        let outcome = leased_run
+            .recorded_run()
+            .state
+            .run_end()
+            .map(|ended| ended.completion_reason);
         let is_known = entry.is_some_and(|entry| entry.run == latest.as_str());
         if !is_known && outcome.is_some_and(|outcome| outcome != CompletionReason::Cancelled) {
-            return ended_row_work(id, &latest, held.recorded_run());
+            return ended_row_work(id, &latest, leased_run.recorded_run());
         }
-        Ok(RowWork::Resume(latest, Box::new((held, options))))
+        Ok(RowWork::Resume(latest, Box::new((leased_run, options))))
     }
 
     fn prepare_new_run(&self, id: RunId, mut options: RunOptions) -> Result<RowWork, RunError> {
@@ -332,16 +342,16 @@ fn ended_row_work(id: &RunId, run: &RunId, recorded: &RecordedRun) -> Result<Row
 
 /// The id of the try after this one.
 fn next_try_id(id: &RunId, latest: &RunId) -> RunId {
-    let tried = latest
+    let try_number = latest
         .as_str()
         .rsplit_once("-try")
         .and_then(|(_, number)| number.parse().ok());
-    RunId::new(format!("{id}-try{}", tried.unwrap_or(1_u32) + 1))
+    RunId::new(format!("{id}-try{}", try_number.unwrap_or(1_u32) + 1))
 }
 
 fn needs_run(planned: &PlannedRow, retry: &[CompletionReason]) -> bool {
-    let ended = planned.entry.as_ref().filter(|entry| !entry.is_resumable());
-    ended.is_none_or(|entry| retry.contains(&entry.outcome))
+    let ended_entry = planned.entry.as_ref().filter(|entry| !entry.is_resumable());
+    ended_entry.is_none_or(|entry| retry.contains(&entry.outcome))
 }
 
 /// Returns the cost of all rows, as far as it is known.

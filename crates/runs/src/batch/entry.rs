@@ -28,13 +28,13 @@ pub struct BatchEntry {
 impl BatchEntry {
     /// Returns the result of the row whose run has this state. Returns `None` if the run has not ended.
     pub(crate) fn from_state(id: &RunId, run: &RunId, state: &ConversationState) -> Option<Self> {
-        let ended = state.run_end()?;
+        let run_end = state.run_end()?;
         let document = RunResult(state);
         Some(Self {
             id: id.to_string(),
             run: run.to_string(),
-            outcome: ended.completion_reason,
-            detail: ended.detail.as_deref().map(str::to_owned),
+            outcome: run_end.completion_reason,
+            detail: run_end.detail.as_deref().map(str::to_owned),
             turns: u64::from(state.finished_turns()),
             result: document.result_value(),
             usage: document.usage_value(),

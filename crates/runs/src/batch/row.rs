@@ -162,22 +162,22 @@ pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<TableRow>,
         match record {
             Ok(record) => {
                 let cells = columns.iter().cloned().zip(record.iter());
-                let given = cells.filter(|(_, text)| !text.is_empty());
+                let filled_cells = cells.filter(|(_, text)| !text.is_empty());
                 rows.push(TableRow {
                     place: format!("{name}:{}", lines.line_at(text, record.position())),
-                    cells: given
+                    cells: filled_cells
                         .map(|(column, text)| (column, CellValue::Text(text.to_owned())))
                         .collect(),
                 });
             }
             Err(error) => {
-                let what = match error.kind() {
+                let message = match error.kind() {
                     csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
                         format!("this row has {len} cells, and the first line names {expected_len} columns")
                     }
                     _ => error.to_string(),
                 };
-                wrong.push(wrong_at(Some(lines.line_at(text, error.position())), what));
+                wrong.push(wrong_at(Some(lines.line_at(text, error.position())), message));
             }
         }
     }
@@ -236,11 +236,11 @@ pub fn resolve_rows(
     ensemble: &Ensemble,
 ) -> Result<Vec<BatchRow>, Vec<RowError>> {
     let mut wrong = Vec::new();
-    let mut given = Vec::with_capacity(rows.len());
+    let mut resolved_rows = Vec::with_capacity(rows.len());
     for cells in rows {
         let row = resolve_row(cells, columns, common, ensemble);
-        if let Err(why) = row {
-            wrong.push(why);
+        if let Err(error) = row {
+            wrong.push(error);
             continue;
         }
         let Ok(row) = row else { continue };
@@ -254,9 +254,13 @@ pub fn resolve_rows(
                 what: what.to_string(),
             }));
         }
-        given.push(row);
+        resolved_rows.push(row);
     }
-    if wrong.is_empty() { Ok(given) } else { Err(wrong) }
+    if wrong.is_empty() {
+        Ok(resolved_rows)
+    } else {
+        Err(wrong)
+    }
 }
 
 fn resolve_row(
@@ -303,7 +307,7 @@ fn resolve_row(
 /// The ids of the rows' runs: digests of `of_all`, which says what all runs have in common, and of what each run is given. Rows
 /// that are equal have different ids.
 pub(super) fn build_run_ids(of_all: &str, rows: &[BatchRow]) -> Vec<RunId> {
-    let mut seen: HashMap<String, u32> = HashMap::new();
+    let mut id_counts: HashMap<String, u32> = HashMap::new();
     let ids = rows.iter().map(|row| {
         let values: serde_json::Map<String, Value> = row
             .values
@@ -312,7 +316,7 @@ pub(super) fn build_run_ids(of_all: &str, rows: &[BatchRow]) -> Vec<RunId> {
             .collect();
         let sorted: BTreeMap<&String, &Value> = values.iter().collect();
         let digest = digest_text(&json!([of_all, row.input, sorted]).to_string());
-        let times = seen.entry(digest.clone()).or_default();
+        let times = id_counts.entry(digest.clone()).or_default();
         *times += 1;
         match *times {
             1 => RunId::new(format!("row-{}", &digest[..16])),

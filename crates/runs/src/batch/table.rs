@@ -59,14 +59,14 @@ pub fn to_csv(json_lines: &str) -> io::Result<String> {
     const USED: [&str; 4] = ["requests", "input_tokens", "output_tokens", "cost"];
     let lines: Result<Vec<Value>, _> = json_lines.lines().map(serde_json::from_str).collect();
     let lines: Vec<Value> = lines?;
-    let given = collect_keys(&lines, "values");
+    let value_names = collect_keys(&lines, "values");
     let results = collect_keys(&lines, "result");
     let has_input = lines.iter().any(|line| line.get("input").is_some());
     let mut table = csv::Writer::from_writer(Vec::new());
     let names = FIRST.iter().map(|name| (*name).to_owned());
     let names = names
         .chain(has_input.then(|| "input".to_owned()))
-        .chain(given.iter().cloned())
+        .chain(value_names.iter().cloned())
         .chain(results.iter().map(|key| format!("result.{key}")))
         .chain(USED.iter().map(|name| (*name).to_owned()));
     table.write_record(names)?;
@@ -75,7 +75,7 @@ pub fn to_csv(json_lines: &str) -> io::Result<String> {
         let cells = FIRST.iter().map(|name| cell_text(line.get(name)));
         let cells = cells
             .chain(has_input.then(|| cell_text(line.get("input"))))
-            .chain(given.iter().map(|name| of("values", name)))
+            .chain(value_names.iter().map(|name| of("values", name)))
             .chain(results.iter().map(|name| of("result", name)))
             .chain(USED.iter().map(|name| of("usage", name)));
         table.write_record(cells)?;
@@ -86,12 +86,12 @@ pub fn to_csv(json_lines: &str) -> io::Result<String> {
 
 /// The keys of the maps under `key`, each once, in the order in which they occur.
 fn collect_keys(lines: &[Value], key: &str) -> Vec<String> {
-    let mut seen = indexmap::IndexSet::new();
+    let mut keys = indexmap::IndexSet::new();
     let maps = lines.iter().filter_map(|line| line.get(key)?.as_object());
     maps.flat_map(Map::keys).for_each(|name| {
-        seen.insert(name.clone());
+        keys.insert(name.clone());
     });
-    seen.into_iter().collect()
+    keys.into_iter().collect()
 }
 
 /// A cell: a text as it is, nothing for null, all else as JSON.

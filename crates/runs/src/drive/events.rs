@@ -444,19 +444,19 @@ impl LogReader {
     /// The records of one run inside the run that were not handed out.
     async fn read_run_rest(&mut self, run: &RunId) -> Result<Vec<RunEvent>, ReadError> {
         let mut events = Vec::new();
-        if let Some(found) = self.find_run(run).await {
-            self.read_log(found, &mut events).await?;
+        if let Some(stored_run) = self.find_run(run).await {
+            self.read_log(stored_run, &mut events).await?;
         }
         Ok(events)
     }
 
     async fn find_run(&self, run: &RunId) -> Option<Arc<dyn StoredRun>> {
-        let mut found = self.run.clone();
-        let known = self.run.id().nested_names().count();
-        for name in run.nested_names().skip(known) {
-            found = found.find_nested(name).await.ok()??;
+        let mut stored_run = self.run.clone();
+        let depth = self.run.id().nested_names().count();
+        for name in run.nested_names().skip(depth) {
+            stored_run = stored_run.find_nested(name).await.ok()??;
         }
-        (found.id() == run).then_some(found)
+        (stored_run.id() == run).then_some(stored_run)
     }
 
     /// Reads the log of a run, and where an execution ends, the runs inside it first.
@@ -478,8 +478,8 @@ impl LogReader {
                 Err(error) => return Err(error),
             };
             for record in records {
-                let ended = self.track_execution(&id, &record);
-                if let Some((agent, execution)) = ended {
+                let ended_execution = self.track_execution(&id, &record);
+                if let Some((agent, execution)) = ended_execution {
                     self.read_inner_runs(&id, &agent, execution, events).await?;
                 }
                 if record.seq < self.next_seq(&id) {

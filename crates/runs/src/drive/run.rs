@@ -107,9 +107,9 @@ impl Run {
         };
         let (closing, closed_signal) = watch::channel(());
         let task = tokio::spawn(async move {
-            let ended = driven.drive_to_end(channels).await;
+            let drive_result = driven.drive_to_end(channels).await;
             drop(closing);
-            ended
+            drive_result
         });
         Self {
             stored_run,
@@ -246,8 +246,10 @@ impl Run {
                 let _ = changes.changed().await;
             }
         };
-        let why = || format!("the conversation ended, and `{given}` did not ask");
-        self.wait_unless_ended(waited, why).await?.map_err(RunError::from)
+        let not_asked_message = || format!("the conversation ended, and `{given}` did not ask");
+        self.wait_unless_ended(waited, not_asked_message)
+            .await?
+            .map_err(RunError::from)
     }
 
     async fn wait_unless_ended<T>(
@@ -258,7 +260,7 @@ impl Run {
         let mut leg = self.leg.clone();
         tokio::select! {
             biased;
-            done = asked => Ok(done),
+            value = asked => Ok(value),
             _ = leg.wait_for(|leg| !matches!(leg, RunSegment::Open)) => Err(RunError::NotAsked(why())),
         }
     }
@@ -284,8 +286,8 @@ impl Run {
     pub fn wait<'f>(&'f self) -> BoxFuture<'f, Result<RunEnded, RunError>> {
         Box::pin(async move {
             let mut leg = self.leg.clone();
-            let ended = leg.wait_for(|leg| !matches!(leg, RunSegment::Open)).await;
-            match ended.as_deref() {
+            let segment_end = leg.wait_for(|leg| !matches!(leg, RunSegment::Open)).await;
+            match segment_end.as_deref() {
                 Ok(RunSegment::Ended(ended)) => Ok(RunEnded::clone(ended)),
                 Ok(RunSegment::Failed(error)) => Err(RunError::Stopped(error.clone())),
                 Ok(RunSegment::Open) | Err(_) => Err(RunError::Stopped("its task has ended".to_owned())),
@@ -307,8 +309,8 @@ impl Run {
     /// # Errors
     /// The conversation waits for input, or its log failed.
     pub async fn send_message(&self, text: impl Into<Arc<str>>) -> Result<(), RunError> {
-        let ended = self.wait().await?;
-        if !ended.completion_reason.is_continuable() {
+        let run_end = self.wait().await?;
+        if !run_end.completion_reason.is_continuable() {
             return Err(RunError::NotEnded(self.id().clone()));
         }
         let mut leg = self.leg.clone();
@@ -393,8 +395,11 @@ impl DrivenRun {
             executor.commit(&mut self.state, first).await?;
         }
         loop {
-            let ended = trace::run_in_span(self.segment.clone(), executor.drive_conversation(&mut self.state)).await?;
-            channels.segment_sender.send_replace(RunSegment::Ended(Arc::new(ended)));
+            let run_end =
+                trace::run_in_span(self.segment.clone(), executor.drive_conversation(&mut self.state)).await?;
+            channels
+                .segment_sender
+                .send_replace(RunSegment::Ended(Arc::new(run_end)));
             let Some(text) = channels.messages.recv().await else {
                 return Ok(());
             };
@@ -404,12 +409,12 @@ impl DrivenRun {
             let trace = self.hub.tracer().and_then(RunTracer::parent_span);
             let begins_at = self.state.next_seq();
             self.segment = self.hub.segment_span(self.stored_run.id(), begins_at, trace.as_ref());
-            let said = Event::MessageAdded(MessageAdded {
+            let message_event = Event::MessageAdded(MessageAdded {
                 text,
                 trace,
                 ..MessageAdded::default()
             });
-            executor.commit(&mut self.state, said).await?;
+            executor.commit(&mut self.state, message_event).await?;
         }
     }
 }

@@ -116,13 +116,13 @@ impl RunFork {
         if !self.context_changes.values.is_empty() {
             state = ConversationState::from_records(state.plan().clone(), &self.kept_records)?;
         }
-        let known = |name: &str| state.context().get(name).is_some() && before.inputs.get(name).is_none();
+        let is_context_only = |name: &str| state.context().get(name).is_some() && before.inputs.get(name).is_none();
         carry_inputs_over(
             self.text.prepared.plan.ensemble(),
             before,
             &self.kept_records,
             &self.context_changes,
-            known,
+            is_context_only,
         )
         .map_err(RunError::Inputs)
     }
@@ -143,9 +143,9 @@ impl Runs {
         mut options: RunOptions,
     ) -> Result<ReadyFork, RunError> {
         let origin = RecordedRun::load(self.resolve_run(which).await?, self.project()).await?;
-        let kept = records_until_turn(&origin, at_turn)?.to_vec();
+        let kept_records = records_until_turn(&origin, at_turn)?.to_vec();
         let text = self.load_fork_text(&origin, edited, &mut options).await?;
-        check_agents(&kept, &text.prepared, at_turn)?;
+        check_agents(&kept_records, &text.prepared, at_turn)?;
         // Later results replace executions only if the text is edited. Otherwise everything is executed.
         let reuse = match text.file.is_some() && set.is_empty() {
             true => collect_reusable(
@@ -157,7 +157,7 @@ impl Runs {
             false => ReusableResults::default(),
         };
         let fork = RunFork {
-            kept_records: reopen_last_turn(&kept, at_turn, &text.prepared),
+            kept_records: reopen_last_turn(&kept_records, at_turn, &text.prepared),
             turn: at_turn,
             repeated_execution: None,
             text,
@@ -189,12 +189,12 @@ impl Runs {
     ) -> Result<ReadyFork, RunError> {
         let origin = RecordedRun::load(self.resolve_run(which).await?, self.project()).await?;
         let records = &origin.journal.records;
-        let found = find_start(records, agent, turn);
-        let (at, start) = found.ok_or_else(|| no_execution_error(&origin, agent, turn))?;
+        let execution_start = find_start(records, agent, turn);
+        let (at, start) = execution_start.ok_or_else(|| no_execution_error(&origin, agent, turn))?;
         let part = part.map(|key| resolve_part_key(&origin, start, key)).transpose()?;
-        let kept = records[..at].to_vec();
+        let kept_records = records[..at].to_vec();
         let text = self.load_fork_text(&origin, edited, &mut options).await?;
-        check_agents(&kept, &text.prepared, turn - 1)?;
+        check_agents(&kept_records, &text.prepared, turn - 1)?;
         let repeats = match &part {
             Some(key) => format!("{agent}[{key}]@{turn}"),
             None => format!("{agent}@{turn}"),
@@ -212,7 +212,7 @@ impl Runs {
         let fork = RunFork {
             messages: list_later_messages(&records[at..]),
             next_message: None,
-            kept_records: kept,
+            kept_records,
             turn: turn - 1,
             repeated_execution: Some(repeats.into()),
             text,
@@ -241,13 +241,13 @@ impl Runs {
             return Err(ended_run_error(&origin, edited));
         }
         let text = self.load_fork_text(&origin, Some(edited), &mut options).await?;
-        let kept = finished_turn_records(&origin.journal.records).to_vec();
+        let kept_records = finished_turn_records(&origin.journal.records).to_vec();
         let turn = origin.state.turn_count();
-        check_agents(&kept, &text.prepared, turn)?;
+        check_agents(&kept_records, &text.prepared, turn)?;
         let reuse = collect_reusable(&origin, turn + 1, |agent, number| text.is_outdated(agent, number), None)?;
         kill_leftovers(&origin.start_event()?.run_id);
         let fork = RunFork {
-            kept_records: kept,
+            kept_records,
             turn,
             repeated_execution: None,
             text,
@@ -282,14 +282,14 @@ impl Runs {
             return Err(RunError::NotEnded(origin.run.id().clone()));
         }
         let text = self.load_fork_text(&origin, Some(edited), &mut options).await?;
-        let kept = origin.journal.records.clone();
+        let kept_records = origin.journal.records.clone();
         let turn = origin
             .state
             .open_turn()
             .map_or(origin.state.turn_count(), |open| open.turn);
-        check_agents(&kept, &text.prepared, turn)?;
+        check_agents(&kept_records, &text.prepared, turn)?;
         let fork = RunFork {
-            kept_records: kept,
+            kept_records,
             turn,
             repeated_execution: None,
             text,
@@ -359,14 +359,14 @@ impl Runs {
             run_arguments: starts_with,
             context_changes: set,
         } = fork.carry_inputs(&before)?;
-        let mut made = self
+        let mut built_agents = self
             .agent_build_options(prepared.clone(), options, &models)
             .build_agents()?;
         if !fork.reuse.is_empty() {
             let added = AddedInputs::from_previous(&before, &starts_with.inputs);
             let reuse = Arc::new(fork.reuse.with_added_inputs(added));
-            let answers = made.shared.answers.clone();
-            replace_runners(&mut made, |at, agent, runner| {
+            let answers = built_agents.shared.answers.clone();
+            replace_runners(&mut built_agents, |at, agent, runner| {
                 if answers.with_answers(|answers| has_answer(&prepared.plan, &agent.kind, &agent.name, answers)) {
                     return runner;
                 }
@@ -390,7 +390,7 @@ impl Runs {
         };
         let shared = fork.kept_records.len() as u64 - 1;
         // What the run before did not decide by its own text and inputs, this one does not, either.
-        let given = match fork.text.file.is_some() || set.is_some() {
+        let given_records = match fork.text.file.is_some() || set.is_some() {
             true => Some(shared + u64::from(set.is_some())),
             false => before
                 .forked_from
@@ -408,12 +408,12 @@ impl Runs {
                 run_id: before.run_id.clone(),
                 turn: fork.turn,
                 repeats: fork.repeated_execution,
-                given,
+                given: given_records,
                 outdated: fork.text.list_outdated(&fork.kept_records),
             }),
             definitions: Some(fork.text.definitions),
             project_root: before.project_root.clone(),
-            ..made.start_event(file, starts_with, &models)
+            ..built_agents.start_event(file, starts_with, &models)
         };
         let mut records = fork.kept_records;
         records.iter_mut().for_each(forget_definitions);
@@ -433,7 +433,7 @@ impl Runs {
             then: set,
         };
         Ok(ReadyFork {
-            ready: made.into_ready_run(opening),
+            ready: built_agents.into_ready_run(opening),
             changes,
             messages: fork.messages,
         })
@@ -495,13 +495,13 @@ fn has_answer(plan: &Plan, kind: &AgentKind, name: &str, answers: &RunAnswers) -
 
 /// Changed agents that ran, each with the turn in which it first ran.
 fn list_changed_agents(kept: &[Record], changes: &EnsembleChanges) -> Vec<(Arc<str>, u32)> {
-    let mut told: Vec<(Arc<str>, u32)> = Vec::new();
+    let mut changed_agents: Vec<(Arc<str>, u32)> = Vec::new();
     for (turn, agent) in list_executed_agents(kept) {
-        if changes.affects_agent(agent) && !told.iter().any(|(known, _)| known == agent) {
-            told.push((agent.clone(), turn));
+        if changes.affects_agent(agent) && !changed_agents.iter().any(|(known, _)| known == agent) {
+            changed_agents.push((agent.clone(), turn));
         }
     }
-    told
+    changed_agents
 }
 
 fn ended_run_error(origin: &RecordedRun, file: &str) -> RunError {

@@ -111,7 +111,7 @@ fn follows_repeated(
     let start = &slot.start;
     let is_among = |agent: &Arc<str>, execution: u32| followed.contains(&(agent.clone(), execution));
     let reads = start.reads.iter().any(|(agent, execution)| is_among(agent, *execution));
-    let asked = start.request.as_ref().is_some_and(|request| {
+    let is_requested = start.request.as_ref().is_some_and(|request| {
         let latest = plan
             .find_agent_id(&request.from)
             .map_or(0, |id| state.next_execution_number(id) - 1);
@@ -119,16 +119,16 @@ fn follows_repeated(
     });
     let remembers =
         matches!(&plan.agent(slot.agent).kind, AgentKind::Llm(llm) if llm.memory == MemoryMode::Conversation);
-    reads || asked || (remembers && is_among(&start.agent, start.execution - 1))
+    reads || is_requested || (remembers && is_among(&start.agent, start.execution - 1))
 }
 
 /// The part, with the iterations that earlier records contain.
 fn with_all_iterations(part: &PartEnded, state: &ConversationState) -> PartEnded {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == part.agent);
-    let ended = slot.and_then(|slot| slot.parts.ended_parts.last());
-    let whole = ended.filter(|ended| ended.key == part.key);
-    whole.map_or_else(|| part.clone(), |ended| PartEnded::clone(ended))
+    let ended_part = slot.and_then(|slot| slot.parts.ended_parts.last());
+    let matching_part = ended_part.filter(|ended| ended.key == part.key);
+    matching_part.map_or_else(|| part.clone(), |ended| PartEnded::clone(ended))
 }
 
 /// The parts that have ended, with what all their attempts cost.

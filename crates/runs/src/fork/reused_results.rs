@@ -102,8 +102,12 @@ fn remove_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<RunC
     if names.is_empty() {
         return values.clone();
     }
-    let rest = values.iter().filter(|(name, _)| !names.contains(*name));
-    Arc::new(rest.map(|(name, value)| (name.clone(), value.clone())).collect())
+    let remaining_values = values.iter().filter(|(name, _)| !names.contains(*name));
+    Arc::new(
+        remaining_values
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    )
 }
 
 impl ReusableResults {
@@ -157,8 +161,8 @@ impl Runner for ReusingRunner {
             Some(observation) => Box::pin(std::future::ready(AttemptOutcome::Reused(observation.clone()))),
             None => {
                 let key = (execution.agent_name.clone(), execution.execution);
-                if let (Some(parts), Some(known)) = (&mut execution.parts, self.results.parts.get(&key)) {
-                    parts.reusable_parts = known.clone();
+                if let (Some(parts), Some(known_parts)) = (&mut execution.parts, self.results.parts.get(&key)) {
+                    parts.reusable_parts = known_parts.clone();
                 }
                 self.runner.execute_attempt(execution)
             }

@@ -49,13 +49,13 @@ pub(crate) fn records_until_turn(origin: &RecordedRun, turn: u32) -> Result<&[Re
 
 /// The records up to the end of the last finished turn, or to the message after it.
 pub(crate) fn finished_turn_records(records: &[Record]) -> &[Record] {
-    let stands = |record: &Record| {
+    let is_kept = |record: &Record| {
         matches!(
             record.event,
             Event::RunStarted(_) | Event::TurnFinished(_) | Event::MessageAdded(_) | Event::ContextSet(_)
         )
     };
-    let end = records.iter().rposition(stands).map_or(0, |at| at + 1);
+    let end = records.iter().rposition(is_kept).map_or(0, |at| at + 1);
     &records[..end]
 }
 
@@ -127,9 +127,9 @@ pub(crate) fn no_execution_error(origin: &RecordedRun, agent: &str, turn: u32) -
 
 /// Returns the messages that were added to the run later.
 pub(crate) fn list_later_messages(records: &[Record]) -> Vec<Arc<str>> {
-    let said = records.iter().filter_map(|record| match &record.event {
+    let messages = records.iter().filter_map(|record| match &record.event {
         Event::MessageAdded(message) => Some(message.text.clone()),
         _ => None,
     });
-    said.collect()
+    messages.collect()
 }

@@ -118,8 +118,8 @@ impl InputQuestions {
                 check_answer(question, &RequestAnswer::Text(text.to_owned()), false)?;
             }
         }
-        for given in answers.file_addresses() {
-            self.resolve_questions(given, &questions)?;
+        for address in answers.file_addresses() {
+            self.resolve_questions(address, &questions)?;
         }
         for (given, text) in answers.file_answers() {
             for question in self.resolve_questions(given, &questions)? {
@@ -179,13 +179,13 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
             .split_once('.')
             .map_or((name, None), |(tool, member)| (tool, Some(member)));
         let is_server = |tool: &ToolDefinition| matches!(tool.kind, ToolKind::Mcp(_));
-        let found = ensemble.find_tool(tool);
+        let tool_definition = ensemble.find_tool(tool);
         // The address of a call, which is checked when the call is asked for.
         let is_address = name.contains('#') && name.parse::<RequestAddress>().is_ok();
         is_address
             || name == "*"
             || is_external_agent(ensemble, name)
-            || found.is_some_and(|tool| member.is_none() || is_server(tool))
+            || tool_definition.is_some_and(|tool| member.is_none() || is_server(tool))
     };
     match allowed.iter().find(|name| !is_known(name)) {
         Some(name) if !holds_others => {
@@ -206,9 +206,9 @@ pub(crate) fn check_tools(allowed: &[String], is_denied: bool, ensemble: &Ensemb
 /// Does it name an external agent, or a kind of its tools (`coder.edit`)?
 fn is_external_agent(ensemble: &Ensemble, name: &str) -> bool {
     let of_agent = |agent: &Agent| {
-        let rest = name.strip_prefix(&*agent.name);
-        let kind = rest.and_then(|rest| rest.strip_prefix('.'));
-        rest == Some("") || kind.is_some_and(|kind| AcpToolKind::ALL.iter().any(|(word, _)| *word == kind))
+        let suffix = name.strip_prefix(&*agent.name);
+        let kind = suffix.and_then(|rest| rest.strip_prefix('.'));
+        suffix == Some("") || kind.is_some_and(|kind| AcpToolKind::ALL.iter().any(|(word, _)| *word == kind))
     };
     let mut externals = ensemble.agents.iter().filter(|agent| agent.kind_name() == "acp");
     externals.any(of_agent)

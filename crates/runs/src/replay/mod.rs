@@ -157,11 +157,11 @@ impl Runs {
             let mut live = None;
             if !options.live.is_empty() {
                 let models = options.run.models.clone();
-                let made = self
+                let built_agents = self
                     .agent_build_options(prepared.clone(), options.run, &models)
                     .build_agents()?;
-                use_live_runners(&mut runners, &made, &options.live)?;
-                live = Some(made);
+                use_live_runners(&mut runners, &built_agents, &options.live)?;
+                live = Some(built_agents);
             }
             let mut state = ConversationState::new(prepared.plan.clone());
             if !keeps_history {
@@ -179,9 +179,9 @@ impl Runs {
             let (outcome, compared) = deciding
                 .replay_decisions(&mut state, &mut recordings, interruptions)
                 .await?;
-            if let Some(made) = live {
-                made.agents.servers.close_all().await;
-                made.agents.programs.close_all().await;
+            if let Some(built_agents) = live {
+                built_agents.agents.servers.close_all().await;
+                built_agents.agents.programs.close_all().await;
             }
             Ok(ReplayResult {
                 outcome,
@@ -199,7 +199,7 @@ impl Runs {
     ) -> Result<(RunRecording, Arc<PreparedEnsemble>), RunError> {
         let project = self.project();
         let edited = match &options.ensemble {
-            Some(given) => Some(prepare_file(&self.resolve_ensemble_file(given)?, project)?),
+            Some(ensemble_name) => Some(prepare_file(&self.resolve_ensemble_file(ensemble_name)?, project)?),
             None => None,
         };
         let for_models = !options.live.is_empty();
@@ -296,21 +296,21 @@ impl ReplayDecider<'_> {
             at: self.host.now(),
             event: Event::RunStarted(Box::new(recordings.start_event.clone())),
         };
-        let mut stands = |record: &Record, state: &mut ConversationState| {
+        let mut apply_and_report = |record: &Record, state: &mut ConversationState| {
             state.apply_record(record)?;
             reporter.report_event(record, state);
             Ok::<_, IllegalRecord>(())
         };
-        stands(&first, state)?;
-        let mut given = Ok(());
+        apply_and_report(&first, state)?;
+        let mut apply_result = Ok(());
         recordings
             .forward_given_records(|record| {
-                if given.is_ok() {
-                    given = stands(record, state);
+                if apply_result.is_ok() {
+                    apply_result = apply_and_report(record, state);
                 }
             })
             .await?;
-        given?;
+        apply_result?;
         let mut compared = 0;
         let mut message = None;
         loop {
@@ -326,17 +326,17 @@ impl ReplayDecider<'_> {
                 outer_stopwatch: None,
                 turn_ends_in: None,
             };
-            let said: Option<MessageAdded> = message.take();
-            let ended = async {
-                if let Some(said) = said {
-                    executor.commit(state, Event::MessageAdded(said)).await?;
+            let added_message: Option<MessageAdded> = message.take();
+            let drive_future = async {
+                if let Some(added_message) = added_message {
+                    executor.commit(state, Event::MessageAdded(added_message)).await?;
                 }
                 executor.drive_conversation(state).await
             };
-            let ended = ended.await;
+            let drive_result = drive_future.await;
             interruptions = executor.interruptions;
             compared += log.equal_decisions;
-            match ended {
+            match drive_result {
                 Ok(_) => {}
                 Err(CommitError::EndOfRecord { turn }) => return Ok((ReplayOutcome::CutShort { turn }, compared)),
                 Err(CommitError::Diverged(divergence)) => return Ok((ReplayOutcome::Diverged(divergence), compared)),

@@ -44,10 +44,10 @@ impl RunRecording {
             Some(Event::RunStarted(started)) => started,
             _ => return Err(RunError::NotBegun),
         };
-        let given = started.forked_from.as_ref().and_then(|forked| forked.given);
+        let given_records = started.forked_from.as_ref().and_then(|forked| forked.given);
         let turns = LoggedTurns {
             reader,
-            given_records: given.unwrap_or_default(),
+            given_records: given_records.unwrap_or_default(),
             pending_event: None,
             reason: None,
             is_log: true,
@@ -76,8 +76,8 @@ impl RunRecording {
     /// Gives the run the inputs that the ensemble declares, which may be others than it was started with.
     pub(crate) fn set_declared_inputs(&mut self, ensemble: &Ensemble) -> Result<(), RunError> {
         let carried = carry_inputs_over(ensemble, &self.start_event, &[], &InputValues::default(), |_| false);
-        let given = carried.map_err(RunError::Inputs)?.run_arguments;
-        (self.start_event.context, self.start_event.inputs) = (given.context, given.inputs);
+        let run_arguments = carried.map_err(RunError::Inputs)?.run_arguments;
+        (self.start_event.context, self.start_event.inputs) = (run_arguments.context, run_arguments.inputs);
         Ok(())
     }
 
@@ -160,11 +160,11 @@ impl LoggedTurns {
             progress(self.reader.log_end().position);
         }
         if !matches!(self.pending_event, Some(Event::TurnStarted(_))) {
-            let ended = RecordedDecision::Ended {
+            let decision = RecordedDecision::Ended {
                 reason: self.reason,
                 is_cut: self.is_cut,
             };
-            return Ok((ended, RecordedTurn::default()));
+            return Ok((decision, RecordedTurn::default()));
         }
         let Some(Event::TurnStarted(started)) = self.pending_event.take() else {
             unreachable!("it has just been looked at");
@@ -251,8 +251,8 @@ impl LoggedTurns {
                         usage: used,
                         ..recorded
                     };
-                    let ended = RecordedResult::AttemptEnded(observation);
-                    executions.insert(agent, ended);
+                    let result = RecordedResult::AttemptEnded(observation);
+                    executions.insert(agent, result);
                 }
                 Event::InputRequested(asked) => {
                     let request = asked.pending_request();

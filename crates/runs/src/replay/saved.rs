@@ -113,7 +113,7 @@ fn convert_result(mut saved: SavedResult) -> SavedRecords {
     for entry in std::mem::take(&mut saved.conversation_history) {
         turns.entry(entry.turn_number + shift).or_default().push(entry);
     }
-    let begun = turns
+    let started_at = turns
         .values()
         .flatten()
         .find_map(SavedEntry::parse_timestamp)
@@ -122,7 +122,7 @@ fn convert_result(mut saved: SavedResult) -> SavedRecords {
     let (ensemble, context) = (saved.ensemble.clone(), saved.final_state.take());
     let detail = saved.detail.take();
     let mut converter = SavedResultConverter {
-        latest: begun,
+        latest: started_at,
         events: Vec::new(),
         executions: HashMap::new(),
         partial_turns: BTreeSet::new(),
@@ -168,7 +168,7 @@ impl SavedResultConverter {
     }
 
     fn add_turn(&mut self, turn: u32, entries: Vec<SavedEntry>) {
-        let begun = self.latest;
+        let started_at = self.latest;
         let (mut starts, mut ends) = (Vec::new(), Vec::new());
         for entry in entries {
             let execution = self.executions.entry(entry.agent_name.clone()).or_default();
@@ -189,7 +189,7 @@ impl SavedResultConverter {
         }
         let waiting = Vec::new();
         let started = Event::TurnStarted(TurnStarted { turn, starts, waiting });
-        self.events.push((begun, started));
+        self.events.push((started_at, started));
         self.events.extend(ends);
         self.add_event(Event::TurnFinished(TurnFinished {
             turn,

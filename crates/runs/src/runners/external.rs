@@ -26,19 +26,19 @@ pub(crate) fn build_external_agent(
     parts: &AgentBuildContext<'_>,
 ) -> Result<ExternalAgent, AgentBuildError> {
     let host = parts.shared.host.clone();
-    let mut given = parts.resolve_settings(acp.program.env_variables())?;
+    let mut env_values = parts.resolve_settings(acp.program.env_variables())?;
     let invocation = if acp.is_simulated() {
-        given.push((
+        env_values.push((
             SIMULATED_CONFIG.to_owned(),
             Value::Object(agent.config.clone()).to_string(),
         ));
-        let own = host.simulated_acp().cloned();
-        own.ok_or_else(|| {
+        let simulated_program = host.simulated_acp().cloned();
+        simulated_program.ok_or_else(|| {
             AgentBuildError::new("the built-in external agent is part of the program `ensemble` only".to_owned())
         })?
     } else {
-        let found = resolve_external(&acp.program, &parts.places);
-        found.map_err(|why| AgentBuildError::new(why.message).with_help(why.help))?
+        let resolved_program = resolve_external(&acp.program, &parts.places);
+        resolved_program.map_err(|why| AgentBuildError::new(why.message).with_help(why.help))?
     };
     let root = parts.prepared.root.clone();
     let root = root.canonicalize().unwrap_or(root);
@@ -52,7 +52,7 @@ pub(crate) fn build_external_agent(
         folder,
         root,
         environment: ChildEnvironment::for_foreign_program(parts.shared.network.secrets().clone())
-            .with_variables(given),
+            .with_variables(env_values),
         servers: list_program_servers(llm, parts)?,
         permissions: parts.shared.permissions.clone(),
         programs: parts.shared.programs.clone(),
@@ -75,12 +75,13 @@ fn list_program_servers(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Result<
             McpAddress::Child {
                 command, places, env, ..
             } => {
-                let found = match &command {
+                let resolved_command = match &command {
                     CommandLine::Text(text) => resolve_script(text, &places),
                     CommandLine::Words(words) => resolve_words(words, &places),
                 };
-                let found = found.map_err(|why| failed(AgentBuildError::new(why.message).with_help(why.help)))?;
-                let ResolvedScript::Process(invocation) = found else {
+                let resolved_command =
+                    resolved_command.map_err(|why| failed(AgentBuildError::new(why.message).with_help(why.help)))?;
+                let ResolvedScript::Process(invocation) = resolved_command else {
                     let message = "a Rhai script cannot be a server".to_owned();
                     return Err(failed(AgentBuildError::new(message)));
                 };

@@ -47,14 +47,14 @@ fn find_agent_model(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<Stri
 
 /// The first model of the choice that is not simulated.
 fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContext<'_>) -> Option<String> {
-    let named = match choice {
+    let model_name = match choice {
         ModelChoice::Profile(name) => name.to_string(),
         ModelChoice::Model { provider, model } => format!("{provider}/{model}"),
         ModelChoice::Acp(acp) => acp.program.display_name().to_owned(),
     };
     match parts.profiles.resolve_choice(choice) {
         Ok(resolved) => resolved.first_remote().map(|model| format!("the model `{model}`")),
-        Err(_) => Some(format!("the model profile `{named}`")),
+        Err(_) => Some(format!("the model profile `{model_name}`")),
     }
 }
 

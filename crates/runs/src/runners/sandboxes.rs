@@ -20,7 +20,7 @@ pub(crate) fn build_sandbox(
     given: Option<&ensemble::SandboxSpec>,
     parts: &AgentBuildContext<'_>,
 ) -> Result<Option<Arc<ProcessSandbox>>, AgentBuildError> {
-    let Some(given) = given else { return Ok(None) };
+    let Some(spec) = given else { return Ok(None) };
     let folder = canonical_path(&parts.prepared.folder)?;
     let home = parts.shared.host.read_variable("HOME");
     let resolved = |paths: &[String]| -> Result<Vec<PathBuf>, AgentBuildError> {
@@ -30,20 +30,20 @@ pub(crate) fn build_sandbox(
             .collect()
     };
     let mut read = vec![folder.clone()];
-    read.extend(resolved(&given.read)?);
+    read.extend(resolved(&spec.read)?);
     let rules = SandboxRules {
         read,
-        write: resolved(&given.write)?,
-        network: match &given.network {
+        write: resolved(&spec.write)?,
+        network: match &spec.network {
             ensemble::NetworkAccess::None => SandboxNetwork::None,
             ensemble::NetworkAccess::Ports(ports) => SandboxNetwork::Ports(ports.clone()),
             ensemble::NetworkAccess::All => SandboxNetwork::All,
         },
-        env: given.env.clone(),
-        memory: given.memory,
-        cpu_seconds: given.cpu_seconds,
-        processes: given.processes,
-        best_effort: given.best_effort,
+        env: spec.env.clone(),
+        memory: spec.memory,
+        cpu_seconds: spec.cpu_seconds,
+        processes: spec.processes,
+        best_effort: spec.best_effort,
     };
     let missing = list_unenforced_rules(&rules);
     if !missing.is_empty() && !rules.best_effort {

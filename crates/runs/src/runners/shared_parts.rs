@@ -237,19 +237,19 @@ impl AgentBuildContext<'_> {
                 root.join(name),
                 root.join("scripts").join(name),
             ];
-            let found = places.iter().find(|place| place.is_file());
-            let path =
-                found.ok_or_else(|| format!("there is no such file; looked for {}", format_folders(&places, &root)))?;
+            let existing_file = places.iter().find(|place| place.is_file());
+            let path = existing_file
+                .ok_or_else(|| format!("there is no such file; looked for {}", format_folders(&places, &root)))?;
             read_text(path, LARGEST_SCRIPT).map_err(|error| error.to_string())
         }
     }
 }
 
 fn format_folders(places: &[PathBuf], root: &Path) -> String {
-    let shown = |place: &PathBuf| place.strip_prefix(root).unwrap_or(place).display().to_string();
-    let mut shown: Vec<String> = places.iter().map(shown).collect();
-    shown.dedup();
-    shown.join(", ")
+    let relative_text = |place: &PathBuf| place.strip_prefix(root).unwrap_or(place).display().to_string();
+    let mut place_texts: Vec<String> = places.iter().map(relative_text).collect();
+    place_texts.dedup();
+    place_texts.join(", ")
 }
 
 impl AgentBuildError {

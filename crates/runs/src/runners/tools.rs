@@ -60,9 +60,14 @@ pub(crate) fn build_toolset(
                 toolset.add_server(used, tool, parts.shared.servers.server_for(address));
             }
             _ => {
-                let made = build_tool_runner((agent, &used.tool), tool, parts, open, made).map_err(failed)?;
-                simulated |= made.is_simulated;
-                toolset.add_declared(&used.tool, tool, tool_parameters(tool, made.input_schema), made.runner);
+                let built_tool = build_tool_runner((agent, &used.tool), tool, parts, open, made).map_err(failed)?;
+                simulated |= built_tool.is_simulated;
+                toolset.add_declared(
+                    &used.tool,
+                    tool,
+                    tool_parameters(tool, built_tool.input_schema),
+                    built_tool.runner,
+                );
             }
         }
     }
@@ -106,12 +111,15 @@ struct BuiltTool {
 }
 
 fn tool_parameters(tool: &ToolDefinition, takes: Option<Value>) -> Value {
-    let given = match &tool.kind {
+    let declared_parameters = match &tool.kind {
         ToolKind::Script { parameters, .. } => Some(parameters),
         ToolKind::Agent { parameters, .. } | ToolKind::Ensemble { parameters, .. } => parameters.as_ref(),
         ToolKind::Mcp(_) => None,
     };
-    given.cloned().or(takes).unwrap_or_else(ToolKind::default_task_schema)
+    declared_parameters
+        .cloned()
+        .or(takes)
+        .unwrap_or_else(ToolKind::default_task_schema)
 }
 
 /// Returns the runner of a tool that belongs to no server.
@@ -215,8 +223,8 @@ pub(crate) fn resolve_address(
 fn resolve_client_server<'p>(name: &str, parts: &AgentBuildContext<'p>) -> Result<&'p ClientServer, AgentBuildError> {
     let servers = &parts.shared.client_servers;
     servers.get(name).ok_or_else(|| {
-        let named: Vec<String> = servers.names().map(|name| format!("`{name}`")).collect();
-        let message = match named.as_slice() {
+        let server_names: Vec<String> = servers.names().map(|name| format!("`{name}`")).collect();
+        let message = match server_names.as_slice() {
             [] => "its server is named by the client of `ensemble acp`, and no servers are given".to_owned(),
             named => format!(
                 "its server is named by the client of `ensemble acp`, and the servers that are given are {}",

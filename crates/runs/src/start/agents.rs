@@ -85,17 +85,17 @@ pub(crate) fn prepare_agents(
     };
     let mut findings = Vec::new();
     for (at, agent) in ensemble.agents.iter().enumerate() {
-        let whole = maker
+        let replacement = maker
             .find_replacements()
             .and_then(|stand_ins| stand_ins.whole_agent_runner(agent));
-        let made = match whole {
+        let built_runner = match replacement {
             Some(runner) => {
                 shared.input_questions.exclude_agent(agent);
                 Ok((runner, false))
             }
             None => maker.get_or_build(agent).and_then(|made| wrap_in_parts(agent, made)),
         };
-        match made {
+        match built_runner {
             Ok((runner, simulated)) => {
                 ready.runners.push(runner);
                 if simulated {
@@ -122,8 +122,8 @@ struct RunnerFactory<'a> {
 impl RunnerFactory<'_> {
     /// The agent's runner, made at the first call. Agents are no tools of each other in a circle.
     fn get_or_build(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
-        if let Some(made) = self.built_runners.borrow().get(&agent.name) {
-            return Ok(made.clone());
+        if let Some(cached_runner) = self.built_runners.borrow().get(&agent.name) {
+            return Ok(cached_runner.clone());
         }
         let (runner, simulated) = match self.find_replacement(agent) {
             Some(runner) => {
@@ -132,9 +132,11 @@ impl RunnerFactory<'_> {
             }
             None => self.build_runner(agent)?,
         };
-        let made = (wrap_in_schema_check(agent, runner), simulated);
-        self.built_runners.borrow_mut().insert(agent.name.clone(), made.clone());
-        Ok(made)
+        let built_runner = (wrap_in_schema_check(agent, runner), simulated);
+        self.built_runners
+            .borrow_mut()
+            .insert(agent.name.clone(), built_runner.clone());
+        Ok(built_runner)
     }
 
     fn find_replacements(&self) -> Option<&dyn AgentReplacements> {

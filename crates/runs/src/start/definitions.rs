@@ -139,8 +139,8 @@ impl DefinitionReader<'_> {
     }
 
     fn file_digest(&self, path: &Path) -> Arc<str> {
-        if let Some(known) = self.files.borrow().get(path) {
-            return known.clone();
+        if let Some(cached_digest) = self.files.borrow().get(path) {
+            return cached_digest.clone();
         }
         let read: Arc<str> = file_content_digest(path).unwrap_or_else(|| MISSING.to_owned()).into();
         self.files.borrow_mut().insert(path.to_owned(), read.clone());
@@ -149,8 +149,8 @@ impl DefinitionReader<'_> {
 
     /// Returns the parts of a nested ensemble: its file, and everything behind its agents.
     fn nested_definition(&self, file: &Path, scope: &EnsembleScope<'_>) -> Arc<AgentDefinition> {
-        if let Some(known) = self.nested_definitions.borrow().get(file) {
-            return known.clone();
+        if let Some(cached_definition) = self.nested_definitions.borrow().get(file) {
+            return cached_definition.clone();
         }
         let mut definition = AgentDefinition::default();
         let part = DefinitionPart::new(DefinitionPartKind::Ensemble, self.display_name(file));
@@ -295,11 +295,11 @@ impl DefinitionCollector<'_, '_> {
             project_root,
         } = &self.scope.places;
         let project = self.reader.project;
-        let Ok(found) = project.resolve_ensemble_file_from(named, ensemble_dir, project_root) else {
+        let Ok(ensemble_file) = project.resolve_ensemble_file_from(named, ensemble_dir, project_root) else {
             let part = DefinitionPart::new(DefinitionPartKind::Ensemble, named);
             return self.definition.add_digest(part, MISSING.into());
         };
-        let file = project.folder.join(found);
+        let file = project.folder.join(ensemble_file);
         let file = file.canonicalize().unwrap_or(file);
         // A run refuses an ensemble that contains itself.
         if !self.scope.files.contains(&file) {

@@ -83,8 +83,8 @@ pub(crate) fn nested_ensemble_opener(
 /// Refuses an ensemble that contains itself, and too many inside each other.
 fn check_depth(path: &PathBuf, shared: &SharedServices) -> Result<(), RunError> {
     if let Some(at) = shared.outer.iter().position(|outer| outer == path) {
-        let named = |path: &PathBuf| shared.project.relative_path(path).display().to_string();
-        let mut circle: Vec<String> = shared.outer[at..].iter().map(named).collect();
+        let path_text = |path: &PathBuf| shared.project.relative_path(path).display().to_string();
+        let mut circle: Vec<String> = shared.outer[at..].iter().map(path_text).collect();
         circle.push(circle[0].clone());
         return Err(RunError::ContainsItself(circle));
     }
@@ -109,8 +109,8 @@ fn interrupted_attempts(execution: &ExecutionInput) -> impl Iterator<Item = u32>
 /// The name of the run of this attempt: that of an attempt that was interrupted, if it has begun one.
 fn choose_run_name(execution: &ExecutionInput, has_begun: impl Fn(&str) -> bool) -> String {
     let mut before = interrupted_attempts(execution).map(|attempt| attempt_run_name(execution, attempt));
-    let begun = before.find(|name| has_begun(name));
-    begun.unwrap_or_else(|| attempt_run_name(execution, execution.attempt))
+    let begun_name = before.find(|name| has_begun(name));
+    begun_name.unwrap_or_else(|| attempt_run_name(execution, execution.attempt))
 }
 
 impl NestedConversations for InnerEnsemble {
@@ -209,8 +209,8 @@ impl InnerEnsemble {
         let used_before = recorded.unwrap_or_default();
         let ledger = &execution.ledger;
         ledger.set_nested_usage(state.usage_until_now().subtract_earlier(used_before));
-        let ended = state.run_end();
-        if ended.is_some_and(|ended| !ended.completion_reason.is_resumable()) {
+        let run_end = state.run_end();
+        if run_end.is_some_and(|ended| !ended.completion_reason.is_resumable()) {
             // It had ended, and the outer run was cut short before it could hear of that.
             return Ok(state);
         }
@@ -263,8 +263,10 @@ impl InnerEnsemble {
         let ensemble = self.prepared.plan.ensemble();
         let is_taken =
             |name: &str| ensemble.inputs.is_none() || ensemble.find_input(name).is_some() || !optional.contains(&name);
-        let taken = inputs.iter().filter(|(name, _)| is_taken(name));
-        let inputs: RunContext = taken.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let accepted_inputs = inputs.iter().filter(|(name, _)| is_taken(name));
+        let inputs: RunContext = accepted_inputs
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
         let resolved = inputs::resolve_inputs(ensemble, &inputs.clone().into());
         let resolved = resolved.map_err(RunError::Inputs)?;
         for (name, value) in resolved.as_ref().unwrap_or(&inputs).iter() {

@@ -178,8 +178,10 @@ impl AgentBuildOptions<'_> {
             false => options.servers,
         };
         servers.add_secrets_to(network.secrets());
-        let told = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
-        told.iter().for_each(|secret| network.secrets().add_value(secret));
+        let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
+        tracer_secrets
+            .iter()
+            .for_each(|secret| network.secrets().add_value(secret));
         let shared = SharedServices {
             answers: Arc::new(AnswerQueue::new(options.answers)),
             input_questions: Arc::default(),

@@ -62,14 +62,14 @@ impl RecordedRun {
 
     /// Returns whether there is nothing to resume.
     pub fn has_ended(&self) -> bool {
-        let ended = self.state.run_end();
-        ended.is_some_and(|ended| !ended.completion_reason.is_resumable())
+        let run_end = self.state.run_end();
+        run_end.is_some_and(|ended| !ended.completion_reason.is_resumable())
     }
 
     /// Can a message continue the run?
     pub fn can_continue(&self) -> bool {
-        let ended = self.state.run_end();
-        ended.is_some_and(|ended| ended.completion_reason.is_continuable())
+        let run_end = self.state.run_end();
+        run_end.is_some_and(|ended| ended.completion_reason.is_continuable())
     }
 
     /// The values that a message sets, for this ensemble: inputs match their schemas, and other names stand in the context.
@@ -82,8 +82,8 @@ impl RecordedRun {
         }
         let before = self.start_event()?;
         let context = self.state.context();
-        let known = |name: &str| context.get(name).is_some() && before.inputs.get(name).is_none();
-        let carried = carry_inputs_over(ensemble, before, &self.journal.records, set, known);
+        let is_context_name = |name: &str| context.get(name).is_some() && before.inputs.get(name).is_none();
+        let carried = carry_inputs_over(ensemble, before, &self.journal.records, set, is_context_name);
         Ok(carried.map_err(RunError::Inputs)?.context_changes)
     }
 

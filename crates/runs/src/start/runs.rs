@@ -157,12 +157,12 @@ impl Runs {
             WhichRun::Named(named) => {
                 // A path begins in the caller's folder, not in that of the process.
                 let path = self.project.folder.join(&named);
-                let given = if path.exists() {
+                let name_or_path = if path.exists() {
                     path.display().to_string()
                 } else {
                     named
                 };
-                self.store().find_run(&given).await
+                self.store().find_run(&name_or_path).await
             }
         }
     }
@@ -204,19 +204,19 @@ impl Runs {
         let default = prepared.plan.ensemble().default_task.as_deref();
         let input = options.input.take();
         let input = input.unwrap_or_else(|| default.unwrap_or_default().into());
-        let given = InputValues {
+        let input_values = InputValues {
             values: std::mem::take(&mut options.context),
             texts: std::mem::take(&mut options.texts),
         };
-        let inputs = inputs::resolve_inputs(prepared.plan.ensemble(), &given).map_err(RunError::Inputs)?;
+        let inputs = inputs::resolve_inputs(prepared.plan.ensemble(), &input_values).map_err(RunError::Inputs)?;
         // The inputs are in the context, too; without declared inputs, everything is.
-        let context = inputs.clone().unwrap_or(given.values);
+        let context = inputs.clone().unwrap_or(input_values.values);
         let models = options.models.clone();
         let file = self.project.folder.join(prepared.source.name());
         let store = self.store_for_root(&prepared.root);
         let id = options.id.take();
-        let made = self.agent_build_options(prepared, options, &models).build_agents()?;
-        let started = made.start_event(
+        let built_agents = self.agent_build_options(prepared, options, &models).build_agents()?;
+        let started = built_agents.start_event(
             file.display().to_string(),
             RunArguments {
                 input,
@@ -230,7 +230,7 @@ impl Runs {
             at: self.host.now(),
             event: Event::RunStarted(Box::new(started)),
         };
-        Ok(made.into_ready_run(RunOpening::New {
+        Ok(built_agents.into_ready_run(RunOpening::New {
             store,
             id,
             records: vec![first],
@@ -282,10 +282,10 @@ impl Runs {
     /// # Errors
     /// As [`Self::lease_run`] and [`HeldRun::prepare_resume`], or the store cannot be written.
     pub async fn resume_run(&self, which: impl Into<WhichRun>, options: RunOptions) -> Result<Run, RunError> {
-        let held = self.lease_run(which).await?;
+        let leased_run = self.lease_run(which).await?;
         let mut options = options;
-        held.check_answers(&mut options).await?;
-        held.prepare_resume(options)?.start().await
+        leased_run.check_answers(&mut options).await?;
+        leased_run.prepare_resume(options)?.start().await
     }
 
     /// Adds a user message to a run that has ended, and goes on.
@@ -298,8 +298,9 @@ impl Runs {
         message: impl Into<Arc<str>>,
         options: RunOptions,
     ) -> Result<Run, RunError> {
-        let held = self.lease_run(which).await?;
-        held.prepare_continuation(message, RunContext::default(), options)?
+        let leased_run = self.lease_run(which).await?;
+        leased_run
+            .prepare_continuation(message, RunContext::default(), options)?
             .start()
             .await
     }
@@ -372,11 +373,11 @@ impl HeldRun {
             true => recorded.start_event()?.models.clone(),
             false => options.models.clone(),
         };
-        let made = self
+        let built_agents = self
             .runs
             .agent_build_options(recorded.prepared.clone(), options, &models)
             .build_agents()?;
-        let definitions = Some(made.current_definitions());
+        let definitions = Some(built_agents.current_definitions());
         if definitions != RecordedDefinitions::from_records(&recorded.journal.records).latest {
             match &mut first {
                 Event::RunResumed(resumed) => resumed.definitions = definitions,
@@ -384,7 +385,7 @@ impl HeldRun {
                 _ => {}
             }
         }
-        Ok(made.into_ready_run(RunOpening::Resume {
+        Ok(built_agents.into_ready_run(RunOpening::Resume {
             end: recorded.journal.end,
             run: recorded.run,
             lease: self.lease,

@@ -89,8 +89,8 @@ impl RunReplacements {
     pub(crate) fn check_own(&self, ensemble: &Ensemble) -> Result<(), RunError> {
         let asks = |agent: &Agent| matches!(agent.kind, AgentKind::Input(_));
         let agents = ensemble.agents.iter();
-        let own = agents.map(|agent| (agent.name.to_string(), asks(agent))).collect();
-        self.check_names(&own, |name| name.contains('.'))
+        let own_agents = agents.map(|agent| (agent.name.to_string(), asks(agent))).collect();
+        self.check_names(&own_agents, |name| name.contains('.'))
     }
 
     /// Refuses names of agents that were not made ready, and agents of the wrong kind.
@@ -98,8 +98,8 @@ impl RunReplacements {
     /// # Errors
     /// A name is wrong.
     pub(crate) fn check_all(&self) -> Result<(), RunError> {
-        let seen = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check_names(&seen, |_| false)
+        let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_names(&ready_agents, |_| false)
     }
 
     fn check_names(&self, agents: &BTreeMap<String, bool>, is_left: impl Fn(&str) -> bool) -> Result<(), RunError> {
@@ -142,12 +142,14 @@ impl RunOptions {
     /// Keeps what stood in for agents in the run from which this one goes on, where nothing else is given.
     pub(crate) fn keep_replacements(&mut self, before: &RunStarted, has: impl Fn(&str) -> bool) {
         let is_there = |name: &Arc<str>| name.match_indices('.').any(|(end, _)| has(&name[..end])) || has(name);
-        let kept = |all: &BTreeMap<Arc<str>, Arc<str>>| {
-            let there = all.iter().filter(|(name, _)| is_there(name));
-            there.map(|(name, value)| (name.clone(), value.clone())).collect()
+        let keep_present = |all: &BTreeMap<Arc<str>, Arc<str>>| {
+            let present_entries = all.iter().filter(|(name, _)| is_there(name));
+            present_entries
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
         };
-        self.stubs = kept(&before.stubs);
-        self.responders = kept(&before.responders);
+        self.stubs = keep_present(&before.stubs);
+        self.responders = keep_present(&before.responders);
     }
 }
 
@@ -173,8 +175,8 @@ impl AgentReplacements for EnsembleReplacements {
         let path = self.agent_path(&agent.name);
         let asks = matches!(agent.kind, AgentKind::Input(_));
         let stub = self.all.stubs.get(path.as_str()).filter(|_| !asks).cloned();
-        let mut seen = self.all.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(path, asks);
+        let mut ready_agents = self.all.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
+        ready_agents.insert(path, asks);
         stub.map(|text| {
             let reading = OutputMode::for_agent(agent);
             Arc::new(TextRunner { text, mode: reading }) as Arc<dyn Runner>

@@ -39,12 +39,12 @@ pub(super) async fn post_body(endpoint: &CollectorEndpoint, client: &Client, bod
     };
     let headers = endpoint.headers.iter().cloned();
     let request = headers.fold(request, |request, (name, value)| request.header(name, value));
-    let sent = async {
+    let response_future = async {
         let response = request.send().await?;
         let (status, pause) = (response.status(), parse_retry_after(&response));
         Ok::<_, reqwest::Error>((status, pause, read_beginning(response).await))
     };
-    match tokio::time::timeout(endpoint.timeout, sent).await {
+    match tokio::time::timeout(endpoint.timeout, response_future).await {
         Err(_) => CollectorAnswer::RetryLater("the collector did not answer in time".to_owned(), None),
         Ok(Err(error)) if error.is_connect() => CollectorAnswer::Unreachable("nobody answers there".to_owned()),
         Ok(Err(_)) => CollectorAnswer::RetryLater("the connection was lost".to_owned(), None),
@@ -83,12 +83,12 @@ fn parse_success(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
         }),
     };
     let partial = read.unwrap_or_default();
-    let told: String = partial.error_message.chars().take(TOLD).collect();
+    let error_message: String = partial.error_message.chars().take(TOLD).collect();
     let rejected = u64::try_from(partial.rejected_spans).unwrap_or_default();
-    let problem = match (rejected, told.is_empty()) {
+    let problem = match (rejected, error_message.is_empty()) {
         (0, true) => None,
         (_, true) => Some("the collector rejected them".to_owned()),
-        (_, false) => Some(format!("the collector says: {told}")),
+        (_, false) => Some(format!("the collector says: {error_message}")),
     };
     CollectorAnswer::Accepted { rejected, problem }
 }

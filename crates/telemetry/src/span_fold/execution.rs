@@ -162,7 +162,7 @@ impl ExecutionLedger {
             return;
         }
         let context = self.part_context(&part.key);
-        let mut whole = new_span(
+        let mut span = new_span(
             &context,
             &SpanParent::Own(&self.context),
             format!("invoke_agent {}", self.agent),
@@ -184,8 +184,8 @@ impl ExecutionLedger {
                 "ensemble.output",
                 output_content(part.output().map(|output| &**output), fold),
             );
-        whole.attributes = with_failure(&mut whole, attributes, failure, fold);
-        ended.push(whole);
+        span.attributes = with_failure(&mut span, attributes, failure, fold);
+        ended.push(span);
     }
 
     /// The end of the execution.
@@ -199,9 +199,9 @@ impl ExecutionLedger {
                 "ensemble.output",
                 output_content(end.output().map(|output| &**output), fold),
             );
-        let mut whole = self.build_span(fold);
-        whole.attributes = with_failure(&mut whole, attributes, end.failure(), fold);
-        ended.push(whole);
+        let mut span = self.build_span(fold);
+        span.attributes = with_failure(&mut span, attributes, end.failure(), fold);
+        ended.push(span);
         fold.add_execution_span(&self);
     }
 
@@ -212,23 +212,23 @@ impl ExecutionLedger {
             UnfinishedEnd::WaitsForAnswer => None,
         };
         self.close_calls(error.unwrap_or("cancelled"), fold, ended);
-        let mut whole = self.build_span(fold);
-        whole.attributes = self.total_attributes().with_optional_text("error.type", error).0;
-        whole.status = error.and_then(|_| failed_status(None));
-        ended.push(whole);
+        let mut span = self.build_span(fold);
+        span.attributes = self.total_attributes().with_optional_text("error.type", error).0;
+        span.status = error.and_then(|_| failed_status(None));
+        ended.push(span);
         fold.add_execution_span(&self);
     }
 
     fn build_span(&mut self, fold: &SpanFold) -> Span {
         let name = format!("invoke_agent {}", self.agent);
-        let mut whole = new_span(
+        let mut span = new_span(
             &self.context,
             &SpanParent::Own(&self.parent),
             name,
             (self.began, fold.now),
         );
-        whole.events = std::mem::take(&mut self.events);
-        whole
+        span.events = std::mem::take(&mut self.events);
+        span
     }
 
     fn identity_attributes(&self) -> SpanAttributes {
@@ -256,8 +256,8 @@ impl ExecutionLedger {
         let call = key.1.split_last().and_then(|(call, outer)| {
             let outer = (key.0.clone(), outer.to_vec());
             let is_it = |open: &&OpenCallSpan| open.key == outer && *open.call.id == **call;
-            let found = self.calls.iter().find(is_it)?;
-            found.begun_span.as_ref().map(|(context, _)| context.clone())
+            let open_call = self.calls.iter().find(is_it)?;
+            open_call.begun_span.as_ref().map(|(context, _)| context.clone())
         });
         let part = || {
             key.0
@@ -320,12 +320,17 @@ impl ExecutionLedger {
         ended: &mut Vec<Span>,
     ) {
         let mark = self.marks.get(key).copied().unwrap_or(self.began);
-        let asked = iteration.started_at.map_or(mark, to_nanoseconds);
-        let start = asked.max(self.earliest_time(key, asked)).min(end.max(self.began));
+        let request_time = iteration.started_at.map_or(mark, to_nanoseconds);
+        let start = request_time
+            .max(self.earliest_time(key, request_time))
+            .min(end.max(self.began));
         let end = end.max(start);
         self.marks.insert(key.clone(), end);
-        let noted = |name: &str| iteration.metadata.get(name);
-        let (provider, model) = noted("model").and_then(Value::as_str).map(provider_and_model).unzip();
+        let metadata_value = |name: &str| iteration.metadata.get(name);
+        let (provider, model) = metadata_value("model")
+            .and_then(Value::as_str)
+            .map(provider_and_model)
+            .unzip();
         self.model = self.model.take().or_else(|| model.clone());
         let context = self.next_context("chat", key);
         let name = match &model {
@@ -339,8 +344,8 @@ impl ExecutionLedger {
             (start, end),
         );
         request.kind = SpanKind::Client as i32;
-        let usage = noted("usage").map(parse_usage);
-        let reason = noted("stop_reason").and_then(Value::as_str).map(str::to_owned);
+        let usage = metadata_value("usage").map(parse_usage);
+        let reason = metadata_value("stop_reason").and_then(Value::as_str).map(str::to_owned);
         let attributes = SpanAttributes::default()
             .with_text("gen_ai.operation.name", "chat")
             .with_text("gen_ai.agent.name", &*self.agent)
@@ -351,8 +356,9 @@ impl ExecutionLedger {
             .with_number("ensemble.attempt", self.attempts)
             .with_usage(usage)
             .with_optional_text("error.type", error);
-        let said = fold.with_content.then(|| content::message_attributes(iteration));
-        let (system, input, output) = said.map_or((None, None, None), |said| (said.system, said.input, said.output));
+        let content_attributes = fold.with_content.then(|| content::message_attributes(iteration));
+        let (system, input, output) =
+            content_attributes.map_or((None, None, None), |said| (said.system, said.input, said.output));
         request.attributes = attributes
             .with_optional_text("gen_ai.system_instructions", system)
             .with_optional_text("gen_ai.input.messages", input)
@@ -392,10 +398,10 @@ impl ExecutionLedger {
 
     fn end_call_at(&mut self, key: &Key, call: &ToolCall, end: u64, fold: &SpanFold, ended: &mut Vec<Span>) {
         let is_it = |open: &OpenCallSpan| open.key == *key && open.call.id == call.id;
-        let found = self.calls.iter().position(is_it).map(|at| self.calls.remove(at));
+        let open_call = self.calls.iter().position(is_it).map(|at| self.calls.remove(at));
         let began = end.saturating_sub(seconds_to_nanoseconds(call.duration));
-        let (context, began) = match found.and_then(|open| open.begun_span) {
-            Some(begun) => begun,
+        let (context, began) = match open_call.and_then(|open| open.begun_span) {
+            Some(begun_span) => begun_span,
             None => (
                 self.next_context("tool", key),
                 began.max(self.earliest_time(key, began)),
@@ -438,7 +444,7 @@ impl ExecutionLedger {
         ended: &mut Vec<Span>,
     ) {
         let parent = self.find_outer_context(key);
-        let mut whole = new_span(
+        let mut span = new_span(
             context,
             &SpanParent::Own(&parent),
             format!("execute_tool {}", call.name),
@@ -451,19 +457,19 @@ impl ExecutionLedger {
             .with_text("gen_ai.agent.name", &*self.agent)
             .with_text("gen_ai.conversation.id", &*self.run)
             .with_optional_text("error.type", error);
-        let told = fold.with_content && call.end.is_some();
-        whole.attributes = attributes
+        let includes_result = fold.with_content && call.end.is_some();
+        span.attributes = attributes
             .with_optional_text(
                 "gen_ai.tool.call.arguments",
                 fold.with_content.then(|| content::value_text(&call.arguments)),
             )
             .with_optional_text(
                 "gen_ai.tool.call.result",
-                told.then(|| content::limit_length(&call.result_text())),
+                includes_result.then(|| content::limit_length(&call.result_text())),
             )
             .0;
-        whole.status = error.and_then(|_| failed_status(None));
-        ended.push(whole);
+        span.status = error.and_then(|_| failed_status(None));
+        ended.push(span);
     }
 }
 
@@ -525,6 +531,6 @@ fn output_content(output: Option<&Value>, fold: &SpanFold) -> Option<String> {
 
 /// Seconds in nanoseconds.
 fn seconds_to_nanoseconds(seconds: f64) -> u64 {
-    let whole = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    u64::try_from(whole.as_nanos()).unwrap_or(u64::MAX)
+    let duration = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

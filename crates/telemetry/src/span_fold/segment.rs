@@ -100,12 +100,12 @@ impl SegmentSpan {
             Event::ExecutionFinished(finished) => {
                 let place = scope_of_execution(finished.turn, &finished.agent, finished.execution);
                 self.open_execution(&place, fold.now);
-                let found = self
+                let open_index = self
                     .open
                     .iter()
                     .position(|open| open.is_execution(&place.agent, place.execution));
-                if let Some(found) = found {
-                    let execution = self.open.remove(found);
+                if let Some(open_index) = open_index {
+                    let execution = self.open.remove(open_index);
                     self.usage = self.usage + execution.usage();
                     execution.finish_execution(finished, fold, ended);
                 }
@@ -172,7 +172,7 @@ impl SegmentSpan {
             Some(outer) if is_inside => SpanParent::Own(outer),
             Some(outer) => SpanParent::Remote(outer),
         };
-        let mut whole = new_span(
+        let mut segment_span = new_span(
             &self.context,
             &parent,
             format!("invoke_workflow {}", self.ensemble),
@@ -185,34 +185,34 @@ impl SegmentSpan {
             .with_text("ensemble.digest", &*self.digest)
             .with_number("ensemble.turns", self.turns)
             .with_number("ensemble.executions", self.executions);
-        let said = match &self.start {
+        let user_message = match &self.start {
             SegmentStart::Started => Some(&self.input),
             SegmentStart::Continued(text) => Some(text),
             SegmentStart::Resumed => None,
         };
-        let said = said.filter(|said| fold.with_content && !said.is_empty());
+        let user_message = user_message.filter(|said| fold.with_content && !said.is_empty());
         let mut attributes = attributes
             .with_optional_text(
                 "gen_ai.input.messages",
-                said.map(|said| content::message_json("user", said)),
+                user_message.map(|said| content::message_json("user", said)),
             )
             .with_usage(Some(self.usage))
             .with_optional_text("error.type", error);
         attributes.0.extend(more.0);
-        whole.attributes = attributes.0;
-        whole.links = self.links;
-        whole.events = self.events;
-        whole.status = error.and_then(|_| failed_status(detail));
-        ended.push(whole);
+        segment_span.attributes = attributes.0;
+        segment_span.links = self.links;
+        segment_span.events = self.events;
+        segment_span.status = error.and_then(|_| failed_status(detail));
+        ended.push(segment_span);
     }
 
     /// The open execution at this place, which begins now if it is not open.
     fn open_execution(&mut self, place: &AttemptScope, now: u64) -> &mut ExecutionLedger {
-        let found = self
+        let open_index = self
             .open
             .iter()
             .position(|open| open.is_execution(&place.agent, place.execution));
-        let at = match found {
+        let at = match open_index {
             Some(at) => at,
             None => {
                 self.executions += 1;

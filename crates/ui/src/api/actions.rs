@@ -88,8 +88,8 @@ async fn answer_request(app: &UiApp, given: &Value, answer: RequestAnswer) -> Re
     let digest = RequestDigest::new(required_text(given, "digest")?);
     let runs = app.runs.clone();
     app.run_on_driver(async move {
-        let shown = (&address, &digest);
-        let answered = runs.answer_request(&id, shown, answer, AnswerSource::Page, RunOptions::default());
+        let shown_request = (&address, &digest);
+        let answered = runs.answer_request(&id, shown_request, answer, AnswerSource::Page, RunOptions::default());
         answered.await.map_err(RequestFailure::from)
     })
     .await?;
@@ -176,8 +176,8 @@ async fn start_fork(runs: RunService, fork: ReadyFork) -> Result<RunId, RequestF
                     RunState::Ended(outcome) => outcome.is_continuable() && !outcome.is_resumable(),
                     _ => false,
                 });
-                let said = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
-                if !ended_well || said.await.is_err() {
+                let continuation = runs.continue_run(&id, text, RunContext::default(), RunOptions::default());
+                if !ended_well || continuation.await.is_err() {
                     return;
                 }
             }

@@ -16,7 +16,7 @@ use crate::app::UiApp;
 pub(super) fn ensembles_to_json(app: &UiApp) -> Value {
     let project = app.runs.runs().project();
     let tests = list_test_files(project, &project.list_named_files());
-    let listed = list_ensembles(project).map(|listed| {
+    let documents = list_ensembles(project).map(|listed| {
         let errors: Vec<&str> = listed.errors.iter().map(|error| &*error.message).collect();
         let ensemble = listed.loaded.ensemble.as_ref();
         let mut document = ensemble.map(ensemble_to_json).unwrap_or_else(|| json!({}));
@@ -27,7 +27,7 @@ pub(super) fn ensembles_to_json(app: &UiApp) -> Value {
         document["tests"] = json!(tests.get(&project.folder.join(&listed.file)).unwrap_or(&Vec::new()));
         document
     });
-    listed.collect()
+    documents.collect()
 }
 
 /// The test files that can be edited, by the ensembles that they test.

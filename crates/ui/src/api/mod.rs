@@ -50,7 +50,7 @@ pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> 
     if let Some(reply) = design::answer_post(app, path, given).await? {
         return Ok(reply);
     }
-    let done = match path {
+    let reply_document = match path {
         "/v1/chat/completions" => return chat::complete_chat(app, given).await,
         "/api/start" => actions::start_run(app, given).await?,
         "/api/answer" => actions::answer_question(app, given).await?,
@@ -63,7 +63,7 @@ pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> 
         "/api/replay" => replay::replay_run(app, given).await?,
         _ => return Err(unknown_path(path)),
     };
-    Ok(reply::json_reply(&done))
+    Ok(reply::json_reply(&reply_document))
 }
 
 fn unknown_path(path: &str) -> RequestFailure {

@@ -34,7 +34,7 @@ fn replay_to_json(replayed: &ReplayResult) -> Value {
         ReplayOutcome::Same => json!({"outcome": "same", "compared": compared}),
         ReplayOutcome::CutShort { turn } => json!({"outcome": "cut", "turn": turn, "compared": compared}),
         ReplayOutcome::Diverged(divergence) => {
-            let why: Vec<String> = replayed
+            let idle_reasons: Vec<String> = replayed
                 .list_idle_reasons()
                 .into_iter()
                 .map(|(agent, reason)| format!("{agent} does not run: {reason}"))
@@ -44,7 +44,7 @@ fn replay_to_json(replayed: &ReplayResult) -> Value {
                 "turn": divergence.turn,
                 "recorded": divergence.recorded.to_string(),
                 "decided": divergence.decided.to_string(),
-                "why": why,
+                "why": idle_reasons,
                 "compared": compared,
             })
         }

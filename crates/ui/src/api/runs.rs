@@ -54,10 +54,10 @@ pub(super) async fn run_execution(app: &UiApp, query: &RequestQuery) -> Result<V
     let (turn, agent): (u32, &str) = (query.required_number("turn")?, query.required_text("agent")?);
     let mut detail = {
         let view = watched.lock_view().await;
-        let found = view
+        let execution_detail = view
             .find_execution_row(turn, agent)
             .and_then(|at| view.execution_detail(at));
-        found.ok_or_else(|| RequestFailure::not_found(format!("{agent} did not run in turn {turn}")))?
+        execution_detail.ok_or_else(|| RequestFailure::not_found(format!("{agent} did not run in turn {turn}")))?
     };
     let number = detail["execution"]["execution"].as_u64();
     let number = number.and_then(|number| u32::try_from(number).ok()).unwrap_or_default();
@@ -85,10 +85,10 @@ pub(super) async fn run_messages(app: &UiApp, query: &RequestQuery) -> Result<Va
     };
     let exchanges = tokio::task::spawn_blocking(move || fold(&records)).await;
     let exchanges = exchanges.map_err(|_| RequestFailure::unavailable("the messages cannot be read"))??;
-    let chosen = exchanges
+    let selected_exchanges = exchanges
         .into_iter()
         .filter(|(within, _)| within.turn == turn && *within.agent == *agent);
-    Ok(chosen.map(|(_, described)| described).collect())
+    Ok(selected_exchanges.map(|(_, described)| described).collect())
 }
 
 /// The graph of a run as SVG, after a `turn` if one is given. The page has its style: one inside a picture is not allowed there.

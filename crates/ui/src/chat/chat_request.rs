@@ -60,10 +60,10 @@ fn content_text(content: &Value) -> Result<String, RequestFailure> {
     if let Some(text) = content.as_str() {
         return Ok(text.to_owned());
     }
-    let mut whole = String::new();
+    let mut full_text = String::new();
     for part in content.as_array().into_iter().flatten() {
         match part["type"].as_str() {
-            Some("text") => whole.push_str(part["text"].as_str().unwrap_or_default()),
+            Some("text") => full_text.push_str(part["text"].as_str().unwrap_or_default()),
             other => {
                 let kind = other.unwrap_or("without a type");
                 return Err(RequestFailure::bad_request(format!(
@@ -72,5 +72,5 @@ fn content_text(content: &Value) -> Result<String, RequestFailure> {
             }
         }
     }
-    Ok(whole)
+    Ok(full_text)
 }

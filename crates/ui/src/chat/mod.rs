@@ -42,10 +42,10 @@ fn model_json(name: &str) -> Value {
 /// The file of an ensemble that has a name.
 fn find_ensemble_file(app: &UiApp, name: &str) -> Result<String, RequestFailure> {
     let mut names = app.runs.runs().project().list_named_files().into_iter();
-    let found = names
+    let file_path = names
         .find(|(known, _)| known == name)
         .map(|(_, path)| path.display().to_string());
-    found.ok_or_else(|| {
+    file_path.ok_or_else(|| {
         let mut failure = RequestFailure::not_found(format!("there is no ensemble `{name}`; /v1/models lists them"));
         failure.code = "model_not_found";
         failure
@@ -54,14 +54,14 @@ fn find_ensemble_file(app: &UiApp, name: &str) -> Result<String, RequestFailure>
 
 /// Answers the last message.
 pub(crate) async fn complete_chat(app: &Arc<UiApp>, given: &Value) -> Result<Reply, RequestFailure> {
-    let asked = ChatRequest::parse(given)?;
-    let file = find_ensemble_file(app, &asked.model)?;
+    let chat_request = ChatRequest::parse(given)?;
+    let file = find_ensemble_file(app, &chat_request.model)?;
     let (sender, mut said) = mpsc::unbounded_channel();
-    let talking = start_answer(app.clone(), asked.clone(), file, sender).await?;
-    let mut wire = ChatReplyWriter::new(&asked.model, &talking);
-    if !asked.is_streamed {
-        while let Some(one) = said.recv().await {
-            match one {
+    let talking = start_answer(app.clone(), chat_request.clone(), file, sender).await?;
+    let mut wire = ChatReplyWriter::new(&chat_request.model, &talking);
+    if !chat_request.is_streamed {
+        while let Some(item) = said.recv().await {
+            match item {
                 ChatReplyItem::Piece(_) => {}
                 ChatReplyItem::End(end) => return Ok(reply::json_reply(&wire.whole_reply(&end))),
                 ChatReplyItem::Failed(failure) => return Err(failure),
@@ -84,7 +84,7 @@ pub(crate) async fn complete_chat(app: &Arc<UiApp>, given: &Value) -> Result<Rep
                 one = said.recv() => match one {
                     Some(ChatReplyItem::Piece(text)) => next = Some(wire.text_chunk(&text)),
                     Some(ChatReplyItem::End(end)) => {
-                        let _ = frames.send(wire.last_chunks(&end, asked.wants_usage)).await;
+                        let _ = frames.send(wire.last_chunks(&end, chat_request.wants_usage)).await;
                         return;
                     }
                     Some(ChatReplyItem::Failed(failure)) => {

@@ -38,7 +38,7 @@ pub(super) async fn start_answer(
         used_before,
         last_heard: heard,
     } = start_or_continue(&app, &asked, file).await?;
-    let begun = app.runs.load_summary(&run).await.map_err(RequestFailure::from)?.last_at;
+    let created_at = app.runs.load_summary(&run).await.map_err(RequestFailure::from)?.last_at;
     let voice = find_voice(&app, &run).await;
     let listening = ReplyListener {
         app,
@@ -51,7 +51,11 @@ pub(super) async fn start_answer(
         let end = listening.wait_for_reply(from, heard, &said).await;
         let _nobody_listens = said.send(end.map_or_else(ChatReplyItem::Failed, ChatReplyItem::End));
     });
-    Ok(AnsweringRun { run, from, begun })
+    Ok(AnsweringRun {
+        run,
+        from,
+        begun: created_at,
+    })
 }
 
 /// The run that will answer.
@@ -87,9 +91,9 @@ async fn start_or_continue(app: &UiApp, asked: &ChatRequest, file: String) -> Re
     let is_answer = remembered.as_ref().is_some_and(|last| last.shown.is_some());
     if !is_answer {
         let conversations = &app.conversations;
-        let found = conversations.find_run(&runs, &asked.model, &file, &asked.messages, asked.run.as_deref());
-        if let Some(found) = found.await? {
-            return continue_found_run(app, found, last).await;
+        let search = conversations.find_run(&runs, &asked.model, &file, &asked.messages, asked.run.as_deref());
+        if let Some(matching_run) = search.await? {
+            return continue_found_run(app, matching_run, last).await;
         }
     }
     if let Some(LastReply { run, shown }) = remembered {
@@ -97,7 +101,7 @@ async fn start_or_continue(app: &UiApp, asked: &ChatRequest, file: String) -> Re
         let continued = run.clone();
         app.run_on_driver(async move {
             match shown {
-                Some(shown) => answer_shown_request(&runs, &continued, &shown, &last).await,
+                Some(shown_request) => answer_shown_request(&runs, &continued, &shown_request, &last).await,
                 None => continue_run(&runs, &continued, last).await,
             }
         })
@@ -105,11 +109,11 @@ async fn start_or_continue(app: &UiApp, asked: &ChatRequest, file: String) -> Re
         return Ok(StartedAnswer::from_record(run, from));
     }
     let options = RunOptions::default().with_input(asked.messages.as_input());
-    let begun = async move {
-        let begun = runs.start_run(EnsembleRef::from_file(file), options).await;
-        begun.map_err(RequestFailure::from)
+    let start_future = async move {
+        let started_run = runs.start_run(EnsembleRef::from_file(file), options).await;
+        started_run.map_err(RequestFailure::from)
     };
-    let run = app.run_on_driver(begun).await?;
+    let run = app.run_on_driver(start_future).await?;
     app.conversations.remember_run(&app.runs, &run).await?;
     Ok(StartedAnswer::from_record(run, 0))
 }
@@ -133,7 +137,7 @@ async fn continue_found_run(app: &UiApp, found: MatchingRun, last: String) -> Re
             ..
         } = found;
         let used_before = used_before.unwrap_or(used_until_now);
-        let heard = match place {
+        let last_heard = match place {
             TranscriptPosition::LastHeard(text) => Some(text),
             TranscriptPosition::Replied | TranscriptPosition::Unanswered => None,
         };
@@ -141,7 +145,7 @@ async fn continue_found_run(app: &UiApp, found: MatchingRun, last: String) -> Re
             run,
             from,
             used_before,
-            last_heard: heard,
+            last_heard,
         })
     })
     .await
@@ -204,8 +208,8 @@ impl ReplyListener {
         heard: Option<String>,
         said: &UnboundedSender<ChatReplyItem>,
     ) -> Result<ChatReply, RequestFailure> {
-        if let Some(heard) = heard {
-            from = self.send_after_question(from, &heard).await?;
+        if let Some(last_heard) = heard {
+            from = self.send_after_question(from, &last_heard).await?;
         }
         let follow = self
             .app
@@ -230,11 +234,11 @@ impl ReplyListener {
             match next.kind {
                 RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
                     let open = runs.open_requests(&run);
-                    let Some(asked) = open.iter().find(|open| request_text(open) == heard) else {
+                    let Some(open_request) = open.iter().find(|open| request_text(open) == heard) else {
                         return Ok(from);
                     };
-                    let shown = ShownRequest::new(asked.request());
-                    let answered = async move { answer_shown_request(&runs, &run, &shown, &last).await };
+                    let shown_request = ShownRequest::new(open_request.request());
+                    let answered = async move { answer_shown_request(&runs, &run, &shown_request, &last).await };
                     self.app.run_on_driver(answered).await?;
                     return Ok(from);
                 }
@@ -281,9 +285,9 @@ impl ReplyListener {
                 RunEventKind::QuestionAsked(_) | RunEventKind::PermissionRequested(_) => {
                     // One request at a time is shown: the first in the order of the file.
                     if let Some(first) = self.app.runs.open_requests(&self.run).first() {
-                        let shown = ShownRequest::new(first.request());
+                        let shown_request = ShownRequest::new(first.request());
                         let text = request_text(first);
-                        return self.finish_reply(text, "stop", Some(shown)).await;
+                        return self.finish_reply(text, "stop", Some(shown_request)).await;
                     }
                 }
                 RunEventKind::Committed(_) | RunEventKind::Live(_) => {}

@@ -58,14 +58,14 @@ impl ChatReplyWriter {
 
     /// The rest of the text, the end, and the usage if it is wanted.
     pub(super) fn last_chunks(&mut self, end: &ChatReply, with_usage: bool) -> Bytes {
-        let rest = match end.text.strip_prefix(self.sent.as_str()) {
+        let unsent_text = match end.text.strip_prefix(self.sent.as_str()) {
             Some(rest) => rest.to_owned(),
             // What was sent did not count: the whole reply follows.
             None => format!("\n\n{}", end.text),
         };
         let mut bytes = Vec::new();
-        if !rest.is_empty() {
-            bytes.extend_from_slice(&self.text_chunk(&rest));
+        if !unsent_text.is_empty() {
+            bytes.extend_from_slice(&self.text_chunk(&unsent_text));
         }
         bytes.extend_from_slice(&self.delta_chunk(&json!({}), Some(end.finish)));
         if with_usage {

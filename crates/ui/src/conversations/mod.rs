@@ -93,8 +93,8 @@ impl ChatConversations {
     ) -> Result<Option<MatchingRun>, RequestFailure> {
         let file = canonical_path(&runs.runs().project().folder.join(Path::new(file)));
         let was_given = |reply: &str| {
-            let given = (model.to_owned(), messages.digest_with_reply(reply));
-            self.lock_replies().contains_key(&given)
+            let key = (model.to_owned(), messages.digest_with_reply(reply));
+            self.lock_replies().contains_key(&key)
         };
         let mut recorded = self.recorded.lock().await;
         recorded.find_run(runs, &file, messages, id, was_given).await
@@ -102,13 +102,13 @@ impl ChatConversations {
 
     /// The run has given this reply, and stands there now.
     pub(crate) fn remember_reply(&self, model: &str, messages: &ChatMessages, reply: &str, last: LastReply) {
-        let given = messages.digest_with_reply(&digest_text(reply));
+        let digest = messages.digest_with_reply(&digest_text(reply));
         let mut replied = self.lock_replies();
         replied.retain(|_, known| known.run != last.run);
         if replied.len() >= REMEMBERED {
             replied.clear();
         }
-        replied.insert((model.to_owned(), given), last);
+        replied.insert((model.to_owned(), digest), last);
     }
 
     fn lock_replies(&self) -> MutexGuard<'_, HashMap<(String, String), LastReply>> {

@@ -82,8 +82,10 @@ impl RememberedRuns {
                     continue;
                 };
                 match self.match_run(&run, runs, file, messages, &was_given).await {
-                    Some(found) if found.place == TranscriptPosition::Replied => return Ok(Some(found)),
-                    Some(found) if second.is_none() => second = Some(found),
+                    Some(matched_run) if matched_run.place == TranscriptPosition::Replied => {
+                        return Ok(Some(matched_run));
+                    }
+                    Some(matched_run) if second.is_none() => second = Some(matched_run),
                     _ => {}
                 }
             }
@@ -93,7 +95,7 @@ impl RememberedRuns {
         let run = run.map_err(|error| RequestFailure::not_found(error.to_string()))?;
         self.remember(&*run).await?;
         match self.match_run(&run, runs, file, messages, &was_given).await {
-            Some(found) => Ok(Some(found)),
+            Some(matched_run) => Ok(Some(matched_run)),
             None => Err(RequestFailure::bad_request(format!(
                 "these messages do not continue run `{}`; without `metadata.run` they begin a new run",
                 run.id()

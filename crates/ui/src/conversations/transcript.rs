@@ -183,7 +183,7 @@ impl TranscriptSegment {
 
     /// The messages after the questions that were answered, and their answers; `None`: the messages are others.
     fn skip_answers<'m>(&self, mut rest: &'m [ChatMessage]) -> Option<&'m [ChatMessage]> {
-        for given in &self.answers {
+        for given_answer in &self.answers {
             loop {
                 let [question, answer, after @ ..] = rest else {
                     return None;
@@ -192,10 +192,10 @@ impl TranscriptSegment {
                     return None;
                 }
                 rest = after;
-                if given.matches(&answer.text) {
+                if given_answer.matches(&answer.text) {
                     break;
                 }
-                if !given.was_refused(&answer.text) {
+                if !given_answer.was_refused(&answer.text) {
                     return None;
                 }
             }
@@ -215,16 +215,16 @@ impl GivenAnswer {
                 choices,
                 default,
             } => {
-                let Some(said) = output.get("response").and_then(Value::as_str) else {
+                let Some(response) = output.get("response").and_then(Value::as_str) else {
                     return serde_json::from_str::<Value>(text).is_ok_and(|value| value == **output);
                 };
-                let chosen = text
+                let choice = text
                     .parse::<usize>()
                     .ok()
                     .and_then(|at| choices.get(at.checked_sub(1)?));
-                let is_default = text.is_empty() && default.as_deref() == Some(said);
-                let same = |other: &str| other.trim().to_lowercase() == said.trim().to_lowercase();
-                is_default || same(text) || chosen.is_some_and(|chosen| same(chosen))
+                let is_default = text.is_empty() && default.as_deref() == Some(response);
+                let same = |other: &str| other.trim().to_lowercase() == response.trim().to_lowercase();
+                is_default || same(text) || choice.is_some_and(|chosen| same(chosen))
             }
         }
     }

@@ -46,11 +46,11 @@ pub(super) fn agents_to_json(source: &SourceText, units: &Utf16Lines<'_>) -> Val
 /// `{title, edits, scripts, uncertain}` for `{file, text, edit}`: how the text changes, and what a rename leads to in scripts.
 pub(super) fn plan_edit(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
     let (path, text) = parse_given_text(app, given)?;
-    let wanted = &given["edit"];
-    if wanted["do"] == "rename" {
-        return plan_rename(app, &path, &text, wanted);
+    let edit_request = &given["edit"];
+    if edit_request["do"] == "rename" {
+        return plan_rename(app, &path, &text, edit_request);
     }
-    let command: DesignCommand = serde_json::from_value(wanted.clone())
+    let command: DesignCommand = serde_json::from_value(edit_request.clone())
         .map_err(|error| RequestFailure::bad_request(format!("`edit` is no edit: {error}")))?;
     let source = SourceText::new(path.display().to_string(), text.clone());
     let fix =
@@ -110,10 +110,10 @@ fn renamed_files_json(
     agent: &str,
     name: &str,
 ) -> Result<Vec<Value>, RequestFailure> {
-    let others = renamed.other_files.iter().map(|(path, ..)| {
+    let entries = renamed.other_files.iter().map(|(path, ..)| {
         let text = read_source(&project.folder.join(path))?;
         let names = json!([[agent, name, renamed.is_stored]]);
         Ok(json!({"file": path, "digest": text_digest(text.text()), "names": names}))
     });
-    others.collect()
+    entries.collect()
 }

@@ -67,11 +67,11 @@ pub(super) fn open_file(app: &UiApp, file: &str) -> Result<EditableFile, Request
     let path = resolve_listed(app, file)?;
     let disk = app.runs.runs().project().read_file(&path)?;
     if disk.text().len() > LARGEST {
-        let told = format!(
+        let message = format!(
             "`{file}` is larger than {} MiB, so it is not edited here",
             LARGEST >> 20
         );
-        return Err(RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told));
+        return Err(RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
     }
     match is_editable(&path, &disk) {
         true => Ok(EditableFile { path, disk }),
@@ -106,13 +106,13 @@ pub(super) fn save_file(app: &UiApp, given: &Value) -> Result<Value, RequestFail
     }
     let text = line_ends::to_disk_text(disk, page);
     if page.len() > LARGEST {
-        let told = format!("the text is larger than {} MiB", LARGEST >> 20);
-        return Err(RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", told));
+        let message = format!("the text is larger than {} MiB", LARGEST >> 20);
+        return Err(RequestFailure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message));
     }
     let source = SourceText::new(open.disk.name(), text.as_str());
     if !is_editable(&open.path, &source) {
-        let told = "this is no ensemble any more: it has no list `agents`, and the page would not find it again";
-        return Err(RequestFailure::bad_request(told));
+        let message = "this is no ensemble any more: it has no list `agents`, and the page would not find it again";
+        return Err(RequestFailure::bad_request(message));
     }
     let project = app.runs.runs().project();
     let scripts = given["scripts"].as_array().into_iter().flatten();
@@ -172,16 +172,19 @@ fn replace_project_files(project: &Project, files: &[(PathBuf, &str, &str)]) -> 
         })
         .collect();
     replace_files(&replacements).map_err(|none| {
-        let shown = |at: usize| files[at].0.display().to_string();
-        let file = shown(none.at);
+        let format_path = |at: usize| files[at].0.display().to_string();
+        let file = format_path(none.at);
         let mut failure = match none.error {
             ReplaceError::Changed => changed_failure(&file),
             ReplaceError::ReadOnly => forbidden_failure(format!("`{file}` is read-only")),
             ReplaceError::Refused(why) => RequestFailure::unavailable(format!("`{file}` cannot be written: {why}")),
         };
         if !none.replaced_files.is_empty() {
-            let left: Vec<String> = none.replaced_files.into_iter().map(shown).collect();
-            failure.message += &format!("; these files have their new texts already: {}", left.join(", "));
+            let replaced_paths: Vec<String> = none.replaced_files.into_iter().map(format_path).collect();
+            failure.message += &format!(
+                "; these files have their new texts already: {}",
+                replaced_paths.join(", ")
+            );
         }
         failure
     })

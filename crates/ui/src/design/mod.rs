@@ -41,19 +41,19 @@ pub(crate) async fn answer_get(
 
 /// Does what is asked for.
 pub(crate) async fn answer_post(app: &Arc<UiApp>, path: &str, given: &Value) -> Result<Option<Reply>, RequestFailure> {
-    let given = given.clone();
+    let body = given.clone();
     Ok(Some(match path {
         "/api/design/examine" => {
-            reply::json_reply(&run_blocking(app, move |app| text_check::check_text(app, &given)).await?)
+            reply::json_reply(&run_blocking(app, move |app| text_check::check_text(app, &body)).await?)
         }
         "/api/design/graph" => {
-            reply::picture_reply(run_blocking(app, move |app| text_check::draw_text(app, &given)).await?)
+            reply::picture_reply(run_blocking(app, move |app| text_check::draw_text(app, &body)).await?)
         }
-        "/api/design/edit" => reply::json_reply(&run_blocking(app, move |app| edit::plan_edit(app, &given)).await?),
+        "/api/design/edit" => reply::json_reply(&run_blocking(app, move |app| edit::plan_edit(app, &body)).await?),
         "/api/design/new" => {
-            reply::json_reply(&run_blocking(app, move |app| new_ensemble::create_ensemble(app, &given)).await?)
+            reply::json_reply(&run_blocking(app, move |app| new_ensemble::create_ensemble(app, &body)).await?)
         }
-        "/api/design/save" => reply::json_reply(&run_blocking(app, move |app| file::save_file(app, &given)).await?),
+        "/api/design/save" => reply::json_reply(&run_blocking(app, move |app| file::save_file(app, &body)).await?),
         _ => return Ok(None),
     }))
 }
@@ -64,8 +64,8 @@ async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce(&UiApp) -> Result<T, RequestFailure> + Send + 'static,
 ) -> Result<T, RequestFailure> {
     let app = Arc::clone(app);
-    let done = tokio::task::spawn_blocking(move || work(&app)).await;
-    done.unwrap_or_else(|_| {
+    let join_result = tokio::task::spawn_blocking(move || work(&app)).await;
+    join_result.unwrap_or_else(|_| {
         Err(RequestFailure::unavailable(
             "the text cannot be read: this is a fault of the program",
         ))

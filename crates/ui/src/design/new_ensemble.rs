@@ -13,11 +13,11 @@ use crate::reply::RequestFailure;
 
 /// Creates an ensemble that can be run: `{name}`. The answer is `{name, file}`. Nothing is overwritten.
 pub(super) fn create_ensemble(app: &UiApp, given: &Value) -> Result<Value, RequestFailure> {
-    let given = required_text(given, "name")?.trim();
+    let requested_name = required_text(given, "name")?.trim();
     let project = app.runs.runs().project();
-    let mut files = (app.starter)(given).ok_or_else(|| {
-        let told = "a name starts with a letter or a digit, contains only letters, digits, `_`, `.` and `-`, and does not end with `.test`";
-        RequestFailure::bad_request(format!("`{given}` cannot be the name of an ensemble: {told}"))
+    let mut files = (app.starter)(requested_name).ok_or_else(|| {
+        let name_rule = "a name starts with a letter or a digit, contains only letters, digits, `_`, `.` and `-`, and does not end with `.test`";
+        RequestFailure::bad_request(format!("`{requested_name}` cannot be the name of an ensemble: {name_rule}"))
     })?;
     let _one_at_a_time = app.write_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let is_there = |path: &Path| project.folder.join(path).symlink_metadata().is_ok();
@@ -30,14 +30,14 @@ pub(super) fn create_ensemble(app: &UiApp, given: &Value) -> Result<Value, Reque
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let mut names = project.list_named_files().into_iter();
     let same = names.find(|(known, _)| *known == name).map(|(_, path)| path);
-    let mut taken = files.iter().map(|file| &file.path).filter(|path| is_there(path));
-    if let Some(path) = same.or_else(|| taken.next().cloned()) {
-        let told = format!("`{}` exists already; choose another name", path.display());
-        return Err(RequestFailure::conflict(told));
+    let mut existing_paths = files.iter().map(|file| &file.path).filter(|path| is_there(path));
+    if let Some(path) = same.or_else(|| existing_paths.next().cloned()) {
+        let message = format!("`{}` exists already; choose another name", path.display());
+        return Err(RequestFailure::conflict(message));
     }
     if let Some(file) = files.iter().find(|file| !is_inside_project(project, &file.path)) {
-        let told = format!("`{}` would not be inside the served folder", file.path.display());
-        return Err(forbidden_failure(told));
+        let message = format!("`{}` would not be inside the served folder", file.path.display());
+        return Err(forbidden_failure(message));
     }
     // The ensemble comes last: it is not there without its scripts.
     let texts = files.iter().rev();

@@ -18,12 +18,12 @@ pub(super) fn check_text(app: &UiApp, given: &Value) -> Result<Value, RequestFai
     let (path, text) = parse_given_text(app, given)?;
     let project = app.runs.runs().project();
     let place = FolderChecks::for_file(&project.folder.join(&path), project, &*app.checks);
-    let found = place
+    let diagnostics = place
         .check_text(&project.folder.join(&path), &text, &|| true)
         .unwrap_or_default();
     let source = SourceText::new(path.display().to_string(), text.clone());
     let units = Utf16Lines::new(&text);
-    let findings: Vec<Value> = found
+    let findings: Vec<Value> = diagnostics
         .iter()
         .map(|finding| finding_to_json(finding, &source, &units))
         .collect();
@@ -32,19 +32,24 @@ pub(super) fn check_text(app: &UiApp, given: &Value) -> Result<Value, RequestFai
 
 fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16Lines<'_>) -> Value {
     let is_here = finding.source.name() == source.name();
-    let own = |fix: &&TextFix| *fix.file == *source.name();
-    let fix = finding.fix.as_ref().filter(own).filter(|_| is_here).map(|fix| {
-        let edits = fix.edits.iter().map(|edit| {
-            let mut range = units.range_json(edit.span);
-            range["text"] = edit.replacement.as_str().into();
-            range
+    let is_in_same_file = |fix: &&TextFix| *fix.file == *source.name();
+    let fix = finding
+        .fix
+        .as_ref()
+        .filter(is_in_same_file)
+        .filter(|_| is_here)
+        .map(|fix| {
+            let edits = fix.edits.iter().map(|edit| {
+                let mut range = units.range_json(edit.span);
+                range["text"] = edit.replacement.as_str().into();
+                range
+            });
+            json!({
+                "title": fix.title,
+                "safe": fix.applicability == FixApplicability::Safe,
+                "edits": edits.collect::<Vec<_>>(),
+            })
         });
-        json!({
-            "title": fix.title,
-            "safe": fix.applicability == FixApplicability::Safe,
-            "edits": edits.collect::<Vec<_>>(),
-        })
-    });
     let related = finding.related.iter().map(|related| {
         let place = related.source.line_column(related.span.start);
         json!({"message": related.message, "file": related.source.name(), "line": place.line, "column": place.column})

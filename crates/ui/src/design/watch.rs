@@ -38,8 +38,9 @@ pub(super) async fn watch_file(app: &Arc<UiApp>, name: String) -> Result<Reply, 
         let (mut looks, mut silent) = (0, Duration::ZERO);
         loop {
             let (project, path) = (project.clone(), path.clone());
-            let known = last.clone().filter(|_| looks % ANYWAY != 0);
-            let Ok(now) = tokio::task::spawn_blocking(move || read_if_changed(&project, &path, known)).await else {
+            let previous_state = last.clone().filter(|_| looks % ANYWAY != 0);
+            let Ok(now) = tokio::task::spawn_blocking(move || read_if_changed(&project, &path, previous_state)).await
+            else {
                 return;
             };
             looks += 1;
@@ -80,8 +81,8 @@ fn read_if_changed(
     known: Option<(Seen, String)>,
 ) -> Option<(Seen, String, hyper::body::Bytes)> {
     let full = project.folder.join(path);
-    let seen = full.metadata().ok().map(|data| (data.modified().ok(), data.len()));
-    if known.is_some_and(|(before, _)| before == seen) {
+    let file_stamp = full.metadata().ok().map(|data| (data.modified().ok(), data.len()));
+    if known.is_some_and(|(before, _)| before == file_stamp) {
         return None;
     }
     let read = project.read_file(path).ok();
@@ -90,8 +91,8 @@ fn read_if_changed(
         Some(source) => {
             let state = file::text_and_digest(source.text());
             let digest = state["digest"].to_string();
-            (seen, digest, event_frame("file", &state))
+            (file_stamp, digest, event_frame("file", &state))
         }
-        None => (seen, String::new(), event_frame("gone", &json!({}))),
+        None => (file_stamp, String::new(), event_frame("gone", &json!({}))),
     })
 }

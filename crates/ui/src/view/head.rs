@@ -13,7 +13,7 @@ impl RunView {
     /// Name, state, sums, agents, and what can be done with the run.
     pub(crate) fn head_json(&self, id: &RunId, driven: DriverLocation, state: RunState) -> Value {
         let started = self.story.start_event();
-        let ended = self.story.end_event();
+        let end_event = self.story.end_event();
         let totals = self.run_history().run_totals();
         let is_inner = id.nested_names().next().is_some();
         let is_free = driven == DriverLocation::Nowhere && !is_inner;
@@ -35,8 +35,8 @@ impl RunView {
             "active": self.story.active,
             "state": state,
             "process": match driven { DriverLocation::Elsewhere(process) => Some(process), _ => None },
-            "outcome": ended.map(|ended| ended.completion_reason),
-            "detail": ended.and_then(|ended| ended.detail.as_ref()),
+            "outcome": end_event.map(|ended| ended.completion_reason),
+            "detail": end_event.and_then(|ended| ended.detail.as_ref()),
             "turns": totals.turns,
             "executions": totals.all.executions,
             "failed": totals.all.failed,
@@ -45,9 +45,9 @@ impl RunView {
             "agents": self.agents_json(&totals),
             "questions": questions,
             "can": {
-                "cancel": driven == DriverLocation::Here && !is_inner && ended.is_none(),
+                "cancel": driven == DriverLocation::Here && !is_inner && end_event.is_none(),
                 "resume": is_free && state.is_resumable(),
-                "say": is_free && ended.is_some_and(|ended| ended.completion_reason.is_continuable()),
+                "say": is_free && end_event.is_some_and(|ended| ended.completion_reason.is_continuable()),
                 "fork": !is_inner,
             },
         })

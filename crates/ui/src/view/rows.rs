@@ -25,8 +25,8 @@ impl RunView {
     /// The row of an execution.
     pub(crate) fn find_execution_row(&self, turn: u32, agent: &str) -> Option<usize> {
         let is_it = |at: &usize| {
-            let found = self.execution_at(*at);
-            found.is_some_and(|(one, execution)| one.turn == turn && *execution.agent == *agent)
+            let row_execution = self.execution_at(*at);
+            row_execution.is_some_and(|(one, execution)| one.turn == turn && *execution.agent == *agent)
         };
         (0..self.rows.len()).find(is_it)
     }
@@ -60,8 +60,8 @@ impl RunView {
         let by: Vec<&str> = fired
             .filter_map(|at| self.dependency_source(&execution.agent, *at))
             .collect();
-        let whole = execution_text(execution);
-        let (text, is_cut) = truncate_text(&whole, most);
+        let full_text = execution_text(execution);
+        let (text, is_cut) = truncate_text(&full_text, most);
         json!({
             "kind": "execution",
             "turn": turn.turn,
@@ -100,11 +100,11 @@ fn event_row(event: &StoryEvent, most: usize) -> Value {
         StoryEvent::Resumed { at } => ("resumed", at, text("")),
         StoryEvent::Ended { ended, at } => {
             let reason = ended.completion_reason.to_string();
-            let whole = match &ended.detail {
+            let full_text = match &ended.detail {
                 Some(detail) => format!("{reason}: {detail}"),
                 None => reason,
             };
-            ("ended", at, text(&whole))
+            ("ended", at, text(&full_text))
         }
     };
     json!({"kind": kind, "begun": at, "text": text, "is_cut": is_cut})

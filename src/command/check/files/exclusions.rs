@@ -96,19 +96,21 @@ impl FolderRules {
 
     /// Returns the match of the ignore files: the nearest first, `.ignore` before `.gitignore`, as ripgrep reads them.
     fn match_ignore_files(&self, path: &Path, is_folder: bool, everywhere: &GlobalRules) -> Match<()> {
-        let said = |patterns: &Gitignore| patterns.matched(path, is_folder).map(|_| ());
-        let mut found = Match::None;
+        let match_patterns = |patterns: &Gitignore| patterns.matched(path, is_folder).map(|_| ());
+        let mut ignore_match = Match::None;
         for rules in self.self_and_above() {
-            found = found.or(said(&rules.ignore));
+            ignore_match = ignore_match.or(match_patterns(&rules.ignore));
         }
         for rules in self.self_and_above() {
-            found = found.or(said(&rules.gitignore));
+            ignore_match = ignore_match.or(match_patterns(&rules.gitignore));
             // What is above a repository does not belong to it.
             if let Some(patterns) = &rules.repository {
-                return found.or(said(patterns)).or(said(&everywhere.user_ignored));
+                return ignore_match
+                    .or(match_patterns(patterns))
+                    .or(match_patterns(&everywhere.user_ignored));
             }
         }
-        found
+        ignore_match
     }
 
     fn self_and_above(&self) -> impl Iterator<Item = &Self> {
@@ -183,9 +185,9 @@ pub(crate) fn pattern_base(pattern: &Path) -> (PathBuf, Option<usize>) {
         text.contains(['*', '?', '['])
     };
     let base = pattern.components().take_while(|part| !has_wildcard(part)).collect();
-    let rest: Vec<_> = pattern.components().skip_while(|part| !has_wildcard(part)).collect();
-    let is_endless = rest.iter().any(|part| part.as_os_str() == "**");
-    (base, (!is_endless).then_some(rest.len()))
+    let wildcard_parts: Vec<_> = pattern.components().skip_while(|part| !has_wildcard(part)).collect();
+    let is_endless = wildcard_parts.iter().any(|part| part.as_os_str() == "**");
+    (base, (!is_endless).then_some(wildcard_parts.len()))
 }
 
 #[cfg(test)]

@@ -147,15 +147,15 @@ impl<'w> FileSearch<'w> {
         };
         let mut rules = self.build_rules(top, self.rules_above(top));
         let below = path.strip_prefix(top).unwrap_or(&path);
-        let mut here = top.clone();
+        let mut current_path = top.clone();
         for part in below.components() {
-            here.push(part);
-            let is_folder = here.is_dir();
-            if rules.skip_reason(&here, is_folder, &self.everywhere).is_some() {
+            current_path.push(part);
+            let is_folder = current_path.is_dir();
+            if rules.skip_reason(&current_path, is_folder, &self.everywhere).is_some() {
                 return true;
             }
             if is_folder {
-                rules = self.build_rules(&here, Some(rules));
+                rules = self.build_rules(&current_path, Some(rules));
             }
         }
         false
@@ -184,10 +184,10 @@ impl<'w> FileSearch<'w> {
         if let Some(met) = self.path_totals.get_mut(group) {
             met.files += 1;
         }
-        if let Some(known) = self.files.get(&real) {
+        if let Some(index) = self.files.get(&real) {
             // Whoever names a file means it, also if it was found before.
-            if let Some(found) = self.found.get_mut(*known).filter(|_| kind == FoundKind::Given) {
-                found.kind = kind;
+            if let Some(found_file) = self.found.get_mut(*index).filter(|_| kind == FoundKind::Given) {
+                found_file.kind = kind;
             }
             return;
         }
@@ -231,10 +231,10 @@ impl<'w> FileSearch<'w> {
             Ok(entries) => entries,
             Err(error) => {
                 let kind = FoundKind::Unreadable(error.to_string());
-                let shown = place.shown_path.clone();
+                let shown_path = place.shown_path.clone();
                 self.found.push(FoundFile {
                     group,
-                    shown_path: shown,
+                    shown_path,
                     kind,
                 });
                 return;
@@ -329,12 +329,12 @@ impl<'w> FileSearch<'w> {
             ..place
         };
         let is_folder = place.real_path.is_dir();
-        let wanted = match is_folder {
+        let link_search = match is_folder {
             true => wanted_below(&place, wanted, depth, &self.project.folder),
             false => (place.real_path.is_file() && is_wanted(&place, wanted, &self.project.folder))
                 .then(|| (wanted.clone(), 1)),
         };
-        let Some((wanted, depth)) = wanted else { return };
+        let Some((wanted, depth)) = link_search else { return };
         if place.rule_path.file_name().is_some_and(|name| name == OF_PROJECT)
             || !self.include_or_count(group, &place, is_folder, rules)
         {
@@ -352,9 +352,9 @@ impl<'w> FileSearch<'w> {
 
     /// Returns whether it is not left out; what is left out is counted.
     fn include_or_count(&mut self, group: usize, place: &WalkPath, is_folder: bool, rules: &FolderRules) -> bool {
-        let left = rules.skip_reason(&place.rule_path, is_folder, &self.everywhere);
+        let skip_reason = rules.skip_reason(&place.rule_path, is_folder, &self.everywhere);
         if let Some(met) = self.path_totals.get_mut(group) {
-            let by = match left {
+            let by = match skip_reason {
                 Some(FileSkipReason::Excluded) => {
                     met.excluded += 1;
                     Some("excluded")
@@ -368,7 +368,7 @@ impl<'w> FileSearch<'w> {
             };
             met.skipped.extend(by.map(|by| (place.shown_path.clone(), by)));
         }
-        left.is_none()
+        skip_reason.is_none()
     }
 }
 

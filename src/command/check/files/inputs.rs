@@ -79,22 +79,22 @@ pub(crate) fn collect_inputs(
         &args.paths
     };
     let mut walk = FileSearch::new(project, settings, build_global_rules(args, surroundings)?);
-    let mut given: Vec<PathArgument<'_>> = Vec::new();
+    let mut path_arguments: Vec<PathArgument<'_>> = Vec::new();
     let mut stdin = None;
     for path in paths {
         walk.start_group();
-        given.push(match path.as_str() {
+        path_arguments.push(match path.as_str() {
             "-" if stdin.is_some() => PathArgument::Nothing,
             "-" => {
                 let text: Arc<str> = read_stdin()?.into();
-                stdin = Some((given.len(), SourceText::new("<stdin>", text)));
+                stdin = Some((path_arguments.len(), SourceText::new("<stdin>", text)));
                 PathArgument::Nothing
             }
             path => add_path_argument(path, args.force_exclude, &mut walk, surroundings)?,
         });
     }
     let (found, met) = walk.finish_search();
-    for (at, (given, met)) in given.iter().zip(&met).enumerate() {
+    for (at, (given, met)) in path_arguments.iter().zip(&met).enumerate() {
         let is_blank = met.files == 0 && !found.iter().any(|found| found.group == at);
         if let Some(message) = given.no_files_message().filter(|_| is_blank) {
             return Err(CliError::usage_error_with_help(message, given.no_files_help(met)));
@@ -162,7 +162,7 @@ impl PathArgument<'_> {
     }
 
     fn no_files_help(&self, met: &PathTotals) -> String {
-        let left = [
+        let skipped_totals = [
             (
                 met.excluded,
                 "excluded; `--no-config` checks what the configuration excludes",
@@ -172,12 +172,12 @@ impl PathArgument<'_> {
                 "ignored by `.gitignore` or `.ignore`; `--no-ignore` checks it",
             ),
         ];
-        let left: Vec<String> = left
+        let skipped_texts: Vec<String> = skipped_totals
             .into_iter()
             .filter(|(number, _)| *number > 0)
             .map(|(number, how)| format!("{} {how}", files_or_folders(number)))
             .collect();
-        match (left.as_slice(), self) {
+        match (skipped_texts.as_slice(), self) {
             ([], Self::Pattern(_)) => {
                 "`*` and `?` stand for parts of a name, `**` for any number of folders".to_owned()
             }
@@ -233,8 +233,8 @@ fn add_matching_files(pattern: &str, walk: &mut FileSearch<'_>, surroundings: &C
     let (base, depth) = pattern_base(&plain);
     // Characters of the folder's own name that are special in a pattern are escaped.
     let folder = glob::Pattern::escape(&surroundings.project.folder.display().to_string());
-    let whole = Path::new(&folder).join(&plain);
-    let pattern = glob::Pattern::new(&whole.display().to_string())
+    let absolute_pattern = Path::new(&folder).join(&plain);
+    let pattern = glob::Pattern::new(&absolute_pattern.display().to_string())
         .map_err(|error| CliError::usage_error(format!("{pattern} is not a pattern: {}", error.msg)))?;
     if surroundings.project.folder.join(&base).is_dir() {
         let base = surroundings.project.relative_path(&base);

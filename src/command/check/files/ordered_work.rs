@@ -62,14 +62,14 @@ pub(crate) fn run_in_order<S, T: Send>(
         }
         drop(sender);
         let mut waiting = BTreeMap::new();
-        let mut done = 0;
+        let mut next_index = 0;
         for (at, result) in results {
             waiting.insert(at, result);
-            while let Some(result) = waiting.remove(&done) {
+            while let Some(result) = waiting.remove(&next_index) {
                 take(result);
-                done += 1;
+                next_index += 1;
             }
-            progress.lock().unwrap_or_else(PoisonError::into_inner).done = done;
+            progress.lock().unwrap_or_else(PoisonError::into_inner).done = next_index;
             moved.notify_all();
         }
     });

@@ -74,13 +74,13 @@ fn inode_number(_data: &std::fs::Metadata) -> u64 {
 fn find_dependencies(test_file: &Path, surroundings: &CliEnvironment) -> BTreeSet<PathBuf> {
     let project = &surroundings.project;
     let folder = ensemble_folder(test_file, project);
-    let own = project.folder.join(test_file);
-    let name = own.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let test_path = project.folder.join(test_file);
+    let name = test_path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let beside = default_ensemble_name(name).map(|name| folder.join(name));
     let configs = find_config_files(&folder, project);
     let root = project.project_root(&folder);
-    let mut files = BTreeSet::from([own.clone()]);
-    let mut ahead = VecDeque::from([own]);
+    let mut files = BTreeSet::from([test_path.clone()]);
+    let mut ahead = VecDeque::from([test_path]);
     let more = beside.into_iter().chain(configs.project).chain(configs.user);
     for file in more {
         if files.insert(file.clone()) {
@@ -91,9 +91,9 @@ fn find_dependencies(test_file: &Path, surroundings: &CliEnvironment) -> BTreeSe
         let around = file.parent().unwrap_or(&folder).to_owned();
         for word in file_name_words(&file) {
             for folder in [&around, &folder, &root, &project.folder] {
-                for named in candidate_files(folder, &word) {
-                    if files.len() < MOST_FILES && files.insert(named.clone()) {
-                        ahead.push_back(named);
+                for candidate in candidate_files(folder, &word) {
+                    if files.len() < MOST_FILES && files.insert(candidate.clone()) {
+                        ahead.push_back(candidate);
                     }
                 }
             }

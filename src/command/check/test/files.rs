@@ -45,11 +45,11 @@ pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment)
 /// The test file of an ensemble, which is to be made if it may be missing.
 fn find_test_file(path: PathBuf, may_be_missing: bool, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
     let candidates = ENDINGS.map(|ending| path.with_extension(ending.trim_start_matches('.')));
-    let found = candidates
+    let existing_file = candidates
         .iter()
         .find(|path| surroundings.project.folder.join(path).is_file());
-    let found = found.or(may_be_missing.then_some(&candidates[0]));
-    found.cloned().ok_or_else(|| {
+    let test_file = existing_file.or(may_be_missing.then_some(&candidates[0]));
+    test_file.cloned().ok_or_else(|| {
         let message = format!("{} has no test file", path.display());
         CliError::usage_error_with_help(message, format!("its name would be {}", candidates[0].display()))
     })

@@ -17,29 +17,31 @@ pub(crate) fn test_mutants(
     driver: &CaseDriver,
     end: Option<Instant>,
 ) -> FileMutants {
-    let mut shown = FileMutants {
+    let mut file_mutants = FileMutants {
         ensemble: sound.ensemble.source.name().to_owned(),
         ..FileMutants::default()
     };
     let offline = cases.iter().filter(|case| !sound.file.cases[case.at].live);
     if offline.clone().any(|case| !case.result.failures.is_empty()) {
-        shown.not_tried_because = Some("a case fails without a change".to_owned());
-        return shown;
+        file_mutants.not_tried_because = Some("a case fails without a change".to_owned());
+        return file_mutants;
     }
     let offline: Vec<usize> = offline.map(|case| case.at).collect();
     if offline.is_empty() {
-        shown.not_tried_because = Some("all cases are live".to_owned());
-        return shown;
+        file_mutants.not_tried_because = Some("all cases are live".to_owned());
+        return file_mutants;
     }
     let Some(document) = &sound.ensemble.loaded.document else {
-        return shown;
+        return file_mutants;
     };
     let has_time = || end.is_none_or(|end| Instant::now() < end);
     for mutant in all_mutants(sound.ensemble.plan.ensemble(), document) {
         let fate = mutant.test_mutant(driver, sound, &offline, &has_time);
-        shown.mutants.push(to_shown_mutant(&mutant, fate, sound.ensemble));
+        file_mutants
+            .mutants
+            .push(to_shown_mutant(&mutant, fate, sound.ensemble));
     }
-    shown
+    file_mutants
 }
 
 fn to_shown_mutant(

@@ -86,10 +86,10 @@ struct TestResults {
 impl TestResults {
     fn add_file(&mut self, tried: Result<TestFileResult, CliError>) {
         match tried {
-            Ok(tried) => {
-                self.files.push(tried.file);
-                self.findings.extend(tried.findings);
-                self.picture = tried.picture;
+            Ok(result) => {
+                self.files.push(result.file);
+                self.findings.extend(result.findings);
+                self.picture = result.picture;
             }
             Err(fault) => self.faults.push(fault),
         }
@@ -120,17 +120,17 @@ fn print_results(
         TestFormat::Human if files.iter().all(|file| file.cases.is_empty()) => String::new(),
         TestFormat::Human => test_report::render_human(files, took, surroundings.streams.colors_on_stdout()),
         TestFormat::Json => {
-            let found: Value = serde_json::from_str(&diagnostics::diagnostics_to_json(findings)).unwrap_or_default();
-            test_report::render_json(files, &found["diagnostics"], took)
+            let document: Value = serde_json::from_str(&diagnostics::diagnostics_to_json(findings)).unwrap_or_default();
+            test_report::render_json(files, &document["diagnostics"], took)
         }
         TestFormat::Junit => test_report::render_junit(files, folder, took),
         TestFormat::Github => {
-            let found = GithubForm { folder }.render_file(&CheckedFile {
+            let annotations = GithubForm { folder }.render_file(&CheckedFile {
                 name: String::new(),
                 findings: findings.to_vec(),
                 fails: false,
             });
-            format!("{found}{}", test_report::render_github(files, folder))
+            format!("{annotations}{}", test_report::render_github(files, folder))
         }
     };
     surroundings.print_as(form, &text);

@@ -23,8 +23,8 @@ pub(crate) fn suggest_for_gaps(
     for conversation in cases.iter().flat_map(|case| case.result.all_conversations()) {
         reached.add(plan, &conversation.records);
     }
-    let found = CaseCoverage::compare(plan, &reached, &explore_ensemble(sound));
-    let gaps: Vec<UnreachedPart> = found.all_gaps().cloned().collect();
+    let coverage = CaseCoverage::compare(plan, &reached, &explore_ensemble(sound));
+    let gaps: Vec<UnreachedPart> = coverage.all_gaps().cloned().collect();
     let suggested = suggest_cases(sound, &gaps, driver);
     let is_new = **suite.source().text() == *NO_CASE;
     let indent = if is_new { 2 } else { case_indent(suite) };

@@ -52,8 +52,8 @@ pub(crate) fn test_file(
     let driver = match driver {
         Some(driver) => driver,
         None => {
-            let made = CaseDriver::new(&surroundings.project, surroundings.runs_with(&nobody));
-            driver.insert(made.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?)
+            let new_driver = CaseDriver::new(&surroundings.project, surroundings.runs_with(&nobody));
+            driver.insert(new_driver.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?)
         }
     };
     let source = load_source(path, trying)?;
@@ -112,15 +112,15 @@ fn run_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -> Vec<Cas
         return Vec::new();
     };
     let is_asked = |name: &str| args.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
-    let asked = sound.file.cases.iter().enumerate();
-    let asked = asked.filter(|(_, case)| is_asked(&case.name));
-    asked
+    let cases = sound.file.cases.iter().enumerate();
+    let selected_cases = cases.filter(|(_, case)| is_asked(&case.name));
+    selected_cases
         .map(|(at, _)| {
             let began = Instant::now();
-            let tried = driver.run_case(sound, at);
+            let case_result = driver.run_case(sound, at);
             CaseRun {
                 at,
-                result: tried,
+                result: case_result,
                 seconds: began.elapsed().as_secs_f64(),
                 updated_expectations: Vec::new(),
             }
@@ -151,7 +151,7 @@ fn find_position(suite: &TestSuite, offset: usize) -> LineColumn {
 
 /// The failures in the order of the file.
 fn to_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<TestFailure> {
-    let one = |failure: &UnmetExpectation| {
+    let to_test_failure = |failure: &UnmetExpectation| {
         let LineColumn { line, column } = find_position(suite, suite.find_span(&failure.at).start);
         TestFailure {
             line,
@@ -162,18 +162,18 @@ fn to_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<TestFail
             help: failure.help.clone(),
         }
     };
-    let mut unmet: Vec<TestFailure> = failures.iter().map(one).collect();
+    let mut unmet: Vec<TestFailure> = failures.iter().map(to_test_failure).collect();
     unmet.sort_by_key(|unmet| (unmet.line, unmet.column));
     unmet
 }
 
 fn file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exploration) -> FileCoverage {
-    let found = CaseCoverage::compare(&sound.ensemble.plan, reached, explored);
+    let coverage = CaseCoverage::compare(&sound.ensemble.plan, reached, explored);
     let parts = [
-        ("agents", &found.agents),
-        ("dependencies", &found.dependencies),
-        ("conditions", &found.conditions),
-        ("outcomes", &found.outcomes),
+        ("agents", &coverage.agents),
+        ("dependencies", &coverage.dependencies),
+        ("conditions", &coverage.conditions),
+        ("outcomes", &coverage.outcomes),
     ];
     FileCoverage {
         ensemble: sound.ensemble.source.name().to_owned(),
@@ -181,11 +181,11 @@ fn file_coverage(sound: CheckedSuite<'_>, reached: &ReachedParts, explored: &Exp
             .iter()
             .map(|(what, part)| (*what, part.reached, part.all))
             .collect(),
-        gaps: found
+        gaps: coverage
             .all_gaps()
             .map(|gap| to_coverage_gap(sound.ensemble, gap))
             .collect(),
-        is_complete: found.is_complete,
+        is_complete: coverage.is_complete,
     }
 }
 

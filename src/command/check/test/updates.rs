@@ -72,11 +72,11 @@ pub(crate) fn update_test_file(
         if old == expect {
             continue;
         }
-        let left = check_expectations(case.at, expect, conversation);
-        let is_left = |failure: &UnmetExpectation| left.iter().any(|one| one.what == failure.what);
+        let remaining_failures = check_expectations(case.at, expect, conversation);
+        let is_left = |failure: &UnmetExpectation| remaining_failures.iter().any(|one| one.what == failure.what);
         let failures = std::mem::take(&mut case.result.failures);
         case.updated_expectations = failures.into_iter().filter(|failure| !is_left(failure)).collect();
-        case.result.failures = left;
+        case.result.failures = remaining_failures;
     }
     Ok(rewritten)
 }

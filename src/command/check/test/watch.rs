@@ -128,15 +128,15 @@ impl TestWatcher<'_> {
 
     /// The test files on which a change has an effect; each change is said once.
     fn changed_test_files(&self) -> Vec<PathBuf> {
-        let mut said: BTreeSet<&Path> = BTreeSet::new();
+        let mut reported_files: BTreeSet<&Path> = BTreeSet::new();
         let mut changed = Vec::new();
         for (test_file, watched) in &self.watched {
             let Some(file) = watched.find_changed() else { continue };
             changed.push(test_file.clone());
-            if said.insert(file) {
-                let shown = self.surroundings.project.relative_path(file);
+            if reported_files.insert(file) {
+                let shown_path = self.surroundings.project.relative_path(file);
                 self.surroundings
-                    .print_err(&format!("\nchanged: {}\n", shown.display()));
+                    .print_err(&format!("\nchanged: {}\n", shown_path.display()));
             }
         }
         changed

@@ -54,7 +54,7 @@ fn render_summary(merged: &MergedTable) -> String {
     }
     text.push('\n');
     if !merged.missing_rows.is_empty() {
-        let named: Vec<String> = merged
+        let row_numbers: Vec<String> = merged
             .missing_rows
             .iter()
             .take(MOST_NAMED)
@@ -64,7 +64,11 @@ fn render_summary(merged: &MergedTable) -> String {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        text.push_str(&format!("no part contains {} {}{more}\n", "row", named.join(", ")));
+        text.push_str(&format!(
+            "no part contains {} {}{more}\n",
+            "row",
+            row_numbers.join(", ")
+        ));
     }
     text
 }

@@ -193,10 +193,10 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
         let text = batch::to_json_lines(batch.table_lines());
         merge::write_table(path, &text, surroundings)?;
     }
-    let shown = surroundings
+    let results_path = surroundings
         .project
         .relative_path(args.results.as_deref().unwrap_or(&results));
-    print_report(&batch, &name, to_do, &stop, &shown, args, surroundings);
+    print_report(&batch, &name, to_do, &stop, &results_path, args, surroundings);
     Ok(batch_exit_code(&batch, &stop, args))
 }
 
@@ -324,12 +324,12 @@ fn print_report(
     surroundings: &CliEnvironment,
 ) {
     let outcomes = batch.count_outcomes();
-    let ended: usize = outcomes
+    let finished_count: usize = outcomes
         .iter()
         .filter(|(reason, _)| *reason != CompletionReason::Cancelled)
         .map(|(_, count)| count)
         .sum();
-    let left = batch.len() - ended;
+    let remaining_count = batch.len() - finished_count;
     if args.output == OutputForm::Json {
         let by_outcome: serde_json::Map<String, serde_json::Value> = outcomes
             .iter()
@@ -338,7 +338,7 @@ fn print_report(
         let document = json!({
             "batch": name,
             "rows": batch.len(),
-            "left": left,
+            "left": remaining_count,
             "outcomes": by_outcome,
             "cost": batch.total_cost(),
             "stopped": match stop {
@@ -359,8 +359,8 @@ fn print_report(
     {
         text.push_str(&format!(", {count} {reason}"));
     }
-    if left > 0 {
-        text.push_str(&format!(", {left} left"));
+    if remaining_count > 0 {
+        text.push_str(&format!(", {remaining_count} left"));
     }
     text.push('\n');
     let before = batch.len() - to_do;

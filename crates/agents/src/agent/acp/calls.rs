@@ -42,8 +42,8 @@ impl AcpToolCalls {
                 refusal: None,
                 is_over: false,
             });
-        } else if let Some(known) = self.find_call_mut(&id) {
-            let old = &mut known.news;
+        } else if let Some(call) = self.find_call_mut(&id) {
+            let old = &mut call.news;
             old.title = news.title.or(old.title.take());
             old.kind = news.kind.or(old.kind);
             old.input = news.input.or(old.input.take());
@@ -71,30 +71,30 @@ impl AcpToolCalls {
     }
 
     pub(super) fn call_kind(&self, id: &str) -> AcpToolKind {
-        let known = self.find_call(id).and_then(|known| known.news.kind);
-        known.unwrap_or(AcpToolKind::Other)
+        let kind = self.find_call(id).and_then(|known| known.news.kind);
+        kind.unwrap_or(AcpToolKind::Other)
     }
 
     pub(super) fn call_title(&self, id: &str) -> String {
-        let known = self.find_call(id).and_then(|known| known.news.title.clone());
-        known.unwrap_or_else(|| id.to_owned())
+        let title = self.find_call(id).and_then(|known| known.news.title.clone());
+        title.unwrap_or_else(|| id.to_owned())
     }
 
     /// The files of the call.
     pub(super) fn call_paths(&self, id: &str) -> Vec<PathBuf> {
-        let Some(known) = self.find_call(id) else {
+        let Some(call) = self.find_call(id) else {
             return Vec::new();
         };
-        let diffs = known.news.diffs.iter().map(|diff| diff.path.clone());
-        diffs.chain(known.news.paths.iter().cloned()).collect()
+        let diffs = call.news.diffs.iter().map(|diff| diff.path.clone());
+        diffs.chain(call.news.paths.iter().cloned()).collect()
     }
 
     /// The call as it is recorded, without an end.
     pub(super) fn call_record(&self, id: &str) -> ToolCall {
-        let Some(known) = self.find_call(id) else {
+        let Some(call) = self.find_call(id) else {
             return ToolCall::new(id, "other", json!({}));
         };
-        let news = &known.news;
+        let news = &call.news;
         let mut arguments = JsonMap::new();
         if let Some(title) = &news.title {
             arguments.insert("title".to_owned(), json!(title));
@@ -113,17 +113,17 @@ impl AcpToolCalls {
 
     /// The call begins; false: it had begun before.
     pub(super) fn mark_started(&mut self, id: &str) -> bool {
-        let Some(known) = self.find_call_mut(id).filter(|known| known.started_at.is_none()) else {
+        let Some(call) = self.find_call_mut(id).filter(|known| known.started_at.is_none()) else {
             return false;
         };
-        known.started_at = Some(Instant::now());
+        call.started_at = Some(Instant::now());
         true
     }
 
     /// Adds the answer of an operator about the call.
     pub(super) fn mark_decided(&mut self, id: &str) {
-        if let Some(known) = self.find_call_mut(id) {
-            known.is_decided = true;
+        if let Some(call) = self.find_call_mut(id) {
+            call.is_decided = true;
         }
     }
 
@@ -133,24 +133,26 @@ impl AcpToolCalls {
 
     /// The call was refused, or did not work.
     pub(super) fn mark_refused(&mut self, id: &str, why: String) {
-        if let Some(known) = self.find_call_mut(id) {
-            known.refusal = Some(why);
+        if let Some(call) = self.find_call_mut(id) {
+            call.refusal = Some(why);
         }
     }
 
     /// Ends the call, once.
     pub(super) fn finish_call(&mut self, id: &str, is_failed: bool) -> Option<ToolCall> {
         let call = self.call_record(id);
-        let known = self.find_call_mut(id).filter(|known| !known.is_over)?;
-        known.is_over = true;
-        let duration = known.started_at.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
-        let end = match (&known.refusal, is_failed) {
+        let tracked_call = self.find_call_mut(id).filter(|known| !known.is_over)?;
+        tracked_call.is_over = true;
+        let duration = tracked_call
+            .started_at
+            .map_or(0.0, |begun| begun.elapsed().as_secs_f64());
+        let end = match (&tracked_call.refusal, is_failed) {
             (Some(refused), _) => ToolEnd::Error(refused.clone()),
-            (None, true) => ToolEnd::Error(match known.news.texts.join("\n") {
+            (None, true) => ToolEnd::Error(match tracked_call.news.texts.join("\n") {
                 text if text.trim().is_empty() => "it failed".to_owned(),
                 text => truncate_result(text),
             }),
-            (None, false) => ToolEnd::Result(result_json(&known.news)),
+            (None, false) => ToolEnd::Result(result_json(&tracked_call.news)),
         };
         Some(call.with_end(end, duration))
     }

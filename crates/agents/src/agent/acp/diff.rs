@@ -10,11 +10,11 @@ const LARGEST: usize = 1 << 20;
 
 /// The unified diff; a long one is cut off.
 pub(super) fn render_unified_diff(path: &Path, old: &str, new: &str) -> String {
-    let shown = path.display().to_string();
+    let path_text = path.display().to_string();
     if old.len().max(new.len()) > LARGEST {
-        return format!("{shown}: {} bytes before, {} bytes now", old.len(), new.len());
+        return format!("{path_text}: {} bytes before, {} bytes now", old.len(), new.len());
     }
-    let mut text = ensemble_diff::render_unified_diff(&shown, old, new);
+    let mut text = ensemble_diff::render_unified_diff(&path_text, old, new);
     if text.len() > LONGEST {
         text.truncate(text.floor_char_boundary(LONGEST));
         text.push_str("\n[the rest of the diff is left out]\n");

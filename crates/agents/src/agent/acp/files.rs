@@ -20,13 +20,13 @@ const OWN_FOLDER: &str = ".ensemble";
 pub(super) fn resolve_relative_path(path: &Path, root: &Path) -> Result<PathBuf, String> {
     let outside = || format!("`{}` is outside of the project root", path.display());
     let canonical = root.canonicalize().map_err(|_| outside())?;
-    let rest = match path.is_absolute() {
+    let relative_path = match path.is_absolute() {
         true => path.strip_prefix(root).or_else(|_| path.strip_prefix(&canonical)),
         false => Ok(path),
     };
-    let rest = rest.map_err(|_| outside())?;
+    let relative_path = relative_path.map_err(|_| outside())?;
     let mut plain = PathBuf::new();
-    for part in rest.components() {
+    for part in relative_path.components() {
         match part {
             Component::Normal(name) => plain.push(name),
             Component::CurDir => {}
@@ -47,8 +47,8 @@ pub(super) fn read_lines(root: &Path, path: &Path, line: Option<u32>, limit: Opt
         return Ok(text);
     }
     let first = usize::try_from(line.unwrap_or(1).saturating_sub(1)).unwrap_or(usize::MAX);
-    let most = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(text.split_inclusive('\n').skip(first).take(most).collect())
+    let max_lines = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(text.split_inclusive('\n').skip(first).take(max_lines).collect())
 }
 
 /// Writes the file, with the folders on its way, and gives its text before.
@@ -134,10 +134,10 @@ mod tests {
 
     #[test]
     fn what_is_outside_is_not_reached() {
-        let whole = tempfile::tempdir().expect("a folder");
-        let root = whole.path().join("root");
+        let outer_folder = tempfile::tempdir().expect("a folder");
+        let root = outer_folder.path().join("root");
         fs::create_dir_all(root.join("sub")).expect("made");
-        fs::write(whole.path().join("secret"), "secret").expect("written");
+        fs::write(outer_folder.path().join("secret"), "secret").expect("written");
         fs::write(root.join("file"), "one\ntwo\nthree\n").expect("written");
         symlink("../secret", root.join("link")).expect("linked");
         symlink("..", root.join("up")).expect("linked");
@@ -169,8 +169,11 @@ mod tests {
         for path in ["link", "up/secret", "up/new", "sub", "file/x", ".ensemble/config.yaml"] {
             assert!(write_file(&root, Path::new(path), "x").is_err(), "{path}");
         }
-        assert_eq!(fs::read_to_string(whole.path().join("secret")).expect("text"), "secret");
-        assert!(!whole.path().join("new").exists());
+        assert_eq!(
+            fs::read_to_string(outer_folder.path().join("secret")).expect("text"),
+            "secret"
+        );
+        assert!(!outer_folder.path().join("new").exists());
         assert_eq!(
             write_file(&root, Path::new("file"), "short\n").as_deref(),
             Ok("one\ntwo\nthree\n")

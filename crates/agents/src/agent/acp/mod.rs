@@ -115,9 +115,9 @@ impl AcpPrograms {
 
     /// The program that holds this session.
     fn take_program(&self, session: &str) -> Option<LiveProgram> {
-        let mut kept = lock_mutex(&self.idle_programs);
-        let at = kept.iter().position(|live| live.session == session)?;
-        Some(kept.swap_remove(at))
+        let mut idle_programs = lock_mutex(&self.idle_programs);
+        let at = idle_programs.iter().position(|live| live.session == session)?;
+        Some(idle_programs.swap_remove(at))
     }
 
     fn keep_program(&self, live: LiveProgram) {
@@ -137,9 +137,9 @@ impl AcpPrograms {
     /// Ends all programs. None is running when this returns.
     pub fn close_all<'f>(&'f self) -> BoxFuture<'f, ()> {
         Box::pin(async move {
-            let kept = std::mem::take(&mut *lock_mutex(&self.idle_programs));
+            let idle_programs = std::mem::take(&mut *lock_mutex(&self.idle_programs));
             let ending = std::mem::take(&mut *lock_mutex(&self.ending));
-            futures_util::future::join_all(kept.into_iter().map(LiveProgram::shut_down)).await;
+            futures_util::future::join_all(idle_programs.into_iter().map(LiveProgram::shut_down)).await;
             for task in ending {
                 let _ended = task.await;
             }

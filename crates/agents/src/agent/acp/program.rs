@@ -94,20 +94,20 @@ impl LiveProgram {
                 server.name
             ));
         }
-        if let Some(wanted) = wanted {
+        if let Some(session_id) = wanted {
             let loaded = match (self.abilities.resumes, self.abilities.loads) {
                 (true, _) => {
-                    let request = protocol::resume_session_params(wanted, folder, servers);
+                    let request = protocol::resume_session_params(session_id, folder, servers);
                     self.send_and_wait("session/resume", &request).await.is_ok()
                 }
                 (_, true) => {
-                    let request = protocol::load_session_params(wanted, folder, servers);
+                    let request = protocol::load_session_params(session_id, folder, servers);
                     self.send_and_wait("session/load", &request).await.is_ok()
                 }
                 (false, false) => false,
             };
             if loaded {
-                self.session = wanted.to_owned();
+                self.session = session_id.to_owned();
                 return Ok(SessionOrigin::Continued);
             }
         }
@@ -213,7 +213,7 @@ pub(super) fn refusal_message(error: &Value) -> String {
         },
         _ => String::new(),
     };
-    let mut whole = format!("{message}{details}");
-    whole.truncate(whole.floor_char_boundary(1000));
-    whole
+    let mut full_message = format!("{message}{details}");
+    full_message.truncate(full_message.floor_char_boundary(1000));
+    full_message
 }

@@ -48,20 +48,20 @@ pub(super) async fn perform_round(
         }
         None => opening.text.clone(),
     };
-    let wanted = find_session(&before);
-    let kept = wanted
+    let earlier_session = find_session(&before);
+    let running_program = earlier_session
         .as_deref()
         .and_then(|session| external.programs.take_program(session));
-    let (live, session) = match kept {
+    let (live, session) = match running_program {
         Some(live) => (live, SessionOrigin::Continued),
-        None => LiveProgram::start_program(external, wanted.as_deref(), execution).await?,
+        None => LiveProgram::start_program(external, earlier_session.as_deref(), execution).await?,
     };
     let system = opening.systems.first().and_then(Option::as_deref);
-    let told = match session {
+    let prompt = match session {
         SessionOrigin::Continued => text.clone(),
         SessionOrigin::New => first_prompt_text(system, &before, &text),
     };
-    let told = append_schema_request(told, opening.output_schema.as_deref());
+    let prompt = append_schema_request(prompt, opening.output_schema.as_deref());
     open_iteration(
         &execution.ledger,
         opening,
@@ -83,13 +83,13 @@ pub(super) async fn perform_round(
         waits_for: Vec::new(),
         allowed_paths: Vec::new(),
     };
-    turn.run_prompt(&told).await
+    turn.run_prompt(&prompt).await
 }
 
 /// The session that was noted last.
 fn find_session(thread: &Thread) -> Option<String> {
-    let mut noted = thread.iterations().iter().rev();
-    noted.find_map(|iteration| Some(iteration.metadata.get(SESSION)?.as_str()?.to_owned()))
+    let mut iterations = thread.iterations().iter().rev();
+    iterations.find_map(|iteration| Some(iteration.metadata.get(SESSION)?.as_str()?.to_owned()))
 }
 
 /// A request for permission that has been decided.
@@ -518,8 +518,8 @@ impl<'a> PromptRound<'a> {
 
     /// The program's own name, else that in the file.
     fn agent_name(&self) -> String {
-        let own = self.live.as_ref().and_then(|live| live.abilities.name.clone());
-        own.unwrap_or_else(|| self.external.acp.program.display_name().to_owned())
+        let reported_name = self.live.as_ref().and_then(|live| live.abilities.name.clone());
+        reported_name.unwrap_or_else(|| self.external.acp.program.display_name().to_owned())
     }
 }
 

@@ -12,10 +12,10 @@ pub(crate) const GO_ON: &str = "Your work on this task was interrupted before it
 pub(crate) fn first_prompt_text(system: Option<&str>, before: &Thread, text: &str) -> String {
     let mut parts = Vec::new();
     parts.extend(system.map(str::to_owned));
-    let said = render_transcript(before);
-    if !said.is_empty() {
+    let transcript = render_transcript(before);
+    if !transcript.is_empty() {
         parts.push(format!(
-            "What was said and done before:\n\n{said}\n\nWhat is to be done now:"
+            "What was said and done before:\n\n{transcript}\n\nWhat is to be done now:"
         ));
     }
     parts.push(text.to_owned());
@@ -37,13 +37,13 @@ pub(crate) fn append_schema_request(text: String, schema: Option<&Value>) -> Str
 fn render_transcript(thread: &Thread) -> String {
     let mut parts = Vec::new();
     for message in thread.to_messages() {
-        let who = match message.role {
+        let speaker = match message.role {
             Role::User => "User",
             Role::Assistant => "You",
             Role::System => continue,
         };
         if !message.content.trim().is_empty() {
-            parts.push(format!("{who}: {}", message.content.trim_end()));
+            parts.push(format!("{speaker}: {}", message.content.trim_end()));
         }
         for call in message.tool_calls {
             let title = call.arguments.get("title").and_then(Value::as_str);

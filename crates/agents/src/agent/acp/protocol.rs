@@ -79,8 +79,8 @@ pub(super) struct PermissionOptions {
 impl PermissionOptions {
     /// The answer that allows or rejects, as far as the program offers one.
     pub(super) fn outcome_json(&self, is_allowed: bool) -> Value {
-        let chosen = if is_allowed { &self.allow } else { &self.reject };
-        let outcome = match chosen {
+        let option_id = if is_allowed { &self.allow } else { &self.reject };
+        let outcome = match option_id {
             Some(id) => acp::RequestPermissionOutcome::Selected(acp::SelectedPermissionOutcome::new(id.clone())),
             None => acp::RequestPermissionOutcome::Cancelled,
         };
@@ -222,11 +222,11 @@ pub(super) fn read_answer_json(content: String) -> Value {
 /// Parses a notification of this session. Returns `None` if the notification belongs to another session or is not
 /// known.
 pub(super) fn parse_update(params: Value, session: &str) -> Option<AcpUpdate> {
-    let told: acp::SessionNotification = serde_json::from_value(params).ok()?;
-    if &*told.session_id.0 != session {
+    let notification: acp::SessionNotification = serde_json::from_value(params).ok()?;
+    if &*notification.session_id.0 != session {
         return None;
     }
-    Some(match told.update {
+    Some(match notification.update {
         acp::SessionUpdate::AgentMessageChunk(chunk) => AcpUpdate::Text(block_text(&chunk.content)),
         acp::SessionUpdate::AgentThoughtChunk(chunk) => AcpUpdate::Thought(block_text(&chunk.content)),
         acp::SessionUpdate::Plan(plan) => AcpUpdate::Plan(json!(plan.entries)),
@@ -251,25 +251,25 @@ pub(super) fn parse_request(method: &str, params: Value) -> Result<Option<AcpReq
     let wrong = |_| "the parameters are not what the protocol says".to_owned();
     Ok(Some(match method {
         "session/request_permission" => {
-            let asked: acp::RequestPermissionRequest = serde_json::from_value(params).map_err(wrong)?;
+            let request: acp::RequestPermissionRequest = serde_json::from_value(params).map_err(wrong)?;
             AcpRequest::Permission(
-                Box::new(convert_call_update(asked.tool_call)),
-                find_permission_options(&asked.options),
+                Box::new(convert_call_update(request.tool_call)),
+                find_permission_options(&request.options),
             )
         }
         "fs/read_text_file" => {
-            let asked: acp::ReadTextFileRequest = serde_json::from_value(params).map_err(wrong)?;
+            let request: acp::ReadTextFileRequest = serde_json::from_value(params).map_err(wrong)?;
             AcpRequest::Read {
-                path: asked.path,
-                line: asked.line,
-                limit: asked.limit,
+                path: request.path,
+                line: request.line,
+                limit: request.limit,
             }
         }
         "fs/write_text_file" => {
-            let asked: acp::WriteTextFileRequest = serde_json::from_value(params).map_err(wrong)?;
+            let request: acp::WriteTextFileRequest = serde_json::from_value(params).map_err(wrong)?;
             AcpRequest::Write {
-                path: asked.path,
-                content: asked.content,
+                path: request.path,
+                content: request.content,
             }
         }
         _ => return Ok(None),
@@ -280,10 +280,10 @@ pub(super) fn parse_request(method: &str, params: Value) -> Result<Option<AcpReq
 /// not.
 fn find_permission_options(options: &[acp::PermissionOption]) -> PermissionOptions {
     let first = |kinds: [acp::PermissionOptionKind; 2]| {
-        let mut found = kinds
+        let mut matching_options = kinds
             .iter()
             .filter_map(|kind| options.iter().find(|option| option.kind == *kind));
-        found.next().map(|option| option.option_id.0.to_string())
+        matching_options.next().map(|option| option.option_id.0.to_string())
     };
     use acp::PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
     PermissionOptions {
@@ -313,15 +313,15 @@ fn convert_call_content(
     content: Vec<acp::ToolCallContent>,
     locations: Vec<acp::ToolCallLocation>,
 ) -> AcpCallNews {
-    let mut news = AcpCallNews {
+    let mut call_update = AcpCallNews {
         id: id.0.to_string(),
         paths: locations.into_iter().map(|location| location.path).collect(),
         ..AcpCallNews::default()
     };
     for part in content {
         match part {
-            acp::ToolCallContent::Content(part) => news.texts.push(block_text(&part.content)),
-            acp::ToolCallContent::Diff(diff) => news.diffs.push(FileDiff {
+            acp::ToolCallContent::Content(part) => call_update.texts.push(block_text(&part.content)),
+            acp::ToolCallContent::Diff(diff) => call_update.diffs.push(FileDiff {
                 path: diff.path,
                 old: diff.old_text.unwrap_or_default(),
                 new: diff.new_text,
@@ -329,7 +329,7 @@ fn convert_call_content(
             _ => {}
         }
     }
-    news
+    call_update
 }
 
 fn block_text(block: &acp::ContentBlock) -> String {

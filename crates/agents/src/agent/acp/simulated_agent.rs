@@ -156,28 +156,28 @@ impl<W: Write> SimulatedAcpAgent<W> {
             {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
             {"optionId": "no", "name": "Reject", "kind": "reject_once"},
         ]);
-        let asked = json!({
+        let params = json!({
             "sessionId": self.session, "toolCall": {"toolCallId": call, "title": title, "kind": kind}, "options": options,
         });
-        let allowed = match self.send_request("session/request_permission", &asked)? {
+        let allowed = match self.send_request("session/request_permission", &params)? {
             SentRequestResult::Result(result) => result["outcome"]["optionId"] == "yes",
             SentRequestResult::Error(_) => false,
             SentRequestResult::Cancelled => return Some(false),
         };
-        let done = match (allowed, kind) {
+        let step_result = match (allowed, kind) {
             (false, _) => Err("it was not allowed".to_owned()),
             (true, "read") => {
-                let asked = json!({"sessionId": self.session, "path": what});
-                self.request_file("fs/read_text_file", &asked)?
+                let params = json!({"sessionId": self.session, "path": what});
+                self.request_file("fs/read_text_file", &params)?
             }
             (true, "edit") => {
-                let asked = json!({"sessionId": self.session, "path": what, "content": text});
-                self.request_file("fs/write_text_file", &asked)?
+                let params = json!({"sessionId": self.session, "path": what, "content": text});
+                self.request_file("fs/write_text_file", &params)?
             }
             (true, _) => Ok(text.to_owned()),
         };
-        let (status, said) = match done {
-            Ok(said) => ("completed", said),
+        let (status, said) = match step_result {
+            Ok(output) => ("completed", output),
             Err(error) => ("failed", error),
         };
         let content = json!([{"type": "content", "content": {"type": "text", "text": said}}]);

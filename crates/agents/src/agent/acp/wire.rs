@@ -112,14 +112,14 @@ impl AcpWriter {
     pub(super) fn new(mut stream: impl AsyncWrite + Unpin + Send + 'static) -> Self {
         let (lines, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
         let unread = Arc::new(AtomicUsize::new(0));
-        let left = unread.clone();
+        let unread_bytes = unread.clone();
         tokio::spawn(async move {
             while let Some(line) = queue.recv().await {
                 if stream.write_all(&line).await.is_err() || stream.flush().await.is_err() {
                     // The program has closed its stdin: its stdout says what has become of it.
                     return;
                 }
-                left.fetch_sub(line.len(), Ordering::Relaxed);
+                unread_bytes.fetch_sub(line.len(), Ordering::Relaxed);
             }
         });
         Self { lines, unread }

@@ -13,17 +13,20 @@ pub(crate) fn make_call_ids_unique(calls: &mut [ToolCall], threads: [&Thread; 2]
         return;
     }
     let earlier = threads.into_iter().flat_map(Thread::iterations);
-    let mut taken: HashSet<String> = earlier
+    let mut used_ids: HashSet<String> = earlier
         .flat_map(|iteration| &iteration.tool_calls)
         .map(|call| call.id.clone())
         .collect();
     for call in calls {
-        if taken.contains(&call.id) {
+        if used_ids.contains(&call.id) {
             let begin: String = call.id.chars().take(LONGEST).collect();
             let numbered = (2_u64..).map(|number| format!("{begin}_{number}"));
-            call.id = numbered.into_iter().find(|id| !taken.contains(id)).unwrap_or_default();
+            call.id = numbered
+                .into_iter()
+                .find(|id| !used_ids.contains(id))
+                .unwrap_or_default();
         }
-        taken.insert(call.id.clone());
+        used_ids.insert(call.id.clone());
     }
 }
 

@@ -35,10 +35,10 @@ impl Dialogue {
     /// # Errors
     /// The strategy needs a script or a model that cannot be used.
     pub fn with_context_window(self, window: ContextWindow) -> Result<Self, BuildError> {
-        let own = ModelChoice::Profile("".into());
+        let own_model = ModelChoice::Profile("".into());
         let model = self.model.profiles().next().map(|link| Arc::clone(&link.profile.model));
         let outside = WindowResources {
-            model: &own,
+            model: &own_model,
             model_name: model.as_deref().unwrap_or_default(),
             max_tokens: self
                 .model
@@ -47,7 +47,7 @@ impl Dialogue {
                 .and_then(|link| input_token_limit(&link.profile)),
             load: &|_| Err("a dialogue without an ensemble has no scripts; implement `Window`".to_owned()),
             connect: &|choice| match choice {
-                ModelChoice::Profile(name) if *choice != own => Model::from_name(name, self.model.network()),
+                ModelChoice::Profile(name) if *choice != own_model => Model::from_name(name, self.model.network()),
                 _ => Ok(self.model.clone()),
             },
         };

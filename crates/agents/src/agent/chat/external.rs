@@ -27,13 +27,13 @@ pub(in crate::agent) async fn continue_iteration(
 ) {
     let mut iteration = iteration.clone();
     let open = iteration.tool_calls.iter_mut().filter(|call| call.end.is_none());
-    let mut ended = Vec::new();
+    let mut ended_calls = Vec::new();
     for call in open {
         call.end = Some(ToolEnd::Error(UNKNOWN_FATE.to_owned()));
-        ended.push(call.clone());
+        ended_calls.push(call.clone());
     }
     ledger.begin_round(Thread::from_iterations(vec![iteration]), 1);
-    for call in ended {
+    for call in ended_calls {
         records.record_call_end(&call, ModelUsage::default()).await;
     }
 }
@@ -46,9 +46,9 @@ pub(in crate::agent) fn open_iteration(
     at: DateTime<Utc>,
     notes: &[(&str, Value)],
 ) {
-    let said = vec![Message::new(Role::User, text)];
+    let messages = vec![Message::new(Role::User, text)];
     ledger.change_exchange(|exchange| {
-        let exchange = exchange.open_iteration(said, at);
+        let exchange = exchange.open_iteration(messages, at);
         let exchange = match &opening.remembered_text {
             Some(text) => exchange.add_metadata(TASK, text.as_str()),
             None => exchange,

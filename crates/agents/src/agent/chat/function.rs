@@ -85,14 +85,14 @@ impl ModelTools for DialogueTools {
             if let Some(wrong) = &self.wrong {
                 return Err(wrong.clone());
             }
-            let others = self.other_tools.list_specs().await?;
-            if others.is_empty() {
+            let other_specs = self.other_tools.list_specs().await?;
+            if other_specs.is_empty() {
                 return Ok(Arc::clone(&self.specs));
             }
-            if let Some(twice) = others.iter().find(|other| contains_tool(&self.specs, &other.name)) {
+            if let Some(twice) = other_specs.iter().find(|other| contains_tool(&self.specs, &other.name)) {
                 return Err(duplicate_tool_error(&twice.name));
             }
-            Ok(self.specs.iter().chain(&*others).cloned().collect())
+            Ok(self.specs.iter().chain(&*other_specs).cloned().collect())
         })
     }
 

@@ -293,9 +293,9 @@ impl Dialogue {
         let mut thread = thread;
         let mut all = Vec::new();
         for text in texts {
-            let ended = self.say(thread, text).await?;
-            thread = ended.thread.clone();
-            all.push(ended);
+            let round_result = self.say(thread, text).await?;
+            thread = round_result.thread.clone();
+            all.push(round_result);
         }
         Ok(all)
     }

@@ -99,7 +99,7 @@ impl Dialogue {
         let mut going_on = self.open_exchange(opening, tools, ledger).await?;
         loop {
             let (specs, calls) = match going_on.take() {
-                Some(due) => due,
+                Some(continuation) => continuation,
                 None => {
                     let (specs, reply) = self.request_reply(opening, tools, live_output, ledger).await?;
                     if reply.tool_calls.is_empty() {
@@ -141,13 +141,13 @@ impl Dialogue {
         ledger: &AttemptLedger,
     ) -> Result<Option<DueCalls>, DialogueErrorKind> {
         let Some(iteration) = &opening.goes_on else {
-            let said = vec![Message {
+            let messages = vec![Message {
                 attachments: opening.attachments.clone(),
                 ..Message::new(Role::User, opening.text.clone())
             }];
             ledger.begin_round(Thread::default(), 0);
             ledger.change_exchange(|exchange| {
-                let mut exchange = exchange.open_iteration(said, (self.now)());
+                let mut exchange = exchange.open_iteration(messages, (self.now)());
                 if let Some(Some(system)) = opening.systems.first() {
                     exchange = exchange.add_metadata(SYSTEM_PROMPT, system.as_str());
                 }
@@ -159,7 +159,7 @@ impl Dialogue {
             return Ok(None);
         };
         ledger.begin_round(Thread::from_iterations(vec![iteration.clone()]), 1);
-        let due: Vec<ToolCall> = iteration
+        let open_calls: Vec<ToolCall> = iteration
             .tool_calls
             .iter()
             .filter(|call| call.end.is_none())
@@ -167,7 +167,7 @@ impl Dialogue {
             .collect();
         // The names of the tools are known from here on.
         let specs = tools.list_specs().await.map_err(DialogueErrorKind::Tools)?;
-        Ok(Some((specs, due)))
+        Ok(Some((specs, open_calls)))
     }
 
     /// Makes one request and adds the reply to the exchange. Returns the reply and the tools of the request.
@@ -238,25 +238,25 @@ impl Dialogue {
             messages = shorter.messages;
             dropped = Some(shorter.note);
         }
-        let mut asked = self.model.answer_query(query(&messages), live_output).await;
+        let mut answer = self.model.answer_query(query(&messages), live_output).await;
         if let Some((shorter, warning)) =
-            drop_older_half(&messages, task.as_ref(), recent, dropped.as_ref(), &mut asked)
+            drop_older_half(&messages, task.as_ref(), recent, dropped.as_ref(), &mut answer)
         {
             ledger.change_exchange(|exchange| exchange.add_metadata(DROPPED, shorter.note));
             ledger.warn_once(warning);
             messages = shorter.messages;
-            asked = merge_retried_answer(asked, self.model.answer_query(query(&messages), live_output).await);
-            if asked.result.is_ok() {
+            answer = merge_retried_answer(answer, self.model.answer_query(query(&messages), live_output).await);
+            if answer.result.is_ok() {
                 self.model.set_token_limit(beside + tokens_of(&messages));
             }
         }
         // The requests of one attempt tend to have the same trouble.
-        asked.warnings.drain(..).for_each(|warning| ledger.warn_once(warning));
-        let reply = asked.result.map_err(DialogueErrorKind::from)?;
+        answer.warnings.drain(..).for_each(|warning| ledger.warn_once(warning));
+        let reply = answer.result.map_err(DialogueErrorKind::from)?;
         let mut used = ModelUsage::default();
-        add_reply_usage(&reply, asked.price, system.as_deref(), &messages, &mut used);
+        add_reply_usage(&reply, answer.price, system.as_deref(), &messages, &mut used);
         ledger.add_usage(used);
-        ledger.change_exchange(|exchange| add_reply_metadata(exchange, &reply, asked.model.as_deref(), used));
+        ledger.change_exchange(|exchange| add_reply_metadata(exchange, &reply, answer.model.as_deref(), used));
         Ok(reply)
     }
 
@@ -320,10 +320,10 @@ fn add_reply_metadata(exchange: Thread, reply: &ModelReply, model: Option<&str>,
 pub(crate) fn add_call_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
     let mut iterations = exchange.into_iterations();
     if let Some(last) = iterations.last_mut() {
-        for ended in ended {
-            let is_it = |call: &&mut ToolCall| call.end.is_none() && call.id == ended.id;
+        for ended_call in ended {
+            let is_it = |call: &&mut ToolCall| call.end.is_none() && call.id == ended_call.id;
             if let Some(call) = last.tool_calls.iter_mut().find(is_it) {
-                *call = ended;
+                *call = ended_call;
             }
         }
     }
@@ -432,13 +432,13 @@ fn count_reply_tokens(reply: &ModelReply, system: Option<&str>, messages: &[Mess
         let attached = message.attachments.iter().map(estimate_attachment_tokens).sum::<u64>();
         estimate_tokens(&message.content) + attached + message.tool_calls.iter().map(of_call).sum::<u64>()
     });
-    let written = reply
+    let argument_tokens = reply
         .tool_calls
         .iter()
         .map(|call| estimate_tokens(&call.arguments.to_string()));
     ModelUsage {
         input_tokens: read.sum::<u64>() + system.map_or(0, estimate_tokens),
-        output_tokens: estimate_tokens(&reply.text) + written.sum::<u64>(),
+        output_tokens: estimate_tokens(&reply.text) + argument_tokens.sum::<u64>(),
         estimated: true,
         ..ModelUsage::default()
     }

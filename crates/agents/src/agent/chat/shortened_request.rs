@@ -48,9 +48,9 @@ pub(crate) fn fit_into_limit(
         in_place: ThreadSize::default(),
     };
     let tokens = TokenCounter::default().count_messages(messages);
-    let whole = trimmable_thread(messages, &tokens, task);
-    let left_out = trim_thread(&rules, &whole).dropped;
-    (!left_out.is_empty()).then(|| drop_messages(&whole, &left_out, before))
+    let full_thread = trimmable_thread(messages, &tokens, task);
+    let left_out = trim_thread(&rules, &full_thread).dropped;
+    (!left_out.is_empty()).then(|| drop_messages(&full_thread, &left_out, before))
 }
 
 /// The request without the older half of what may be left out; `None` if the answer is another one, or if nothing may be
@@ -68,15 +68,15 @@ pub(crate) fn drop_older_half(
         .err()
         .filter(|error| error.kind == ModelErrorKind::ContextTooLong)?;
     let tokens = TokenCounter::default().count_messages(messages);
-    let whole = trimmable_thread(messages, &tokens, task);
-    let left_out = whole.list_older_half(min_recent_turns);
+    let full_thread = trimmable_thread(messages, &tokens, task);
+    let left_out = full_thread.list_older_half(min_recent_turns);
     if left_out.is_empty() {
         let stays = "the instructions, the task and the latest messages are always sent";
         error.message = format!("{error}; nothing can be left out of the request: {stays}");
         return None;
     }
     let warning = format!("the request was too long for the model and was repeated without older messages ({error})");
-    Some((drop_messages(&whole, &left_out, before), warning))
+    Some((drop_messages(&full_thread, &left_out, before), warning))
 }
 
 fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option<&Message>) -> ThreadToTrim<'a> {
@@ -92,9 +92,9 @@ fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option
 /// The request without the messages at these indexes, which are in order.
 fn drop_messages(whole: &ThreadToTrim<'_>, left_out: &[usize], before: Option<&Value>) -> ShortenedRequest {
     let is_sent = |at: &usize| left_out.binary_search(at).is_err();
-    let sent = (0..whole.messages.len()).filter(is_sent);
+    let sent_indexes = (0..whole.messages.len()).filter(is_sent);
     ShortenedRequest {
-        messages: sent.map(|at| whole.messages[at].clone()).collect(),
+        messages: sent_indexes.map(|at| whole.messages[at].clone()).collect(),
         note: add_dropped_note(before, whole.sum_sizes(left_out.iter().copied())),
     }
 }

@@ -87,8 +87,10 @@ enum NextAction {
 impl Dialogue {
     /// Adds the user message `text` to the thread, for [`Dialogue::step`].
     pub fn with_user_message(&self, thread: Thread, text: impl Into<String>) -> Thread {
-        let said = vec![Message::new(Role::User, text)];
-        thread.close_open_calls(UNKNOWN_FATE).open_iteration(said, (self.now)())
+        let messages = vec![Message::new(Role::User, text)];
+        thread
+            .close_open_calls(UNKNOWN_FATE)
+            .open_iteration(messages, (self.now)())
     }
 
     /// Performs one step: one request, or concurrently all open calls of the last reply. The result says what the next
@@ -205,8 +207,8 @@ impl Dialogue {
             records: &opening.records,
             ledger: &ledger,
         };
-        let ended = calling.perform_calls(calls).await;
-        let thread = add_call_ends(thread, ended).complete_iteration((self.now)());
+        let call_ends = calling.perform_calls(calls).await;
+        let thread = add_call_ends(thread, call_ends).complete_iteration((self.now)());
         let last = thread.iterations().last();
         Ok(StepResult::AskModel(PendingToolCalls {
             calls: last.map(|last| last.tool_calls.clone()).unwrap_or_default(),

@@ -84,24 +84,24 @@ impl StreamOutput {
 
 impl LiveOutput for StreamOutput {
     fn receive_update(&self, _: &ExecutionRef, update: LiveUpdate<'_>) {
-        let mut heard = self.lock();
+        let mut output = self.lock();
         match update {
             LiveUpdate::Text(text) => {
-                heard.reply.push_str(text);
-                heard.pieces.push_back(StreamItem::Text(text.to_owned()));
+                output.reply.push_str(text);
+                output.pieces.push_back(StreamItem::Text(text.to_owned()));
             }
             LiveUpdate::ToolEnded(call) => {
-                heard.ended_calls.push(call.clone());
-                heard.pieces.push_back(StreamItem::Tool(call.clone()));
+                output.ended_calls.push(call.clone());
+                output.pieces.push_back(StreamItem::Tool(call.clone()));
             }
             LiveUpdate::Restarted => {
-                heard.reply.clear();
-                heard.pieces.push_back(StreamItem::Restarted);
+                output.reply.clear();
+                output.pieces.push_back(StreamItem::Restarted);
             }
             LiveUpdate::ToolStarted(call) => {
                 // The reply is in the thread now. A provider may give the ids of one reply to the calls of the next.
-                heard.reply.clear();
-                heard.ended_calls.retain(|ended| ended.id != call.id);
+                output.reply.clear();
+                output.ended_calls.retain(|ended| ended.id != call.id);
             }
             LiveUpdate::Reasoning(_) | LiveUpdate::Retrying { .. } => {}
         }
@@ -182,8 +182,8 @@ impl<'a> DialogueStream<'a> {
     /// ```
     pub fn cancel(mut self) -> Thread {
         if self.round.take().is_some() {
-            let heard = std::mem::take(&mut *self.stream_output.lock());
-            add_partial_results(&self.ledger, heard.reply, heard.ended_calls);
+            let output = std::mem::take(&mut *self.stream_output.lock());
+            add_partial_results(&self.ledger, output.reply, output.ended_calls);
             complete_iteration(&self.ledger, (self.dialogue.now)(), Some(StopReason::Cancelled));
         }
         let exchange = self.ledger.close_round();

@@ -109,24 +109,24 @@ impl ReplyCalls<'_> {
         };
         self.live_output
             .receive_update(self.source, LiveUpdate::ToolStarted(&call));
-        let begun = tokio::time::Instant::now();
-        let mut ended = match error {
+        let started_at = tokio::time::Instant::now();
+        let mut finished_call = match error {
             // The model's token limit has cut it off.
             _ if call.end.is_some() => call,
             Some(error) => call.with_end(ToolEnd::Error(error), 0.0),
             None => self.tools.call_tool(call).await,
         };
-        if ended.end.is_none() {
+        if finished_call.end.is_none() {
             // It waits, so it is made when the execution goes on.
-            return ended;
+            return finished_call;
         }
-        ended.duration = begun.elapsed().as_secs_f64();
+        finished_call.duration = started_at.elapsed().as_secs_f64();
         let usage = self.tools.take_usage();
         self.ledger.add_recorded_usage(usage);
-        self.records.record_call_end(&ended, usage).await;
+        self.records.record_call_end(&finished_call, usage).await;
         self.live_output
-            .receive_update(self.source, LiveUpdate::ToolEnded(&ended));
-        ended
+            .receive_update(self.source, LiveUpdate::ToolEnded(&finished_call));
+        finished_call
     }
 
     /// The error of a call that was under way when an earlier attempt was cut short, and that must not be made twice.

@@ -116,12 +116,12 @@ impl Dialogue {
         T: DeserializeOwned + JsonSchema,
     {
         let text = text.into();
-        let mut said = Thread::default();
+        let mut exchange = Thread::default();
         let ledger = AttemptLedger::default();
         let earlier = thread.close_open_calls(ensemble_core::thread::UNKNOWN_FATE);
-        let ended = match ReplySchema::<T>::new() {
-            Ok(wanted) => {
-                self.request_valid_reply(&wanted, &earlier, text, &mut said, &ledger)
+        let result = match ReplySchema::<T>::new() {
+            Ok(reply_schema) => {
+                self.request_valid_reply(&reply_schema, &earlier, text, &mut exchange, &ledger)
                     .await
             }
             Err(error) => Err(DialogueErrorKind::Mismatch(format!(
@@ -129,15 +129,15 @@ impl Dialogue {
             ))),
         };
         let (usage, warnings) = (ledger.usage(), ledger.take_warnings());
-        match ended {
+        match result {
             Ok(value) => Ok(TypedReply {
                 value,
-                thread: append_exchange(earlier, drop_corrections(said), usage),
+                thread: append_exchange(earlier, drop_corrections(exchange), usage),
                 usage,
                 warnings,
             }),
             Err(cause) => Err(DialogueError {
-                thread: append_exchange(earlier, said.into_iterations(), usage)
+                thread: append_exchange(earlier, exchange.into_iterations(), usage)
                     .close_open_calls(cause.open_call_error()),
                 cause,
                 usage: Box::new(usage),
@@ -164,7 +164,7 @@ impl Dialogue {
         said: &mut Thread,
         ledger: &AttemptLedger,
     ) -> Result<T, DialogueErrorKind> {
-        let mut left = self.max_corrections;
+        let mut corrections_left = self.max_corrections;
         loop {
             let thread = earlier.clone().append_iterations(said.iterations().to_vec());
             let mut opening = self.round_request(thread, text, self.max_iterations);
@@ -185,10 +185,10 @@ impl Dialogue {
             if stop_reason == StopReason::MaxTokens {
                 errors.push("it was cut off at the limit of its tokens; a shorter one is needed".to_owned());
             }
-            if left == 0 {
+            if corrections_left == 0 {
                 return Err(DialogueErrorKind::Mismatch(mismatch_text(&errors)));
             }
-            left -= 1;
+            corrections_left -= 1;
             text = correction_request(&mismatch_text(&errors));
         }
     }

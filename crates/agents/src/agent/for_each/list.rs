@@ -57,11 +57,11 @@ impl ForEachList {
             );
             return Err(list_failure(message));
         }
-        let mut seen = HashSet::new();
+        let mut seen_keys = HashSet::new();
         let mut parts = Vec::with_capacity(count);
         for (index, item) in items.into_iter().enumerate() {
             let key = self.evaluate_key(facts, index, &item, count)?;
-            if !seen.insert(key.clone()) {
+            if !seen_keys.insert(key.clone()) {
                 return Err(list_failure(format!("`for_each.key` gives `{key}` twice")));
             }
             parts.push(Arc::new(ExecutionPart {

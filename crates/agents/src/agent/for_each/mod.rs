@@ -236,13 +236,13 @@ impl<'a> PartsExecution<'a> {
             let digest = part::digest_item(part);
             let is_same = |ended: &&Arc<PartEnded>| ended.key == part.key && ended.item_digest == digest;
             let before = self.from_run.earlier_parts.ended_parts.iter().rfind(is_same);
-            let known = self.from_run.reusable_parts.get(&part.key).filter(is_same);
-            let end = match (before, known) {
+            let reusable_part = self.from_run.reusable_parts.get(&part.key).filter(is_same);
+            let end = match (before, reusable_part) {
                 (Some(before), _) => before.end.clone(),
-                (None, Some(known)) => {
-                    let copied = part::copied_part_event(self.execution, part, known);
+                (None, Some(reusable_part)) => {
+                    let copied = part::copied_part_event(self.execution, part, reusable_part);
                     self.execution.records.record_part_end(copied);
-                    known.end.clone()
+                    reusable_part.end.clone()
                 }
                 (None, None) => continue,
             };
@@ -274,19 +274,19 @@ impl<'a> PartsExecution<'a> {
     /// A part that did not end by itself has failed. `running`: what there is of it, if it had started.
     fn fail_part(&mut self, at: usize, failure: ExecutionFailure, running: Option<&RunningPart>) {
         let stopped = self.execution.ledger.take_stopped_part(&self.list[at].key);
-        let left = stopped.unwrap_or_default();
-        self.spent = self.spent + left.usage.unwrap_or_default();
-        let begun = running.and_then(|part| part.latest.attempt_and_seconds());
-        let (attempt, execution_time) = begun.unwrap_or((self.execution.attempt, 0.0));
-        let ended = PartEnded {
+        let stopped_part = stopped.unwrap_or_default();
+        self.spent = self.spent + stopped_part.usage.unwrap_or_default();
+        let attempt_and_seconds = running.and_then(|part| part.latest.attempt_and_seconds());
+        let (attempt, execution_time) = attempt_and_seconds.unwrap_or((self.execution.attempt, 0.0));
+        let part_end = PartEnded {
             attempt,
             execution_time,
-            usage: left.usage,
-            stderr: left.stderr,
-            warnings: left.warnings,
+            usage: stopped_part.usage,
+            stderr: stopped_part.stderr,
+            warnings: stopped_part.warnings,
             ..part::part_ended_event(self.execution, &self.list[at], ExecutionEnd::Failed(failure.clone()))
         };
-        self.execution.records.record_part_end(ended);
+        self.execution.records.record_part_end(part_end);
         self.set_part_result(at, Err(failure));
     }
 

@@ -99,29 +99,30 @@ impl PartRun<'_> {
             };
             let mut observation = observation;
             let result = self.judge_attempt(&mut observation);
-            let mut left = nested.end();
-            let stopped = left.take_request();
-            let usage = observation.usage.or(left.usage);
+            let mut ledger_entries = nested.end();
+            let stopped = ledger_entries.take_request();
+            let usage = observation.usage.or(ledger_entries.usage);
             used = used + usage.unwrap_or_default();
             let pause = self.retry_pause(&observation, failed + 1, used);
-            let mut warnings = left.warnings;
-            left.sandboxes
+            let mut warnings = ledger_entries.warnings;
+            ledger_entries
+                .sandboxes
                 .into_iter()
                 .for_each(|sandbox| self.execution.ledger.add_sandbox(sandbox));
             let mut exchange = std::mem::take(&mut observation.exchange);
             exchange.extend(stopped);
             warnings.extend(self.attempt_warning(&observation));
-            let ended = PartEnded {
+            let end_event = PartEnded {
                 attempt,
                 execution_time: stopwatch.since_start().as_secs_f64(),
                 usage,
-                stderr: left.stderr,
+                stderr: ledger_entries.stderr,
                 warnings,
                 exchange,
                 pause: pause.map(|pause| pause.as_secs_f64()),
                 ..part_ended_event(self.execution, &self.part, execution_end(&result))
             };
-            self.execution.records.record_part_end(ended);
+            self.execution.records.record_part_end(end_event);
             let (Some(pause), Err(failure)) = (pause, &result) else {
                 return PartOutcome::Ended(result, used);
             };

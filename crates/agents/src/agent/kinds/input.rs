@@ -182,7 +182,7 @@ impl InputRunner {
     async fn ask_operator(&self, request: &PendingRequest, execution: &ExecutionInput) -> OperatorAnswer {
         let _standing = execution.stopwatch.pause_parents();
         let started = tokio::time::Instant::now();
-        let mut asked = QuestionRequest {
+        let mut question_request = QuestionRequest {
             run: RunId::new(execution.run_id.clone()),
             request: request.clone(),
             default: self.default.as_deref().map(Arc::from),
@@ -191,14 +191,14 @@ impl InputRunner {
         };
         let mut answer = OperatorAnswer::Nobody;
         for _ in 0..ASKED_AT_MOST {
-            asked.timeout = self.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
-            answer = self.operator.ask_question(asked.clone()).await;
+            question_request.timeout = self.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
+            answer = self.operator.ask_question(question_request.clone()).await;
             let OperatorAnswer::Text { text, .. } = &answer else {
                 break;
             };
             let is_default = text.trim().is_empty() && self.default.is_some();
             match check_answer(request, &RequestAnswer::Text(text.clone()), true) {
-                Err(refused) if !is_default => asked.refused = Some(refused.to_string()),
+                Err(refused) if !is_default => question_request.refused = Some(refused.to_string()),
                 _ => break,
             }
         }
@@ -217,13 +217,13 @@ impl InputRunner {
             Value::Number(_) | Value::Bool(_) => Value::String(answer.to_string()),
             other => other,
         };
-        let chosen = match &answer {
+        let accepted_output = match &answer {
             Value::String(text) => find_choice(text, &self.choices, false).map(|text| text_to_output(&text)),
             _ if !self.choices.is_empty() => None,
             other => Some(value_to_output(other.clone())),
         };
         let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
-        match chosen {
+        match accepted_output {
             Some(output) => {
                 execution.ledger.set_answer(AnswerRecord {
                     address: request.address.clone(),

@@ -197,27 +197,31 @@ impl LlmRunner {
     }
 
     async fn run_attempt(&self, execution: ExecutionInput) -> AttemptOutcome {
-        let mut said = ExecutionMessages::from_records(&execution.records);
-        let result = match self.render_task_with_attachments(&execution, &said).await {
-            Ok(task) => self.request_valid_output(&execution, &task, &mut said).await,
+        let mut execution_messages = ExecutionMessages::from_records(&execution.records);
+        let result = match self.render_task_with_attachments(&execution, &execution_messages).await {
+            Ok(task) => {
+                self.request_valid_output(&execution, &task, &mut execution_messages)
+                    .await
+            }
             Err(failure) => Err(failure),
         };
         execution.ledger.close_round();
         let is_kept = self.memory == MemoryMode::Conversation && execution.part.is_none() && result.is_ok();
-        self.speaker.notify_execution_ended(said.latest_session(), is_kept);
-        if !said.waits_for.is_empty() {
-            return AttemptOutcome::NeedsInput(said.waits_for);
+        self.speaker
+            .notify_execution_ended(execution_messages.latest_session(), is_kept);
+        if !execution_messages.waits_for.is_empty() {
+            return AttemptOutcome::NeedsInput(execution_messages.waits_for);
         }
         if execution.records.is_in_tool_call() {
             // The call that contains the agent has only its output.
-            said.record_iterations(&execution).await;
+            execution_messages.record_iterations(&execution).await;
         }
         AttemptOutcome::Finished(AttemptResult {
             parts: Vec::new(),
             answer: None,
             result,
             usage: Some(execution.ledger.usage()),
-            exchange: said.into_unrecorded(),
+            exchange: execution_messages.into_unrecorded(),
         })
     }
 
@@ -247,14 +251,14 @@ impl LlmRunner {
         let failed = |which: &'static str| {
             move |error: TemplateError| ExecutionFailure::new(FailureKind::Unavailable, format!("{which}: {error}"))
         };
-        let own = render_optional(self.system_prompt.as_ref(), &scope).await;
-        let own = own.map_err(failed("system_prompt"))?;
+        let agent_prompt = render_optional(self.system_prompt.as_ref(), &scope).await;
+        let agent_prompt = agent_prompt.map_err(failed("system_prompt"))?;
         warn_about_missed_keys(&scope, "system_prompt", execution);
         let mut systems = Vec::with_capacity(self.profile_prompts.len());
         for of_profile in &self.profile_prompts {
             let of_profile = render_optional(of_profile.as_ref(), &scope).await;
             let of_profile = of_profile.map_err(failed("system_prompt of the model profile"))?;
-            let parts: Vec<String> = of_profile.into_iter().chain(own.clone()).collect();
+            let parts: Vec<String> = of_profile.into_iter().chain(agent_prompt.clone()).collect();
             systems.push(Some(parts.join("\n\n")).filter(|text| !text.trim().is_empty()));
         }
         warn_about_missed_keys(&scope, "system_prompt of the model profile", execution);
@@ -347,8 +351,8 @@ impl LlmRunner {
 
     /// Returns how many requests of `max_iterations` the execution has left.
     fn requests_left(&self, said: &ExecutionMessages) -> u32 {
-        let made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
-        self.max_iterations.saturating_sub(made)
+        let requests_made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
+        self.max_iterations.saturating_sub(requests_made)
     }
 
     fn round_request(
@@ -408,10 +412,10 @@ impl LlmRunner {
         execution: &ExecutionInput,
         said: &mut ExecutionMessages,
     ) -> Result<(String, StopReason), ExecutionFailure> {
-        let held = self
+        let round = self
             .speaker
             .perform_round(opening, tools, &*self.live_output, execution);
-        let end = held.await;
+        let end = round.await;
         let exchange = execution
             .ledger
             .with_exchange(|exchange| exchange.iterations().to_vec());

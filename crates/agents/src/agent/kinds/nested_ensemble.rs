@@ -65,12 +65,12 @@ impl NestedEnsembleRunner {
             Some(inputs) => inputs.render_inputs(execution).await?,
             None => (execution.input.clone(), to_context(&execution.parameters)),
         };
-        let given = NestedArguments {
+        let arguments = NestedArguments {
             inputs,
             optional: if self.inputs.is_some() { &[] } else { &TASKS },
             context: initial_context(execution),
         };
-        Ok((input, given))
+        Ok((input, arguments))
     }
 }
 
@@ -78,7 +78,7 @@ impl Runner for NestedEnsembleRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             let (input, given) = match self.render_arguments(&execution).await {
-                Ok(given) => given,
+                Ok(input_and_arguments) => input_and_arguments,
                 Err(error) => return AttemptOutcome::from_failure(FailureKind::Unavailable, error),
             };
             let execution = ExecutionInput { input, ..execution };
@@ -121,11 +121,11 @@ fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> Atte
     for warning in state.warnings() {
         execution.ledger.warn(warning.clone());
     }
-    let Some(ended) = state.run_end() else {
+    let Some(run_end) = state.run_end() else {
         return AttemptOutcome::from_failure(FailureKind::Unavailable, "the inner conversation did not end");
     };
-    let reason = ended.completion_reason;
-    let detail = ended.detail.clone().unwrap_or_default();
+    let reason = run_end.completion_reason;
+    let detail = run_end.detail.clone().unwrap_or_default();
     let failed = |kind| {
         Err(ExecutionFailure::new(
             kind,
@@ -171,10 +171,10 @@ fn nested_result(state: &ConversationState) -> JsonMap {
 
 /// The final context of the inner conversation, without dependencies and request if they are unchanged.
 fn final_context(state: &ConversationState) -> JsonMap {
-    let given = state.run_start().map(|started| &started.context);
+    let start_context = state.run_start().map(|started| &started.context);
     let is_only_given = |key: &str, value: &Arc<Value>| {
         INPUT_KEYS.contains(&key)
-            && given
+            && start_context
                 .and_then(|given| given.get(key))
                 .is_some_and(|given| given == value)
     };

@@ -114,11 +114,11 @@ impl CompiledScript {
     fn load_script(&self, found: ScriptFile<'_>) -> Result<Arc<Script>, ExecutionFailure> {
         let ScriptFile { path, name, version } = found;
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = &*last
-            && known.version.as_ref() == Some(&version)
-            && known.path == path
+        if let Some(loaded_script) = &*last
+            && loaded_script.version.as_ref() == Some(&version)
+            && loaded_script.path == path
         {
-            return Ok(Arc::clone(&known.script));
+            return Ok(Arc::clone(&loaded_script.script));
         }
         let now = SystemTime::now();
         let text = read_text(path, LARGEST_SCRIPT).map_err(|error| unreadable_failure(name, &error))?;

@@ -59,8 +59,8 @@ impl Runner for ScriptRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
             // The same answer as below, for one look at the file.
-            if let Some(found) = rhai_script::find_script(&self.rhai_files) {
-                return rhai_script::run_found_script(&self.compiled, found, execution).await;
+            if let Some(script_file) = rhai_script::find_script(&self.rhai_files) {
+                return rhai_script::run_found_script(&self.compiled, script_file, execution).await;
             }
             match self.resolve_cached() {
                 Ok(ResolvedScript::Rhai(path)) => {

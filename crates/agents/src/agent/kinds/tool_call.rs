@@ -121,7 +121,7 @@ impl CalledToolRunner {
             };
             execution.records.record_reply(iteration, ModelUsage::default()).await;
         }
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let was_started = before.is_some_and(|before| before.started_calls.contains(call.id.as_str()));
         let (ended, is_refused) = if was_started && !self.settings.repeatable.unwrap_or(tool.only_reads) {
             (ToolEnd::Error(UNKNOWN_FATE.to_owned()).into(), false)
@@ -136,13 +136,18 @@ impl CalledToolRunner {
             performed.map_err(NoOutputReason::Waits)?
         };
         let ToolCallResult { end, attachments } = ended;
-        let ended = ToolCall {
+        let finished_call = ToolCall {
             attachments,
-            ..call.with_end(end, begun.elapsed().as_secs_f64())
+            ..call.with_end(end, started_at.elapsed().as_secs_f64())
         };
-        execution.records.record_call_end(&ended, ModelUsage::default()).await;
-        self.send_live_update(execution, LiveUpdate::ToolEnded(&ended));
-        let end = ended.end.unwrap_or_else(|| ToolEnd::Error(UNKNOWN_FATE.to_owned()));
+        execution
+            .records
+            .record_call_end(&finished_call, ModelUsage::default())
+            .await;
+        self.send_live_update(execution, LiveUpdate::ToolEnded(&finished_call));
+        let end = finished_call
+            .end
+            .unwrap_or_else(|| ToolEnd::Error(UNKNOWN_FATE.to_owned()));
         Ok(self.output_from_end(end, is_refused, execution)?)
     }
 
@@ -171,16 +176,16 @@ impl CalledToolRunner {
         }
         let names = || offered.iter().map(|tool| &*tool.name);
         let guess = find_similar_word(&self.member, names()).map(|guess| format!("; did you mean `{guess}`?"));
-        let mut known: Vec<&str> = names().take(MOST_NAMED).collect();
+        let mut tool_names: Vec<&str> = names().take(MOST_NAMED).collect();
         if offered.len() > MOST_NAMED {
-            known.push("…");
+            tool_names.push("…");
         }
         Err(unavailable_failure(format!(
             "the server of `{}` has no tool `{}`{} it has: {}",
             self.settings.name,
             self.member,
             guess.as_deref().unwrap_or(";"),
-            known.join(", ")
+            tool_names.join(", ")
         )))
     }
 
@@ -240,12 +245,12 @@ impl CalledToolRunner {
             tool: &self.name,
         };
         let limit = self.settings.timeout;
-        let ended = self.server.call_tool(tool, arguments.clone(), limit, &asking).await;
-        let ended = match self.size_error(&ended.end) {
+        let result = self.server.call_tool(tool, arguments.clone(), limit, &asking).await;
+        let result = match self.size_error(&result.end) {
             Some(error) => ToolEnd::Error(error).into(),
-            None => ended,
+            None => result,
         };
-        Ok((ended, false))
+        Ok((result, false))
     }
 
     /// A result that is cut is none, so one that is too large is an error.
@@ -254,10 +259,10 @@ impl CalledToolRunner {
             ToolEnd::Result(Value::String(text)) | ToolEnd::Error(text) => text.len(),
             ToolEnd::Result(value) => value.to_string().len(),
         };
-        let most = self.settings.max_result_bytes;
-        (bytes > most.get()).then(|| {
+        let max_bytes = self.settings.max_result_bytes;
+        (bytes > max_bytes.get()).then(|| {
             format!(
-                "{TOO_LARGE}{bytes} bytes, and `max_result_bytes` of `{}` is {most}",
+                "{TOO_LARGE}{bytes} bytes, and `max_result_bytes` of `{}` is {max_bytes}",
                 self.settings.name
             )
         })

@@ -100,7 +100,7 @@ impl McpConnection {
                 let (child, transport) = stdio::start_child(address, watchdog, execution).await?;
                 let shaken = tokio::time::timeout_at(deadline, rmcp::serve_client(client, transport)).await;
                 let stderr = child.stderr().clone();
-                let said = |error: String| {
+                let with_stderr = |error: String| {
                     let error = add_stderr_tail(error, &stderr);
                     execution.ledger.add_stderr(&stderr.take_output());
                     error
@@ -111,9 +111,11 @@ impl McpConnection {
                         child.wait_for_stderr().await;
                         child.wait_then_kill().await;
                         let error = error_messages::handshake_error(&error, address);
-                        return Err(said(format!("the MCP handshake with the server failed: {error}")));
+                        return Err(with_stderr(format!(
+                            "the MCP handshake with the server failed: {error}"
+                        )));
                     }
-                    Err(_) => return Err(said(NO_HANDSHAKE.to_owned())),
+                    Err(_) => return Err(with_stderr(NO_HANDSHAKE.to_owned())),
                 };
                 (running, Some(child))
             }
@@ -145,13 +147,13 @@ impl McpConnection {
     /// The tool list of the server, with all pages.
     pub(crate) async fn list_tools(&self, deadline: Instant) -> Result<Arc<[Arc<ServerTool>]>, String> {
         if !self.is_stale.swap(false, Ordering::Relaxed)
-            && let Some(listed) = self.tool_list.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            && let Some(cached_tools) = self.tool_list.lock().unwrap_or_else(PoisonError::into_inner).clone()
         {
-            return Ok(listed);
+            return Ok(cached_tools);
         }
-        let listed = tokio::time::timeout_at(deadline, self.fetch_tools()).await;
-        let listed: Arc<[Arc<ServerTool>]> = match listed {
-            Ok(Ok(listed)) => listed.into(),
+        let list_result = tokio::time::timeout_at(deadline, self.fetch_tools()).await;
+        let tools: Arc<[Arc<ServerTool>]> = match list_result {
+            Ok(Ok(tools)) => tools.into(),
             Ok(Err(error)) => {
                 let error =
                     error_messages::request_error(&error, &self.address).unwrap_or_else(|| "it has ended".to_owned());
@@ -161,8 +163,8 @@ impl McpConnection {
             }
             Err(_) => return Err("the server did not list its tools in time".to_owned()),
         };
-        *self.tool_list.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listed));
-        Ok(listed)
+        *self.tool_list.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tools));
+        Ok(tools)
     }
 
     async fn fetch_tools(&self) -> Result<Vec<Arc<ServerTool>>, ServiceError> {
@@ -233,14 +235,14 @@ impl McpConnection {
         }
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let peer = self.running.peer();
-        let sent = peer
+        let sent_request = peer
             .send_cancellable_request(request, PeerRequestOptions::no_options())
             .await?;
         let mut open = OpenRequestGuard {
             peer,
-            id: Some(sent.id.clone()),
+            id: Some(sent_request.id.clone()),
         };
-        let answer = sent.await_response().await;
+        let answer = sent_request.await_response().await;
         open.id = None;
         answer
     }

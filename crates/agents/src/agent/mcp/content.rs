@@ -113,7 +113,7 @@ fn block_text(block: &ContentBlock, files: &mut AnswerFiles) -> String {
 /// The text of a block that may be of any kind.
 fn any_block_text(block: &Value, files: &mut AnswerFiles) -> String {
     match serde_json::from_value::<ContentBlock>(block.clone()) {
-        Ok(known) => block_text(&known, files),
+        Ok(content_block) => block_text(&content_block, files),
         Err(_) => describe_block(block),
     }
 }
@@ -123,10 +123,14 @@ fn describe_block(block: &Value) -> String {
     let word = |key: &str| block.get(key).and_then(Value::as_str);
     let kind = word("type").unwrap_or("nothing that has a `type`");
     let place = word("uri").or_else(|| word("url")).map(|uri| format!(" at {uri}"));
-    let what = format!("content of the kind `{kind}`{}", place.unwrap_or_default());
+    let description = format!("content of the kind `{kind}`{}", place.unwrap_or_default());
     let encoded = word("data").or_else(|| word("blob")).map(decoded_length);
     let size = block.get("size").and_then(Value::as_u64);
-    describe_content(&what, word("mimeType"), encoded.or(size.map(|size| size as usize)))
+    describe_content(
+        &description,
+        word("mimeType"),
+        encoded.or(size.map(|size| size as usize)),
+    )
 }
 
 #[cfg(test)]

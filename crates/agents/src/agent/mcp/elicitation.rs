@@ -215,7 +215,7 @@ impl ElicitationContext<'_> {
             let read = |answer: &str| match field.parse_answer(answer) {
                 FieldAnswer::Value(value) => Ok(Some(value)),
                 FieldAnswer::Nothing => Ok(None),
-                FieldAnswer::Refused(why) => Err(why),
+                FieldAnswer::Refused(reason) => Err(reason),
             };
             let prompt = format!("the tool `{}` asks for {}", self.tool, field.question_text());
             let value = self
@@ -241,7 +241,7 @@ impl ElicitationContext<'_> {
         // A tool may ask the same twice in one call.
         let number = self.question_count.fetch_add(1, Ordering::Relaxed);
         let origin = self.origin.clone();
-        let mut asked = QuestionRequest {
+        let mut question_request = QuestionRequest {
             run: RunId::new(self.execution.run_id.clone()),
             request: PendingRequest::for_tool_question(self.execution, origin, number, question),
             default: default.map(Arc::from),
@@ -249,10 +249,10 @@ impl ElicitationContext<'_> {
             refused: None,
         };
         for _ in 0..ASKED_AT_MOST {
-            match operator.ask_question(asked.clone()).await {
+            match operator.ask_question(question_request.clone()).await {
                 OperatorAnswer::Text { text, .. } => match read(&text) {
                     Ok(value) => return Ok(value),
-                    Err(why) => asked.refused = Some(why),
+                    Err(reason) => question_request.refused = Some(reason),
                 },
                 OperatorAnswer::TimedOut => return Err(UnfilledReason::Cancelled),
                 OperatorAnswer::Nobody => return Err(UnfilledReason::Nobody),

@@ -164,8 +164,8 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
 fn find_cause<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     let mut next = Some(error);
     while let Some(current) = next {
-        if let Some(found) = current.downcast_ref::<E>() {
-            return Some(found);
+        if let Some(cause) = current.downcast_ref::<E>() {
+            return Some(cause);
         }
         next = current.source();
     }

@@ -18,7 +18,7 @@ impl AnswerFiles {
     /// that is too large, are only described.
     pub(crate) fn add_file(&mut self, what: &str, mime_type: Option<&str>, data: &str) -> String {
         let plain = || describe_content(what, mime_type, Some(decoded_length(data)));
-        let taken: u64 = self.0.iter().map(|file| file.size).sum();
+        let used_bytes: u64 = self.0.iter().map(|file| file.size).sum();
         // Base64 may have line breaks, and is looked at only if it can fit.
         let text: String = match data.len() as u64 > 2 * MAX_BYTES {
             true => return too_large_text(what, mime_type, data),
@@ -31,7 +31,7 @@ impl AnswerFiles {
         let Some(file) = attachment_from_bytes(&name, &decoded).filter(|file| !file.is_text()) else {
             return plain();
         };
-        if taken + file.size > MAX_BYTES {
+        if used_bytes + file.size > MAX_BYTES {
             return too_large_text(what, mime_type, data);
         }
         let ending = file.mime_type.rsplit('/').next().unwrap_or_default();

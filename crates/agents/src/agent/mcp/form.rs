@@ -128,8 +128,8 @@ impl FormField {
             },
             FormFieldKind::One(options) => find_chosen(answer, options).map(Value::from),
             FormFieldKind::Several(options) => {
-                let named = answer.split(',').map(|one| find_chosen(one.trim(), options));
-                named.collect::<Option<Vec<&str>>>().map(|chosen| json!(chosen))
+                let choices = answer.split(',').map(|one| find_chosen(one.trim(), options));
+                choices.collect::<Option<Vec<&str>>>().map(|chosen| json!(chosen))
             }
         };
         let Some(value) = value else {
@@ -167,7 +167,7 @@ fn list_options(schema: &Value) -> Vec<(String, String)> {
 /// The value with this title, with this text, or with this number.
 fn find_chosen<'o>(answer: &str, options: &'o [(String, String)]) -> Option<&'o str> {
     let same = |text: &str| escape_hidden(text).trim().to_lowercase() == answer.to_lowercase();
-    let named = options.iter().find(|(value, title)| same(title) || same(value));
+    let matching_option = options.iter().find(|(value, title)| same(title) || same(value));
     let numbered = || {
         answer
             .parse::<usize>()
@@ -175,7 +175,7 @@ fn find_chosen<'o>(answer: &str, options: &'o [(String, String)]) -> Option<&'o 
             .checked_sub(1)
             .and_then(|at| options.get(at))
     };
-    named.or_else(numbered).map(|(value, _)| value.as_str())
+    matching_option.or_else(numbered).map(|(value, _)| value.as_str())
 }
 
 #[cfg(test)]

@@ -113,14 +113,14 @@ impl McpServers {
 
     /// The server at this address; equal addresses give the same server.
     pub fn server_for(&self, address: McpAddress) -> Arc<McpServerHandle> {
-        let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || McpServerHandle {
             address: address.clone(),
             watchdog: self.watchdog.clone(),
             secrets: self.secrets.clone(),
             state: tokio::sync::Mutex::default(),
         };
-        Arc::clone(known.entry(address.clone()).or_insert_with(|| Arc::new(new())))
+        Arc::clone(servers.entry(address.clone()).or_insert_with(|| Arc::new(new())))
     }
 
     /// Closes all connections, and kills child processes that do not end in time. No server is running when this
@@ -128,8 +128,8 @@ impl McpServers {
     pub fn close_all<'f>(&'f self) -> BoxFuture<'f, ()> {
         Box::pin(async move {
             let all: Vec<Arc<McpServerHandle>> = {
-                let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-                known.drain().map(|(_, server)| server).collect()
+                let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+                servers.drain().map(|(_, server)| server).collect()
             };
             futures_util::future::join_all(all.iter().map(|server| server.close_connection())).await;
         })
@@ -144,11 +144,14 @@ impl McpServerHandle {
         execution: &ExecutionInput,
     ) -> Result<Arc<[Arc<ServerTool>]>, String> {
         let deadline = Instant::now() + limit;
-        let struck = |error: String| self.secrets.redact(error).into_owned();
-        let connection = self.ensure_connection(deadline, execution).await.map_err(struck)?;
-        let listed = connection.list_tools(deadline).await;
+        let redact_error = |error: String| self.secrets.redact(error).into_owned();
+        let connection = self
+            .ensure_connection(deadline, execution)
+            .await
+            .map_err(redact_error)?;
+        let tools = connection.list_tools(deadline).await;
         connection.pass_stderr_on(&execution.ledger);
-        listed.map_err(struck)
+        tools.map_err(redact_error)
     }
 
     /// Calls a tool of the server, which may ask questions. Dropping the future sends a cancellation to the server.

@@ -52,9 +52,9 @@ impl CompiledSchema {
 
     fn from_compiled(compiled: Result<JsonSchema, SchemaError>, schema: &Value) -> Result<Self, String> {
         let compiled = compiled.map_err(|error| error.into_short_text(LONGEST))?;
-        let mut left = AT_ONCE;
-        let at_once = match subtract_size(schema, &mut left) && !is_slow_to_check(schema) {
-            true => AT_ONCE / (AT_ONCE - left).max(1),
+        let mut remaining_size = AT_ONCE;
+        let at_once = match subtract_size(schema, &mut remaining_size) && !is_slow_to_check(schema) {
+            true => AT_ONCE / (AT_ONCE - remaining_size).max(1),
             false => 0,
         };
         Ok(Self { compiled, at_once })
@@ -91,15 +91,15 @@ impl CompiledSchema {
 
 /// Subtracts the size of the value; `false` if not enough is left. No more of the value is visited.
 fn subtract_size(value: &Value, left: &mut usize) -> bool {
-    let own = match value {
+    let own_size = match value {
         Value::String(text) => 1 + text.len() / BLOCK,
         Value::Object(map) => 1 + map.keys().map(|key| key.len() / BLOCK).sum::<usize>(),
         _ => 1,
     };
-    let Some(rest) = left.checked_sub(own) else {
+    let Some(remaining_size) = left.checked_sub(own_size) else {
         return false;
     };
-    *left = rest;
+    *left = remaining_size;
     match value {
         Value::Array(items) => items.iter().all(|item| subtract_size(item, left)),
         Value::Object(map) => map.values().all(|value| subtract_size(value, left)),

@@ -32,10 +32,10 @@ impl CallGates {
             execution.agent_name.clone(),
             execution.execution,
         );
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, lock| lock.strong_count() > 0);
-        let alone = known.get(&key).and_then(Weak::upgrade).unwrap_or_default();
-        known.insert(key, Arc::downgrade(&alone));
+        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let alone = locks.get(&key).and_then(Weak::upgrade).unwrap_or_default();
+        locks.insert(key, Arc::downgrade(&alone));
         CallGate {
             places: Arc::new(Semaphore::new((most.get() as usize).min(Semaphore::MAX_PERMITS))),
             alone,

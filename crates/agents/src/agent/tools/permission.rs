@@ -102,14 +102,14 @@ impl ToolPermissions {
             tool: tool.into(),
             arguments: arguments.clone(),
         };
-        let standing = execution.stopwatch.pause();
+        let pause_guard = execution.stopwatch.pause();
         let mut always = self.always.subscribe();
         let answer = tokio::select! {
             biased;
             _ = always.wait_for(|tools| tools.contains(tool)) => return PermissionResult::Granted,
             answer = self.operator.request_permission(requested) => answer,
         };
-        drop(standing);
+        drop(pause_guard);
         let (decision, by): (PermissionDecision, AnswerAuthor) = match answer {
             PermissionAnswer::Decided { decision, by } => (decision, by),
             PermissionAnswer::Cancelled => return denied_result(tool, "the question was withdrawn"),

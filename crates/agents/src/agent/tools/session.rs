@@ -70,7 +70,7 @@ impl<'a> ToolSession<'a> {
 
     async fn build_specs(&self) -> Result<Arc<[ToolSpec]>, String> {
         let mut names = ToolNames::default();
-        let mut named = HashMap::new();
+        let mut targets = HashMap::new();
         let mut specs: Vec<ToolSpec> = Vec::new();
         for (at, entry) in self.toolset.tools.iter().enumerate() {
             match entry {
@@ -82,7 +82,7 @@ impl<'a> ToolSession<'a> {
                     tool_runner,
                 } => {
                     let name = names.reserve_name(&settings.name);
-                    named.insert(
+                    targets.insert(
                         name.clone(),
                         ToolTarget::Declared(settings, tool_runner, output_schema.as_deref()),
                     );
@@ -98,21 +98,21 @@ impl<'a> ToolSession<'a> {
                     server,
                 } => {
                     let offered = self.list_server_tools(at, settings, server).await?;
-                    let mut found = offered
+                    let mut matching_tools = offered
                         .iter()
                         .filter(|tool| member.as_ref().is_none_or(|one| tool.name == *one));
-                    let first = found.next();
+                    let first = matching_tools.next();
                     if let (None, Some(member)) = (first, member) {
-                        let known: Vec<&str> = offered.iter().map(|tool| &*tool.name).collect();
+                        let tool_names: Vec<&str> = offered.iter().map(|tool| &*tool.name).collect();
                         return Err(format!(
                             "the server of `{}` has no tool `{member}`; it has: {}",
                             settings.name,
-                            known.join(", ")
+                            tool_names.join(", ")
                         ));
                     }
-                    for tool in first.into_iter().chain(found) {
+                    for tool in first.into_iter().chain(matching_tools) {
                         let name = names.reserve_name(&format!("{}__{}", settings.name, tool.name));
-                        named.insert(name.clone(), ToolTarget::Member(settings, server, Arc::clone(tool)));
+                        targets.insert(name.clone(), ToolTarget::Member(settings, server, Arc::clone(tool)));
                         specs.push(ToolSpec {
                             name,
                             description: tool.description.clone(),
@@ -122,7 +122,7 @@ impl<'a> ToolSession<'a> {
                 }
             }
         }
-        self.lock_state().targets = named;
+        self.lock_state().targets = targets;
         Ok(specs.into())
     }
 
@@ -152,14 +152,14 @@ impl<'a> ToolSession<'a> {
             return Ok(ToolEnd::Error(format!("there is no tool `{}`", call.name)).into());
         };
         let settings = target.tool_settings();
-        let shown = match &target {
+        let display_name = match &target {
             ToolTarget::Declared(..) => settings.name.to_string(),
             ToolTarget::Member(_, _, member) => format!("{}.{}", settings.name, member.name),
         };
         let permitted = self
             .toolset
             .permissions
-            .check_permission(settings.permission, &shown, call, arguments, self.execution)
+            .check_permission(settings.permission, &display_name, call, arguments, self.execution)
             .await;
         match permitted {
             PermissionResult::Granted => {}
@@ -167,17 +167,17 @@ impl<'a> ToolSession<'a> {
             PermissionResult::Waits(request) => return Err(vec![*request]),
         }
         self.execution.records.record_call_start(&call.id).await;
-        let own = match &target {
+        let agent_timeout = match &target {
             ToolTarget::Declared(_, ToolRunner::Agent { timeout, .. }, _) => *timeout,
             _ => None,
         };
-        let limit = own.map_or(settings.timeout, |own| own.min(settings.timeout));
-        let ended: ToolCallResult = match target {
+        let limit = agent_timeout.map_or(settings.timeout, |own| own.min(settings.timeout));
+        let result: ToolCallResult = match target {
             ToolTarget::Declared(_, tool_runner, output_schema) => {
                 match output_schema.map(CompiledSchema::compile).transpose() {
                     Ok(schema) => {
                         let end = self
-                            .run_declared_tool(tool_runner, &shown, call, arguments, limit)
+                            .run_declared_tool(tool_runner, &display_name, call, arguments, limit)
                             .await?;
                         check_schema(end, "`output_schema`", schema.as_ref()).into()
                     }
@@ -188,16 +188,16 @@ impl<'a> ToolSession<'a> {
                 let asking = ElicitationContext {
                     permissions: &self.toolset.permissions,
                     execution: self.execution,
-                    origin: call_origin(&shown, call, self.execution),
+                    origin: call_origin(&display_name, call, self.execution),
                     question_count: AtomicUsize::new(0),
-                    tool: &shown,
+                    tool: &display_name,
                 };
                 server.call_tool(&member, arguments.clone(), limit, &asking).await
             }
         };
         Ok(ToolCallResult {
-            end: limit_size(ended.end, settings.max_result_bytes.get()),
-            ..ended
+            end: limit_size(result.end, settings.max_result_bytes.get()),
+            ..result
         })
     }
 
@@ -237,12 +237,12 @@ impl<'a> ToolSession<'a> {
         {
             return Err(requests.clone());
         }
-        let left = nested.end().usage;
-        let told = match &observed {
+        let nested_usage = nested.end().usage;
+        let reported_usage = match &observed {
             Ok(AttemptOutcome::Finished(observation)) => observation.usage,
             _ => None,
         };
-        self.add_usage(told.or(left).unwrap_or_default());
+        self.add_usage(reported_usage.or(nested_usage).unwrap_or_default());
         Ok(observed.map_or_else(|_| ToolEnd::Error(timeout_message(limit)), end_from_outcome))
     }
 

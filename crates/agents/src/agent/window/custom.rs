@@ -51,20 +51,23 @@ impl AgentWindow {
             tokens: selected.left_out.iter().map(|at| tokens[*at]).sum(),
             messages: selected.left_out.len() as u64,
         };
-        let whole = measured.total_size();
-        let sent = ThreadSize {
-            tokens: whole.tokens.saturating_sub(left_out.tokens),
-            messages: whole.messages.saturating_sub(left_out.messages),
+        let total_size = measured.total_size();
+        let sent_size = ThreadSize {
+            tokens: total_size.tokens.saturating_sub(left_out.tokens),
+            messages: total_size.messages.saturating_sub(left_out.messages),
         };
         let too_much = format!(
             "the context window's script keeps {}, and {} are allowed",
-            format_size(sent),
+            format_size(sent_size),
             format_limits(limits)
         );
         Ok(WindowOutput {
             messages: selected.messages,
             dropped: (!selected.left_out.is_empty()).then(|| self.size_note(left_out, false)),
-            warnings: (!limits.allows_size(sent)).then_some(too_much).into_iter().collect(),
+            warnings: (!limits.allows_size(sent_size))
+                .then_some(too_much)
+                .into_iter()
+                .collect(),
             ..WindowOutput::default()
         })
     }
@@ -86,27 +89,27 @@ fn entry_json(entry: MessageEntry, messages: &[Message]) -> Value {
         MessageEntry::Message(at) => {
             let message = &messages[at];
             let call = |call: &ToolCall| json!({"id": call.id, "name": call.name, "arguments": call.arguments});
-            let mut shown = json!({"role": message.role, "content": message.content});
+            let mut message_json = json!({"role": message.role, "content": message.content});
             if !message.attachments.is_empty() {
-                shown["attachments"] = message
+                message_json["attachments"] = message
                     .attachments
                     .iter()
                     .map(Attachment::to_json_without_bytes)
                     .collect();
             }
             if !message.tool_calls.is_empty() {
-                shown["tool_calls"] = message.tool_calls.iter().map(call).collect();
+                message_json["tool_calls"] = message.tool_calls.iter().map(call).collect();
             }
-            shown
+            message_json
         }
         MessageEntry::Result(at, call) => {
             let call = &messages[at].tool_calls[call];
-            let mut shown =
+            let mut result_json =
                 json!({"role": "tool", "content": call.result_text(), "name": call.name, "tool_call_id": call.id});
             if !call.attachments.is_empty() {
-                shown["attachments"] = call.attachments.iter().map(Attachment::to_json_without_bytes).collect();
+                result_json["attachments"] = call.attachments.iter().map(Attachment::to_json_without_bytes).collect();
             }
-            shown
+            result_json
         }
     }
 }

@@ -53,9 +53,12 @@ impl AgentWindow {
         if without.dropped.is_empty() {
             return Ok(self.select_by_rules(measured));
         }
-        let known = find_summary(&measured.sending);
-        if let Some(known) = known.as_ref().filter(|known| self.is_summary_usable(known, &measured)) {
-            return Ok(self.summary_output(measured, known));
+        let latest_summary = find_summary(&measured.sending);
+        if let Some(usable_summary) = latest_summary
+            .as_ref()
+            .filter(|known| self.is_summary_usable(known, &measured))
+        {
+            return Ok(self.summary_output(measured, usable_summary));
         }
         let Some((place, dropped)) = self.plan_summary(&measured) else {
             let warning = "the context window has no room for a summary of what is left out".to_owned();
@@ -63,8 +66,11 @@ impl AgentWindow {
             fitted.warnings.push(warning);
             return Ok(fitted);
         };
-        let known = known.filter(|known| known.covers.iter().all(|at| dropped.binary_search(at).is_ok()));
-        let text = self.request_summary(model, &measured, known, &dropped, place).await;
+        let latest_summary =
+            latest_summary.filter(|known| known.covers.iter().all(|at| dropped.binary_search(at).is_ok()));
+        let text = self
+            .request_summary(model, &measured, latest_summary, &dropped, place)
+            .await;
         let text = text.map_err(|error| WindowError {
             error: format!("context_window: there is no summary: {error}"),
         })?;
@@ -80,10 +86,10 @@ impl AgentWindow {
 
     /// The size of what is sent with this summary.
     fn sent_size(&self, summary: &ThreadSummary, measured: &MeasuredInput<'_>) -> ThreadSize {
-        let rest = (0..measured.tokens.len()).filter(|at| !summary.covers_message(*at));
+        let kept_indices = (0..measured.tokens.len()).filter(|at| !summary.covers_message(*at));
         measured.instructions_size(&self.rules)
             + self.summary_size(&summary.text)
-            + measured.to_thread().sum_sizes(rest)
+            + measured.to_thread().sum_sizes(kept_indices)
     }
 
     fn summary_size(&self, summary: &str) -> ThreadSize {
@@ -96,12 +102,14 @@ impl AgentWindow {
     /// The maximum size of the summary and the messages that it covers; `None` if there is no room for a summary.
     fn plan_summary(&self, measured: &MeasuredInput<'_>) -> Option<(ThreadSize, Vec<usize>)> {
         let limits = self.rules.limits;
-        let whole = measured.to_thread();
-        let droppable = whole.list_droppable(self.rules.min_recent_turns);
-        let stays = whole.sum_sizes((0..droppable.len()).filter(|at| !droppable[*at]));
+        let thread = measured.to_thread();
+        let droppable = thread.list_droppable(self.rules.min_recent_turns);
+        let stays = thread.sum_sizes((0..droppable.len()).filter(|at| !droppable[*at]));
         let least = measured.instructions_size(&self.rules) + stays;
         let tokens = match limits.max_tokens {
-            Some(most) => (most / SHARE).min(MOST).min(most.saturating_sub(least.tokens)),
+            Some(max_tokens) => (max_tokens / SHARE)
+                .min(MOST)
+                .min(max_tokens.saturating_sub(least.tokens)),
             None => MOST / 2,
         };
         let place = ThreadSize { tokens, messages: 1 };
@@ -117,7 +125,7 @@ impl AgentWindow {
             in_place: place,
             ..self.rules
         };
-        let cut = trim_thread(&rules, &whole);
+        let cut = trim_thread(&rules, &thread);
         (has_room && !cut.dropped.is_empty()).then_some((place, cut.dropped))
     }
 
@@ -130,7 +138,7 @@ impl AgentWindow {
         dropped: &[usize],
         place: ThreadSize,
     ) -> Result<String, String> {
-        let most = self.rules.limits.max_tokens.unwrap_or(u64::MAX);
+        let max_tokens = self.rules.limits.max_tokens.unwrap_or(u64::MAX);
         let is_new = |at: &usize| known.as_ref().is_none_or(|known| !known.covers_message(*at));
         let new: Vec<usize> = dropped.iter().copied().filter(is_new).collect();
         let mut text = known.map(|known| known.text).unwrap_or_default();
@@ -140,7 +148,7 @@ impl AgentWindow {
             let mut tokens = 0;
             let fits = |at: &&usize| {
                 tokens += measured.tokens[**at];
-                *at == first || tokens <= most
+                *at == first || tokens <= max_tokens
             };
             let (piece, rest) = new.split_at(new.iter().take_while(fits).count());
             let mut messages: Vec<Message> = piece.iter().map(|at| measured.sending.messages[*at].clone()).collect();
@@ -148,12 +156,12 @@ impl AgentWindow {
             shorten_results(
                 &self.counter,
                 &mut messages,
-                measured.tokens[*first].saturating_sub(most),
+                measured.tokens[*first].saturating_sub(max_tokens),
             );
             let words = (place.tokens - self.counter.count_text(HEADING)) * 10 / 13;
-            let asked =
+            let partial_summary =
                 request_partial_summary(model, &text, &messages, words, &measured.sending, &mut requests).await?;
-            text = self.shorten_summary(asked, place);
+            text = self.shorten_summary(partial_summary, place);
             new = rest;
         }
         Ok(text)
@@ -195,16 +203,16 @@ impl AgentWindow {
             });
         let first = summary_message(format!("{HEADING}{}", summary.text));
         let has_system = measured.system.is_some();
-        let rest = measured.sending.messages.into_iter().enumerate();
-        let rest = rest
+        let kept_messages = measured.sending.messages.into_iter().enumerate();
+        let kept_messages = kept_messages
             .filter(|(at, _)| !summary.covers_message(*at))
             .map(|(_, message)| message);
-        let sent = SentMessages {
-            messages: std::iter::once(first).chain(rest).collect(),
+        let sent_messages = SentMessages {
+            messages: std::iter::once(first).chain(kept_messages).collect(),
             size,
             system: has_system && !drops_system,
         };
-        self.build_output(sent, note, has_system)
+        self.build_output(sent_messages, note, has_system)
     }
 }
 
@@ -279,11 +287,11 @@ async fn request_partial_summary(
         output_schema: None,
         tools: std::sync::Arc::default(),
     };
-    let asked = model.answer_query(ask, &NoLiveOutput).await;
-    *requests += asked.requests;
-    let reply = asked.result.map_err(|error| error.message)?;
+    let answer = model.answer_query(ask, &NoLiveOutput).await;
+    *requests += answer.requests;
+    let reply = answer.result.map_err(|error| error.message)?;
     let mut usage = ModelUsage::default();
-    add_reply_usage(&reply, asked.price, Some(INSTRUCTIONS), &messages, &mut usage);
+    add_reply_usage(&reply, answer.price, Some(INSTRUCTIONS), &messages, &mut usage);
     sending.ledger.add_usage(usage);
     match reply.text.trim() {
         text if reply.stop_reason == StopReason::Refusal => Err(format!("the model refused: {text}")),

@@ -73,20 +73,22 @@ impl ConversationState {
         if !reading.all_outputs {
             return Vec::new();
         }
-        let heard = self.plan.agent_ids().filter_map(|other| {
-            let known = self.agent_state(other);
+        let outputs = self.plan.agent_ids().filter_map(|other| {
+            let other_state = self.agent_state(other);
             let incoming = || self.plan.incoming_edges(id).filter(|(_, edge)| edge.from == other);
             let (execution, output) = match other == id {
                 // The memory of an agent keeps its replies, and not its failures.
-                true if known.has_failed_last() && incoming().any(|(_, edge)| edge.on != RequiredResult::Success) => {
-                    known.failure.as_ref()?
+                true if other_state.has_failed_last()
+                    && incoming().any(|(_, edge)| edge.on != RequiredResult::Success) =>
+                {
+                    other_state.failure.as_ref()?
                 }
-                true => known.output.as_ref().filter(|_| reading.own_output)?,
+                true => other_state.output.as_ref().filter(|_| reading.own_output)?,
                 false if incoming().any(|(_, edge)| self.edge_output(edge).is_some()) => return None,
-                false => known.output.as_ref()?,
+                false => other_state.output.as_ref()?,
             };
             Some((self.plan.agent_name(other).clone(), *execution, output.clone()))
         });
-        heard.collect()
+        outputs.collect()
     }
 }

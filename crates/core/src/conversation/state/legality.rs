@@ -137,7 +137,7 @@ impl ConversationState {
     fn phase(&self) -> Phase<'_> {
         match (&self.run_start, &self.run_end, &self.interruption, &self.open_turn) {
             (None, ..) => Phase::BeforeStart,
-            (_, Some(ended), ..) => Phase::Ended(ended.completion_reason),
+            (_, Some(run_end), ..) => Phase::Ended(run_end.completion_reason),
             (.., Some(_), open) => Phase::Interrupted(open.as_ref()),
             (.., None, Some(open)) => Phase::InTurn(open),
             (.., None, None) => Phase::BetweenTurns,
@@ -149,8 +149,8 @@ impl ConversationState {
         let Some(id) = self.plan.find_agent_id(event.agent) else {
             return Ok(());
         };
-        let found = open.slots.binary_search_by_key(&id, |slot| slot.agent);
-        let Ok(at) = found else {
+        let slot_position = open.slots.binary_search_by_key(&id, |slot| slot.agent);
+        let Ok(at) = slot_position else {
             return Err(IllegalEvent::NotInTurn(event.agent.clone()));
         };
         let slot = &open.slots[at];

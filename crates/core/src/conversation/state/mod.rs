@@ -377,12 +377,12 @@ impl ConversationState {
 
     /// The turn of the latest success of another agent.
     pub fn latest_success_except(&self, agent: AgentId) -> Option<u32> {
-        let other = self
+        let other_success = self
             .latest_successes
             .iter()
             .flatten()
             .find(|(_, other)| *other != agent);
-        other.map(|(turn, _)| *turn)
+        other_success.map(|(turn, _)| *turn)
     }
 
     /// The executions so far, including the finished executions of an open turn.
@@ -424,7 +424,7 @@ impl ConversationState {
             let Some(output) = self.edge_output(edge) else { continue };
             let name = self.plan.agent_name(edge.from);
             match outputs.get_mut(name) {
-                Some(known) if known.0 < output.0 => *known = output.clone(),
+                Some(known_output) if known_output.0 < output.0 => *known_output = output.clone(),
                 Some(_) => {}
                 None => {
                     outputs.insert(name.clone(), output.clone());

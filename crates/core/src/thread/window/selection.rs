@@ -60,53 +60,53 @@ pub fn select_messages<T: PartialEq>(
     selection: &[T],
     messages: &[Message],
 ) -> Result<SelectedMessages, SelectionError> {
-    let found = find_indexes(all, selection)?;
-    let chosen: BTreeSet<usize> = found.iter().copied().collect();
+    let indexes = find_indexes(all, selection)?;
+    let chosen_indexes: BTreeSet<usize> = indexes.iter().copied().collect();
     let entries = list_entries(messages);
     let last = messages.len().checked_sub(1);
     let last_user = messages.iter().rposition(|message| message.role == Role::User);
-    let mut sent = vec![false; entries.len()];
-    let mut kept = Vec::new();
+    let mut sent_flags = vec![false; entries.len()];
+    let mut kept_messages = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         let MessageEntry::Message(index) = *entry else { continue };
         let results = at + 1..at + 1 + messages[index].tool_calls.len();
-        if !chosen.contains(&at) {
-            let result = found.iter().position(|entry| results.contains(entry));
+        if !chosen_indexes.contains(&at) {
+            let result = indexes.iter().position(|entry| results.contains(entry));
             match result {
                 Some(item) => return Err(SelectionError::Dangling(item + 1)),
                 None if Some(index) == last || Some(index) == last_user => return Err(SelectionError::MissingLatest),
                 None => continue,
             }
         }
-        let is_sent = |result: &usize| Some(index) == last || chosen.contains(result);
+        let is_sent = |result: &usize| Some(index) == last || chosen_indexes.contains(result);
         let calls: Vec<usize> = results.clone().filter(is_sent).collect();
         if calls.is_empty() && !results.is_empty() && messages[index].content.trim().is_empty() {
             continue;
         }
-        sent[at] = true;
-        calls.iter().for_each(|result| sent[*result] = true);
+        sent_flags[at] = true;
+        calls.iter().for_each(|result| sent_flags[*result] = true);
         let of = |result: usize| messages[index].tool_calls[result - at - 1].clone();
-        kept.push(Message {
+        kept_messages.push(Message {
             tool_calls: calls.into_iter().map(of).collect(),
             ..messages[index].clone()
         });
     }
     Ok(SelectedMessages {
-        messages: kept,
-        left_out: (0..sent.len()).filter(|at| !sent[*at]).collect(),
+        messages: kept_messages,
+        left_out: (0..sent_flags.len()).filter(|at| !sent_flags[*at]).collect(),
     })
 }
 
 /// The indexes of the selected entries.
 fn find_indexes<T: PartialEq>(all: &[T], selection: &[T]) -> Result<Vec<usize>, SelectionError> {
-    let mut found = Vec::with_capacity(selection.len());
+    let mut indexes = Vec::with_capacity(selection.len());
     let mut end = all.len();
     // Starts from the end, so that the latest of equal messages is selected.
     for (item, wanted) in selection.iter().enumerate().rev() {
         let at = all[..end].iter().rposition(|entry| entry == wanted);
         end = at.ok_or(SelectionError::UnknownItem(item + 1))?;
-        found.push(end);
+        indexes.push(end);
     }
-    found.reverse();
-    Ok(found)
+    indexes.reverse();
+    Ok(indexes)
 }

@@ -288,9 +288,13 @@ impl ExpressionConverter<'_> {
             "lower" | "upper" | "int" | "float" | "first" | "last" | "abs" | "round" | "sum" | "min" | "max"
             | "replace" => name,
             "default" | "d" => {
-                let other = self.convert_arguments(&arguments[..arguments.len().min(1)])?;
-                let other = if other.is_empty() { "''".to_owned() } else { other };
-                return Ok(format!("({} ?? {other})", self.convert_operand(value)?));
+                let default_value = self.convert_arguments(&arguments[..arguments.len().min(1)])?;
+                let default_value = if default_value.is_empty() {
+                    "''".to_owned()
+                } else {
+                    default_value
+                };
+                return Ok(format!("({} ?? {default_value})", self.convert_operand(value)?));
             }
             // The value itself is a part of the result, not its text.
             "json" | "tojson" if self.place == ExpressionPosition::Result => return self.convert_operand(value),
@@ -329,7 +333,7 @@ impl ExpressionConverter<'_> {
                 };
                 (format!("({})", inner.convert_source(&source)?), used, true)
             }
-            NameReplacement::NoEquivalent(why) => return Err(why),
+            NameReplacement::NoEquivalent(reason) => return Err(reason),
             NameReplacement::Unknown if self.bare => {
                 let ExpressionPosition::Condition(source) = self.place else {
                     return Err(NO_EQUIVALENT);
@@ -341,7 +345,7 @@ impl ExpressionConverter<'_> {
                     .find_replacement("output", &all, ExpressionPosition::Condition(source))
                 {
                     NameReplacement::Path { text, used, .. } => Ok(append_keys(text, &all[used..], false)),
-                    NameReplacement::NoEquivalent(why) => Err(why),
+                    NameReplacement::NoEquivalent(reason) => Err(reason),
                     _ => Err(NO_EQUIVALENT),
                 };
             }

@@ -188,15 +188,15 @@ impl<'a> WorkflowGraph<'a> {
                 let choice = option_choice(option);
                 let condition = format!("output.response == {}", quote_string(&choice));
                 let Some(route) = option.get("route") else { continue };
-                let asked = option.get("prompt_for").map(scalar_text);
-                let asked = asked.and_then(|field| self.find_step(&format!("{old}\u{0}{field}")));
-                let to = asked.or_else(|| self.resolve_target(task, route));
-                if let (Some(asked), Some(to)) = (asked, self.find_target(route)) {
+                let prompt_field = option.get("prompt_for").map(scalar_text);
+                let prompt_field = prompt_field.and_then(|field| self.find_step(&format!("{old}\u{0}{field}")));
+                let to = prompt_field.or_else(|| self.resolve_target(task, route));
+                if let (Some(prompt_field), Some(to)) = (prompt_field, self.find_target(route)) {
                     // Several options may ask for the same field: then the choice decides where the answer leads.
                     let is_shared =
                         count_options_asking_for(node, option.get("prompt_for").map(scalar_text).as_deref()) > 1;
                     let gate = quote_string(&self.stages[at].new);
-                    self.stages[asked].exits.push(StepRoute {
+                    self.stages[prompt_field].exits.push(StepRoute {
                         to,
                         on: "success",
                         condition: is_shared.then(|| format!("outputs[{gate}].response == {}", quote_string(&choice))),
@@ -222,7 +222,7 @@ impl<'a> WorkflowGraph<'a> {
             "success"
         };
         let mut before: Vec<String> = Vec::new();
-        let mut others = false;
+        let mut reads_others = false;
         for route in node.get("routes").and_then(YamlNode::items).unwrap_or_default() {
             if route.get("output").is_some() {
                 let help = "write the values where they are read";
@@ -233,7 +233,7 @@ impl<'a> WorkflowGraph<'a> {
                 );
             }
             let when = route.get("when").filter(|when| !scalar_text(when).trim().is_empty());
-            let own = match when.map(|when| {
+            let own_condition = match when.map(|when| {
                 (
                     when,
                     expression::convert_condition(&scalar_text(when), &self.names, &old),
@@ -241,11 +241,11 @@ impl<'a> WorkflowGraph<'a> {
             }) {
                 None => None,
                 Some((_, Ok(converted))) => {
-                    others |= converted.reads_others;
+                    reads_others |= converted.reads_others;
                     Some(converted.text)
                 }
-                Some((when, Err(why))) => {
-                    let message = format!("the condition of this route is not converted: {why}");
+                Some((when, Err(reason))) => {
+                    let message = format!("the condition of this route is not converted: {reason}");
                     let help = "the route is never taken: write a `condition` at the dependency, and exclude it in those of the other routes";
                     task.add_remark(when.span, &message, help);
                     if let Some(to) = self.resolve_target(task, route.get("to").unwrap_or(route)) {
@@ -260,9 +260,9 @@ impl<'a> WorkflowGraph<'a> {
                 }
             };
             let to = route.get("to").and_then(|to| self.resolve_target(task, to));
-            let (on, condition) = combine_conditions(&before, own.as_deref(), always);
+            let (on, condition) = combine_conditions(&before, own_condition.as_deref(), always);
             let condition = match condition {
-                Some(text) if others => Some(format!(
+                Some(text) if reads_others => Some(format!(
                     "history[-1].agent_name == {} and ({text})",
                     quote_string(&self.stages[at].new)
                 )),
@@ -271,8 +271,8 @@ impl<'a> WorkflowGraph<'a> {
             if let Some(to) = to {
                 exits.push(StepRoute { to, on, condition });
             }
-            match own {
-                Some(own) => before.push(own),
+            match own_condition {
+                Some(own_condition) => before.push(own_condition),
                 None => break,
             }
         }
@@ -286,23 +286,23 @@ impl<'a> WorkflowGraph<'a> {
     /// The step that a route names; `None` for the end.
     fn resolve_target(&self, task: &mut ImportTask<'a>, node: &'a YamlNode) -> Option<usize> {
         let name = scalar_text(node);
-        let found = self.find_step(&name);
-        if found.is_none() && name != "$end" {
+        let target = self.find_step(&name);
+        if target.is_none() && name != "$end" {
             let message = format!("there is no step `{name}`");
             task.add_remark(node.span, &message, "leave the route out, or add the step");
         }
-        found
+        target
     }
 
     /// The dependencies of an agent.
     pub(super) fn list_dependencies(&self, at: usize) -> Vec<StepDependency> {
-        let mut wanted: BTreeSet<usize> = [at].into();
+        let mut targets: BTreeSet<usize> = [at].into();
         for (group, stage) in self.stages.iter().enumerate() {
             if stage.members.contains(&at) {
-                wanted.insert(group);
+                targets.insert(group);
             }
         }
-        let is_first = self.entry.is_some_and(|entry| wanted.contains(&entry));
+        let is_first = self.entry.is_some_and(|entry| targets.contains(&entry));
         let mut edges: Vec<StepDependency> = Vec::new();
         // A group that is an agent comes after its members.
         if self.stages[at].kind == StepKind::Parallel {
@@ -324,7 +324,7 @@ impl<'a> WorkflowGraph<'a> {
             if !self.is_reached(source) {
                 continue;
             }
-            for exit in stage.exits.iter().filter(|exit| wanted.contains(&exit.to)) {
+            for exit in stage.exits.iter().filter(|exit| targets.contains(&exit.to)) {
                 if stage.is_dissolved {
                     let members = stage.members.iter();
                     edges.extend(members.map(|member| build_dependency(&self.stages[*member].new, "success", None)));
@@ -363,16 +363,16 @@ fn build_dependency(name: &str, on: &str, condition: Option<&str>) -> StepDepend
 fn combine_conditions(before: &[String], own: Option<&str>, always: &'static str) -> (&'static str, Option<String>) {
     let (zero, other) = (format!("{EXIT_CODE} == 0"), format!("{EXIT_CODE} != 0"));
     match (before, own) {
-        ([], Some(own)) if own == zero => return ("success", None),
-        ([], Some(own)) if own == other => return ("failure", None),
+        ([], Some(condition)) if condition == zero => return ("success", None),
+        ([], Some(condition)) if condition == other => return ("failure", None),
         ([one], None) if *one == zero => return ("failure", None),
         ([one], None) if *one == other => return ("success", None),
         _ => {}
     }
     let mut parts: Vec<String> = before.iter().map(|one| format!("not ({one})")).collect();
     match own {
-        Some(own) if parts.is_empty() => parts.push(own.to_owned()),
-        Some(own) => parts.push(format!("({own})")),
+        Some(condition) if parts.is_empty() => parts.push(condition.to_owned()),
+        Some(condition) => parts.push(format!("({condition})")),
         None => {}
     }
     (always, (!parts.is_empty()).then(|| parts.join(" and ")))
@@ -380,8 +380,8 @@ fn combine_conditions(before: &[String], own: Option<&str>, always: &'static str
 
 /// The answer that an option of a gate stands for.
 pub(super) fn option_choice(option: &YamlNode) -> String {
-    let found = ["value", "name", "label"].iter().find_map(|key| option.get(key));
-    found.map(scalar_text).unwrap_or_default()
+    let choice_node = ["value", "name", "label"].iter().find_map(|key| option.get(key));
+    choice_node.map(scalar_text).unwrap_or_default()
 }
 
 /// Returns whether a group goes on if a part of it has failed.
@@ -394,18 +394,18 @@ fn collect_steps(root: &YamlNode) -> Vec<WorkflowStep<'_>> {
     let mut stages: Vec<WorkflowStep<'_>> = Vec::new();
     let list = |key: &str| root.get(key).and_then(YamlNode::items).unwrap_or_default();
     let mut add = |old: String, kind: StepKind, node| {
-        let wanted = old_names::sanitize_name(&old.replace('\u{0}', "-"), &format!("step-{}", stages.len() + 1));
-        let taken = |name: &str| stages.iter().any(|stage: &WorkflowStep<'_>| stage.new == name);
+        let wanted_name = old_names::sanitize_name(&old.replace('\u{0}', "-"), &format!("step-{}", stages.len() + 1));
+        let is_taken = |name: &str| stages.iter().any(|stage: &WorkflowStep<'_>| stage.new == name);
         let new = (1..)
             .map(|number| {
                 if number == 1 {
-                    wanted.clone()
+                    wanted_name.clone()
                 } else {
-                    format!("{wanted}-{number}")
+                    format!("{wanted_name}-{number}")
                 }
             })
-            .find(|name| !taken(name))
-            .unwrap_or_else(|| wanted.clone());
+            .find(|name| !is_taken(name))
+            .unwrap_or_else(|| wanted_name.clone());
         stages.push(WorkflowStep {
             old,
             new,
@@ -498,7 +498,7 @@ fn detect_output_form(stage: &WorkflowStep<'_>, all: &[WorkflowStep<'_>]) -> Ste
         StepKind::Gate => StepOutputForm::Gate,
         StepKind::Questions | StepKind::OptionField => StepOutputForm::Questions,
         StepKind::Set => {
-            let one = stage
+            let single_value = stage
                 .node
                 .get("value")
                 .map(|value| (String::new(), jinja::template_to_expression(&scalar_text(value))));
@@ -509,7 +509,7 @@ fn detect_output_form(stage: &WorkflowStep<'_>, all: &[WorkflowStep<'_>]) -> Ste
                     jinja::template_to_expression(&scalar_text(&entry.value)),
                 )
             });
-            StepOutputForm::Set(one.into_iter().chain(many).collect())
+            StepOutputForm::Set(single_value.into_iter().chain(many).collect())
         }
         StepKind::Wait | StepKind::Terminate => StepOutputForm::NoOutput,
         StepKind::Workflow => StepOutputForm::Workflow,

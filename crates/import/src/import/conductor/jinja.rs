@@ -80,33 +80,33 @@ fn convert_names_in(
     let pieces = tokenize_template(text, in_expression)?;
     let locals = list_local_names(&pieces);
     let mut out = String::new();
-    let mut written = 0;
+    let mut copied_end = 0;
     let mut next = 0;
     while next < pieces.len() {
-        let here = next;
+        let index = next;
         next += 1;
-        let (Token::Ident(word), start, end) = &pieces[here] else {
+        let (Token::Ident(word), start, end) = &pieces[index] else {
             continue;
         };
-        if matches!(token_before(&pieces, here, 1), Some(Token::Pipe)) {
+        if matches!(token_before(&pieces, index, 1), Some(Token::Pipe)) {
             if *word == "json" {
-                out.push_str(&text[written..*start]);
+                out.push_str(&text[copied_end..*start]);
                 out.push_str("tojson");
-                written = *end;
+                copied_end = *end;
             }
             continue;
         }
         // The method of Python is a filter here.
-        if *word == "items" && is_empty_call(&pieces, here) {
-            out.push_str(text[written..*start].trim_end().trim_end_matches('.'));
+        if *word == "items" && is_empty_call(&pieces, index) {
+            out.push_str(text[copied_end..*start].trim_end().trim_end_matches('.'));
             out.push_str(" | items");
-            written = pieces[here + 2].2;
+            copied_end = pieces[index + 2].2;
             continue;
         }
-        if !is_name(&pieces, here, word) || locals.contains(word) || local == Some(*word) {
+        if !is_name(&pieces, index, word) || locals.contains(word) || local == Some(*word) {
             continue;
         }
-        let (keys, ends) = read_key_chain(&pieces, here);
+        let (keys, ends) = read_key_chain(&pieces, index);
         let (new, used) = match names.find_replacement(word, &keys, ExpressionPosition::Prompt) {
             NameReplacement::Path { text, used, .. } => (text, used),
             NameReplacement::Value { source, used } => {
@@ -119,12 +119,12 @@ fn convert_names_in(
                 )
             }
             NameReplacement::Unknown => continue,
-            NameReplacement::NoEquivalent(why) => return Err(why),
+            NameReplacement::NoEquivalent(reason) => return Err(reason),
         };
-        out.push_str(&text[written..*start]);
+        out.push_str(&text[copied_end..*start]);
         out.push_str(&new);
-        written = if used == 0 { *end } else { ends[used - 1].1 };
-        next = if used == 0 { here + 1 } else { ends[used - 1].0 + 1 };
+        copied_end = if used == 0 { *end } else { ends[used - 1].1 };
+        next = if used == 0 { index + 1 } else { ends[used - 1].0 + 1 };
         // The list of failures has no keys.
         if new.ends_with(".failed")
             && pieces
@@ -138,7 +138,7 @@ fn convert_names_in(
             return Err("the template is too large");
         }
     }
-    out.push_str(&text[written..]);
+    out.push_str(&text[copied_end..]);
     Ok(out)
 }
 

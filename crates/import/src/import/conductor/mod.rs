@@ -117,13 +117,13 @@ impl<'a> ImportTask<'a> {
         let mut map = DraftMap::default();
         let workflow = root.get("workflow");
         let keys = workflow.map_or(&[][..], map_entries);
-        let given = workflow.and_then(|workflow| workflow.get("name")).map(scalar_text);
-        let name = old_names::sanitize_name(given.as_deref().unwrap_or(self.context.stem), "workflow");
-        if let Some(given) = given.filter(|given| *given != name) {
+        let declared_name = workflow.and_then(|workflow| workflow.get("name")).map(scalar_text);
+        let name = old_names::sanitize_name(declared_name.as_deref().unwrap_or(self.context.stem), "workflow");
+        if let Some(declared_name) = declared_name.filter(|given| *given != name) {
             let span = find_key_span(keys, "name").unwrap_or(root.span);
             self.add_remark(
                 span,
-                &format!("the name `{given}` has become `{name}`"),
+                &format!("the name `{declared_name}` has become `{name}`"),
                 old_names::HELP,
             );
         }
@@ -235,8 +235,9 @@ impl<'a> ImportTask<'a> {
         match number("timeout_seconds").filter(|value| *value != Value::Null) {
             Some(seconds) => inner.put_value("timeout_seconds", seconds, None),
             None => {
-                let why = "Conductor has no time limit of its own; without the key, a run is stopped after 300 seconds";
-                inner.put_unconverted(comment_line(why, at));
+                let reason =
+                    "Conductor has no time limit of its own; without the key, a run is stopped after 300 seconds";
+                inner.put_unconverted(comment_line(reason, at));
                 inner.put_value("timeout_seconds", DAY, None);
             }
         }
@@ -267,9 +268,9 @@ impl<'a> ImportTask<'a> {
             let text = scalar_text(&inner.value);
             match expression::convert_result(&text, &flow.names) {
                 Ok(text) => result.put_value(&inner.key, text, Some(inner.key_span)),
-                Err(why) => {
+                Err(reason) => {
                     let instead = "write an expression over `outputs`, or an agent that composes the text";
-                    result.put_unconverted(self.report_unconverted_key(inner, why, instead));
+                    result.put_unconverted(self.report_unconverted_key(inner, reason, instead));
                 }
             }
         }

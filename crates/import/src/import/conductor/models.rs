@@ -97,19 +97,19 @@ impl<'a> ImportTask<'a> {
             return name.clone();
         }
         let computed = model.contains("{{");
-        let wanted = if model.is_empty() || computed { DEFAULT } else { &model };
-        let wanted = sanitize_name(wanted, DEFAULT);
-        let taken = |name: &str| models.profiles.iter().any(|(known, ..)| known == name);
+        let wanted_name = if model.is_empty() || computed { DEFAULT } else { &model };
+        let wanted_name = sanitize_name(wanted_name, DEFAULT);
+        let is_taken = |name: &str| models.profiles.iter().any(|(known, ..)| known == name);
         let name = (1..)
             .map(|number| {
                 if number == 1 {
-                    wanted.clone()
+                    wanted_name.clone()
                 } else {
-                    format!("{wanted}-{number}")
+                    format!("{wanted_name}-{number}")
                 }
             })
-            .find(|name| !taken(name))
-            .unwrap_or(wanted);
+            .find(|name| !is_taken(name))
+            .unwrap_or(wanted_name);
         let value = if needs_default_profile(&model) {
             let message = if computed {
                 format!("the model `{model}` is not known before the run")
@@ -135,7 +135,7 @@ impl<'a> ImportTask<'a> {
         span: Span,
         models: &WorkflowModels<'a>,
     ) -> Value {
-        let known = match provider {
+        let known_provider = match provider {
             "claude" | "anthropic" => "anthropic",
             "openai" => "openai",
             _ => {
@@ -148,7 +148,7 @@ impl<'a> ImportTask<'a> {
             }
         };
         let mut profile = JsonMap::new();
-        profile.insert("provider".to_owned(), json!(known));
+        profile.insert("provider".to_owned(), json!(known_provider));
         profile.insert("model".to_owned(), json!(model));
         for key in ["temperature", "max_tokens"] {
             if let Some(node) = models.runtime_setting(key) {
@@ -162,7 +162,7 @@ impl<'a> ImportTask<'a> {
             self.convert_provider_setting(&mut profile, entry);
         }
         match effort {
-            Some(effort) if known == "openai" => {
+            Some(effort) if known_provider == "openai" => {
                 profile.insert("options".to_owned(), json!({"reasoning_effort": effort}));
             }
             Some(effort) => {
@@ -271,13 +271,13 @@ impl<'a> ImportTask<'a> {
         };
         let mut tools: Vec<String> = Vec::new();
         for item in list {
-            let wanted = scalar_text(item);
-            let (server, tool) = wanted.split_once("__").unwrap_or((&wanted, ""));
+            let tool_name = scalar_text(item);
+            let (server, tool) = tool_name.split_once("__").unwrap_or((&tool_name, ""));
             match models.servers.iter().find(|(old, _)| old == server) {
                 Some((_, new)) if tool.is_empty() => tools.extend(new.iter().cloned()),
                 Some((old, _)) => tools.push(format!("{}.{tool}", sanitize_name(old, "server").replace('.', "-"))),
                 None => {
-                    let message = format!("the tool `{wanted}` is not converted: it belongs to the provider");
+                    let message = format!("the tool `{tool_name}` is not converted: it belongs to the provider");
                     self.add_remark(
                         item.span,
                         &message,
@@ -331,6 +331,6 @@ fn guess_model_provider(model: &str) -> &'static str {
     if model.contains('/') {
         return "openrouter";
     }
-    let found = makers.iter().find(|(beginning, _)| last.starts_with(beginning));
-    found.map_or("ollama", |(_, provider)| provider)
+    let maker = makers.iter().find(|(beginning, _)| last.starts_with(beginning));
+    maker.map_or("ollama", |(_, provider)| provider)
 }

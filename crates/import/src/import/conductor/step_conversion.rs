@@ -126,8 +126,11 @@ impl<'a> ImportTask<'a> {
                 .root()
                 .get("workflow")
                 .and_then(|workflow| workflow.get("limits"));
-            let most = limits.and_then(|limits| limits.get("max_iterations")).map(value_of);
-            conversation.insert("max_turns".to_owned(), most.unwrap_or(json!(super::ITERATIONS)));
+            let max_iterations = limits.and_then(|limits| limits.get("max_iterations")).map(value_of);
+            conversation.insert(
+                "max_turns".to_owned(),
+                max_iterations.unwrap_or(json!(super::ITERATIONS)),
+            );
             if stage.kind == StepKind::Model {
                 conversation.insert("memory".to_owned(), json!("none"));
             }
@@ -169,9 +172,9 @@ impl<'a> ImportTask<'a> {
         }
         match jinja::convert_names(&text, &flow.names, local) {
             Ok(text) => map.put_value(new, text, Some(entry.key_span)),
-            Err(why) => {
+            Err(reason) => {
                 let instead = "write the text with the names of this language, such as `context.AGENT.KEY`";
-                map.put_unconverted(self.report_unconverted_key(entry, why, instead));
+                map.put_unconverted(self.report_unconverted_key(entry, reason, instead));
             }
         }
     }
@@ -206,11 +209,11 @@ impl<'a> ImportTask<'a> {
         }
         if let Some(tools) = self.convert_agent_tools(node, models) {
             map.put_value("tools", tools, None);
-            if let Some(most) = models
+            if let Some(max_iterations) = models
                 .max_iterations()
                 .filter(|_| map.find_key("max_iterations").is_none())
             {
-                map.put_value("max_iterations", most, None);
+                map.put_value("max_iterations", max_iterations, None);
             }
         }
     }
@@ -266,12 +269,12 @@ impl<'a> ImportTask<'a> {
     /// A word of a command line that is known before the run.
     fn resolve_command_word(&self, word: &YamlNode, flow: &WorkflowGraph<'a>) -> Option<String> {
         let text = scalar_text(word);
-        let mut known = text
+        let mut resolved_text = text
             .replace("{{ workflow.dir }}/", "./")
             .replace("{{workflow.dir}}/", "./");
-        known = known.replace("{{ workflow.name }}", &flow.names.name);
-        let computed = contains_tag_start(&known);
-        (!computed).then_some(known)
+        resolved_text = resolved_text.replace("{{ workflow.name }}", &flow.names.name);
+        let computed = contains_tag_start(&resolved_text);
+        (!computed).then_some(resolved_text)
     }
 
     fn convert_gate_step(&mut self, map: &mut DraftMap, flow: &WorkflowGraph<'a>, node: &'a YamlNode) {
@@ -333,9 +336,9 @@ impl<'a> ImportTask<'a> {
                         "{{% for question in {list} %}}\n{{{{ loop.index }}}}. {{{{ question.question or question.text or question }}}}{{% if question.choices %}} ({{{{ question.choices | join(', ') }}}}){{% endif %}}{{% endfor %}}"
                     );
                 }
-                Err(why) => self.add_remark(
+                Err(reason) => self.add_remark(
                     source.span,
-                    &format!("the questions are not converted: {why}"),
+                    &format!("the questions are not converted: {reason}"),
                     "write them in the `prompt`",
                 ),
             }
@@ -375,7 +378,7 @@ impl<'a> ImportTask<'a> {
         );
         map.lines
             .push(DraftLine::new_entry("input", DraftValue::Map(input), None));
-        let known = [
+        let known_keys = [
             "prompt",
             "source",
             "questions",
@@ -385,7 +388,7 @@ impl<'a> ImportTask<'a> {
             "allow_skip_all",
             "allow_abort",
         ];
-        self.report_other_keys(map, node, &known);
+        self.report_other_keys(map, node, &known_keys);
     }
 
     fn convert_wait_step(&mut self, map: &mut DraftMap, node: &'a YamlNode) {
@@ -407,10 +410,10 @@ impl<'a> ImportTask<'a> {
 
     fn convert_terminate_step(&mut self, map: &mut DraftMap, flow: &WorkflowGraph<'a>, node: &'a YamlNode) {
         let reason = node.get("reason").map(scalar_text).unwrap_or_default();
-        let known = node
+        let resolved_reason = node
             .get("reason")
             .and_then(|reason| self.resolve_command_word(reason, flow));
-        if known.is_none() && !reason.is_empty() {
+        if resolved_reason.is_none() && !reason.is_empty() {
             let span = node.get("reason").map_or(node.span, |reason| reason.span);
             self.add_remark(
                 span,
@@ -419,7 +422,7 @@ impl<'a> ImportTask<'a> {
             );
         }
         if node.get("status").map(scalar_text).as_deref() == Some("failed") {
-            let reason = known.unwrap_or_else(|| "the workflow ends here as failed".to_owned());
+            let reason = resolved_reason.unwrap_or_else(|| "the workflow ends here as failed".to_owned());
             map.put_value(
                 "script",
                 format!("echo {} >&2; exit 1", quote_shell_word(&reason)),
@@ -428,7 +431,7 @@ impl<'a> ImportTask<'a> {
         } else {
             map.put_value(
                 "script",
-                known.map_or_else(
+                resolved_reason.map_or_else(
                     || NOTHING.to_owned(),
                     |reason| format!("echo {}", quote_shell_word(&reason)),
                 ),
@@ -463,12 +466,12 @@ impl<'a> ImportTask<'a> {
                 }
             }
             None => {
-                let own = self
+                let workflow = self
                     .document
                     .root()
                     .get("workflow")
                     .and_then(|workflow| workflow.get("input"));
-                for entry in own.map_or(&[][..], map_entries) {
+                for entry in workflow.map_or(&[][..], map_entries) {
                     let value = format!(
                         "{{{{ {} }}}}",
                         super::template_names::member_expression("inputs", &entry.key)
@@ -505,8 +508,8 @@ impl<'a> ImportTask<'a> {
         if let Some(source) = spec.get("source") {
             match expression::convert_result(&scalar_text(source), &flow.names) {
                 Ok(list) => each.put_value("in", list, Some(source.span)),
-                Err(why) => {
-                    let message = format!("the list of items is not converted: {why}");
+                Err(reason) => {
+                    let message = format!("the list of items is not converted: {reason}");
                     self.add_remark(source.span, &message, "write an expression that gives a list as `in`");
                     each.put_value("in", json!([]), None);
                 }
@@ -516,8 +519,8 @@ impl<'a> ImportTask<'a> {
         if let Some(key) = group.get("key_by").or_else(|| spec.get("key_by")) {
             each.put_value("key", scalar_text(key), Some(key.span));
         }
-        let most = group.get("max_concurrent").map_or(json!(10), value_of);
-        each.put_value("max_parallel", most, None);
+        let max_parallel = group.get("max_concurrent").map_or(json!(10), value_of);
+        each.put_value("max_parallel", max_parallel, None);
         each.put_value("max_items", ITEMS, None);
         if flow::continues_on_error(group) {
             each.put_value("on_error", "collect", None);

@@ -161,9 +161,9 @@ impl WorkflowNames {
                 self.replace_output_key(name, "response", place, before + 1)
             }
             (StepOutputForm::Gate, "output", ["additional_input", field, ..]) => {
-                let asked = format!("{name}\u{0}{field}");
-                if self.steps.contains_key(&asked) {
-                    self.replace_output_key(&asked, "response", place, before + 2)
+                let question_key = format!("{name}\u{0}{field}");
+                if self.steps.contains_key(&question_key) {
+                    self.replace_output_key(&question_key, "response", place, before + 2)
                 } else {
                     NameReplacement::NoEquivalent("no option of the gate asks for this")
                 }

@@ -32,7 +32,7 @@ pub(super) fn check_for_each_types(
                 findings.push(finding.with_help("read a key that holds a list; an execution with anything else fails"));
             }
         }
-        let known = VariableTypes {
+        let part_variables = VariableTypes {
             item: infer_item_type(spec, shared),
             part: part_type(),
             ..shared.clone()
@@ -40,22 +40,22 @@ pub(super) fn check_for_each_types(
         if let Some(text) = &spec.key
             && let Ok(reading) = Expression::parse_with(text, PartVariables::for_key(&spec.item_name))
         {
-            add_misfits(&reading, &known, &route.with_key("key"), findings);
+            add_misfits(&reading, &part_variables, &route.with_key("key"), findings);
         }
         let Some((name, text)) = spec.combine.keyed_expression() else {
             continue;
         };
-        let known = VariableTypes {
+        let part_variables = VariableTypes {
             output: variable_types::infer_part_output_type(agent, ask),
-            ..known
+            ..part_variables
         };
         let Ok(reading) = Expression::parse_with(text, PartVariables::for_output(&spec.item_name)) else {
             continue;
         };
         let route = route.with_key("combine").with_key(name);
         let before = findings.len();
-        add_misfits(&reading, &known, &route, findings);
-        let of = reading.infer_type(&known);
+        add_misfits(&reading, &part_variables, &route, findings);
+        let of = reading.infer_type(&part_variables);
         let is_ordered = of
             .known_shape()
             .is_none_or(|shape| shape.number.is_some() || shape.text.is_some());

@@ -17,7 +17,7 @@ use crate::template;
 
 /// Warns of the parts of templates that do not fit.
 pub(super) fn check_template_types(graph: &CheckGraph<'_>, types: &EnsembleTypes, findings: &mut Vec<Finding>) {
-    let known = shared_template_variables(graph, types);
+    let shared_variables = shared_template_variables(graph, types);
     let past = LazyCell::new(|| template_history_type(&types.shared.history));
     for at in 0..graph.len() {
         let templates = list_agent_templates(graph.agent_at(at), &Agent::route_at(at));
@@ -25,15 +25,18 @@ pub(super) fn check_template_types(graph: &CheckGraph<'_>, types: &EnsembleTypes
         if templates.peek().is_none() {
             continue;
         }
-        let own = agent_template_variables(graph, at, types);
+        let agent_variables = agent_template_variables(graph, at, types);
         let find = |name: &str| {
             if name == "history" {
                 return Some(&*past);
             }
             let is_name = |(known, _): &&(Cow<'_, str>, Cow<'_, ValueType>)| *known == name;
             // Where a name stands for two things, the fixed variables come first.
-            let found = known.iter().find(is_name).or_else(|| own.iter().find(is_name));
-            found.map(|(_, of)| &**of)
+            let variable = shared_variables
+                .iter()
+                .find(is_name)
+                .or_else(|| agent_variables.iter().find(is_name));
+            variable.map(|(_, of)| &**of)
         };
         for (text, route) in templates {
             let misfits = template::find_type_problems(text, &find);
@@ -66,26 +69,26 @@ type TypedVariable<'a> = (Cow<'a, str>, Cow<'a, ValueType>);
 /// The variables that are the same for all agents, without `history`.
 fn shared_template_variables<'a>(graph: &CheckGraph<'_>, types: &'a EnsembleTypes) -> Vec<TypedVariable<'a>> {
     let shared = &types.shared;
-    let named = |name: &'static str, of: ValueType| (Cow::Borrowed(name), Cow::Owned(of));
+    let new_variable = |name: &'static str, of: ValueType| (Cow::Borrowed(name), Cow::Owned(of));
     let turns = u64::from(graph.ensemble.limits.max_total_turns.get());
     vec![
-        named("input", ValueType::any_text()),
+        new_variable("input", ValueType::any_text()),
         ("inputs".into(), Cow::Borrowed(&shared.inputs)),
         ("context".into(), Cow::Borrowed(&shared.context)),
-        named("turn_count", ValueType::count_up_to(turns)),
-        named("transcript", ValueType::any_text()),
-        named("request", request_type()),
+        new_variable("turn_count", ValueType::count_up_to(turns)),
+        new_variable("transcript", ValueType::any_text()),
+        new_variable("request", request_type()),
     ]
 }
 
 /// The variables of one agent.
 fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &EnsembleTypes) -> Vec<TypedVariable<'a>> {
     let agent = graph.agent_at(at);
-    let mut own: Vec<TypedVariable<'a>> = Vec::new();
+    let mut variables: Vec<TypedVariable<'a>> = Vec::new();
     let turns = u64::from(agent.conversation.max_turns.get());
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     let execution = ValueType::number_in(NumberRange::from_bounds(1.0, turns as f64));
-    own.push(("execution".into(), Cow::Owned(execution)));
+    variables.push(("execution".into(), Cow::Owned(execution)));
     // The arguments of a call are added to the `config` of an agent that is a tool.
     let is_tool = graph
         .ensemble
@@ -93,7 +96,7 @@ fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &En
         .any(|(_, performer)| *performer == agent.name);
     if !is_tool {
         let config = serde_json::Value::Object(agent.config.clone());
-        own.push(("parameters".into(), Cow::Owned(ValueType::from_value(&config))));
+        variables.push(("parameters".into(), Cow::Owned(ValueType::from_value(&config))));
     }
     let mut dependencies = Vec::new();
     for edge in graph.dependency_edges(at) {
@@ -104,13 +107,13 @@ fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &En
         let of = types.outputs[edge.from].clone().union_with(failure_type());
         dependencies.push((name.to_owned(), of));
     }
-    own.extend(
+    variables.extend(
         dependencies
             .iter()
             .map(|(name, of)| (name.clone().into(), Cow::Owned(of.clone()))),
     );
     let of_name = |(name, of): (String, ValueType)| (name, (of, false));
-    own.push((
+    variables.push((
         "dependencies".into(),
         Cow::Owned(ValueType::map_with_fields(MapFields {
             known_keys: dependencies.into_iter().map(of_name).collect(),
@@ -119,13 +122,13 @@ fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &En
         })),
     ));
     if let Some(spec) = &agent.for_each {
-        own.push((
+        variables.push((
             Cow::Borrowed(&*spec.item_name),
             Cow::Owned(part_types::infer_item_type(spec, &types.shared)),
         ));
-        own.push(("part".into(), Cow::Owned(part_types::part_type())));
+        variables.push(("part".into(), Cow::Owned(part_types::part_type())));
     }
-    own
+    variables
 }
 
 /// Templates see some of the fields of an execution.

@@ -78,8 +78,8 @@ fn add_response_key(of: &ValueType) -> ValueType {
         return ValueType::any_value();
     };
     let mut fields = fields.clone();
-    let own = fields.known_keys.get("response").map(|(own, _)| own.clone());
-    let text = own.map_or_else(ValueType::any_text, |own| own.union_with(ValueType::any_text()));
+    let response_type = fields.known_keys.get("response").map(|(own, _)| own.clone());
+    let text = response_type.map_or_else(ValueType::any_text, |own| own.union_with(ValueType::any_text()));
     fields.known_keys.insert("response".to_owned(), (text, true));
     ValueType::map_with_fields(fields)
 }
@@ -129,11 +129,11 @@ fn open_map_type(known: BTreeMap<String, (ValueType, bool)>) -> ValueType {
 
 /// The whole outputs under their keys, and the keys of all outputs if they are all known. Values from outside can be added.
 fn infer_context_type(graph: &CheckGraph<'_>, outputs: &[ValueType]) -> ValueType {
-    let mut known: BTreeMap<String, (ValueType, bool)> = BTreeMap::new();
+    let mut known_keys: BTreeMap<String, (ValueType, bool)> = BTreeMap::new();
     let mut write = |key: &str, of: ValueType| {
-        let before = known.remove(key);
+        let before = known_keys.remove(key);
         let of = before.map_or(of.clone(), |(before, _)| before.union_with(of));
-        known.insert(key.to_owned(), (of, false));
+        known_keys.insert(key.to_owned(), (of, false));
     };
     for (at, output) in outputs.iter().enumerate() {
         write(graph.agent_at(at).state_key(), output.clone());
@@ -159,7 +159,7 @@ fn infer_context_type(graph: &CheckGraph<'_>, outputs: &[ValueType]) -> ValueTyp
         };
         write(&input.name, of);
     }
-    open_map_type(known)
+    open_map_type(known_keys)
 }
 
 fn infer_inputs_type(ensemble: &Ensemble) -> ValueType {
@@ -177,7 +177,7 @@ fn infer_inputs_type(ensemble: &Ensemble) -> ValueType {
 fn infer_executions_type(graph: &CheckGraph<'_>) -> ValueType {
     let limits = &graph.ensemble.limits;
     let possible = idle_turns::max_executions(graph);
-    let most = |at: usize| {
+    let max_count = |at: usize| {
         let agent = graph.agent_at(at);
         let caps = limits.max_agent_executions.iter();
         let cap = caps.filter(|(name, _)| **name == *agent.name).map(|(_, cap)| cap.get());
@@ -187,7 +187,7 @@ fn infer_executions_type(graph: &CheckGraph<'_>) -> ValueType {
     let of = |at: usize| {
         (
             graph.agent_name(at).to_owned(),
-            (ValueType::count_up_to(most(at)), true),
+            (ValueType::count_up_to(max_count(at)), true),
         )
     };
     open_map_type((0..graph.len()).map(of).collect())
@@ -202,11 +202,11 @@ fn infer_outputs_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
 
 /// The executions so far. Their fields are a fixed set.
 fn infer_history_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
-    let one = ValueType::number_in(NumberRange::from_bounds(1.0, f64::INFINITY));
+    let positive_number = ValueType::number_in(NumberRange::from_bounds(1.0, f64::INFINITY));
     let any_output = outputs.iter().cloned().fold(failure_type(), ValueType::union_with);
     let of = |field: &&str| {
         let of = match *field {
-            "turn_number" | "execution" => one.clone(),
+            "turn_number" | "execution" => positive_number.clone(),
             "attempt" => ValueType::count_up_to(u64::MAX),
             "agent_name" => ValueType::text_among(names.iter().map(|name| &**name)),
             "success" => ValueType::any_boolean(),

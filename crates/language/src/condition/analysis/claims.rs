@@ -72,12 +72,12 @@ impl ConditionClaim {
     /// The agents whose executions it counts, if it names all of them; `None` if it counts those of other agents, too.
     pub fn find_counted_agents(&self) -> Option<Vec<String>> {
         let expr = &self.condition.expr;
-        let named = list_read_keys(
+        let key_reads = list_read_keys(
             expr,
             &[ConditionVariable::Executions, ConditionVariable::AgentExecutionCount],
         );
-        let is_all = named.len() == count_execution_reads(expr);
-        is_all.then(|| named.into_iter().map(|read| read.key).collect())
+        let is_all = key_reads.len() == count_execution_reads(expr);
+        is_all.then(|| key_reads.into_iter().map(|read| read.key).collect())
     }
 }
 

@@ -113,8 +113,8 @@ fn find_chain_requirement(expr: &ConditionExpr, answer: bool) -> Option<ValueReq
     let ChainStepKind::Method(function, arguments) = &last.kind else {
         return None;
     };
-    let rest = ConditionExpr::new(ExprKind::Chain(base.clone(), before.to_vec()), expr.span);
-    let arguments = std::iter::once(&rest).chain(arguments).collect();
+    let receiver = ConditionExpr::new(ExprKind::Chain(base.clone(), before.to_vec()), expr.span);
+    let arguments = std::iter::once(&receiver).chain(arguments).collect();
     find_call_requirement(function.names[0], arguments, answer)
 }
 
@@ -204,7 +204,7 @@ fn find_membership_requirement(left: &ConditionExpr, right: &ConditionExpr, answ
 fn find_boundary_value(comparison: ComparisonOperator, other: &Value, answer: bool) -> Option<Value> {
     let step = find_boundary_step(comparison, answer);
     match other.as_i64() {
-        Some(whole) => whole.checked_add(step).map(Value::from),
+        Some(integer) => integer.checked_add(step).map(Value::from),
         None => Number::from_f64(other.as_f64()? + step as f64).map(Value::Number),
     }
 }

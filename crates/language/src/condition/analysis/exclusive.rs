@@ -8,12 +8,12 @@ impl ParsedCondition {
     /// Returns whether this condition and the other one can never both be true for the same values. What they read as
     /// `output` is the output of the agents with these numbers.
     pub fn is_exclusive_with(&self, agent: usize, other: &Self, other_agent: usize) -> bool {
-        let both = format!(
+        let conjunction = format!(
             "({}\n) and ({}\n)",
             self.replace_output_variable(agent),
             other.replace_output_variable(other_agent)
         );
-        Condition::parse(&both).is_ok_and(|both| both.static_result() == StaticResult::AlwaysFalse)
+        Condition::parse(&conjunction).is_ok_and(|both| both.static_result() == StaticResult::AlwaysFalse)
     }
 
     /// Returns whether it reads nothing but `output` and what the run was given: values that change only with a new

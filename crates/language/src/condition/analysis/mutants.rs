@@ -61,13 +61,13 @@ impl MutantCollector<'_> {
     fn add_negation(&mut self, expr: &ConditionExpr) {
         let trimmed = self.text.trim();
         let start = self.text.len() - self.text.trim_start().len();
-        let whole = Span::new(start, start + trimmed.len());
+        let condition_span = Span::new(start, start + trimmed.len());
         let to = match &expr.kind {
             ExprKind::Not(inner) => self.part_text(balance_parentheses(self.text, inner.span)).to_owned(),
             ExprKind::Chain(..) | ExprKind::Variable(_) | ExprKind::Call(..) => format!("not {trimmed}"),
             _ => format!("not ({trimmed})"),
         };
-        self.add_mutant(whole, to);
+        self.add_mutant(condition_span, to);
     }
 
     /// The changes in the expression and its parts. `plain`: a comparison whose opposite is the negation of all.
@@ -78,8 +78,9 @@ impl MutantCollector<'_> {
             ExprKind::Compare(first, rest) => {
                 let mut left = first.span;
                 for (comparison, right) in rest {
-                    let others = alternative_comparisons(*comparison, plain == Some(expr.span) && rest.len() == 1);
-                    self.add_comparison_mutants(left, *comparison, right.span, others);
+                    let alternatives =
+                        alternative_comparisons(*comparison, plain == Some(expr.span) && rest.len() == 1);
+                    self.add_comparison_mutants(left, *comparison, right.span, alternatives);
                     left = right.span;
                 }
             }
@@ -105,9 +106,9 @@ impl MutantCollector<'_> {
         let span = balance_parentheses(self.text, span);
         let texts: Vec<String> = operands.iter().map(|operand| self.operand_text(operand)).collect();
         for left_out in 0..texts.len() {
-            let kept = texts.iter().enumerate().filter(|(at, _)| *at != left_out);
-            let kept: Vec<&str> = kept.map(|(_, text)| text.as_str()).collect();
-            self.add_mutant(span, kept.join(&format!(" {operator} ")));
+            let kept_operands = texts.iter().enumerate().filter(|(at, _)| *at != left_out);
+            let kept_texts: Vec<&str> = kept_operands.map(|(_, text)| text.as_str()).collect();
+            self.add_mutant(span, kept_texts.join(&format!(" {operator} ")));
         }
         self.add_mutant(span, texts.join(&format!(" {other} ")));
     }
@@ -136,13 +137,13 @@ impl MutantCollector<'_> {
             ComparisonOperator::In => &["in"],
             ComparisonOperator::NotIn => &["not in", "! in", "!in"],
         };
-        let found = spellings.iter().find_map(|spelling| {
+        let operator_span = spellings.iter().find_map(|spelling| {
             let at = between.find(spelling)?;
             Some(Span::new(start + at, start + at + spelling.len()))
         });
-        for other in others {
-            if let Some(span) = found {
-                self.add_mutant(span, (*other).to_owned());
+        for alternative in others {
+            if let Some(span) = operator_span {
+                self.add_mutant(span, (*alternative).to_owned());
             }
         }
     }

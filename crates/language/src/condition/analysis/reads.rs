@@ -45,10 +45,10 @@ pub(crate) fn list_reads(text: &str, expr: &ConditionExpr, facts: &ConditionFact
     let mut spans: Vec<(Span, &ConditionExpr, usize)> = Vec::new();
     collect_reads(expr, &mut spans);
     let mut reads: Vec<ConditionRead> = Vec::new();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen_expressions = std::collections::HashSet::new();
     for (span, expr, steps) in spans {
         let expression = &text[span.start..span.end];
-        if seen.insert(expression) {
+        if seen_expressions.insert(expression) {
             let value =
                 evaluate_read(expr, steps, facts).map_or(serde_json::Value::Null, |value| shorten_value(&value));
             reads.push(ConditionRead {
@@ -153,8 +153,10 @@ fn evaluate_read(expr: &ConditionExpr, steps: usize, facts: &ConditionFacts) -> 
         }
         ExprKind::Compare(key, rest) => match rest.as_slice() {
             [(comparison, place)] => {
-                let found = contains_item(&evaluate_whole(place, facts)?, &evaluate_whole(key, facts)?)?;
-                Ok(ConditionValue::Bool(found == (*comparison == ComparisonOperator::In)))
+                let is_contained = contains_item(&evaluate_whole(place, facts)?, &evaluate_whole(key, facts)?)?;
+                Ok(ConditionValue::Bool(
+                    is_contained == (*comparison == ComparisonOperator::In),
+                ))
             }
             _ => fail_with(""),
         },

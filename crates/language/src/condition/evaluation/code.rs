@@ -301,14 +301,14 @@ impl ScriptEmitter {
         self.push_text("{let a=");
         self.emit_expr(first);
         self.push_text(";let b=();let r=true;");
-        let mut left = first.span;
+        let mut left_span = first.span;
         for (comparison, operand) in rest {
             self.push_text("if r{b=");
             self.emit_expr(operand);
             self.push_text(";r=");
-            self.open_comparison(*comparison, left, operand.span);
+            self.open_comparison(*comparison, left_span, operand.span);
             self.push_text("a,b);a=b;}");
-            left = operand.span;
+            left_span = operand.span;
         }
         self.push_text("r}");
     }

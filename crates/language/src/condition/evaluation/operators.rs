@@ -158,11 +158,11 @@ fn calculate_ints(operator: ArithmeticOperator, a: i64, b: i64) -> Outcome {
         }
         ArithmeticOperator::Divide => a.checked_div(b),
         ArithmeticOperator::Remainder => {
-            let rest = a.checked_rem(b).unwrap_or(0);
-            Some(if rest != 0 && (rest < 0) != (b < 0) {
-                rest + b
+            let remainder = a.checked_rem(b).unwrap_or(0);
+            Some(if remainder != 0 && (remainder < 0) != (b < 0) {
+                remainder + b
             } else {
-                rest
+                remainder
             })
         }
     };
@@ -182,11 +182,11 @@ fn calculate_floats(operator: ArithmeticOperator, a: f64, b: f64) -> Outcome {
         }
         ArithmeticOperator::Divide => a / b,
         ArithmeticOperator::Remainder => {
-            let rest = a % b;
-            if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
-                rest + b
+            let remainder = a % b;
+            if remainder != 0.0 && (remainder < 0.0) != (b < 0.0) {
+                remainder + b
             } else {
-                rest
+                remainder
             }
         }
     };
@@ -275,9 +275,9 @@ fn compare_int_with_float(int: i64, float: f64) -> Ordering {
     } else if float < -BOUND {
         Ordering::Greater
     } else {
-        let whole = float.trunc();
-        int.cmp(&(whole as i64))
-            .then_with(|| 0.0_f64.partial_cmp(&(float - whole)).unwrap_or(Ordering::Equal))
+        let truncated = float.trunc();
+        int.cmp(&(truncated as i64))
+            .then_with(|| 0.0_f64.partial_cmp(&(float - truncated)).unwrap_or(Ordering::Equal))
     }
 }
 
@@ -385,17 +385,17 @@ pub(crate) fn get_indexed_item(base: &ConditionValue, index: &ConditionValue) ->
             None => get_missing_member(map, key.as_str()),
         },
         (ConditionValue::List(list), _) if as_whole_number(index).is_some() => {
-            let found = as_whole_number(index)
+            let item = as_whole_number(index)
                 .and_then(|at| resolve_index(at, list.len()))
                 .and_then(|at| list.get(at));
-            found.ok_or_else(|| index_range_error(index, "list", list.len(), "item"))
+            item.ok_or_else(|| index_range_error(index, "list", list.len(), "item"))
         }
         (ConditionValue::Text(text), _) if as_whole_number(index).is_some() => {
             let length = text.as_str().chars().count();
-            let found = as_whole_number(index)
+            let character = as_whole_number(index)
                 .and_then(|at| resolve_index(at, length))
                 .and_then(|at| text.as_str().chars().nth(at));
-            found
+            character
                 .map(|c| ConditionValue::new_text(c.to_string()))
                 .ok_or_else(|| index_range_error(index, "string", length, "character"))
         }

@@ -71,10 +71,10 @@ pub(crate) fn render_value(datum: &ConditionValue) -> String {
     let text = match datum {
         ConditionValue::Nothing => return "None".into(),
         ConditionValue::Text(text) => {
-            let shown: String = text.as_str().chars().take(MESSAGE_CHARS + 1).collect();
+            let prefix: String = text.as_str().chars().take(MESSAGE_CHARS + 1).collect();
             return format!(
                 "'{}'",
-                clip_line(&shown).escape_debug().to_string().replace("\\\"", "\"")
+                clip_line(&prefix).escape_debug().to_string().replace("\\\"", "\"")
             );
         }
         _ => shorten_value(datum).to_string(),

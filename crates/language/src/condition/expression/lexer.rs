@@ -187,9 +187,9 @@ impl<'a> ConditionLexer<'a> {
         }?;
         if self.peek_char().is_some_and(is_identifier_char) {
             self.take_chars_while(is_identifier_char);
-            let written = &self.text[start..self.at];
+            let number_text = &self.text[start..self.at];
             return fail_at(
-                format!("`{written}` is not a number and not a name"),
+                format!("`{number_text}` is not a number and not a name"),
                 Span::new(start, self.at),
                 "a name must start with a letter or `_`",
             );
@@ -221,11 +221,11 @@ impl<'a> ConditionLexer<'a> {
             self.at += 2;
             self.take_chars_while(digit);
         }
-        let written = self.text[start..self.at].replace('_', "");
+        let number_text = self.text[start..self.at].replace('_', "");
         if !float {
-            return self.build_int_token(start, written.parse().ok(), false);
+            return self.build_int_token(start, number_text.parse().ok(), false);
         }
-        match written.parse::<f64>() {
+        match number_text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(ConditionTokenKind::Float(number)),
             _ => fail_at("the number is too large", Span::new(start, self.at), ""),
         }

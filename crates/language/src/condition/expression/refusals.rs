@@ -192,53 +192,53 @@ pub(crate) fn unknown_name_error(name: &str, span: Span, names: PartVariables<'_
         let help = if help.is_empty() { "expected a value" } else { *help };
         return new_compile_error(format!("unexpected `{name}`"), span, help.to_owned());
     }
-    let shown = clip_line(name);
+    let clipped_name = clip_line(name);
     let constants = ["True", "False", "None"].into_iter();
-    let mut known: Vec<&str> = names.list_names().collect();
-    known.extend(
+    let mut known_names: Vec<&str> = names.list_names().collect();
+    known_names.extend(
         ConditionVariable::ALL
             .into_iter()
             .map(|variable| -> &str { variable.name() }),
     );
-    let near = find_similar_word(name, known.iter().copied().chain(constants));
-    let help = match near {
-        Some(near) => format!("did you mean `{near}`?"),
+    let similar_name = find_similar_word(name, known_names.iter().copied().chain(constants));
+    let help = match similar_name {
+        Some(similar_name) => format!("did you mean `{similar_name}`?"),
         None if FUNCTIONS.iter().any(|function| function.names.contains(&name)) => {
-            format!("`{shown}` is a function: write `{shown}(…)`")
+            format!("`{clipped_name}` is a function: write `{clipped_name}(…)`")
         }
         None => {
             format!(
-                "write {CONTEXT_HELP} as `context.get('{shown}')` and a string as `'{shown}'`; the variables are {}",
-                known.join(", ")
+                "write {CONTEXT_HELP} as `context.get('{clipped_name}')` and a string as `'{clipped_name}'`; the variables are {}",
+                known_names.join(", ")
             )
         }
     };
-    new_compile_error(format!("unknown variable `{shown}`"), span, help)
+    new_compile_error(format!("unknown variable `{clipped_name}`"), span, help)
 }
 
 /// A call of something that is not a function.
 pub(crate) fn unknown_function_error(name: &str, span: Span) -> CompileError {
-    let shown = clip_line(name);
+    let clipped_name = clip_line(name);
     if let Some(help) = find_reserved_help(name) {
-        return new_compile_error(format!("conditions do not support `{shown}`"), span, help);
+        return new_compile_error(format!("conditions do not support `{clipped_name}`"), span, help);
     }
     if let Some(variable) = ConditionVariable::from_name(name) {
         return new_compile_error(
-            format!("`{shown}` is a variable, not a function"),
+            format!("`{clipped_name}` is a variable, not a function"),
             span,
             format!("write `{}['key']` or `{}.key`", variable.name(), variable.name()),
         );
     }
     let names = FUNCTIONS.iter().flat_map(|function| function.names.iter().copied());
-    let begun = |candidate: &&str| candidate.len() > 2 && name.to_lowercase().starts_with(*candidate);
-    let help = match find_similar_word(name, names.clone()).or_else(|| names.clone().find(begun)) {
-        Some(near) => format!("did you mean `{near}`?"),
+    let is_completion = |candidate: &&str| candidate.len() > 2 && name.to_lowercase().starts_with(*candidate);
+    let help = match find_similar_word(name, names.clone()).or_else(|| names.clone().find(is_completion)) {
+        Some(similar_name) => format!("did you mean `{similar_name}`?"),
         None => {
             let all: Vec<&str> = FUNCTIONS.iter().map(|function| function.names[0]).collect();
             format!("the functions are {}", all.join(", "))
         }
     };
-    new_compile_error(format!("unknown function `{shown}`"), span, help)
+    new_compile_error(format!("unknown function `{clipped_name}`"), span, help)
 }
 
 fn new_compile_error(message: String, span: Span, help: String) -> CompileError {

@@ -34,13 +34,13 @@ pub(crate) fn find_replacement(
     span: Span,
     check: impl Fn(&str) -> Result<(), Span>,
 ) -> Option<(&'static str, FixApplicability)> {
-    let written = text.get(span.start..span.end)?;
-    let spelling = SPELLINGS.iter().find(|(other, _)| *other == written);
+    let original_text = text.get(span.start..span.end)?;
+    let spelling = SPELLINGS.iter().find(|(other, _)| *other == original_text);
     let (word, applicability) = match spelling {
         Some((_, word)) => (*word, FixApplicability::Safe),
         None => {
-            let near = find_nearest_word(written, list_expression_words())?;
-            (near.word, FixApplicability::safe_if(near.is_only))
+            let nearest_word = find_nearest_word(original_text, list_expression_words())?;
+            (nearest_word.word, FixApplicability::safe_if(nearest_word.is_only))
         }
     };
     let corrected = format!("{}{word}{}", &text[..span.start], &text[span.end..]);

@@ -14,13 +14,13 @@ use crate::condition::{ITEM_LIMIT, STRING_LIMIT};
 /// Returns whether the list has an item with this truth value; the items after it are not asked.
 pub(super) fn has_item_with_truth(items: &ConditionValue, wanted: bool) -> Result<bool, OperatorError> {
     for item in expect_list(items)?.iter() {
-        let found = check_truth(&item).map_err(|_| {
+        let is_true = check_truth(&item).map_err(|_| {
             OperatorError::Message(format!(
                 "the item {} of the list would count as true: {COMPARE_IT}",
                 render_value(&item)
             ))
         })?;
-        if found == wanted {
+        if is_true == wanted {
             return Ok(true);
         }
     }
@@ -80,7 +80,7 @@ pub(super) fn build_text(text: impl Into<ImmutableString>) -> Outcome {
 }
 
 pub(super) fn get_or_default(a: &[ConditionValue]) -> Outcome {
-    let found = match (&a[0], &a[1]) {
+    let value = match (&a[0], &a[1]) {
         (ConditionValue::Map(map), ConditionValue::Text(key)) => map.get(key.as_str()),
         (ConditionValue::Map(_), _) => None,
         (ConditionValue::List(list), at) => match as_whole_number(at) {
@@ -92,7 +92,7 @@ pub(super) fn get_or_default(a: &[ConditionValue]) -> Outcome {
         }
         _ => return fail_wrong_type(&a[0], "a map or a list"),
     };
-    Ok(found.or_else(|| a.get(2).cloned()).unwrap_or(ConditionValue::Nothing))
+    Ok(value.or_else(|| a.get(2).cloned()).unwrap_or(ConditionValue::Nothing))
 }
 
 pub(super) fn measure_length(a: &[ConditionValue]) -> Outcome {
@@ -117,7 +117,7 @@ pub(super) fn count_matches(a: &[ConditionValue]) -> Outcome {
 }
 
 pub(super) fn find_index(a: &[ConditionValue]) -> Outcome {
-    let found = match &a[0] {
+    let index = match &a[0] {
         ConditionValue::List(list) => list.iter().position(|item| are_equal(&item, &a[1])),
         ConditionValue::Text(text) => {
             let text = add_text_work(text.as_str())?;
@@ -126,7 +126,7 @@ pub(super) fn find_index(a: &[ConditionValue]) -> Outcome {
         }
         other => return fail_wrong_type(other, "a string or a list"),
     };
-    Ok(found.map_or(ConditionValue::Int(-1), size_to_value))
+    Ok(index.map_or(ConditionValue::Int(-1), size_to_value))
 }
 
 /// The first or the last item; nothing if the list is empty.
@@ -145,16 +145,16 @@ pub(super) fn list_values(a: &[ConditionValue]) -> Outcome {
 }
 
 pub(super) fn split_text(a: &[ConditionValue]) -> Outcome {
-    let whole = expect_text(&a[0])?;
+    let text = expect_text(&a[0])?;
     let parts: Vec<ConditionValue> = match a.get(1) {
-        None => whole
+        None => text
             .split_whitespace()
             .take(ITEM_LIMIT + 1)
             .map(ConditionValue::new_text)
             .collect(),
         Some(separator) => match expect_text_argument(separator)? {
             "" => return fail_with("the separator of `split` must not be empty"),
-            separator => whole
+            separator => text
                 .split(separator)
                 .take(ITEM_LIMIT + 1)
                 .map(ConditionValue::new_text)
@@ -173,8 +173,8 @@ pub(super) fn replace_text(a: &[ConditionValue]) -> Outcome {
         expect_text_argument(&a[1])?,
         expect_text_argument(&a[2])?,
     );
-    let found = whole.matches(old).count();
-    let length = (whole.len() - found * old.len()).saturating_add(found.saturating_mul(new.len()));
+    let match_count = whole.matches(old).count();
+    let length = (whole.len() - match_count * old.len()).saturating_add(match_count.saturating_mul(new.len()));
     if length > STRING_LIMIT {
         return fail_with(TOO_LONG);
     }
@@ -198,7 +198,7 @@ pub(super) fn find_extreme(a: &[ConditionValue], symbol: &str) -> Outcome {
         [only] => expect_list(only)?.iter().collect(),
         several => several.to_vec(),
     };
-    let wanted = if symbol == "<" {
+    let better_order = if symbol == "<" {
         std::cmp::Ordering::Less
     } else {
         std::cmp::Ordering::Greater
@@ -210,7 +210,7 @@ pub(super) fn find_extreme(a: &[ConditionValue], symbol: &str) -> Outcome {
         ));
     };
     for item in items {
-        if compare_order(symbol, &item, &best)? == wanted {
+        if compare_order(symbol, &item, &best)? == better_order {
             best = item;
         }
     }

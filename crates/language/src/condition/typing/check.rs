@@ -84,8 +84,8 @@ impl SuggestedReplacement {
     /// A word that was probably meant in place of `written`, which is somewhere in these bytes of the text.
     pub(crate) fn for_near_word(near: &str, written: &str, text: &str, within: Span) -> Self {
         let is_word = near.chars().all(is_identifier_char);
-        let mut found = text[within.start..within.end].match_indices(written);
-        let only = found.next().filter(|_| is_word && found.next().is_none());
+        let mut occurrences = text[within.start..within.end].match_indices(written);
+        let only = occurrences.next().filter(|_| is_word && occurrences.next().is_none());
         let span = |at: usize| Span::new(within.start + at, within.start + at + written.len());
         Self {
             sentence: format!("did you mean `{near}`?"),
@@ -113,15 +113,15 @@ impl SuggestedReplacement {
             return None;
         };
         let alike = texts.iter().find(|one| one.to_lowercase() == text.to_lowercase());
-        let near = alike.map(String::as_str);
-        let near = near.or_else(|| find_similar_word(text, texts.iter().map(String::as_str)))?;
+        let similar_text = alike.map(String::as_str);
+        let similar_text = similar_text.or_else(|| find_similar_word(text, texts.iter().map(String::as_str)))?;
         // The quotes stay, so the string must not need others.
         let is_simple = |text: &str| !text.contains(['\'', '"', '\\']) && !text.contains(char::is_control);
         let inside = literal.filter(|(span, written)| written.get(1..written.len() - 1) == Some(text) && span.end > 1);
-        let inside = inside.filter(|_| is_simple(near));
+        let inside = inside.filter(|_| is_simple(similar_text));
         Some(Self {
-            sentence: format!("did you mean '{near}'?"),
-            edit: inside.map(|(span, _)| (Span::new(span.start + 1, span.end - 1), near.to_owned())),
+            sentence: format!("did you mean '{similar_text}'?"),
+            edit: inside.map(|(span, _)| (Span::new(span.start + 1, span.end - 1), similar_text.to_owned())),
         })
     }
 }
@@ -242,18 +242,18 @@ impl ConditionTypeChecker<'_> {
     }
 
     fn variable_type(&self, variable: ConditionVariable) -> ValueType {
-        let known = self.known;
+        let variable_types = self.known;
         match variable {
-            ConditionVariable::Context => &known.context,
-            ConditionVariable::Output => &known.output,
-            ConditionVariable::TurnCount => &known.turn_count,
-            ConditionVariable::History => &*known.history,
-            ConditionVariable::Executions | ConditionVariable::AgentExecutionCount => &known.executions,
-            ConditionVariable::Input => &known.input,
-            ConditionVariable::Inputs => &known.inputs,
-            ConditionVariable::Outputs => &*known.outputs,
-            ConditionVariable::Item => &known.item,
-            ConditionVariable::Part => &known.part,
+            ConditionVariable::Context => &variable_types.context,
+            ConditionVariable::Output => &variable_types.output,
+            ConditionVariable::TurnCount => &variable_types.turn_count,
+            ConditionVariable::History => &*variable_types.history,
+            ConditionVariable::Executions | ConditionVariable::AgentExecutionCount => &variable_types.executions,
+            ConditionVariable::Input => &variable_types.input,
+            ConditionVariable::Inputs => &variable_types.inputs,
+            ConditionVariable::Outputs => &*variable_types.outputs,
+            ConditionVariable::Item => &variable_types.item,
+            ConditionVariable::Part => &variable_types.part,
         }
         .clone()
     }
@@ -261,22 +261,22 @@ impl ConditionTypeChecker<'_> {
     /// `and` and `or`. Behind an operand that always decides, nothing is evaluated.
     fn infer_operands(&mut self, operands: &[ConditionExpr], wanted: bool, decides: bool) -> ValueType {
         let was_dead = self.is_unreachable;
-        let mut whole = ValueType::impossible_value();
+        let mut combined_type = ValueType::impossible_value();
         for operand in operands {
             let of = self.infer_type(operand, wanted);
             self.is_unreachable = self.is_unreachable || find_known_truth(&of) == Some(decides);
-            whole = whole.union_with(of);
+            combined_type = combined_type.union_with(of);
         }
         self.is_unreachable = was_dead;
-        whole
+        combined_type
     }
 
     fn infer_if_else(&mut self, choice: &IfElseExpr, wanted: bool) -> ValueType {
-        let asked = find_known_truth(&self.infer_type(&choice.condition, wanted));
+        let condition_truth = find_known_truth(&self.infer_type(&choice.condition, wanted));
         let was_dead = self.is_unreachable;
-        self.is_unreachable = was_dead || asked == Some(false);
+        self.is_unreachable = was_dead || condition_truth == Some(false);
         let then = self.infer_type(&choice.then, wanted);
-        self.is_unreachable = was_dead || asked == Some(true);
+        self.is_unreachable = was_dead || condition_truth == Some(true);
         let otherwise = self.infer_type(&choice.otherwise, wanted);
         self.is_unreachable = was_dead;
         then.union_with(otherwise)
@@ -420,17 +420,17 @@ impl ConditionTypeChecker<'_> {
             return ValueType::any_value();
         };
         match fields.find_value_type(name) {
-            Some(found) => found,
+            Some(value_type) => value_type,
             None => {
-                let near = find_similar_word(name, fields.known_keys.keys().map(String::as_str));
+                let similar_key = find_similar_word(name, fields.known_keys.keys().map(String::as_str));
                 let keys: Vec<String> = fields
                     .known_keys
                     .keys()
                     .take(12)
                     .map(|key| format!("`{key}`"))
                     .collect();
-                let help = match near {
-                    Some(near) => SuggestedReplacement::for_near_word(near, name, self.text, span),
+                let help = match similar_key {
+                    Some(similar_key) => SuggestedReplacement::for_near_word(similar_key, name, self.text, span),
                     None => format!("the known keys are {}", keys.join(", ")).into(),
                 };
                 let (mistake, message) = match fields.is_strict {

@@ -40,11 +40,11 @@ fn check_literals(expr: &ConditionExpr, asked: bool) -> Result<(), CompileError>
 
 /// The parts of an expression that does not ask for their truth.
 fn check_part_literals(expr: &ConditionExpr) -> Result<(), CompileError> {
-    let mut found = Ok(());
+    let mut result = Ok(());
     expr.visit_parts(&mut |part| {
-        if found.is_ok() {
-            found = check_literals(part, false);
+        if result.is_ok() {
+            result = check_literals(part, false);
         }
     });
-    found
+    result
 }

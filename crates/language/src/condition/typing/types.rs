@@ -137,30 +137,30 @@ impl MapFields {
         match (self.known_keys.get(key), &self.other_values) {
             (Some((value, true)), _) => Some(value.clone()),
             (Some((value, false)), _) => Some(value.clone().union_with(ValueType::nothing_value())),
-            (None, Some(others)) => Some(others.clone().union_with(ValueType::nothing_value())),
+            (None, Some(other_type)) => Some(other_type.clone().union_with(ValueType::nothing_value())),
             (None, None) => None,
         }
     }
 
     fn union_with(self, mut other: Self) -> Self {
-        let mut known = Vec::with_capacity(self.known_keys.len());
+        let mut known_keys = Vec::with_capacity(self.known_keys.len());
         for (key, (a, a_always)) in self.known_keys {
             let value = match (other.known_keys.remove(&key), &other.other_values) {
                 (Some((b, b_always)), _) => (a.union_with(b), a_always && b_always),
-                (None, Some(others)) => (a.union_with(others.clone()), false),
+                (None, Some(other_type)) => (a.union_with(other_type.clone()), false),
                 (None, None) => (a, false),
             };
-            known.push((key, value));
+            known_keys.push((key, value));
         }
         for (key, (b, _)) in other.known_keys {
             let value = match &self.other_values {
-                Some(others) => (others.clone().union_with(b), false),
+                Some(other_type) => (other_type.clone().union_with(b), false),
                 None => (b, false),
             };
-            known.push((key, value));
+            known_keys.push((key, value));
         }
         Self {
-            known_keys: known.into_iter().collect(),
+            known_keys: known_keys.into_iter().collect(),
             is_strict: self.is_strict && other.is_strict,
             other_values: merge_options(self.other_values, other.other_values, ValueType::union_with),
         }
@@ -328,10 +328,10 @@ impl ValueType {
     /// The value under a key; anything if nothing is known of it.
     #[must_use]
     pub fn key_type(&self, key: &str) -> Self {
-        let found = self
+        let value_type = self
             .map_fields()
             .map(|fields| fields.find_value_type(key).unwrap_or_else(Self::nothing_value));
-        found.unwrap_or_default()
+        value_type.unwrap_or_default()
     }
 
     /// Returns whether this value has such a type.

@@ -18,20 +18,20 @@ pub(super) fn decode_program(at: &NodeCursor<'_>, findings: &mut FindingList) ->
         return decode_command(at, findings);
     }
     let name = decode_filled_text(at, findings)?;
-    let known = AcpProgram::find_known(&name);
-    if known.is_none() {
+    let program = AcpProgram::find_known(&name);
+    if program.is_none() {
         let names: Vec<&str> = ACP_PROGRAMS.iter().map(|known| known.name).collect();
         let message = format!("there is no external agent {}", quote_excerpt(&name));
         let finding = Finding::new_error(codes::UNKNOWN_ACP, at.value_location(), message);
         findings.push(match find_similar_word(&name, names.iter().copied()) {
-            Some(near) => finding.with_near_name_fix(&name, near),
+            Some(similar_name) => finding.with_near_name_fix(&name, similar_name),
             None => finding.with_help(format!(
                 "the known names are {}; write another program as `acp: {{command: PROGRAM, args: [...]}}`",
                 names.join(", ")
             )),
         });
     }
-    known
+    program
 }
 
 fn decode_command(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AcpProgram> {
@@ -71,12 +71,12 @@ pub(super) fn decode_permissions(
         ("ask", PermissionMode::Ask),
         ("deny", PermissionMode::Deny),
     ];
-    let given = AcpToolKind::ALL.iter().filter_map(|(key, kind)| {
+    let decoded_permissions = AcpToolKind::ALL.iter().filter_map(|(key, kind)| {
         let permission = fields.decode_optional(key, findings, |at, findings| decode_word(at, &words, findings))?;
         Some((*kind, permission))
     });
-    let given: Vec<_> = given
+    let permissions: Vec<_> = decoded_permissions
         .filter(|(_, permission)| *permission != PermissionMode::Ask)
         .collect();
-    Some(given)
+    Some(permissions)
 }

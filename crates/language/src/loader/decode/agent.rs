@@ -124,11 +124,11 @@ pub(super) fn check_defaults(
         decode_conversation(at, None, names, findings)
     });
     fields.decode_optional("for_each", findings, |at, findings| {
-        let taken = for_each::ReservedNames {
+        let reserved_names = for_each::ReservedNames {
             dependencies: &[],
             names,
         };
-        for_each::decode_for_each(at, &taken, findings)
+        for_each::decode_for_each(at, &reserved_names, findings)
     });
     decode_config(&fields, findings);
     decode_common_keys(&fields, findings);
@@ -140,15 +140,15 @@ fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: 
     let declared = fields.decode_optional("type", findings, |at, findings| {
         decode_word(at, &AgentType::WORDS, findings)
     });
-    let chosen: Vec<_> = CHOOSERS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
-    let Some((key, kind)) = chosen.first().copied() else {
+    let kind_keys: Vec<_> = CHOOSERS.iter().filter(|(key, _)| fields.get(key).is_some()).collect();
+    let Some((key, kind)) = kind_keys.first().copied() else {
         // A misspelt key is already reported, with a suggestion.
         if !has_misspelt_kind(fields) {
             report_missing_kind(fields, declared, findings);
         }
         return None;
     };
-    for (other, _) in &chosen[1..] {
+    for (other, _) in &kind_keys[1..] {
         let place = |key: &str| fields.at.to_route().with_key(key).into_key_location();
         let message = format!("{} has both `{key}` and `{other}`", describe_agent(fields));
         let finding = Finding::new_error(codes::TWO_KINDS, place(other), message).with_related(place(key), "the first");
@@ -169,7 +169,7 @@ fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: 
         );
         findings.push(finding.with_help(format!("write `type: {}`, or remove `type`", kind.word())));
     }
-    if chosen.len() == 1 {
+    if kind_keys.len() == 1 {
         report_other_type_keys(fields, *kind, findings);
     }
     let at = fields.get(key)?;
@@ -221,8 +221,8 @@ fn describe_agent(fields: &SectionFields<'_>) -> String {
 
 /// Returns whether an unknown key of the agent is probably a misspelt key for what it runs.
 fn has_misspelt_kind(fields: &SectionFields<'_>) -> bool {
-    let mut meant = fields.keys().filter_map(|key| find_meant_key(key, FileSection::Agent));
-    meant.any(chooses_type)
+    let mut intended_keys = fields.keys().filter_map(|key| find_meant_key(key, FileSection::Agent));
+    intended_keys.any(chooses_type)
 }
 
 fn report_missing_kind(fields: &SectionFields<'_>, declared: Option<AgentType>, findings: &mut FindingList) {
@@ -492,13 +492,13 @@ fn decode_state_key(
     findings: &mut FindingList,
 ) -> Option<Arc<str>> {
     let key = decode_name(at, findings)?;
-    let Some(taken) = names.get(&key).filter(|taken| Some(*taken) != agent) else {
+    let Some(other_agent) = names.get(&key).filter(|taken| Some(*taken) != agent) else {
         return Some(key);
     };
     let message = format!("the `state_key` `{key}` is the name of another agent");
     let finding = Finding::new_error(codes::STATE_KEY_TAKEN, at.value_location(), message);
     let finding = finding.with_related(
-        AgentNameIndex::name_location(taken),
+        AgentNameIndex::name_location(other_agent),
         "this agent stores its output under this key",
     );
     findings.push(finding.with_help("choose another key"));

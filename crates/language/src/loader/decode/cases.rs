@@ -32,17 +32,17 @@ pub(in crate::loader) fn decode_test_file(document: &YamlDocument, findings: &mu
 }
 
 fn decode_cases(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<TestCase>> {
-    let mut seen: HashMap<Arc<str>, RouteLocation> = HashMap::new();
+    let mut first_locations: HashMap<Arc<str>, RouteLocation> = HashMap::new();
     let rule = "a test file must have at least one case";
     decode_filled_list(at, "a list of cases", rule, findings, |item, findings| {
         let case = decode_case(item, findings)?;
         let place = item.to_route().with_key("name").into_value_location();
-        match seen.get(&case.name) {
+        match first_locations.get(&case.name) {
             Some(first) => {
                 let message = format!("two cases have the name `{}`", case.name);
                 report_repetition(codes::CASE_TWICE, place, message, first.clone(), findings);
             }
-            None => drop(seen.insert(case.name.clone(), place)),
+            None => drop(first_locations.insert(case.name.clone(), place)),
         }
         Some(case)
     })

@@ -21,7 +21,7 @@ pub(super) fn decode_context_window(at: &NodeCursor<'_>, findings: &mut FindingL
     let max_tokens = fields.decode_optional("max_tokens", findings, decode_positive_integer);
     let max_messages = fields.decode_optional("max_messages", findings, decode_positive_integer);
     let preserve = fields.decode_optional("preserve_system_message", findings, decode_bool);
-    let given = fields.decode_optional("min_recent_turns", findings, decode_count);
+    let min_recent_turns = fields.decode_optional("min_recent_turns", findings, decode_count);
     let strategy = match fields.get("strategy") {
         Some(at) => decode_strategy(&at, findings)?,
         None => defaults.strategy,
@@ -35,7 +35,7 @@ pub(super) fn decode_context_window(at: &NodeCursor<'_>, findings: &mut FindingL
         max_tokens,
         max_messages,
         preserve_system_message: preserve.unwrap_or(defaults.preserve_system_message),
-        min_recent_turns: limit_min_recent_turns(&fields, given, &strategy, findings),
+        min_recent_turns: limit_min_recent_turns(&fields, min_recent_turns, &strategy, findings),
         strategy,
     })
 }

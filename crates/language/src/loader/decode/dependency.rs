@@ -40,7 +40,7 @@ pub(super) fn decode_dependencies(
         }
     }
     if let Some(at) = fields.get("dependencies") {
-        let mut seen = HashMap::new();
+        let mut seen_dependencies = HashMap::new();
         for (index, item) in at.require_items("a list of dependencies", findings)?.iter().enumerate() {
             let Some(edge) = decode_dependency(item, index, names, findings) else {
                 continue;
@@ -55,7 +55,7 @@ pub(super) fn decode_dependencies(
             // A condition that is in error is reported itself, and is not the same as another one.
             let is_broken = edge.condition.is_none() && item.node.get("condition").is_some();
             if !is_broken {
-                report_if_repeated(&edge, item, &mut seen, findings);
+                report_if_repeated(&edge, item, &mut seen_dependencies, findings);
             }
             edges.push(edge);
         }
@@ -235,7 +235,7 @@ pub(super) fn build_word_fix(
 /// A valid condition. The plan compiles it; this function only reports all problems at once.
 fn parse_condition(at: &NodeCursor<'_>, text: &str, findings: &mut FindingList) -> Option<ConditionText> {
     let error = match ConditionText::parse(text) {
-        Ok(written) => return Some(written),
+        Ok(condition) => return Some(condition),
         Err(error) => error,
     };
     let mut finding = Finding::new_error(

@@ -58,12 +58,12 @@ pub(super) fn decode_for_each(
         decode_word(at, &words, findings)
     });
     let at_least = fields.decode_optional("at_least", findings, decode_at_least);
-    if let Some(given) = fields
+    if let Some(at_least_cursor) = fields
         .get("at_least")
         .filter(|_| on_error.unwrap_or_default() == PartFailure::Fail)
     {
         let message = "`at_least` has no effect, because the first failed part fails the execution";
-        let finding = Finding::new_error(codes::AT_LEAST_ALONE, given.key_location(), message);
+        let finding = Finding::new_error(codes::AT_LEAST_ALONE, at_least_cursor.key_location(), message);
         findings.push(finding.with_help("add `on_error: collect`, or remove `at_least`"));
     }
     let combine = match fields.get("combine") {
@@ -119,14 +119,14 @@ fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &m
         return None;
     }
     let is_dependency = taken.dependencies.iter().any(|one| *one.agent_name == *name);
-    let why = if is_dependency {
+    let reason = if is_dependency {
         "the name of an agent that this agent depends on"
     } else if is_taken_name(&name) || VARIABLES.contains(&&*name) || OF_SCRIPTS.contains(&&*name) {
         "a variable or a word of the language"
     } else {
         return Some(name);
     };
-    let message = format!("the item cannot be called `{name}`, which is {why}");
+    let message = format!("the item cannot be called `{name}`, which is {reason}");
     findings.push(Finding::new_error(codes::ITEM_NAME, at.value_location(), message).with_help("choose another name"));
     None
 }
@@ -162,13 +162,13 @@ fn decode_expression(
             return None;
         }
     };
-    let mut known = true;
+    let mut all_exist = true;
     for (agent, span) in reading.list_read_agents() {
-        known &= taken
+        all_exist &= taken
             .names
             .check_exists(&agent, || at.to_route().into_text_location(span), findings);
     }
-    known.then_some(text)
+    all_exist.then_some(text)
 }
 
 /// A number of parts, or a share such as `80%`.

@@ -76,9 +76,9 @@ fn decode_responses(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<P
     let help = "write a list of strings, `script: file.rhai` or `model_profile: name`";
     let codes = [codes::MISSING, codes::TWO_KINDS];
     let (key, given) = fields.require_exactly_one(&["script", "model_profile"], codes, help, findings)?;
-    let named = decode_reference(&given, findings)?;
+    let reference = decode_reference(&given, findings)?;
     Some(match key {
-        "script" => PreparedResponses::Script(named.to_string()),
-        _ => PreparedResponses::Profile(named),
+        "script" => PreparedResponses::Script(reference.to_string()),
+        _ => PreparedResponses::Profile(reference),
     })
 }

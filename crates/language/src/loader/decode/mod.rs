@@ -154,13 +154,13 @@ impl<'a> AgentNameIndex<'a> {
 
     /// Returns whether there is such an agent. If not, this is reported.
     fn check_exists(&self, name: &str, at: impl FnOnce() -> RouteLocation, findings: &mut FindingList) -> bool {
-        let known = self.index.contains_key(name);
-        if !known {
+        let is_known = self.index.contains_key(name);
+        if !is_known {
             findings.push_error(|| {
                 Finding::new_unknown_agent(codes::UNKNOWN_AGENT, at(), name, self.order.iter().copied())
             });
         }
-        known
+        is_known
     }
 }
 

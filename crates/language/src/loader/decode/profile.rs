@@ -188,14 +188,14 @@ fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut FindingList) -> O
                 .with_help("keep one of them"),
         );
     }
-    let said = match fields.get("text") {
+    let reply_text = match fields.get("text") {
         Some(at) => decode_text(&at, findings),
         None => Some(String::new()),
     };
     let rule = "`tool_calls` must have at least one call";
     let tool_calls = decode_filled_list(&at, "a list of calls", rule, findings, decode_tool_call);
     Some(PreparedReply::Calls {
-        text: said?,
+        text: reply_text?,
         tool_calls: tool_calls?,
     })
 }
@@ -243,26 +243,26 @@ fn check_fallback_cycles(at: &NodeCursor<'_>, profiles: &NamedProfiles, findings
     // The number of the walk that visited a profile first. A walk that visits a profile twice has found a cycle.
     let mut walked = vec![None; profiles.len()];
     for start in 0..profiles.len() {
-        let mut here = start;
-        while walked[here].is_none() {
-            walked[here] = Some(start);
-            match next[here] {
-                Some(there) => here = there,
+        let mut current = start;
+        while walked[current].is_none() {
+            walked[current] = Some(start);
+            match next[current] {
+                Some(next_profile) => current = next_profile,
                 None => break,
             }
         }
-        if walked[here] != Some(start) || next[here].is_none() {
+        if walked[current] != Some(start) || next[current].is_none() {
             continue;
         }
-        let mut names = vec![&*profiles[here].0];
-        let mut step = next[here];
-        while let Some(there) = step {
-            names.push(&*profiles[there].0);
-            step = next[there].filter(|_| there != here);
+        let mut names = vec![&*profiles[current].0];
+        let mut step = next[current];
+        while let Some(next_profile) = step {
+            names.push(&*profiles[next_profile].0);
+            step = next[next_profile].filter(|_| next_profile != current);
         }
         let place = at
             .to_route()
-            .with_key(&*profiles[here].0)
+            .with_key(&*profiles[current].0)
             .with_key("fallback")
             .into_value_location();
         let message = format!("the fallbacks of these profiles form a cycle: {}", names.join(" → "));

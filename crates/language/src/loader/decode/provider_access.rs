@@ -57,8 +57,8 @@ const SECRET_PARAMETERS: [&str; 5] = ["key", "token", "secret", "password", "sig
 /// `http://…` or `https://…`, without credentials; the last slash of its path is removed.
 pub(super) fn decode_base_url(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
     let url = decode_text(at, findings)?;
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    let authority = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
+    let after_scheme = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let authority = after_scheme.and_then(|rest| rest.split(['/', '?', '#']).next());
     let (message, help) = match authority {
         // The part before an `@` may be a password, so it is not repeated.
         Some(authority) if authority.contains('@') => (
@@ -136,7 +136,7 @@ fn decode_header(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) ->
         });
         return name.map(HeaderText::Env);
     }
-    let written = decode_text(at, findings)?;
+    let header_value = decode_text(at, findings)?;
     if SECRET_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
         // It may be a key, so it is not repeated.
         let message = format!("the header `{name}` contains a key in plain text");
@@ -146,14 +146,14 @@ fn decode_header(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) ->
         )));
         return None;
     }
-    if written.chars().any(|c| c.is_control()) {
+    if header_value.chars().any(|c| c.is_control()) {
         let message = format!("the value of the header `{name}` contains a line break or a control character");
         findings.push(
             Finding::new_error(codes::BAD_NAME, at.key_location(), message).with_help("write the value on one line"),
         );
         return None;
     }
-    Some(HeaderText::Text(written))
+    Some(HeaderText::Text(header_value))
 }
 
 /// `cost`: the prices of a million tokens.

@@ -109,7 +109,7 @@ fn decode_tool_kind(
     }
     let sandbox = fields.decode_optional("sandbox", findings, sandbox::decode_sandbox);
     let parameters = fields.decode_optional("parameters", findings, decode_parameters);
-    let named = decode_reference(&at, findings);
+    let reference = decode_reference(&at, findings);
     match key {
         "script" => {
             if fields.get("parameters").is_none() {
@@ -122,19 +122,19 @@ fn decode_tool_kind(
                 ));
             }
             Some(ToolKind::Script {
-                script: named?.to_string(),
+                script: reference?.to_string(),
                 parameters: parameters?,
                 env: fields.decode_optional("env", findings, decode_env).unwrap_or_default(),
                 sandbox: SandboxChoice::chosen_by(sandbox),
             })
         }
         "agent" => {
-            let agent = named?;
-            let known = names.check_exists(&agent, || at.value_location(), findings);
-            known.then_some(ToolKind::Agent { agent, parameters })
+            let agent = reference?;
+            let is_known = names.check_exists(&agent, || at.value_location(), findings);
+            is_known.then_some(ToolKind::Agent { agent, parameters })
         }
         _ => Some(ToolKind::Ensemble {
-            ensemble: named?.to_string(),
+            ensemble: reference?.to_string(),
             parameters,
         }),
     }
@@ -175,7 +175,7 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
         );
         let finding = Finding::new_error(codes::NOT_A_CHOICE, at.value_location(), message);
         findings.push(match find_nearest_word(text, std::iter::once(CLIENT_SERVER)) {
-            Some(near) => finding.with_near_word_fix(&near),
+            Some(nearest_word) => finding.with_near_word_fix(&nearest_word),
             None => finding.with_help(help),
         });
         return None;
@@ -300,10 +300,10 @@ impl<'a> DeclaredTools<'a> {
         let mut uses = decode_list(at, "a list of tool names", findings, |item, findings| {
             self.decode_tool_use(item, findings)
         })?;
-        let mut seen: Vec<ToolUse> = Vec::new();
+        let mut seen_uses: Vec<ToolUse> = Vec::new();
         uses.retain(|one| {
-            let is_new = !seen.contains(one);
-            seen.push(one.clone());
+            let is_new = !seen_uses.contains(one);
+            seen_uses.push(one.clone());
             is_new
         });
         Some(uses)
@@ -368,8 +368,8 @@ impl<'a> DeclaredTools<'a> {
             false => format!("there is no tool {}", quote_excerpt(tool)),
         };
         let finding = Finding::new_error(codes::UNKNOWN_TOOL, at.value_location(), message);
-        let known = self.0.iter().filter(|(_, is_server)| **is_server || !of_server);
-        match find_similar_word(tool, known.map(|(name, _)| *name)) {
+        let known_tools = self.0.iter().filter(|(_, is_server)| **is_server || !of_server);
+        match find_similar_word(tool, known_tools.map(|(name, _)| *name)) {
             Some(guess) => finding.with_near_name_fix(tool, guess),
             None if of_server => finding.with_help("define the server under the top-level key `tools`, with `mcp`"),
             None => finding.with_help("define the tool under the top-level key `tools`"),

@@ -57,7 +57,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
         let place = self.find_last_word(name, place);
         let help = match find_similar_word(name, known) {
-            Some(near) => SuggestedReplacement::for_near_word(near, name, self.text, place),
+            Some(similar_name) => SuggestedReplacement::for_near_word(similar_name, name, self.text, place),
             None => SuggestedReplacement::from(find_filter_for_method(name).map_or_else(
                 || format!("the {what}s are those of MiniJinja"),
                 |instead| format!("write {instead}"),
@@ -108,11 +108,14 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         let is_plain = is_informative(of) && !can_have_shape(of, |shape| shape.map.is_some());
         if is_plain || self.is_run_value_expr(base) && !METHODS.contains(&name) {
             let place = self.find_last_word(name, place);
-            let what = match is_informative(of) {
+            let description = match is_informative(of) {
                 true => format!("is {of}, which"),
                 false => "is a value, which".to_owned(),
             };
-            let message = format!("`{}` {what} has no method `{name}`", self.part_text(whole_span(base)));
+            let message = format!(
+                "`{}` {description} has no method `{name}`",
+                self.part_text(whole_span(base))
+            );
             let words = self.part_text(whole_span(base));
             let help = find_filter_for_method(name).map(|filter| format!("write `{words} | {filter}`").into());
             self.report_problem(TypeProblemKind::Fails, place, message, help);

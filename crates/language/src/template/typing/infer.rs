@@ -54,24 +54,25 @@ impl<'t> TemplateTypeChecker<'t, '_> {
                 let mut all = ValueType::any_boolean();
                 for next in &chain.ops {
                     let right = self.infer_type(&next.expr, ExpressionUse::VALUE);
-                    let one = self.infer_comparison((left_expr, &left), (&next.expr, &right), next.op, want);
-                    if find_known_truth(&one) == Some(false) {
-                        all = one;
+                    let comparison_type =
+                        self.infer_comparison((left_expr, &left), (&next.expr, &right), next.op, want);
+                    if find_known_truth(&comparison_type) == Some(false) {
+                        all = comparison_type;
                     }
                     (left_expr, left) = (&next.expr, right);
                 }
                 all
             }
             Expr::IfExpr(choice) => {
-                let asked = find_known_truth(&self.infer_type(&choice.test_expr, ExpressionUse::TRUTH));
+                let known_truth = find_known_truth(&self.infer_type(&choice.test_expr, ExpressionUse::TRUTH));
                 let is_guard = super::names::contains_type_test(&choice.test_expr);
                 let mut then = ValueType::impossible_value();
-                self.visit_guarded(is_guard || asked == Some(false), |it| {
+                self.visit_guarded(is_guard || known_truth == Some(false), |it| {
                     then = it.infer_type(&choice.true_expr, want)
                 });
                 let mut otherwise = ValueType::nothing_value();
                 if let Some(expr) = &choice.false_expr {
-                    self.visit_guarded(is_guard || asked == Some(true), |it| {
+                    self.visit_guarded(is_guard || known_truth == Some(true), |it| {
                         otherwise = it.infer_type(expr, want)
                     });
                 }
@@ -114,9 +115,9 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     }
 
     pub(super) fn infer_arguments(&mut self, all: &[CallArg<'t>]) {
-        for one in all {
+        for argument in all {
             let (CallArg::Pos(expr) | CallArg::Kwarg(_, expr) | CallArg::PosSplat(expr) | CallArg::KwargSplat(expr)) =
-                one;
+                argument;
             self.infer_type(expr, ExpressionUse::VALUE);
         }
     }
@@ -128,12 +129,12 @@ impl<'t> TemplateTypeChecker<'t, '_> {
             let Some(of) = self.find_known_type(var.id) else {
                 return ValueType::any_value();
             };
-            let found = look_up_key(of, name);
-            return self.resolve_lookup(found, name, at, place, want);
+            let lookup = look_up_key(of, name);
+            return self.resolve_lookup(lookup, name, at, place, want);
         }
         let of = self.infer_type(base, want);
-        let found = look_up_key(&of, name);
-        self.resolve_lookup(found, name, at, place, want)
+        let lookup = look_up_key(&of, name);
+        self.resolve_lookup(lookup, name, at, place, want)
     }
 
     fn resolve_lookup(
@@ -152,7 +153,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
                     return ValueType::nothing_value();
                 }
                 let help = match near {
-                    Some(near) => SuggestedReplacement::for_near_word(&near, name, self.text, place),
+                    Some(similar_key) => SuggestedReplacement::for_near_word(&similar_key, name, self.text, place),
                     None if known.is_empty() => "it has no keys".to_owned().into(),
                     None => format!("the known keys are {}", known.join(", ")).into(),
                 };
@@ -215,16 +216,19 @@ fn look_up_key(of: &ValueType, name: &str) -> KeyLookup {
         return KeyLookup::Found(ValueType::any_value());
     };
     match fields.find_value_type(name) {
-        Some(found) => KeyLookup::Found(found),
+        Some(value_type) => KeyLookup::Found(value_type),
         None => {
-            let near = find_similar_word(name, fields.known_keys.keys().map(String::as_str)).map(str::to_owned);
-            let known = fields
+            let similar_key = find_similar_word(name, fields.known_keys.keys().map(String::as_str)).map(str::to_owned);
+            let known_keys = fields
                 .known_keys
                 .keys()
                 .take(12)
                 .map(|key| format!("`{key}`"))
                 .collect();
-            KeyLookup::Missing { near, known }
+            KeyLookup::Missing {
+                near: similar_key,
+                known: known_keys,
+            }
         }
     }
 }

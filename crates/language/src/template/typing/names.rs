@@ -12,8 +12,8 @@ pub(super) fn collect_assigned_names<'t>(all: &[Stmt<'t>]) -> HashSet<&'t str> {
 }
 
 fn collect_statement_names<'t>(all: &[Stmt<'t>], names: &mut HashSet<&'t str>) {
-    for one in all {
-        match one {
+    for statement in all {
+        match statement {
             Stmt::Set(set) => names.extend(list_target_names(&set.target)),
             Stmt::SetBlock(set) => {
                 names.extend(list_target_names(&set.target));

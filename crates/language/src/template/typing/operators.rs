@@ -30,14 +30,16 @@ impl<'t> TemplateTypeChecker<'t, '_> {
             self.infer_type(left, ExpressionUse::VALUE),
             self.infer_type(right, ExpressionUse::VALUE),
         );
-        let both = |fits: fn(&ValueShape) -> bool| can_have_shape(&a, fits) && can_have_shape(&b, fits);
+        let both_fit = |fits: fn(&ValueShape) -> bool| can_have_shape(&a, fits) && can_have_shape(&b, fits);
         let one_repeats = can_have_shape(&a, is_repeatable) && can_have_shape(&b, is_numeric)
             || can_have_shape(&a, is_numeric) && can_have_shape(&b, is_repeatable);
         let fits = match op {
             BinOpKind::Concat => return ValueType::any_text(),
-            BinOpKind::Add => both(is_numeric) || both(|it| it.text.is_some()) || both(|it| it.list.is_some()),
-            BinOpKind::Mul => both(is_numeric) || one_repeats,
-            _ => both(is_numeric),
+            BinOpKind::Add => {
+                both_fit(is_numeric) || both_fit(|it| it.text.is_some()) || both_fit(|it| it.list.is_some())
+            }
+            BinOpKind::Mul => both_fit(is_numeric) || one_repeats,
+            _ => both_fit(is_numeric),
         };
         if !fits && is_informative(&a) && is_informative(&b) {
             let place = Span::new(whole_span(left).start, whole_span(right).end);
@@ -53,7 +55,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
         match op {
             BinOpKind::Add | BinOpKind::Mul => {
-                match both(is_numeric) && !can_have_shape(&a, is_repeatable) && !can_have_shape(&b, is_repeatable) {
+                match both_fit(is_numeric) && !can_have_shape(&a, is_repeatable) && !can_have_shape(&b, is_repeatable) {
                     true => any_number_type(),
                     false => ValueType::any_value(),
                 }
@@ -113,8 +115,8 @@ impl<'t> TemplateTypeChecker<'t, '_> {
 
     fn infer_equality(&mut self, sides: &EqualitySides<'_>, is_different: bool, place: Span) -> ValueType {
         let can_meet = with_truth_numbers(sides.known).has_common_value(&with_truth_numbers(sides.other));
-        let other = sides.other.known_texts();
-        let is_precaution = other.is_some_and(|texts| texts.contains(""))
+        let known_texts = sides.other.known_texts();
+        let is_precaution = known_texts.is_some_and(|texts| texts.contains(""))
             || is_different && can_have_shape(sides.known, is_numeric) && can_have_shape(sides.other, is_numeric);
         if !can_meet && !is_precaution {
             let mistake = if is_different {
@@ -136,13 +138,13 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     fn suggest_replacement(&self, sides: &EqualitySides<'_>, place: Span) -> Option<SuggestedReplacement> {
         let text = sides.other.known_texts()?.iter().next()?;
         let find = |quote: char| {
-            let written = format!("{quote}{text}{quote}");
-            let mut found = self
+            let quoted_text = format!("{quote}{text}{quote}");
+            let mut occurrences = self
                 .part_text(place)
-                .match_indices(&written)
+                .match_indices(&quoted_text)
                 .map(|(at, _)| place.start + at);
-            let start = found.next().filter(|_| found.next().is_none())?;
-            Some((Span::new(start, start + written.len()), written))
+            let start = occurrences.next().filter(|_| occurrences.next().is_none())?;
+            Some((Span::new(start, start + quoted_text.len()), quoted_text))
         };
         let literal = find('\'').or_else(|| find('"'));
         let literal = literal.as_ref().map(|(span, written)| (*span, written.as_str()));

@@ -98,8 +98,8 @@ impl<'t> YamlEditor<'t> {
             NodePart::Source(span) => span,
             _ => self.find_site(at)?.span,
         };
-        let mut found = self.text.get(span.start..span.end)?.match_indices(old);
-        let (start, _) = found.next().filter(|_| found.next().is_none())?;
+        let mut occurrences = self.text.get(span.start..span.end)?.match_indices(old);
+        let (start, _) = occurrences.next().filter(|_| occurrences.next().is_none())?;
         let span = Span::new(span.start + start, span.start + start + old.len());
         is_plain_everywhere(new).then(|| TextEdit::new(span, new))
     }
@@ -120,8 +120,8 @@ impl<'t> YamlEditor<'t> {
     }
 
     fn append_items(&self, route: &Route, items: &[Value]) -> Option<Vec<TextEdit>> {
-        let found = locate_node(self.document?, route)?;
-        let node = found.node;
+        let located_node = locate_node(self.document?, route)?;
+        let node = located_node.node;
         let flow_items = || {
             items
                 .iter()
@@ -129,8 +129,8 @@ impl<'t> YamlEditor<'t> {
                 .collect::<Vec<_>>()
         };
         if node.is_omitted() {
-            let column = self.lines.column_at(found.key?.start);
-            let at = self.lines.line_end(found.key?.end);
+            let column = self.lines.column_at(located_node.key?.start);
+            let at = self.lines.line_end(located_node.key?.end);
             let lines: Vec<String> = items.iter().flat_map(spell_item).collect();
             return Some(vec![self.insert_lines(at, column + 2, &lines)]);
         }
@@ -236,9 +236,9 @@ impl<'t> YamlEditor<'t> {
         }
         let mut at = self.lines.line_end(find_written_end(self.text, node));
         let mut next = at;
-        while let Some(rest) = self.text[next..].find('\n').map(|line| next + line + 1) {
-            let end = self.lines.line_end(rest);
-            let line = &self.text[rest..end];
+        while let Some(line_start) = self.text[next..].find('\n').map(|line| next + line + 1) {
+            let end = self.lines.line_end(line_start);
+            let line = &self.text[line_start..end];
             let indent = line.len() - line.trim_start_matches(' ').len();
             match line.trim_start_matches(' ').chars().next() {
                 None => {}
@@ -298,11 +298,15 @@ impl<'t> YamlEditor<'t> {
             .into_iter()
             .flat_map(YamlDocument::comments)
             .filter(is_kept);
-        let kept: Vec<String> = comments
+        let kept_comments: Vec<String> = comments
             .map(|comment| format!("{}{}", " ".repeat(column), &self.text[comment.start..comment.end]))
             .collect();
-        let line_break = if kept.is_empty() { "" } else { &self.text[end..span.end] };
-        Some(TextEdit::new(span, kept.join(self.lines.newline) + line_break))
+        let line_break = if kept_comments.is_empty() {
+            ""
+        } else {
+            &self.text[end..span.end]
+        };
+        Some(TextEdit::new(span, kept_comments.join(self.lines.newline) + line_break))
     }
 
     /// Returns the lines with the blank line before them, if a blank line or nothing follows, or no part of the same list.
@@ -337,6 +341,6 @@ fn write_in_plain(site: &EditSite<'_>, range: Span, new: &str) -> Option<String>
     };
     let (before, after) = (scalar.text.get(..range.start)?, scalar.text.get(range.end..)?);
     let is_flat = !new.contains([',', '[', ']', '{', '}', '#', ':']) && scalar.is_plain();
-    let whole = format!("{before}{new}{after}");
-    (is_flat && spelling::is_plain(&whole, SpellingContext::Block)).then(|| new.to_owned())
+    let new_text = format!("{before}{new}{after}");
+    (is_flat && spelling::is_plain(&new_text, SpellingContext::Block)).then(|| new.to_owned())
 }

@@ -207,7 +207,7 @@ pub fn compute_text_edit(before: &str, after: &str) -> TextEdit {
 /// Returns the text with these fixes, and the number of fixes that were applied. A fix with an edit that overlaps an edit of
 /// an earlier fix, or that does not fit the text, is left out.
 pub fn apply_fixes<'f>(text: &str, fixes: impl IntoIterator<Item = &'f TextFix>) -> (String, usize) {
-    let mut taken: Vec<&TextEdit> = Vec::new();
+    let mut accepted_edits: Vec<&TextEdit> = Vec::new();
     let mut applied = 0;
     for fix in fixes {
         let fits = |edit: &&TextEdit| text.get(edit.span.start..edit.span.end).is_some();
@@ -217,19 +217,21 @@ pub fn apply_fixes<'f>(text: &str, fixes: impl IntoIterator<Item = &'f TextFix>)
                 .iter()
                 .all(|other| edit.span.end < other.span.start || other.span.end < edit.span.start)
         };
-        let mut own: Vec<&TextEdit> = Vec::new();
+        let mut fix_edits: Vec<&TextEdit> = Vec::new();
         let is_whole = fix.edits.iter().all(|edit| {
-            let good = fits(&edit) && is_free(edit, &taken) && own.iter().all(|other| !edits_overlap(edit, other));
-            own.push(edit);
+            let good = fits(&edit)
+                && is_free(edit, &accepted_edits)
+                && fix_edits.iter().all(|other| !edits_overlap(edit, other));
+            fix_edits.push(edit);
             good
         });
-        if is_whole && !own.is_empty() {
-            taken.append(&mut own);
+        if is_whole && !fix_edits.is_empty() {
+            accepted_edits.append(&mut fix_edits);
             applied += 1;
         }
     }
-    taken.sort_by_key(|edit| edit.span);
-    (apply_edits(text, taken), applied)
+    accepted_edits.sort_by_key(|edit| edit.span);
+    (apply_edits(text, accepted_edits), applied)
 }
 
 fn edits_overlap(one: &TextEdit, other: &TextEdit) -> bool {

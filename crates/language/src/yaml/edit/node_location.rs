@@ -27,21 +27,21 @@ pub(super) fn find_site<'d>(document: &'d YamlDocument, at: &RouteLocation) -> O
             range: None,
         });
     }
-    let found = locate_node(document, &at.route)?;
+    let located_node = locate_node(document, &at.route)?;
     let (span, range) = match &at.part {
-        NodePart::Key => (found.key?, None),
+        NodePart::Key => (located_node.key?, None),
         NodePart::Text(range) => (document.resolve_span(at), Some(*range)),
-        _ => (found.node.span, None),
+        _ => (located_node.node.span, None),
     };
-    let whole = if at.part == NodePart::Key {
+    let whole_span = if at.part == NodePart::Key {
         span
     } else {
-        found.node.span
+        located_node.node.span
     };
     (span.start < span.end).then_some(EditSite {
         span,
-        whole,
-        node: Some(found.node),
+        whole: whole_span,
+        node: Some(located_node.node),
         range,
     })
 }
@@ -55,13 +55,13 @@ pub(super) struct LocatedNode<'d> {
 
 /// Finds the node at the route, if every step of the route is written inside the value above it.
 pub(super) fn locate_node<'d>(document: &'d YamlDocument, route: &Route) -> Option<LocatedNode<'d>> {
-    let mut found = LocatedNode {
+    let mut located_node = LocatedNode {
         node: document.root(),
         key: None,
         parent: None,
     };
     for step in &route.0 {
-        let parent = found.node;
+        let parent = located_node.node;
         let (node, key, after) = match (step, &parent.content) {
             (RouteStep::Key(key), YamlContent::Mapping(entries)) => {
                 let entry = entries.iter().find(|entry| entry.key == *key)?;
@@ -79,13 +79,13 @@ pub(super) fn locate_node<'d>(document: &'d YamlDocument, route: &Route) -> Opti
         if !is_inside || node.span.start < after {
             return None;
         }
-        found = LocatedNode {
+        located_node = LocatedNode {
             node,
             key,
             parent: Some(parent),
         };
     }
-    Some(found)
+    Some(located_node)
 }
 
 /// What is removed together with a part of a map or a list.
@@ -102,14 +102,14 @@ pub(super) struct RemovalTarget<'d> {
 
 /// Finds what is removed with the part at a route: with the only part of a map or a list, the map or list itself.
 pub(super) fn find_removal_target<'d>(document: &'d YamlDocument, route: &Route) -> Option<RemovalTarget<'d>> {
-    let found = locate_node(document, route)?;
-    let parent = found.parent?;
+    let located_node = locate_node(document, route)?;
+    let parent = located_node.parent?;
     let parts = list_part_spans(parent);
-    let own = found.key.map_or(found.node.span.start, |key| key.start);
-    let at = parts.iter().position(|part| part.start == own)?;
+    let own_start = located_node.key.map_or(located_node.node.span.start, |key| key.start);
+    let at = parts.iter().position(|part| part.start == own_start)?;
     if parts.len() > 1 {
         return Some(RemovalTarget {
-            found,
+            found: located_node,
             parent,
             parts,
             at,

@@ -103,7 +103,7 @@ fn add_edits(text: &str, node: &YamlNode, route: &Route, value: &Value, edits: &
 
 fn push_or_fail(edits: &mut Option<Vec<RouteEdit>>, one: Option<RouteEdit>) {
     match (edits.as_mut(), one) {
-        (Some(list), Some(one)) => list.push(one),
+        (Some(list), Some(edit)) => list.push(edit),
         _ => *edits = None,
     }
 }

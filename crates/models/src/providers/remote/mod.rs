@@ -126,9 +126,10 @@ impl RemoteProvider {
         request: RequestBuilder,
         target: &RequestTarget<'_>,
     ) -> Result<Response, RefusedResponse> {
-        let sent = tokio::time::timeout(silence_limit(target.profile), request.send()).await;
-        let sent = sent.map_err(|_| target.reply_error(ReplyError::SilentTooLong(silence_limit(target.profile))))?;
-        let mut response = sent.map_err(|error| target.connection_error(&error))?;
+        let timed_result = tokio::time::timeout(silence_limit(target.profile), request.send()).await;
+        let send_result =
+            timed_result.map_err(|_| target.reply_error(ReplyError::SilentTooLong(silence_limit(target.profile))))?;
+        let mut response = send_result.map_err(|error| target.connection_error(&error))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -155,26 +156,29 @@ impl RemoteProvider {
         let server = format!("{} {model}", endpoint.address.base);
         let mut warnings = Vec::new();
         loop {
-            let mut sent = Cow::Borrowed(body);
+            let mut sent_body = Cow::Borrowed(body);
             let quirks = self.network.lock_quirks().get(&server).cloned().unwrap_or_default();
             if quirks != ModelQuirks::default() {
-                quirks.apply_to_body(sent.to_mut());
+                quirks.apply_to_body(sent_body.to_mut());
             }
             let refusal = match self
-                .send_request(endpoint.with_headers(client.post(&url).json(&*sent), dialect), target)
+                .send_request(
+                    endpoint.with_headers(client.post(&url).json(&*sent_body), dialect),
+                    target,
+                )
                 .await
             {
                 Ok(response) => return Ok((response, warnings)),
                 Err(refusal) => refusal,
             };
-            let Some(said) = &refusal.server_message else {
+            let Some(server_message) = &refusal.server_message else {
                 return Err(refusal.error);
             };
-            let mut known = self.network.lock_quirks();
-            let known = known.entry(server.clone()).or_default();
+            let mut known_quirks = self.network.lock_quirks();
+            let server_quirks = known_quirks.entry(server.clone()).or_default();
             // Another request may have learned in the meantime. What is learned is never forgotten, so this ends.
-            if *known == quirks {
-                match known.learn_from_refusal(&sent, said) {
+            if *server_quirks == quirks {
+                match server_quirks.learn_from_refusal(&sent_body, server_message) {
                     Some(warning) => warnings.extend(warning),
                     None => return Err(refusal.error),
                 }
@@ -286,8 +290,8 @@ impl ProviderEndpoint {
 
     /// Adds the key and the headers; a header of the profile replaces that of the dialect.
     fn with_headers(&self, request: RequestBuilder, dialect: &dyn ProviderDialect) -> RequestBuilder {
-        let own = &self.credentials.headers;
-        let is_replaced = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        let own_headers = &self.credentials.headers;
+        let is_replaced = |name: &str| own_headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let key = self.credentials.key.as_deref();
         let of_dialect = match key.filter(|_| self.address.is_azure()) {
             Some(key) => vec![("api-key", key.to_owned())],
@@ -301,7 +305,7 @@ impl ProviderEndpoint {
             Some(span) => with_trace_headers(request, &span, &is_replaced),
             None => request,
         };
-        own.iter().fold(request, |request, (name, value)| {
+        own_headers.iter().fold(request, |request, (name, value)| {
             request.header(name, secret_header(value))
         })
     }

@@ -29,9 +29,9 @@ impl RunActivity {
         let mut agents = self.lock_agents();
         let before = std::mem::replace(&mut agents.running, running);
         if is_queued && agents.turn == turn {
-            let gone = before.into_iter().map(|(agent, _)| agent);
-            let gone: Vec<Arc<str>> = gone.filter(|agent| !agents.is_running(agent)).collect();
-            agents.ended.extend(gone);
+            let ended_agents = before.into_iter().map(|(agent, _)| agent);
+            let ended_agents: Vec<Arc<str>> = ended_agents.filter(|agent| !agents.is_running(agent)).collect();
+            agents.ended.extend(ended_agents);
         }
         agents.turn = turn;
     }
@@ -88,8 +88,9 @@ impl ActiveAgents {
         let now = Instant::now();
         let pause = |agent: &Arc<str>, shown: &str| {
             let until = self.waiting.iter().find(|(waits, _)| waits == agent);
-            let left = until.map(|(_, until)| until.saturating_duration_since(now).as_secs_f64().ceil());
-            left.filter(|seconds| *seconds > 0.0)
+            let seconds_left = until.map(|(_, until)| until.saturating_duration_since(now).as_secs_f64().ceil());
+            seconds_left
+                .filter(|seconds| *seconds > 0.0)
                 .map(|seconds| format!("{shown} (again in {seconds:.0} s)"))
         };
         let inside = self.waiting.iter().map(|(agent, _)| agent);

@@ -51,10 +51,10 @@ impl ActivitySpinner {
         };
         let bar = ProgressBar::with_draw_target(None, target);
         if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {activity} {elapsed:.dim}") {
-            let shown = activity.clone();
+            let shown_activity = activity.clone();
             let write = move |_: &ProgressState, row: &mut dyn std::fmt::Write| {
                 // A row that cannot be written is not shown.
-                let _ = row.write_str(&fit_row(&shown.render_row()));
+                let _ = row.write_str(&fit_row(&shown_activity.render_row()));
             };
             bar.set_style(style.with_key("activity", write));
         }

@@ -93,17 +93,17 @@ impl ConsoleState {
             reply.has_reasoning = true;
             reply.is_text = false;
         }
-        let mut shown = String::with_capacity(text.len() + INDENT);
-        reply.wrapper.push(text, &mut shown);
-        self.write_out(&format!("{DIM}{shown}{DIM:#}"));
+        let mut wrapped_text = String::with_capacity(text.len() + INDENT);
+        reply.wrapper.push(text, &mut wrapped_text);
+        self.write_out(&format!("{DIM}{wrapped_text}{DIM:#}"));
     }
 
     /// The reasoning ends where something else begins.
     fn end_reasoning(&mut self, reply: &mut StreamedReply) {
         if std::mem::take(&mut reply.is_thinking) {
-            let mut shown = String::new();
-            reply.wrapper.close_line(&mut shown);
-            self.write_out(&format!("{DIM}{shown}{DIM:#}{:INDENT$}{DIM}reply:{DIM:#}\n", ""));
+            let mut wrapped_text = String::new();
+            reply.wrapper.close_line(&mut wrapped_text);
+            self.write_out(&format!("{DIM}{wrapped_text}{DIM:#}{:INDENT$}{DIM}reply:{DIM:#}\n", ""));
         }
     }
 
@@ -161,17 +161,17 @@ impl ConsoleState {
     }
 
     fn write_wrapped(&mut self, reply: &mut StreamedReply, text: &str) {
-        let mut shown = String::with_capacity(text.len() + INDENT);
-        reply.wrapper.push(text, &mut shown);
-        self.write_out(&shown);
+        let mut wrapped_text = String::with_capacity(text.len() + INDENT);
+        reply.wrapper.push(text, &mut wrapped_text);
+        self.write_out(&wrapped_text);
     }
 
     /// Ends the current line of the reply, if there is one.
     pub(super) fn end_line(&mut self, reply: &mut StreamedReply) {
-        let mut shown = String::new();
-        reply.wrapper.close_line(&mut shown);
-        if !shown.is_empty() {
-            self.write_out(&shown);
+        let mut wrapped_text = String::new();
+        reply.wrapper.close_line(&mut wrapped_text);
+        if !wrapped_text.is_empty() {
+            self.write_out(&wrapped_text);
         }
     }
 

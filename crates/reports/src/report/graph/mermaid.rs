@@ -46,8 +46,8 @@ pub fn render_mermaid(picture: &GraphPicture) -> String {
 }
 
 fn list_node_ids<T>(letter: &str, all: &[T], shown: impl Fn(&T) -> bool) -> String {
-    let shown = all.iter().enumerate().filter(|(_, one)| shown(one));
-    let numbers: Vec<String> = shown.map(|(at, _)| format!("{letter}{at}")).collect();
+    let shown_items = all.iter().enumerate().filter(|(_, one)| shown(one));
+    let numbers: Vec<String> = shown_items.map(|(at, _)| format!("{letter}{at}")).collect();
     numbers.join(",")
 }
 

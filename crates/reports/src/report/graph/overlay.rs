@@ -51,7 +51,7 @@ fn recorded_position(recorded: &Ensemble, agent: &Agent, at: usize, edge: &Depen
             && then.feedback == edge.feedback
     };
     match then.dependencies.get(at) {
-        Some(there) if same(there) => Some(at),
+        Some(recorded_edge) if same(recorded_edge) => Some(at),
         _ => then.dependencies.iter().position(same),
     }
 }

@@ -38,7 +38,7 @@ fn render_unfinished(state: &ConversationState) -> String {
         ..
     } in state.unfinished_executions()
     {
-        let what = match reason {
+        let status = match reason {
             UnfinishedReason::Interrupted => "was interrupted",
             UnfinishedReason::WaitingForInput => "waits for an answer",
         };
@@ -48,22 +48,22 @@ fn render_unfinished(state: &ConversationState) -> String {
             .is_some_and(|id| matches!(plan.agent(id).kind, AgentKind::Tool { .. }));
         let Some(parts) = parts else {
             if replies > 0 && is_call {
-                text.push_str(&format!("  {agent} {what} in the call of its tool\n"));
+                text.push_str(&format!("  {agent} {status} in the call of its tool\n"));
             } else if replies > 0 {
                 let (after, word) = (replies, if replies == 1 { "reply" } else { "replies" });
                 text.push_str(&format!(
-                    "  {agent} {what} after {after} {word} of its model; `ensemble resume` goes on from there\n"
+                    "  {agent} {status} after {after} {word} of its model; `ensemble resume` goes on from there\n"
                 ));
             }
             continue;
         };
         let (ended, all) = (parts.ended, format_count(parts.count as u64, "part"));
-        let rest = match parts.count.saturating_sub(ended) {
+        let continuation = match parts.count.saturating_sub(ended) {
             0 => "ends with these".to_owned(),
             rest => format!("goes on with the other {rest}"),
         };
         text.push_str(&format!(
-            "  {agent} {what} after {ended} of {all}; `ensemble resume` {rest}\n"
+            "  {agent} {status} after {ended} of {all}; `ensemble resume` {continuation}\n"
         ));
     }
     text
@@ -190,11 +190,11 @@ impl HumanReporter {
         let entry = state
             .list_executions()
             .find(|entry| is_failed(&entry.agent_name, entry.turn_number));
-        let told = entry.and_then(|entry| {
+        let explanation = entry.and_then(|entry| {
             explain_many_requests(&entry.agent_name, entry.attempt, entry.usage, entry.failure.as_ref()?)
         });
-        if let Some(told) = told {
-            text.push_str(&format!("  {}\n", indent_later_lines(&told)));
+        if let Some(explanation) = explanation {
+            text.push_str(&format!("  {}\n", indent_later_lines(&explanation)));
         }
         let by_agent = ensemble_core::conversation::usage_by_agent(state);
         if self.verbosity == OutputVerbosity::Verbose && by_agent.len() > 1 {

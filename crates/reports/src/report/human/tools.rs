@@ -10,8 +10,8 @@ use ensemble_core::conversation::ExecutionFinished;
 pub(super) fn render_tool_calls(finished: &ExecutionFinished, whole: bool, width: LineWidth) -> String {
     let mut text = String::new();
     for iteration in &finished.exchange {
-        if let Some(said) = iteration.text_with_calls().filter(|_| whole) {
-            text.push_str(&width.wrap_block(said.trim_end(), INDENT));
+        if let Some(message) = iteration.text_with_calls().filter(|_| whole) {
+            text.push_str(&width.wrap_block(message.trim_end(), INDENT));
         }
         for call in &iteration.tool_calls {
             let (called, ended) = (call_line(call, whole), result_line(call, whole));

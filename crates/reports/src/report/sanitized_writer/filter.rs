@@ -130,31 +130,32 @@ pub(crate) struct TextEscaper(SanitizingFilter);
 impl TextEscaper {
     /// The piece. A carriage return at its end waits for the next piece.
     pub(crate) fn escape_chunk(&mut self, text: &str) -> String {
-        let mut shown = String::with_capacity(text.len());
+        let mut escaped = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find('\u{1b}') {
-            self.0.push_sanitized(&rest[..at], EscapeStyle::Text, false, &mut shown);
+            self.0
+                .push_sanitized(&rest[..at], EscapeStyle::Text, false, &mut escaped);
             rest = &rest[at..];
             let length = split_trusted_style(rest).map_or(1, |(marked, _)| marked.len());
             match length {
-                1 => self.0.push_character('\u{1b}', EscapeStyle::Text, false, &mut shown),
-                _ => shown.push_str(&rest[..length]),
+                1 => self.0.push_character('\u{1b}', EscapeStyle::Text, false, &mut escaped),
+                _ => escaped.push_str(&rest[..length]),
             }
             rest = &rest[length..];
         }
-        self.0.push_sanitized(rest, EscapeStyle::Text, false, &mut shown);
-        shown
+        self.0.push_sanitized(rest, EscapeStyle::Text, false, &mut escaped);
+        escaped
     }
 }
 
 /// A text with styles of our own, in which everything else that is hidden is spelt out.
 pub(crate) fn escape_text(text: &str) -> String {
     let mut speller = TextEscaper::default();
-    let mut shown = speller.escape_chunk(text);
+    let mut escaped = speller.escape_chunk(text);
     if speller.0.is_after_return {
-        push_escaped('\r', EscapeStyle::Text, &mut shown);
+        push_escaped('\r', EscapeStyle::Text, &mut escaped);
     }
-    shown
+    escaped
 }
 
 fn push_escaped(character: char, spelling: EscapeStyle, passed: &mut String) {

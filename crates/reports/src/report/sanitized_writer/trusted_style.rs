@@ -43,9 +43,9 @@ pub(crate) fn mark_trusted_styles(text: &str) -> String {
 
 /// If the text begins with a style of our own: the style with its number, and the same without it.
 pub(super) fn split_trusted_style(text: &str) -> Option<(&str, &str)> {
-    let rest = text.strip_prefix(MARK.as_str())?;
-    let mut bytes = rest.bytes();
+    let after_mark = text.strip_prefix(MARK.as_str())?;
+    let mut bytes = after_mark.bytes();
     let end = bytes.position(|byte| !matches!(byte, b'0'..=b'9' | b';' | b':'))?;
-    let style = rest[end..].starts_with('m').then(|| &rest[..=end])?;
+    let style = after_mark[end..].starts_with('m').then(|| &after_mark[..=end])?;
     Some((&text[..MARK.len() + style.len()], style))
 }

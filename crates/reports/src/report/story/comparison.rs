@@ -96,9 +96,9 @@ fn render_run_line(run: &NamedRun) -> String {
 
 fn render_fork(here: &str, there: &str, run: &NamedRun, other: &NamedRun) -> String {
     let origin = run.story.start_event().and_then(|started| started.forked_from.as_ref());
-    let other = other.story.start_event().map(|started| &started.run_id);
+    let other_run_id = other.story.start_event().map(|started| &started.run_id);
     match origin {
-        Some(origin) if Some(&origin.run_id) == other => {
+        Some(origin) if Some(&origin.run_id) == other_run_id => {
             format!(
                 "   {DIM}{here} is a fork of {there} after turn {}{DIM:#}\n",
                 origin.turn
@@ -112,16 +112,16 @@ fn render_fork(here: &str, there: &str, run: &NamedRun, other: &NamedRun) -> Str
 fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String {
     let mut text = String::new();
     if let Some(input) = &compared.input {
-        let what = match input.number {
+        let headline = match input.number {
             0 => "the input differs".to_owned(),
             number => format!("message {number} after the input differs"),
         };
-        text.push_str(&render_headline(&what));
-        let said = |side: &Option<std::sync::Arc<str>>| side.as_ref().map(|text| Value::from(&**text));
+        text.push_str(&render_headline(&headline));
+        let text_value = |side: &Option<std::sync::Arc<str>>| side.as_ref().map(|text| Value::from(&**text));
         text.push_str(&render_change(&ValueChange {
             path: String::new(),
-            a: said(&input.sides.a),
-            b: said(&input.sides.b),
+            a: text_value(&input.sides.a),
+            b: text_value(&input.sides.b),
         }));
     }
     if !compared.given.is_empty() {
@@ -131,13 +131,17 @@ fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String 
     // An output of turn n is read from turn n + 1 on.
     let said_at = compared.output.as_ref().map(|output| output.turn.a.min(output.turn.b));
     let said_first = said_at < compared.decision.as_ref().map(|decision| decision.turn);
-    let said = compared
+    let output_text = compared
         .output
         .as_ref()
         .map(|output| render_output_difference(output, compared, runs));
     let decided = compared.decision.as_ref().map(render_decision);
-    let both = if said_first { [said, decided] } else { [decided, said] };
-    both.into_iter().flatten().for_each(|part| text.push_str(&part));
+    let sections = if said_first {
+        [output_text, decided]
+    } else {
+        [decided, output_text]
+    };
+    sections.into_iter().flatten().for_each(|part| text.push_str(&part));
     if let Some(BothRuns { a, b }) = &compared.outcome {
         text.push_str(&render_headline("the outcome differs"));
         text.push_str(&format!("  a  {}\n  b  {}\n", render_outcome(a), render_outcome(b)));
@@ -189,8 +193,8 @@ fn render_output_difference(output: &ExecutionDifference, compared: &RunComparis
             "  {DIM}and {more} more of {} that both have{DIM:#}\n",
             format_count(compared.shared_executions as u64, "execution")
         ));
-        let shown: Vec<String> = runs.iter().filter_map(show_command).collect();
-        if let [a, b] = shown.as_slice() {
+        let commands: Vec<String> = runs.iter().filter_map(show_command).collect();
+        if let [a, b] = commands.as_slice() {
             text.push_str(&format!("  {DIM}show all with: {a}, {b}{DIM:#}\n"));
         }
     }
@@ -244,12 +248,12 @@ fn render_change(change: &ValueChange) -> String {
     let mut text = path;
     for (sign, style, value) in [("-", BAD, &change.a), ("+", GOOD, &change.b)] {
         if let Some(value) = value {
-            let mut shown = render_value(value, false);
-            if shown != render_value(value, true) {
-                shown.push_str(" (--output json shows all of it)");
+            let mut value_text = render_value(value, false);
+            if value_text != render_value(value, true) {
+                value_text.push_str(" (--output json shows all of it)");
             }
             text.push_str(
-                &shown
+                &value_text
                     .lines()
                     .map(|line| format!("    {style}{sign} {line}{style:#}\n"))
                     .collect::<String>(),

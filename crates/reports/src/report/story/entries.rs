@@ -111,7 +111,7 @@ fn containing_call(exchange: &ModelExchange, call: &str, all: &[ModelExchange]) 
         .flat_map(|other| &other.iterations)
         .flat_map(|one| &one.tool_calls);
     match calls.find(|known| known.id == call) {
-        Some(known) => format!("inside the call of {}", make_visible(&known.name)),
+        Some(outer_call) => format!("inside the call of {}", make_visible(&outer_call.name)),
         None => format!("inside call {}", make_visible(call)),
     }
 }
@@ -161,12 +161,16 @@ pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> 
 }
 
 fn add_iteration(entries: &mut Vec<ExchangeEntry>, number: u32, iteration: &ThreadIteration) {
-    let noted = |key: &str| iteration.metadata.get(key);
-    let word = |key: &str| noted(key).and_then(serde_json::Value::as_str).map(make_visible);
+    let metadata_value = |key: &str| iteration.metadata.get(key);
+    let word = |key: &str| {
+        metadata_value(key)
+            .and_then(serde_json::Value::as_str)
+            .map(make_visible)
+    };
     let mut about = vec![format!("request {number}")];
     about.extend(word("model").map(|model| model.trim_end_matches('/').to_owned()));
     about.extend(word("stop_reason").map(|reason| reason.replace('_', " ")));
-    if let Some(usage) = noted("usage") {
+    if let Some(usage) = metadata_value("usage") {
         let tokens = |key: &str| usage[key].as_u64().unwrap_or_default();
         about.push(format!(
             "{} tokens in, {} out",
@@ -177,7 +181,8 @@ fn add_iteration(entries: &mut Vec<ExchangeEntry>, number: u32, iteration: &Thre
     entries.push(ExchangeEntry::Request(about.join(" · ")));
     entries.extend(word("system_prompt").map(|text| message_entry("system", text)));
     entries.extend(
-        noted("dropped").map(|note| ExchangeEntry::Note(make_visible(&context_window::render_trim_note(note)))),
+        metadata_value("dropped")
+            .map(|note| ExchangeEntry::Note(make_visible(&context_window::render_trim_note(note)))),
     );
     for message in &iteration.messages {
         add_message(entries, message, "");
@@ -186,7 +191,7 @@ fn add_iteration(entries: &mut Vec<ExchangeEntry>, number: u32, iteration: &Thre
         add_call(entries, call);
     }
     entries.extend(word("rejected").map(ExchangeEntry::ReplyRejected));
-    entries.extend(noted("stopped").map(|_| ExchangeEntry::RequestStopped));
+    entries.extend(metadata_value("stopped").map(|_| ExchangeEntry::RequestStopped));
 }
 
 fn add_message(entries: &mut Vec<ExchangeEntry>, message: &Message, which: &str) {

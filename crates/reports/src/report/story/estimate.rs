@@ -45,11 +45,11 @@ pub enum AgentEstimate {
 impl RunEstimate<'_> {
     /// The known usage of all agents together.
     fn known_total(&self) -> AgentTotals {
-        let known = self.agents.iter().filter_map(|(_, known)| match known {
+        let shares = self.agents.iter().filter_map(|(_, known)| match known {
             AgentEstimate::Ran(share) => Some(*share),
             AgentEstimate::Idle | AgentEstimate::Changed(_) | AgentEstimate::New => None,
         });
-        known.fold(AgentTotals::default(), |sum, one| sum + one)
+        shares.fold(AgentTotals::default(), |sum, one| sum + one)
     }
 
     fn names_where(&self, of: impl Fn(&AgentEstimate) -> bool) -> Vec<&str> {
@@ -84,8 +84,8 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
     );
     let mut text = String::new();
     let wall = format_duration(story.wall_seconds());
-    let whose = if is_whole { "" } else { ", as recorded" };
-    text.push_str(&format!("wall clock {wall}{whose}\n"));
+    let note = if is_whole { "" } else { ", as recorded" };
+    text.push_str(&format!("wall clock {wall}{note}\n"));
     text.push_str(&render_cost(estimate, &total));
     for (names, meaning) in [
         (changed, "changed since the recorded run, so its figures do not apply"),

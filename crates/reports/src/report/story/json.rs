@@ -15,7 +15,7 @@ const VERSION: u32 = 1;
 /// Creates the document.
 pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
     let started = story.start_event();
-    let ended = story.end_event();
+    let end_event = story.end_event();
     let history = &story.history;
     let totals = history.run_totals();
     let questions: Vec<Value> = story
@@ -36,9 +36,9 @@ pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
         "active_seconds": story.active,
         "state": history.run_state(driver),
         "driver_pid": driver.process_id(),
-        "completion_reason": ended.map(|ended| ended.completion_reason),
-        "detail": ended.and_then(|ended| ended.detail.as_ref()),
-        "not_run": ended.map(|ended| &ended.not_run),
+        "completion_reason": end_event.map(|ended| ended.completion_reason),
+        "detail": end_event.and_then(|ended| ended.detail.as_ref()),
+        "not_run": end_event.map(|ended| &ended.not_run),
         "questions": questions,
         "turn_count": totals.turns,
         "executions": totals.all.executions,

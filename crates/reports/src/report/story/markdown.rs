@@ -47,8 +47,8 @@ pub fn render_markdown(run: &ExportedRun) -> String {
         "## Timeline\n\n{}\n## What happened\n\n",
         render_timeline(run)
     ));
-    for one in &story.events {
-        text.push_str(&render_event(run, one));
+    for event in &story.events {
+        text.push_str(&render_event(run, event));
     }
     if !story.warnings.is_empty() {
         text.push_str("## Warnings\n\n");
@@ -125,8 +125,8 @@ fn format_time(at: &chrono::DateTime<chrono::Utc>) -> String {
 
 fn render_turn(run: &ExportedRun, turn: &StoryTurn) -> String {
     let mut text = format!("### Turn {}\n\n", turn.turn);
-    for one in &turn.executions {
-        text.push_str(&render_execution(run, turn.turn, one));
+    for execution in &turn.executions {
+        text.push_str(&render_execution(run, turn.turn, execution));
     }
     let waiting: Vec<_> = turn.skipped_agents.iter().collect();
     for (agents, reason) in group_by_reason(&waiting) {
@@ -223,12 +223,12 @@ fn render_output(output: &Value) -> String {
         Some(response) => code_block(&format!("{response:#}"), "json"),
         None => String::new(),
     };
-    let others: Map<String, Value> = view
+    let other_entries: Map<String, Value> = view
         .other_entries()
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    if !others.is_empty() {
-        text.push_str(&code_block(&format!("{:#}", Value::Object(others)), "json"));
+    if !other_entries.is_empty() {
+        text.push_str(&code_block(&format!("{:#}", Value::Object(other_entries)), "json"));
     }
     text
 }

@@ -23,9 +23,11 @@ pub fn next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
     if id.is_empty() || id.contains('/') {
         return Vec::new();
     }
-    let one = |purpose, command: String| NextCommand { purpose, command };
+    let new_command = |purpose, command: String| NextCommand { purpose, command };
     match story.history.run_state(driver) {
-        _ if driver != RunDriver::NoProcess => vec![one("watch it", format!("ensemble runs show {id} --follow"))],
+        _ if driver != RunDriver::NoProcess => {
+            vec![new_command("watch it", format!("ensemble runs show {id} --follow"))]
+        }
         RunState::Waiting => {
             let answers = story.pending_requests().into_iter().map(|open| {
                 let (address, choices) = (open.address.to_string(), &open.question.choices);
@@ -38,14 +40,14 @@ pub fn next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
                 format!(" --answer {}={answer}", sanitize_for_shell(&address))
             });
             let answers: String = answers.collect();
-            let mut ways = vec![one("answer with", format!("ensemble resume {id}{answers}"))];
+            let mut ways = vec![new_command("answer with", format!("ensemble resume {id}{answers}"))];
             if answers.contains(" --allow-tool ") {
                 let denied = answers.replace(" --allow-tool ", " --deny-tool ");
-                ways.push(one("or deny it with", format!("ensemble resume {id}{denied}")));
+                ways.push(new_command("or deny it with", format!("ensemble resume {id}{denied}")));
             }
             ways
         }
-        state if state.is_resumable() => vec![one("resume with", format!("ensemble resume {id}"))],
+        state if state.is_resumable() => vec![new_command("resume with", format!("ensemble resume {id}"))],
         RunState::Ended(CompletionReason::AgentFailed | CompletionReason::ConditionFailed) => {
             let turn = last_turn_before_failure(story);
             let failed = story.end_event().and_then(|ended| ended.failed.as_ref());
@@ -55,17 +57,17 @@ pub fn next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
                 let parts = execution.and_then(|execution| PartsSummary::from_events(&execution.parts));
                 let part = parts.and_then(|parts| parts.first_failed());
                 let from = rerun_place(failed, part.map(|part| &*part.key));
-                one("run it again with", format!("ensemble rerun {id} --from {from}"))
+                new_command("run it again with", format!("ensemble rerun {id} --from {from}"))
             });
-            let edited = one(
+            let edited = new_command(
                 "fix the file and continue from before the failure",
                 format!("ensemble fork {id} --at-turn {turn} --ensemble FILE"),
             );
             failed.into_iter().chain([edited]).collect()
         }
         _ => vec![
-            one("continue with a new message", format!("ensemble continue {id} \"…\"")),
-            one(
+            new_command("continue with a new message", format!("ensemble continue {id} \"…\"")),
+            new_command(
                 "save it as a page",
                 format!("ensemble runs export {id} --output html -o {id}.html"),
             ),

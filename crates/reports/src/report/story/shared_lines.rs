@@ -31,12 +31,12 @@ pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
         format_duration(story.active),
     )];
     let history = &story.history;
-    let whole = history
+    let elapsed_seconds = history
         .latest_at()
         .zip(history.started_at())
         .map(|(latest, begun)| (latest - begun).as_seconds_f64());
-    if let Some(whole) = whole.filter(|whole| whole - story.active >= 1.0) {
-        lines[0].push_str(&format!(", {} with pauses", format_duration(whole)));
+    if let Some(elapsed_seconds) = elapsed_seconds.filter(|whole| whole - story.active >= 1.0) {
+        lines[0].push_str(&format!(", {} with pauses", format_duration(elapsed_seconds)));
     }
     let usage = totals.all.usage;
     if usage.requests > 0 {
@@ -109,7 +109,7 @@ pub(super) fn render_running_agents(turn: &StoryTurn, driver: RunDriver) -> Stri
         .filter(|execution| execution.finish_event.is_none());
     let tell = |execution: &StoryExecution| {
         let agent = &execution.agent;
-        let what = match (execution.attempts.last(), driver) {
+        let progress = match (execution.attempts.last(), driver) {
             (None, _) => "has not started".to_owned(),
             (Some(attempt), RunDriver::Process(_)) => format!(
                 "attempt {}, since {}",
@@ -118,7 +118,7 @@ pub(super) fn render_running_agents(turn: &StoryTurn, driver: RunDriver) -> Stri
             ),
             (Some(attempt), RunDriver::NoProcess) => format!("attempt {} had not finished", attempt.attempt),
         };
-        format!("  {CAUTION}…{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}{what}{DIM:#}\n")
+        format!("  {CAUTION}…{CAUTION:#} {NAME}{agent}{NAME:#} {DIM}{progress}{DIM:#}\n")
     };
     open.map(tell).collect()
 }
@@ -138,7 +138,7 @@ pub(super) fn format_values(context: &RunContext, whole: bool) -> String {
 
 /// Renders the decision about a tool call, and its source.
 pub(super) fn render_decision(decided: &PermissionDecided) -> String {
-    let how = match decided.decision {
+    let decision_text = match decided.decision {
         PermissionDecision::Once => "permitted once",
         PermissionDecision::Always => "permitted for the rest of the run",
         PermissionDecision::Denied => "denied",
@@ -148,5 +148,8 @@ pub(super) fn render_decision(decided: &PermissionDecided) -> String {
         (None, DecidedBy::Operator) => "whoever was asked".to_owned(),
         (None, DecidedBy::Option) => "an option".to_owned(),
     };
-    format!("the tool `{}` was {how} by {by}", escape_hidden(&decided.tool))
+    format!(
+        "the tool `{}` was {decision_text} by {by}",
+        escape_hidden(&decided.tool)
+    )
 }

@@ -70,8 +70,9 @@ impl StoryPrinter {
             Event::MessageAdded(message) => format!("\n{NAME}you{NAME:#}\n{}", self.wrap_block(&message.text)),
             Event::ContextSet(context) => {
                 self.has_cut |= !self.whole && format_values(context, true) != format_values(context, false);
-                let given = format_values(context, self.whole);
-                self.width.wrap_sentences(&format!("\n{DIM}given: {given}{DIM:#}\n"))
+                let context_text = format_values(context, self.whole);
+                self.width
+                    .wrap_sentences(&format!("\n{DIM}given: {context_text}{DIM:#}\n"))
             }
             Event::TurnStarted(turn) => {
                 let mut text = format!("\n{TURN}turn {}{TURN:#}\n", turn.turn);
@@ -179,18 +180,18 @@ impl StoryPrinter {
         }
         match &finished.end {
             ExecutionEnd::Failed(failure) => {
-                let what = render_failed(failure, finished.attempt);
-                let message = format!("{what}: {}", failure.error.trim_end());
+                let failure_text = render_failed(failure, finished.attempt);
+                let message = format!("{failure_text}: {}", failure.error.trim_end());
                 text.push_str(&self.wrap_block(&message));
                 self.has_cut |= !self.whole && !failure.error.contains(finished.stderr.trim());
             }
             ExecutionEnd::Succeeded(output) => {
-                let said = match parts {
+                let output_text = match parts {
                     Some(_) => render_output(&without_part_keys(output), self.whole),
                     None => render_output(output, self.whole),
                 };
-                let said = self.shorten_lines(&said);
-                text.push_str(&self.wrap_block(&said));
+                let output_text = self.shorten_lines(&output_text);
+                text.push_str(&self.wrap_block(&output_text));
             }
         }
         let stderr = finished.stderr.trim_end();
@@ -260,14 +261,14 @@ impl StoryPrinter {
             let line = format!("    {DIM}read {}{DIM:#}\n", reads.join(", "));
             text.push_str(&self.width.wrap_sentences(&line));
         }
-        if let Some(asked) = execution.first_request.as_ref().filter(|_| self.whole) {
-            for file in &asked.attachments {
+        if let Some(first_request) = execution.first_request.as_ref().filter(|_| self.whole) {
+            for file in &first_request.attachments {
                 let (name, kind) = (self.render_value(&file["name"]), self.render_value(&file["mime_type"]));
                 let line = format!("    {DIM}attached: {name} ({kind}, {} bytes){DIM:#}\n", file["size"]);
                 text.push_str(&self.width.wrap_sentences(&line));
             }
-            let system = asked.system.as_ref().map(|text| ("system", text));
-            for (label, said) in system.into_iter().chain([("prompt", &asked.prompt)]) {
+            let system = first_request.system.as_ref().map(|text| ("system", text));
+            for (label, said) in system.into_iter().chain([("prompt", &first_request.prompt)]) {
                 text.push_str(&self.wrap_block(&format!("{DIM}{label}:{DIM:#} {}", said.trim_end())));
             }
         }
@@ -353,8 +354,8 @@ impl StoryPrinter {
         // An agent that has not run yet may run when the run continues.
         let tells_all = self.whole || !reason.is_resumable();
         let not_run = ended.not_run.iter().filter(|_| tells_all);
-        for one in not_run {
-            let sentence = self.shorten_to_line(&one.to_sentence());
+        for not_run_agent in not_run {
+            let sentence = self.shorten_to_line(&not_run_agent.to_sentence());
             let line = format!("  {DIM}{sentence}{DIM:#}\n");
             text.push_str(&self.width.wrap_sentences(&line));
         }
@@ -371,9 +372,9 @@ impl StoryPrinter {
 
     /// A value on one line.
     fn render_value(&mut self, value: &serde_json::Value) -> String {
-        let shown = render_value(value, self.whole);
-        self.has_cut |= !self.whole && shown != render_value(value, true);
-        shown
+        let value_text = render_value(value, self.whole);
+        self.has_cut |= !self.whole && value_text != render_value(value, true);
+        value_text
     }
 
     /// The first lines.

@@ -35,8 +35,8 @@ pub fn render_human(files: &[TestedFile], took: f64, color: bool) -> String {
         }
     }
     for file in files {
-        let told = |case: &&TestedCase| !case.has_passed() || !case.updated_expectations.is_empty();
-        for case in file.cases.iter().filter(told) {
+        let is_reported = |case: &&TestedCase| !case.has_passed() || !case.updated_expectations.is_empty();
+        for case in file.cases.iter().filter(is_reported) {
             text.push_str(&format!("\n{}: {}\n", file.name, case.name));
             for unmet in &case.updated_expectations {
                 append_failure(&file.name, unmet, ["before", "now", "help"], &mut text);
@@ -110,8 +110,8 @@ fn append_coverage(covered: &FileCoverage, text: &mut String) {
 /// Renders the mutants, those that survived first.
 fn append_mutants(changed: &FileMutants, color: bool, text: &mut String) {
     let file = &changed.ensemble;
-    if let Some(why) = &changed.not_tried_because {
-        text.push_str(&format!("changes of {file}: none was tried, because {why}\n"));
+    if let Some(reason) = &changed.not_tried_because {
+        text.push_str(&format!("changes of {file}: none was tried, because {reason}\n"));
         return;
     }
     let [noticed, survived, equivalent, not_tried] = changed.count_by_status();

@@ -112,8 +112,8 @@ impl RunService {
         let waited = async {
             loop {
                 changes.mark_unchanged();
-                if let Some(found) = run.open_requests().into_iter().find(&mut fits) {
-                    return Some(found);
+                if let Some(open_request) = run.open_requests().into_iter().find(&mut fits) {
+                    return Some(open_request);
                 }
                 if changes.changed().await.is_err() {
                     return None;

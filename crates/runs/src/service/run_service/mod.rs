@@ -105,8 +105,8 @@ impl RunService {
         options: RunOptions,
     ) -> Result<(), RunError> {
         self.wait_for_lease(id).await;
-        let held = self.0.runs.lease_run(id).await?;
-        self.start_ready_run(held.prepare_continuation(message, set, options)?)
+        let leased_run = self.0.runs.lease_run(id).await?;
+        self.start_ready_run(leased_run.prepare_continuation(message, set, options)?)
             .await?;
         Ok(())
     }

@@ -41,14 +41,14 @@ impl BatchFiles {
         let all = FolderPath::new(project_root, Path::new(".ensemble").join("batches"));
         let place = all.join(name);
         let path = place.path();
-        let made = all.open_or_create_folder().and_then(|folder| {
+        let folder_result = all.open_or_create_folder().and_then(|folder| {
             write_gitignore(&folder);
             place.open_or_create_folder()
         });
-        let folder = made.map_err(|source| store_error("create the folder", &path, source))?;
+        let folder = folder_result.map_err(|source| store_error("create the folder", &path, source))?;
         let lock = FileLock::acquire_lock(&RunId::new(name), &place)?;
         let index = open_index(&folder).map_err(|source| store_error("open", &path.join(INDEX), source))?;
-        let begun = match place.join("runs").open_folder().and_then(|runs| runs.list_entries()) {
+        let begun_runs = match place.join("runs").open_folder().and_then(|runs| runs.list_entries()) {
             Ok(names) => Some(Mutex::new(names.into_iter().collect())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Mutex::default()),
             Err(_) => None,
@@ -58,7 +58,7 @@ impl BatchFiles {
             place,
             runs,
             index,
-            begun_runs: begun,
+            begun_runs,
             _lock: lock,
         })
     }
@@ -123,8 +123,8 @@ impl BatchFiles {
     /// # Errors
     /// It cannot be written.
     pub fn add_line(&self, line: &str) -> Result<(), StoreError> {
-        let written = self.index.write_all(format!("{line}\n").as_bytes());
-        written.map_err(|source| store_error("write", self.index.path(), source))
+        let write_result = self.index.write_all(format!("{line}\n").as_bytes());
+        write_result.map_err(|source| store_error("write", self.index.path(), source))
     }
 
     /// Replaces the table of results.
@@ -153,8 +153,8 @@ fn open_index(folder: &OpenFolder) -> io::Result<FileSink> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     file.read_to_end(&mut bytes)?;
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let complete_length = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let index = folder.open_for_append(INDEX)?;
-    index.truncate(whole as u64)?;
+    index.truncate(complete_length as u64)?;
     Ok(index)
 }

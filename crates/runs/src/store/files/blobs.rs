@@ -58,10 +58,10 @@ impl LargeFields for BlobFolder {
         let folder = self.open_or_create_folder()?;
         // Under its own name it is whole, whatever becomes of us meanwhile.
         let unfinished = format!("{name}.part");
-        let written = self
+        let write_result = self
             .write_blob(&folder, &unfinished, bytes)
             .and_then(|()| folder.rename_entry(&unfinished, &name));
-        if let Err(error) = written {
+        if let Err(error) = write_result {
             let _ = folder.remove_file(&unfinished);
             return Err(error);
         }

@@ -278,11 +278,11 @@ impl OpenFolder {
     }
 
     fn irregular_entry_error(&self, name: &OsStr) -> io::Error {
-        let shown = self.path.join(name);
-        let shown = shown.display();
+        let entry_path = self.path.join(name);
+        let entry_path = entry_path.display();
         io::Error::other(match self.entry_type(name) {
-            Some(FileType::Symlink) => format!("{shown} is a symbolic link, and links are not followed here"),
-            _ => format!("{shown} is neither a regular file nor a folder where one is expected"),
+            Some(FileType::Symlink) => format!("{entry_path} is a symbolic link, and links are not followed here"),
+            _ => format!("{entry_path} is neither a regular file nor a folder where one is expected"),
         })
     }
 }

@@ -65,8 +65,10 @@ impl JournalFollower {
         loop {
             line.clear();
             let length = lines.read_until(b'\n', &mut line).map_err(io)? as u64;
-            let Some(whole) = line.strip_suffix(b"\n") else { break };
-            let error = match decode_with_storage(whole, Some(&blobs)) {
+            let Some(complete_line) = line.strip_suffix(b"\n") else {
+                break;
+            };
+            let error = match decode_with_storage(complete_line, Some(&blobs)) {
                 Ok(record) if record.seq == self.next_seq => {
                     self.offset += length;
                     self.next_seq += 1;

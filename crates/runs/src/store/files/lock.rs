@@ -47,11 +47,11 @@ impl FileLock {
         let driver = find_driver(place);
         let folder = place.open_folder().map_err(failed)?;
         let mut file = folder.open_or_create_file(LOCK).map_err(failed)?;
-        let tried = try_lock_with_grace(&file).map_err(failed)?;
+        let file_attempt = try_lock_with_grace(&file).map_err(failed)?;
         // Not every file system locks folders.
         let folder_tried = try_lock_with_grace(folder.file()).unwrap_or(LockAttempt::Unsupported);
-        let is_driven = tried == LockAttempt::Unsupported && driver.is_some();
-        if is_driven || [tried, folder_tried].contains(&LockAttempt::TakenByOther) {
+        let is_driven = file_attempt == LockAttempt::Unsupported && driver.is_some();
+        if is_driven || [file_attempt, folder_tried].contains(&LockAttempt::TakenByOther) {
             return Err(StoreError::Leased {
                 id: id.clone(),
                 owner: Some(format_owner(&file))
@@ -61,11 +61,11 @@ impl FileLock {
         }
         let watched = WatchedFile::new(&file, &path).map_err(failed)?;
         check_lock_in_place(&watched, &folder, place).map_err(failed)?;
-        let written = file
+        let write_result = file
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "pid {}", std::process::id()));
-        written.map_err(failed)?;
+        write_result.map_err(failed)?;
         Ok(Self {
             _file: file,
             _folder: folder,

@@ -136,8 +136,10 @@ impl<R: BufRead> JournalRecords<R> {
                 Ok(Some(record))
             }
             Err(error) => {
-                let rest = self.lines.fill_buf();
-                let is_last = rest.map_err(|source| read_error(&self.path, source))?.is_empty();
+                let following_bytes = self.lines.fill_buf();
+                let is_last = following_bytes
+                    .map_err(|source| read_error(&self.path, source))?
+                    .is_empty();
                 if is_last && matches!(error, LineError::Incomplete | LineError::Checksum) {
                     self.is_torn = true;
                     return self.finish_reading();

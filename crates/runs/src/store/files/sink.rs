@@ -94,7 +94,7 @@ impl WatchedFile {
     /// It is.
     pub(crate) fn check_in_place(&self) -> io::Result<()> {
         match FileIdentity::from_path(&self.path) {
-            Some(found) if found == self.identity => Ok(()),
+            Some(current_identity) if current_identity == self.identity => Ok(()),
             Some(_) => Err(self.moved_error("replaced")),
             None => Err(self.moved_error("deleted")),
         }

@@ -142,12 +142,12 @@ impl FileStore {
 
     fn create_run_folder(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
         let missing = self.place.list_missing();
-        let made = self.create_folder_in_place(id, ensemble);
-        if made.is_err() {
+        let create_result = self.create_folder_in_place(id, ensemble);
+        if create_result.is_err() {
             // Nothing is left of folders that were made for nothing; one that is not empty stays.
             missing.into_iter().for_each(|place| drop(place.remove_if_empty()));
         }
-        made
+        create_result
     }
 
     fn create_folder_in_place(&self, id: &RunId, ensemble: &str) -> Result<FileRun, StoreError> {
@@ -259,11 +259,11 @@ impl FileRun {
 
     /// Keeps a copy of the ensemble's text.
     fn save_ensemble(&self, ensemble: &str) -> Result<(), StoreError> {
-        let kept = self.open_folder().and_then(|folder| {
+        let write_result = self.open_folder().and_then(|folder| {
             let file = folder.replace_file(COPY)?;
             file.write_all(ensemble.as_bytes())
         });
-        kept.map_err(|source| store_error("write", &self.path.join(COPY), source))
+        write_result.map_err(|source| store_error("write", &self.path.join(COPY), source))
     }
 
     /// Makes sure that the copy is on the disk.
@@ -357,8 +357,8 @@ impl StoredRun for FileRun {
     fn create_nested<'a>(&'a self, name: &'a str, ensemble: &'a str) -> Created<'a> {
         Box::pin(async move {
             let run = self.nested_run(name);
-            let made = run.place.open_or_create_folder();
-            made.map_err(|source| store_error("create the folder", &run.path, source))?;
+            let open_result = run.place.open_or_create_folder();
+            open_result.map_err(|source| store_error("create the folder", &run.path, source))?;
             run.save_ensemble(ensemble)?;
             Ok(Arc::new(run) as Arc<dyn StoredRun>)
         })

@@ -173,12 +173,12 @@ impl JournalWriter {
     }
 
     fn needs_sync(&self, point: SyncPoint) -> bool {
-        let wanted = match self.durability {
+        let is_sync_point = match self.durability {
             Durability::None => false,
             Durability::Turn => point == SyncPoint::Turn,
             Durability::Commit => true,
         };
-        wanted && self.dirty
+        is_sync_point && self.dirty
     }
 
     /// Syncs on a thread of its own, since a disk may take long and others share the runtime's thread.

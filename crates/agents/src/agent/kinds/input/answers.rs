@@ -130,8 +130,8 @@ impl RunAnswers {
     /// Returns who gave the entry of the file for an address.
     fn find_answerer(&self, address: &RequestAddress) -> AnswerAuthor {
         let mut given_by = self.given_by.iter();
-        let found = given_by.find(|(given, _)| is_answer_for(given, address));
-        found.map_or_else(|| AnswerSource::File.into(), |(_, by)| by.clone())
+        let matching_answer = given_by.find(|(given, _)| is_answer_for(given, address));
+        matching_answer.map_or_else(|| AnswerSource::File.into(), |(_, by)| by.clone())
     }
 
     /// Returns all addresses.

@@ -90,12 +90,12 @@ impl QuestionResponder {
                 dialogue,
                 profile_prompts,
             } => {
-                let asked = render_user_question(question, execution);
-                if let Some(known) = find_remembered_answer(&execution.thread, &asked) {
-                    return Ok(Some(json!(known)));
+                let question_text = render_user_question(question, execution);
+                if let Some(remembered_answer) = find_remembered_answer(&execution.thread, &question_text) {
+                    return Ok(Some(json!(remembered_answer)));
                 }
                 let systems = render_system_prompts(profile_prompts, scope).await?;
-                answer_by_model(dialogue, systems, asked, execution, exchange)
+                answer_by_model(dialogue, systems, question_text, execution, exchange)
                     .await
                     .map(Some)
             }
@@ -197,8 +197,9 @@ fn find_remembered_answer<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str
     let mut iterations = thread.iterations().iter();
     iterations.find_map(|iteration| match iteration.messages.as_slice() {
         [question, answer] => {
-            let known = question.role == Role::User && answer.role == Role::Assistant && question.content == asked;
-            known.then_some(answer.content.trim())
+            let is_same_question =
+                question.role == Role::User && answer.role == Role::Assistant && question.content == asked;
+            is_same_question.then_some(answer.content.trim())
         }
         _ => None,
     })

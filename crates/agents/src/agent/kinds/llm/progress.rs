@@ -47,8 +47,8 @@ impl ExecutionMessages {
 
     /// The session of an external program that was noted last.
     pub(crate) fn latest_session(&self) -> Option<&str> {
-        let mut noted = self.iterations.iter().rev();
-        noted.find_map(|iteration| iteration.metadata.get("session")?.as_str())
+        let mut iterations = self.iterations.iter().rev();
+        iterations.find_map(|iteration| iteration.metadata.get("session")?.as_str())
     }
 
     pub(crate) fn next_step(&self) -> NextStep {

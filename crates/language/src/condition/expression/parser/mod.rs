@@ -87,19 +87,19 @@ impl<'a> ConditionParser<'a> {
     }
 
     fn accept_symbol(&mut self, symbol: &str) -> bool {
-        let found = self.is_symbol(symbol);
-        if found {
+        let is_next = self.is_symbol(symbol);
+        if is_next {
             self.advance_token();
         }
-        found
+        is_next
     }
 
     fn accept_word(&mut self, word: &str) -> bool {
-        let found = self.is_word(word);
-        if found {
+        let is_next = self.is_word(word);
+        if is_next {
             self.advance_token();
         }
-        found
+        is_next
     }
 
     fn expect_symbol(&mut self, symbol: &str, opened: Span) -> Parsed<()> {
@@ -211,7 +211,7 @@ impl<'a> ConditionParser<'a> {
     fn parse_comparison(&mut self) -> Parsed {
         let start = self.current_span().start;
         let first = self.parse_coalesce()?;
-        let mut rest = Vec::new();
+        let mut comparisons = Vec::new();
         while let Some(comparison) = self.parse_comparison_operator()? {
             let operand = match comparison {
                 ParsedComparison::IsConstant(comparison) => (comparison, self.parse_constant()?),
@@ -222,12 +222,12 @@ impl<'a> ConditionParser<'a> {
                     (comparison, self.parse_coalesce()?)
                 }
             };
-            rest.push(operand);
+            comparisons.push(operand);
         }
-        if rest.is_empty() {
+        if comparisons.is_empty() {
             return Ok(first);
         }
-        self.build_node(ExprKind::Compare(Box::new(first), rest), start)
+        self.build_node(ExprKind::Compare(Box::new(first), comparisons), start)
     }
 
     fn parse_comparison_operator(&mut self) -> Parsed<Option<ParsedComparison>> {
@@ -302,18 +302,18 @@ impl<'a> ConditionParser<'a> {
     ) -> Parsed {
         let start = self.current_span().start;
         let first = operand(self)?;
-        let mut rest = Vec::new();
+        let mut operations = Vec::new();
         while let ConditionTokenKind::Symbol(symbol) = *self.current_kind() {
             let Some(operator) = operator(symbol) else {
                 break;
             };
             self.advance_token();
-            rest.push((operator, operand(self)?));
+            operations.push((operator, operand(self)?));
         }
-        if rest.is_empty() {
+        if operations.is_empty() {
             return Ok(first);
         }
-        self.build_node(ExprKind::Arithmetic(Box::new(first), rest), start)
+        self.build_node(ExprKind::Arithmetic(Box::new(first), operations), start)
     }
 
     fn parse_sign(&mut self) -> Parsed {

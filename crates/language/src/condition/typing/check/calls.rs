@@ -55,10 +55,10 @@ impl ConditionTypeChecker<'_> {
         // A default says that the key may be missing.
         let is_checked = key.is_none() || default.is_some();
         let span = key.map_or(whole, |key| key.span);
-        let found = self.infer_member(of, name, base, span, is_checked);
+        let member_type = self.infer_member(of, name, base, span, is_checked);
         match default {
-            Some(default) => found.union_with(default.clone()),
-            None => found,
+            Some(default) => member_type.union_with(default.clone()),
+            None => member_type,
         }
     }
 }

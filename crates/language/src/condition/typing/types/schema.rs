@@ -69,12 +69,12 @@ impl ValueType {
 
     /// The output of an agent with this `output_schema`: outputs are maps, even if the schema does not say so.
     pub fn from_output_schema(schema: &Value) -> Self {
-        let known = Self::from_schema(schema);
-        match (&known.0, schema.as_object()) {
+        let value_type = Self::from_schema(schema);
+        match (&value_type.0, schema.as_object()) {
             (None, Some(schema)) if schema.contains_key("properties") && !schema.contains_key("$ref") => {
                 Self::map_with_fields(parse_map_fields(schema, 0))
             }
-            _ => known,
+            _ => value_type,
         }
     }
 }
@@ -120,25 +120,25 @@ fn parse_map_fields(schema: &Map<String, Value>, depth: usize) -> MapFields {
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    let others = match schema.get("additionalProperties") {
+    let other_values = match schema.get("additionalProperties") {
         _ if schema.contains_key("patternProperties") => Some(ValueType::any_value()),
         Some(Value::Bool(false)) => None,
         Some(of @ Value::Object(_)) => Some(ValueType::from_schema_at_depth(of, depth + 1)),
         _ => Some(ValueType::any_value()),
     };
     let properties = schema.get("properties").and_then(Value::as_object);
-    let mut known: BTreeMap<String, (ValueType, bool)> = BTreeMap::new();
+    let mut known_keys: BTreeMap<String, (ValueType, bool)> = BTreeMap::new();
     for (key, of) in properties.into_iter().flatten() {
         let always = required.contains(key.as_str());
-        known.insert(key.clone(), (ValueType::from_schema_at_depth(of, depth + 1), always));
+        known_keys.insert(key.clone(), (ValueType::from_schema_at_depth(of, depth + 1), always));
     }
     for key in required {
-        let of = || (others.clone().unwrap_or_default(), true);
-        known.entry(key.to_owned()).or_insert_with(of);
+        let of = || (other_values.clone().unwrap_or_default(), true);
+        known_keys.entry(key.to_owned()).or_insert_with(of);
     }
     MapFields {
-        known_keys: known,
-        other_values: others,
+        known_keys,
+        other_values,
         is_strict: false,
     }
 }

@@ -20,9 +20,9 @@ pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
             sort_row(grid, if down { at } else { count - 1 - at }, down);
         }
         swap_neighbours(grid);
-        let found = count_crossings(grid);
-        if found < fewest {
-            fewest = found;
+        let crossings = count_crossings(grid);
+        if crossings < fewest {
+            fewest = crossings;
             best.clone_from(&grid.rows);
         }
     }
@@ -31,13 +31,13 @@ pub(super) fn reduce_crossings(grid: &mut LayoutGrid) {
 
 /// The initial order: linked cells are close together.
 pub(super) fn order_by_links(grid: &mut LayoutGrid) {
-    let mut seen = vec![false; grid.cells.len()];
+    let mut visited_cells = vec![false; grid.cells.len()];
     let mut rows = vec![Vec::new(); grid.rows.len()];
     for row in &grid.rows {
         for start in row {
             let mut ahead = vec![*start];
             while let Some(cell) = ahead.pop() {
-                if !std::mem::replace(&mut seen[cell], true) {
+                if !std::mem::replace(&mut visited_cells[cell], true) {
                     rows[grid.cells[cell].row].push(cell);
                     ahead.extend(grid.below[cell].iter().rev().map(|piece| grid.pieces[*piece].lower));
                 }
@@ -53,11 +53,11 @@ fn sort_row(grid: &mut LayoutGrid, row: usize, down: bool) {
     let positions = grid.cell_positions();
     let middle = |cell: usize| -> Option<f64> {
         let pieces = if down { &grid.above[cell] } else { &grid.below[cell] };
-        let other = |piece: &usize| {
+        let linked_position = |piece: &usize| {
             let piece = &grid.pieces[*piece];
             positions[if down { piece.upper } else { piece.lower }] as f64
         };
-        (!pieces.is_empty()).then(|| pieces.iter().map(other).sum::<f64>() / pieces.len() as f64)
+        (!pieces.is_empty()).then(|| pieces.iter().map(linked_position).sum::<f64>() / pieces.len() as f64)
     };
     let mut moving: Vec<(f64, usize)> = grid.rows[row]
         .iter()

@@ -23,15 +23,15 @@ const ROUNDS: usize = 40;
 pub(super) fn position_cells(sketch: &GraphSketch, grid: &LayoutGrid) -> GraphLayout {
     let mut extents: Vec<BoxExtent> = grid.cells.iter().map(|cell| cell.extent).collect();
     for (cell, extent) in extents.iter_mut().enumerate().take(sketch.boxes.len()) {
-        let most = grid.above[cell].len().max(grid.below[cell].len());
-        extent.breadth = extent.breadth.max((most + 1) as f64 * PORT_GAP.0);
+        let port_count = grid.above[cell].len().max(grid.below[cell].len());
+        extent.breadth = extent.breadth.max((port_count + 1) as f64 * PORT_GAP.0);
     }
     let ports = LinkPorts::new(grid, &extents);
     let mut across = spread_cells(grid, &extents, &ports);
-    let left = (0..across.len())
+    let left_edge = (0..across.len())
         .map(|cell| across[cell] - extents[cell].breadth / 2.0)
         .fold(f64::INFINITY, f64::min);
-    across.iter_mut().for_each(|place| *place -= left);
+    across.iter_mut().for_each(|place| *place -= left_edge);
     let tracks = LinkTracks::new(grid, &across);
     let bands = compute_bands(grid, &extents, &across, &ports, &tracks);
     let drawing = LinkDrawing {
@@ -234,16 +234,16 @@ impl LinkTracks {
             }
         }
         runs.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let mut taken: Vec<Vec<f64>> = vec![Vec::new(); grid.rows.len()];
+        let mut track_ends: Vec<Vec<f64>> = vec![Vec::new(); grid.rows.len()];
         for (left, right, row, link) in runs {
-            let free = taken[row].iter().position(|until| *until + TRACK < left);
+            let free = track_ends[row].iter().position(|until| *until + TRACK < left);
             let track = free.unwrap_or_else(|| {
-                taken[row].push(right);
-                taken[row].len() - 1
+                track_ends[row].push(right);
+                track_ends[row].len() - 1
             });
-            taken[row][track] = right;
+            track_ends[row][track] = right;
             tracks.link_tracks[link] = track;
-            tracks.counts[row] = taken[row].len();
+            tracks.counts[row] = track_ends[row].len();
         }
         tracks
     }

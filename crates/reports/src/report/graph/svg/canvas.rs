@@ -70,7 +70,7 @@ impl SvgCanvas {
     /// A path as path data that ends `short` pixels before its end; and that end, with the direction of the last step.
     pub(super) fn path_data(&self, route: &LinkRoute, short: f64) -> (String, LayoutPoint, f64) {
         let mut data = String::new();
-        let mut here = LayoutPoint::default();
+        let mut current_point = LayoutPoint::default();
         let end = route.way.last().map(leg_end).unwrap_or_default();
         let before = route.way.iter().rev().map(leg_end).find(|spot| spot.along != end.along);
         let step = if before.is_some_and(|before| before.along > end.along) {
@@ -83,24 +83,24 @@ impl SvgCanvas {
             if at + 1 == route.way.len() {
                 to.along -= step * short;
             }
-            let middle = (here.along + to.along) / 2.0;
-            let halfway = (here.across + to.across) / 2.0;
+            let middle = (current_point.along + to.along) / 2.0;
+            let halfway = (current_point.across + to.across) / 2.0;
             let bends = match leg {
                 RouteLeg::From(_) | RouteLeg::Line(_) => None,
-                RouteLeg::Curve(_) => Some([(here.across, middle), (to.across, middle)]),
-                RouteLeg::Turn(_) => Some([(here.across, middle), (halfway, to.along)]),
-                RouteLeg::TurnBack(_) => Some([(halfway, here.along), (to.across, middle)]),
+                RouteLeg::Curve(_) => Some([(current_point.across, middle), (to.across, middle)]),
+                RouteLeg::Turn(_) => Some([(current_point.across, middle), (halfway, to.along)]),
+                RouteLeg::TurnBack(_) => Some([(halfway, current_point.along), (to.across, middle)]),
             };
             match (leg, bends) {
                 (RouteLeg::From(_), _) => data.push_str(&format!("M{}", self.format_point(to))),
-                (_, None) if to == here => {}
+                (_, None) if to == current_point => {}
                 (_, None) => data.push_str(&format!(" L{}", self.format_point(to))),
                 (_, Some(bends)) => {
                     let [one, other] = bends.map(|(across, along)| self.format_point(LayoutPoint { across, along }));
                     data.push_str(&format!(" C{one} {other} {}", self.format_point(to)));
                 }
             }
-            here = to;
+            current_point = to;
         }
         (data, end, step)
     }

@@ -149,16 +149,16 @@ fn arrow_classes(arrow: &DependencyArrow) -> String {
 /// The full text, which the label may have shortened.
 fn arrow_title(picture: &GraphPicture, arrow: &DependencyArrow) -> String {
     let (from, to) = (&picture.nodes[arrow.from].name, &picture.nodes[arrow.to].name);
-    let mut told = format!("{to} listens to {from}");
+    let mut title = format!("{to} listens to {from}");
     if arrow.feedback {
-        told.push_str(" (feedback)");
+        title.push_str(" (feedback)");
     }
     if arrow.any_of {
-        told.push_str(" (one of these is enough)");
+        title.push_str(" (one of these is enough)");
     }
     for (at, label) in arrow.label_lines().iter().enumerate() {
-        told.push_str(if at == 0 { ": " } else { ", " });
-        told.push_str(label);
+        title.push_str(if at == 0 { ": " } else { ", " });
+        title.push_str(label);
     }
-    escape_xml(&told)
+    escape_xml(&title)
 }

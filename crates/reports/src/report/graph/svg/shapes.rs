@@ -68,10 +68,10 @@ impl<'a> NodeFigure<'a> {
         if self.node.has_failed() {
             classes.push_str(" failed");
         }
-        let told: Vec<String> = self.node.text_lines().map(|line| escape_xml(&line)).collect();
+        let lines: Vec<String> = self.node.text_lines().map(|line| escape_xml(&line)).collect();
         let mut text = format!(
             "<g class=\"{classes}\"><title>{}</title>{}",
-            told.join(", "),
+            lines.join(", "),
             self.draw_outlines((x, y), (width, height))
         );
         let content = self

@@ -45,12 +45,12 @@ fn split_word(word: &str, columns: usize) -> Vec<WordPiece> {
     let mut pieces = Vec::new();
     let mut rest = word;
     while rest.width() > columns {
-        let mut taken = 0;
+        let mut used_columns = 0;
         let mut end = 0;
         let mut sign = 0;
         for (at, c) in rest.char_indices() {
-            taken += c.width().unwrap_or(0);
-            if taken > columns {
+            used_columns += c.width().unwrap_or(0);
+            if used_columns > columns {
                 break;
             }
             end = at + c.len_utf8();

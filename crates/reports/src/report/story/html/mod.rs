@@ -38,8 +38,8 @@ pub struct ExportedRun<'a> {
 impl ExportedRun<'_> {
     /// The kind of the agent.
     pub fn agent_kind(&self, agent: &str) -> Option<&'static str> {
-        let found = self.agents.iter().find(|(name, _)| **name == *agent);
-        found.map(|(_, kind)| *kind)
+        let entry = self.agents.iter().find(|(name, _)| **name == *agent);
+        entry.map(|(_, kind)| *kind)
     }
 
     /// The messages between the agent and its models in this execution.
@@ -127,21 +127,24 @@ fn render_head(run: &ExportedRun, name: &str) -> String {
     {
         text.push_str(&format!("<p class=\"label\">input</p>\n{}", text_block(input, "text")));
     }
-    let given = story.start_event().map(|started| &started.context);
-    if let Some(given) = given.filter(|given| !given.is_empty()) {
-        text.push_str(&format!("<p class=\"label\">given</p>\n{}", render_context(given)));
+    let start_context = story.start_event().map(|started| &started.context);
+    if let Some(start_context) = start_context.filter(|given| !given.is_empty()) {
+        text.push_str(&format!(
+            "<p class=\"label\">given</p>\n{}",
+            render_context(start_context)
+        ));
     }
     // An agent that has not run yet may run when the run continues.
-    let ended = story
+    let run_end = story
         .end_event()
         .filter(|ended| !ended.completion_reason.is_resumable());
-    if let Some(ended) = ended.filter(|ended| !ended.not_run.is_empty()) {
+    if let Some(run_end) = run_end.filter(|ended| !ended.not_run.is_empty()) {
         text.push_str("<ul class=\"idle\">\n");
-        for one in &ended.not_run {
+        for idle_agent in &run_end.not_run {
             text.push_str(&format!(
                 "<li><b>{}</b> never ran: {}</li>\n",
-                escape_html(&one.agent),
-                escape_html(&one.reason)
+                escape_html(&idle_agent.agent),
+                escape_html(&idle_agent.reason)
             ));
         }
         text.push_str("</ul>\n");
@@ -169,8 +172,8 @@ pub(super) fn head_facts(run: &ExportedRun) -> Vec<(&'static str, String)> {
             facts.push(("forked from", format!("{} after turn {}", origin.run_id, origin.turn)));
         }
     }
-    if let Some(begun) = story.history.started_at() {
-        facts.push(("begun", begun.format("%Y-%m-%d %H:%M:%S UTC").to_string()));
+    if let Some(started_at) = story.history.started_at() {
+        facts.push(("begun", started_at.format("%Y-%m-%d %H:%M:%S UTC").to_string()));
     }
     let mut totals = totals_lines(story).into_iter();
     facts.extend(totals.next().map(|line| ("took", line)));

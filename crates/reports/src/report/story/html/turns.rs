@@ -68,8 +68,8 @@ fn render_turn(run: &ExportedRun, turn: &StoryTurn) -> String {
         "<section class=\"turn\" id=\"turn-{number}\">\n<h3>Turn {number} <small>{}</small></h3>\n",
         about.join(" · ")
     );
-    for one in &turn.executions {
-        text.push_str(&render_execution(run, turn, one));
+    for execution in &turn.executions {
+        text.push_str(&render_execution(run, turn, execution));
     }
     let waiting: Vec<_> = turn.skipped_agents.iter().collect();
     if !waiting.is_empty() {
@@ -232,10 +232,10 @@ fn render_output(output: &Value) -> String {
     }
     let view = OutputView::new(output);
     let mut text = view.response.map(render_value).unwrap_or_default();
-    let mut others = view.other_entries().peekable();
-    if others.peek().is_some() {
+    let mut entries = view.other_entries().peekable();
+    if entries.peek().is_some() {
         text.push_str("<dl>\n");
-        for (key, one) in others {
+        for (key, one) in entries {
             text.push_str(&format!(
                 "<dt>{}</dt><dd>{}</dd>\n",
                 escape_html(key),
