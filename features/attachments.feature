@@ -60,7 +60,7 @@ Feature: Attachments
       """
     When I run `ensemble run see.yaml --output json`
     Then it ends as "agent_failed" with exit code 1
-    And execution 1 of "viewer" failed (model) saying "Ollama takes images and texts, and the attachment `docs/paper.pdf` is application/pdf"
+    And execution 1 of "viewer" failed (model) saying "Ollama supports images and texts, but the attachment `docs/paper.pdf` is application/pdf"
     And "own" was asked 0 times
 
   Scenario: The record contains the files, so resuming, continuing and replaying need none of them

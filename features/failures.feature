@@ -465,8 +465,8 @@ Feature: Failures and outcomes
     And stderr says "3 executions, 2 failed"
     And stderr says "run it again with: ensemble rerun"
     And stderr says "--from flaky@2"
-    And stderr says "not said, because the run did not end well: more"
-    And stderr says "not said, because the run did not end well: 'it'\''s all'"
+    And stderr says "message not added, because the run did not complete: more"
+    And stderr says "message not added, because the run did not complete: 'it'\''s all'"
 
   Scenario: A failure that may be is counted
     Given the ensemble "a.yaml":
@@ -496,5 +496,5 @@ Feature: Failures and outcomes
       agents: [{name: asker, script: "echo 'cannot open /dev/tty: No such device or address' >&2; exit 2", on_error: continue}]
       """
     When I run `ensemble run a.yaml --output json`
-    Then execution 1 of "asker" failed (exit) saying "a script cannot read the terminal: let an agent with `input:` ask the person"
+    Then execution 1 of "asker" failed (exit) saying "a script cannot read the terminal: ask the question in an agent with `input:`"
     And execution 1 of "asker" failed (exit) saying "/dev/tty"

@@ -83,12 +83,12 @@ Feature: For each
 
     Examples:
       | for_each                          | error                                            |
-      | {in: context.nothing}             | `for_each.in` gives nothing, and no list         |
+      | {in: context.nothing}             | `for_each.in` evaluates to nothing; expected a list or a map         |
       | {in: "1 / 0"}                     | `for_each.in`: division by zero                  |
-      | {times: 3, max_items: 2}          | `for_each.in` gives 3 items, and `max_items` is 2 |
-      | {in: [a, b, a], key: item}        | `for_each.key` gives `a` twice                   |
-      | {in: [a, ''], key: item}          | `for_each.key` of item 1 gives an empty text, and no text |
-      | {in: [1, '1'], key: item}         | `for_each.key` gives `1` twice                   |
+      | {times: 3, max_items: 2}          | `for_each.in` has 3 items, but `max_items` is 2 |
+      | {in: [a, b, a], key: item}        | `for_each.key` evaluates to `a` for two items                   |
+      | {in: [a, ''], key: item}          | `for_each.key` of item 1 evaluates to an empty text; expected a text |
+      | {in: [1, '1'], key: item}         | `for_each.key` evaluates to `1` for two items                   |
 
   Scenario: The first failed part fails the execution and names its key
     Given the ensemble "fails.yaml":
@@ -234,7 +234,7 @@ Feature: For each
     And execution 1 of "again" gave "items" = [{"response": "a.1"}, {"response": "b.2"}]
     And execution 1 of "again" has "attempt" = 1
     And execution 1 of "slow" gave "items" = [{"response": "fine"}, null]
-    And execution 1 of "slow" gave "failed" = [{"key": "slow", "error": "no end after 1 s", "kind": "timeout"}]
+    And execution 1 of "slow" gave "failed" = [{"key": "slow", "error": "timed out after 1 s", "kind": "timeout"}]
     And execution 1 of "shaped" gave "items" = [{"n": 1}, null]
 
   Scenario: Parts whose turn is over have failed, and the others count
@@ -364,7 +364,7 @@ Feature: For each
       """
     When I run `ensemble run asks.yaml --output json`
     Then it ends as "completed" with exit code 0
-    And a warning says "it[0]: a part cannot ask for other agents, so its `agent_requests` are ignored"
+    And a warning says "it[0]: a part cannot request other agents, so its `agent_requests` are ignored"
     And the execution counts are:
       | agent | count |
       | it    | 1     |
@@ -452,7 +452,7 @@ Feature: For each
     When I run `ensemble rerun {run} --from it[z]@1`
     Then the exit code is 2
     And stderr says "it had no part `z`"
-    And stderr says "its parts are a, c, b"
+    And stderr says "the parts are a, c, b"
 
   Scenario: An edited run takes over the parts whose items stayed the same
     Given the ensemble "edit.yaml":

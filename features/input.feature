@@ -140,7 +140,7 @@ Feature: People are asked
     And execution 1 of "guest" gave "response" = "Yes"
     When I run `ensemble run a.yaml --answer guest=perhaps --output json`
     Then the exit code is 2
-    And stderr says "`perhaps` is none of the choices of `guest`: Yes, No"
+    And stderr says "`perhaps` is not one of the choices of `guest`: Yes, No"
 
   Scenario: An answer for somebody who asks nobody is a mistake
     When I run `ensemble run a.yaml --answer gest=yes`

@@ -257,5 +257,5 @@ Feature: Agents ask for agents
       | before         | after   | schema                                     | times | warnings |
       | ""             | ""      | description: none                          | 1     | []       |
       | "\\n "          | "\\n\\n"  | description: none                          | 1     | []       |
-      | "Like this:\\n" | ""      | description: none                          | 0     | ["boss: the reply has `agent_requests` inside other text, so they are ignored; they count in a reply that is one JSON object and nothing else"] |
-      | "Like this:\\n" | "\\nOk?" | output_schema: {type: object, required: [n]} | 0     | ["boss: the reply has `agent_requests` inside other text, so they are ignored; they count in a reply that is one JSON object and nothing else"] |
+      | "Like this:\\n" | ""      | description: none                          | 0     | ["boss: `agent_requests` inside other text were ignored; a reply with requests must be one JSON object and nothing else"] |
+      | "Like this:\\n" | "\\nOk?" | output_schema: {type: object, required: [n]} | 0     | ["boss: `agent_requests` inside other text were ignored; a reply with requests must be one JSON object and nothing else"] |

@@ -107,7 +107,7 @@ Feature: Result
     Then it ends as "condition_failed" with exit code 1
     And the result has "result" = {"good": 4, "bad": null}
     And stderr says "a.yaml:4:8"
-    And stderr says "the expression has no value: division by zero: 4 / 0"
+    And stderr says "the expression cannot be evaluated: division by zero: 4 / 0"
     And stderr says "outputs.judge.score = 4"
 
   Scenario: Where a run ends badly anyway, such an expression gives null with a warning
@@ -188,7 +188,7 @@ Feature: Result
     Then the exit code is 2
     And the findings include:
       | place | message                                        |
-      | 4:6   | unknown variable `output`: this expression     |
+      | 4:6   | unknown variable `output`: only conditions     |
       | 6:9   | unexpected end                                 |
       | 7:6   | expected an expression (a string), found a list |
       | 8:7   | the expression is blank                        |

@@ -111,7 +111,7 @@ Feature: Tools
       | 1         | double | {}           | error | "n" is a required property                        |
       | 1         | double | {"n": 101}   | error | too much                                          |
       | 1         | fails  | {}           | error | exit code 3; stderr ends with:                    |
-      | 1         | slow   | {}           | error | the tool had not ended after 0.5 s                |
+      | 1         | slow   | {}           | error | the tool timed out after 0.5 s                     |
     And it took less than 60 seconds
 
   Scenario: A long result is cut, and the model is told so

@@ -35,14 +35,14 @@ pub(crate) struct Cli {
     /// The command to run.
     #[command(subcommand)]
     pub command: Command,
-    /// When to use colours
+    /// Choose when the output has colors
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub color: ColorChoice,
     /// Run as if the program had been started in this folder
     #[arg(short = 'C', global = true, value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Trust all files of the project for this command, as ENSEMBLE_TRUST=1 does: they say where keys and values of the
-    /// environment go
+    /// Trust all files of the project for this command, like ENSEMBLE_TRUST=1. Trusted files decide where the program
+    /// sends keys and values of the environment
     #[arg(long, global = true)]
     pub trust: bool,
 }
@@ -58,29 +58,29 @@ pub(crate) enum Command {
     Chat(ChatArgs),
     /// Check ensemble files without running them
     Validate(ValidateArgs),
-    /// Test ensembles, with stubs in the place of agents
+    /// Test ensembles, with agents replaced by stubs
     Test(TestArgs),
     /// Explain the code of a finding, with a wrong and a right example
     Explain(ExplainArgs),
-    /// Explore all possible conversations of an ensemble, and list the possible outcomes
+    /// Explore all possible conversations of an ensemble, and list their outcomes
     Check(CheckArgs),
     /// Draw the agents and their dependencies, optionally with the data of a run
     Graph(GraphArgs),
-    /// List the ensembles that can be run by name from here
+    /// List the ensembles that you can run by name in this folder
     List(ListArgs),
-    /// Serve an editor over standard input and output (LSP)
+    /// Serve the language server for editors over standard input and output (LSP)
     Lsp,
-    /// Serve a page for the browser: watch, answer, stop, continue and start runs
+    /// Serve a browser page that shows, answers, stops, continues and starts runs
     Ui(UiArgs),
-    /// Serve MCP clients: each ensemble of the folder is a tool
+    /// Serve each ensemble of a folder as a tool to MCP clients
     Mcp(McpArgs),
-    /// Serve an ensemble as one agent to an editor, over standard input and output (ACP)
+    /// Serve an ensemble as an agent to editors over standard input and output (ACP)
     Acp(AcpArgs),
-    /// Create a small ensemble as a starting point; it can be run immediately
+    /// Create a small ensemble that you can run immediately
     Init(InitArgs),
     /// Convert ensembles of llm-orc or workflows of Conductor
     Import(ImportArgs),
-    /// Decide the turns of a recorded conversation again, and stop at the first difference
+    /// Repeat the decisions of a recorded run, and stop at the first difference
     Replay(ReplayArgs),
     /// Continue a run that was interrupted or waits for an answer
     Resume(ResumeArgs),

@@ -169,8 +169,8 @@ impl TerminalOperator {
                 ),
                 ArgumentsView::TooLong => (
                     format!(
-                        "may the tool `{tool}` be called? Its arguments have {length} characters, which are too many to be \
-                         shown, and what is not shown cannot be permitted here; the option --allow-tool permits it"
+                        "may the tool `{tool}` be called? Its arguments have {length} characters, too many to show \
+                         here. Deny the call, or permit it with the option --allow-tool"
                     ),
                     &CHOICES_TOO_LONG[..],
                 ),

@@ -83,7 +83,7 @@ fn a_person_edits_an_ensemble() {
     is("any", with_keys("        feedback: true\n        on: any\n"));
     is(
         "limit",
-        json!(["`max_executions` is a whole number from 1 on, not 0", ""]),
+        json!(["`max_executions` is a whole number of at least 1, not 0", ""]),
     );
     is("unkeyed", json!(true));
     let renamed = |third: &str| {
@@ -102,7 +102,7 @@ fn a_person_edits_an_ensemble() {
     is("name_back", json!(first));
     is("disconnected", json!(renamed(&rest)));
     is("removed", json!(renamed("")));
-    is("refused", json!("there is an agent `begin` already"));
+    is("refused", json!("an agent `begin` already exists; choose another name"));
     is("back", json!(TEXT));
     is("again", json!(true));
     is(

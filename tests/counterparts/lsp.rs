@@ -67,7 +67,10 @@ fn a_published_client_is_served() {
     is("renamed", json!({"a.yaml": 3, "reviewer.rhai": 1}));
     is("graph", json!("digraph \"review\" {"));
     let refused = told["refused"].as_str().expect("a text");
-    assert!(refused.contains("there is an agent `reviewer` already"), "{refused}");
+    assert!(
+        refused.contains("an agent `reviewer` already exists; choose another name"),
+        "{refused}"
+    );
     is("symbols", json!(["writer", "reviewer", "reader"]));
     is("closed", json!([]));
     is("code", json!(0));

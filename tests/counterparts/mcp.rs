@@ -72,7 +72,10 @@ fn a_server_that_dies_is_an_error_to_the_model_and_is_started_once_more() {
     let calls = calls(&workspace);
     for at in [0, 2] {
         let Err(error) = &calls[at].1 else { panic!("{calls:?}") };
-        assert!(error.contains("the server ended before it answered"), "{error}");
+        assert!(
+            error.contains("the server closed the connection before it answered"),
+            "{error}"
+        );
         assert!(error.contains("I die"), "its stderr: {error}");
     }
     assert_eq!(calls[1].1, Ok(json!("after garbage")), "{calls:?}");
@@ -107,7 +110,10 @@ fn a_message_without_end_ends_the_connection() {
     workspace.run(["run", "a.yaml"]).expect_code(0);
     let calls = calls(&workspace);
     let Err(error) = &calls[0].1 else { panic!("{calls:?}") };
-    assert!(error.contains("the server ended before it answered"), "{error}");
+    assert!(
+        error.contains("the server closed the connection before it answered"),
+        "{error}"
+    );
     all_gone(&workspace);
 }
 
@@ -117,7 +123,7 @@ fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
     workspace.run(["run", "a.yaml"]).expect_code(0);
     let calls = calls(&workspace);
     let Err(error) = &calls[0].1 else { panic!("{calls:?}") };
-    assert!(error.contains("had not ended after 1 s"), "{error}");
+    assert!(error.contains("timed out after 1 s"), "{error}");
     assert_eq!(calls[1].1, Ok(json!("after garbage")), "the server is still there");
     let heard = lines(&workspace, "heard.txt");
     assert!(

@@ -28,7 +28,7 @@ fn a_fix_that_ends_at_any_block_leaves_the_file_as_it_was() {
             .expect("the shell starts");
         assert_eq!(refused.status.code(), Some(2), "{blocks} blocks");
         let said = String::from_utf8_lossy(&refused.stderr);
-        assert!(said.contains("the file is as it was"), "{blocks} blocks: {said}");
+        assert!(said.contains("the file was not changed"), "{blocks} blocks: {said}");
         assert!(workspace.read("e.yaml") == before, "{blocks} blocks");
         let names: Vec<_> = std::fs::read_dir(workspace.path()).expect("a folder").collect();
         assert_eq!(names.len(), 2, "{names:?}");

@@ -223,7 +223,7 @@ fn a_repeatable_call_that_was_under_way_is_made_again() {
         assert_eq!((count("one"), count("two")), (1, 1), "{repeatable}");
         assert_eq!(count("helped"), expected, "{repeatable}");
         let warnings = resumed.json()["warnings"].to_string();
-        let told = warnings.contains("`pay` was under way when the run was cut short");
+        let told = warnings.contains("the interrupted call of `pay` was not repeated");
         assert_eq!(told, !repeatable, "{warnings}");
     }
 }

@@ -55,8 +55,8 @@ fn stop_reasons_are_successes_or_typed_failures() {
     for (stop, kind, error) in [
         ("refusal", "refusal", "refused"),
         ("max_turn_requests", "max_iterations", "its own limit of requests"),
-        ("cancelled", "cancelled", "nobody has cancelled"),
-        ("bored", "model", "not what the protocol says"),
+        ("cancelled", "cancelled", "did not cancel it"),
+        ("bored", "model", "does not match the protocol"),
     ] {
         let outcome = run(&hostile(&format!("stop, {stop}"), "")).expect_code(1);
         let (found, told) = failure(&outcome);

@@ -57,7 +57,10 @@ fn a_program_that_says_more_than_may_be_kept_fails() {
     let failed = output(&run(&hostile("flood"), &[]).expect_code(1));
     assert_eq!(
         (&failed["kind"], &failed["error"]),
-        (&json!("model"), &json!("the external agent: it said more than 16 MiB"))
+        (
+            &json!("model"),
+            &json!("the external agent: it sent more than 16 MiB of text")
+        )
     );
 }
 

@@ -255,7 +255,7 @@ fn a_cancellation_ends_the_prompt_that_it_names_and_no_other() {
     let refused = client.prompt(&sessions[0], "more");
     assert_eq!(
         (&refused["error"]["code"], &refused["error"]["message"]),
-        (&json!(-32600), &json!("the prompt before goes on"))
+        (&json!(-32600), &json!("the previous prompt is still running"))
     );
     client.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": sessions[0]}}));
     assert_eq!(client.answer(prompts[0])["result"]["stopReason"], "cancelled");
@@ -272,6 +272,6 @@ fn nothing_is_done_before_initialize() {
     let answer = client.ask("session/new", json!({"cwd": workspace.path(), "mcpServers": []}));
     assert_eq!(
         (&answer["error"]["code"], &answer["error"]["message"]),
-        (&json!(-32600), &json!("`initialize` comes first"))
+        (&json!(-32600), &json!("the first request must be `initialize`"))
     );
 }

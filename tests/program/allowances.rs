@@ -40,7 +40,7 @@ fn a_comment_on_the_line_or_above_it_allows_a_warning() {
     assert_eq!(
         found(&far, &[]),
         [
-            "W004 4:23 there is no W001 on line 5 that this comment could allow".to_owned(),
+            "W004 4:23 there is no W001 on line 5 for this comment to allow".to_owned(),
             format!("W001 6:20 {UNKNOWN}")
         ]
     );
@@ -91,20 +91,17 @@ fn a_comment_beside_or_below_a_text_is_one() {
 #[test]
 fn comments_that_say_too_little_are_warnings() {
     let rows: &[(&str, &[&str])] = &[
-        ("allow(W001)", &["W004 4:22 this `allow` comment gives no reason"]),
-        ("allow(W001) :-", &["W004 4:22 this `allow` comment gives no reason"]),
+        ("allow(W001)", &["W004 4:22 this `allow` comment has no reason"]),
+        ("allow(W001) :-", &["W004 4:22 this `allow` comment has no reason"]),
         ("allow(W101) x", &["W001", "W004 4:40 there is no code `W101`"]),
         ("allow W001 x", &["W001", "W004 4:22 this `allow` comment is not valid"]),
         (
             "allow(H003) x",
-            &[
-                "W001",
-                "W004 4:40 there is no H003 on line 4 that this comment could allow",
-            ],
+            &["W001", "W004 4:40 there is no H003 on line 4 for this comment to allow"],
         ),
         (
             "allow(W001, W004) x",
-            &["W004 4:46 W004 is about `allow` comments and cannot be allowed by one"],
+            &["W004 4:46 W004 is about `allow` comments, so no comment can allow it"],
         ),
         ("allowed by me", &["W001"]),
     ];

@@ -35,7 +35,7 @@ fn a_resume_answers_the_questions_that_were_shown_each_once() {
         ),
         (
             &["--answer", "left.ok=yes", "--answer", "right.ok=maybe"],
-            "`maybe` is none of the choices of `right.ok`: yes, no",
+            "`maybe` is not one of the choices of `right.ok`: yes, no",
         ),
         (&["--answer", "middle.ok=yes"], "`middle.ok` asks nothing"),
     ] {
@@ -92,7 +92,7 @@ fn answers_of_a_run_are_checked_before_it_starts_and_an_unused_one_is_a_warning(
     let run = workspace
         .run(both.iter().chain(&["--answer", "left.ok=no"]))
         .expect_code(0);
-    let warning = "warning: no question of `left.ok` took the answer `no`";
+    let warning = "warning: no question of `left.ok` used the answer `no`";
     assert!(run.stderr.contains(warning), "{}", run.stderr);
 }
 
@@ -104,7 +104,7 @@ fn an_answers_file_is_checked_before_a_resume_uses_it() {
     let refused = workspace
         .run(["resume", "--last", "--answers", "answers.yaml"])
         .expect_code(2);
-    let told = "`maybe` is none of the choices of `right.ok`: yes, no";
+    let told = "`maybe` is not one of the choices of `right.ok`: yes, no";
     assert!(refused.stderr.contains(told), "{}", refused.stderr);
     let events = workspace.journal();
     let asks = events.last().expect("records")["event"] == "run_ended";
@@ -149,7 +149,7 @@ fn a_question_inside_an_ensemble_that_a_model_calls_waits_like_any_other() {
     let wrong = workspace
         .run(["resume", "--last", "--answer", "bot/look#1.ok=maybe"])
         .expect_code(2);
-    let told = "`maybe` is none of the choices of `bot/look#1.ok`: yes, no";
+    let told = "`maybe` is not one of the choices of `bot/look#1.ok`: yes, no";
     assert!(wrong.stderr.contains(told), "{}", wrong.stderr);
     workspace
         .run(["resume", "--last", "--answer", "bot/look#1.ok=yes"])

@@ -23,7 +23,7 @@ fn arguments_that_nobody_can_read_cannot_be_permitted_at_the_terminal() {
     let workspace = asking("I write.", &format!("{{p: {}}}", "x".repeat(25_000)));
     let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[]);
     for answer in ["y\n", "view\n"] {
-        terminal.wait_for("too many to be");
+        terminal.wait_for("characters, too");
         terminal.wait_for("--allow-tool");
         terminal.wait_for("1  no");
         terminal.wait_for("> ");

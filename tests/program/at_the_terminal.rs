@@ -45,10 +45,10 @@ fn a_script_that_reads_the_terminal_is_told_how_a_person_is_asked() {
         assert_eq!(code, 1, "{text}");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            text.contains("the script was stopped when it wanted to read the terminal"),
+            text.contains("the script was stopped when it tried to read the terminal"),
             "{text}"
         );
-        assert!(text.contains("let an agent with `input:` ask the person"), "{text}");
+        assert!(text.contains("ask the question in an agent with `input:`"), "{text}");
     }
 }
 
@@ -60,7 +60,7 @@ fn choices_are_listed_and_asked_again_until_one_is_chosen() {
     terminal.wait_for("1  left");
     terminal.wait_for("2  right");
     terminal.type_in("up\n");
-    terminal.wait_for("`up` is none of the choices");
+    terminal.wait_for("`up` is not one of the choices");
     terminal.wait_for("> ");
     terminal.type_in("2\n");
     terminal.wait_for("<right>");

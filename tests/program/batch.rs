@@ -94,7 +94,7 @@ fn each_row_is_run_once_and_never_again() {
     assert_eq!(lines[1]["values"], json!({"ticket": "bad"}));
 
     let again = workspace.run(command).expect_code(1);
-    assert!(again.stdout.contains("3 rows had ended before"), "{}", again.stdout);
+    assert!(again.stdout.contains("3 rows had already ended"), "{}", again.stdout);
     assert_eq!(ledger(&workspace), BTreeMap::from([("a".into(), 2), ("bad".into(), 1)]));
 
     // Another order and a new row: only the new row runs.
@@ -195,7 +195,7 @@ fn all_rows_are_checked_before_the_first_runs() {
         "t.csv",
         "ticket,size\na,1\nb\n",
         &[],
-        &["t.csv:3: this row has 1 cells, and the first line names 2 columns"],
+        &["t.csv:3: the number of cells is 1, but the first line has 2 columns"],
     );
     refused(
         "t.csv",
@@ -213,13 +213,13 @@ fn all_rows_are_checked_before_the_first_runs() {
         "t.txt",
         "a",
         &[],
-        &["t.txt is neither JSON Lines nor CSV", "--data"].map(|told| told.trim_start_matches("--data")),
+        &["cannot determine the format of t.txt", "--data"].map(|told| told.trim_start_matches("--data")),
     );
     refused(
         "t.csv",
         "ticket\na\n",
         &["--name", "../x"],
-        &["`../x` is no name of a batch"],
+        &["`../x` is not a valid batch name"],
     );
     assert_eq!(ledger(&workspace), BTreeMap::new());
     assert!(!workspace.path().join(".ensemble").exists(), "nothing was written");
@@ -338,7 +338,7 @@ fn ctrl_c_is_a_pause() {
     running.signal("INT");
     let paused = running.finish().expect_code(130);
     assert!(
-        paused.stdout.contains(" left\n") && paused.stdout.contains("the same command goes on"),
+        paused.stdout.contains(" left\n") && paused.stdout.contains("to continue, repeat the command"),
         "{}",
         paused.stdout
     );
@@ -395,7 +395,7 @@ fn shards_are_parts_that_can_be_merged() {
     assert!(
         mixed
             .stderr
-            .contains("other.jsonl:1: another part has row 1 with other values"),
+            .contains("other.jsonl:1: another part has row 1 with different values"),
         "{}",
         mixed.stderr
     );
@@ -481,7 +481,7 @@ fn one_process_at_a_time_works_on_a_batch() {
     let dry = workspace
         .run(command.into_iter().chain(["--name", "dry", "--dry-run"]))
         .expect_code(0);
-    assert!(dry.stdout.contains("1 row, 1 to run, 0 have ended"), "{}", dry.stdout);
+    assert!(dry.stdout.contains("1 row, 1 to run, 0 finished"), "{}", dry.stdout);
     running.signal("TERM");
     running.finish().expect_code(143);
 }

@@ -75,11 +75,15 @@ fn what_goes_wrong_is_a_failure_with_its_kind() {
         (
             "tool: h.broken",
             "unavailable",
-            "the schema of `h.broken`, which its server gives, cannot be used: ",
+            "the schema of `h.broken` from its server cannot be used: ",
         ),
         ("tool: h.wrong", "reported", "does not match its `outputSchema`"),
-        ("tool: h.die", "reported", "the server ended before it answered"),
-        ("tool: h.stubborn", "timeout", "had not ended after 3 s"),
+        (
+            "tool: h.die",
+            "reported",
+            "the server closed the connection before it answered",
+        ),
+        ("tool: h.stubborn", "timeout", "timed out after 3 s"),
         (
             "tool: h.right, output_schema: {type: object, required: [m]}",
             "schema",
@@ -175,7 +179,7 @@ fn a_call_that_was_cut_short_is_made_again_only_if_it_is_repeatable() {
         let output = output(&resumed);
         assert_eq!(output["kind"], kind, "{more}: {output}");
         let told = output["error"].as_str().unwrap_or_default();
-        let is_told = told.contains("the call of `h.slow` was under way when the run was cut short");
+        let is_told = told.contains("the interrupted call of `h.slow` was not repeated");
         assert_eq!(is_told, all == 1, "{more}: {told}");
         assert_eq!(calls(&workspace), all, "{more}");
     }
@@ -216,7 +220,7 @@ fn a_run_that_is_stopped_in_the_call_says_so() {
     eventually("the call", || (calls(&workspace) == 1).then_some(()));
     running.signal("INT");
     let told = running.finish().expect_code(130).stderr;
-    assert!(told.contains("  a was interrupted in the call of its tool\n"), "{told}");
+    assert!(told.contains("  a was interrupted during its tool call\n"), "{told}");
 }
 
 #[test]

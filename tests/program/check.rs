@@ -61,7 +61,7 @@ loop: all conversations were examined, 11 states
 
 at most 4 turns and 4 executions
 
-  writer     at most 2 times (max_turns 9 is never reached), and at least once
+  writer     at most 2 times (max_turns 9 is never reached), at least once
   reviewer   at most 2 times (max_turns 9 is never reached), or never (waiting for writer)
   editor     at most once, or never (waiting for reviewer)
   archivist  never runs: waiting for editor
@@ -90,7 +90,7 @@ agent_failed (writer failed: as assumed), after 1 turn at the earliest
            archivist never runs: waiting for editor
 
 not examined
-  condition_failed: a condition has no answer, as when it orders a text and a number
+  condition_failed: a condition cannot be evaluated, for example because it compares a text with a number
   cancelled: the run is cancelled
   timeout: it takes longer than 300 seconds
 ";

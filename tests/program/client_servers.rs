@@ -62,7 +62,7 @@ fn an_agent_calls_a_tool_of_the_server_that_the_client_names() {
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "end_turn");
     let told = client.told("agent_message_chunk");
     assert!(
-        told.starts_with("No tool of the ensemble is one of these MCP servers that the client names: other."),
+        told.starts_with("The ensemble uses none of the MCP servers of the client: other."),
         "{told}"
     );
     assert!(told.contains("planted"), "the server has its environment: {told}");
@@ -103,7 +103,7 @@ fn a_run_that_goes_on_is_given_the_servers_again() {
     let refused = client.answer(prompt)["error"]["message"].clone();
     let refused = refused.as_str().expect("an error");
     assert!(
-        refused.contains("tool `h`: its server is named by the client of `ensemble acp`, and no servers are given"),
+        refused.contains("tool `h`: the client of `ensemble acp` must provide its server, but provides no servers"),
         "{refused}"
     );
     let prompt = load(&mut client, json!(servers));
@@ -121,7 +121,7 @@ fn a_server_of_a_kind_that_was_not_offered_is_refused() {
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
     let said = answer.to_string();
     assert!(
-        said.contains("the MCP server `h` is of a kind that `initialize` does not offer"),
+        said.contains("the MCP server `h` has a type that `initialize` does not offer"),
         "{said}"
     );
 }
@@ -165,11 +165,11 @@ fn a_file_that_is_not_trusted_calls_nothing_of_the_client_without_asking() {
     for (file, line) in [
         (
             "name: a\nagents:\n  - {name: a, tool: h.env}\ntools:\n  h: {mcp: client, permission: allow}\n",
-            "tool `h` calls tools of the server of this name that your client names, without asking",
+            "tool `h` calls tools of the server of this name in your client, without asking",
         ),
         (
             "name: a\nagents:\n  - {name: a, acp: {command: sh, args: [acp.sh, plain]}, tools: [h]}\ntools:\n  h: {mcp: client}\n",
-            "agent `a` gives the server `h` that your client names, with its keys, to the program `sh`",
+            "agent `a` passes the server `h` of your client, with its keys, to the program `sh`",
         ),
     ] {
         let workspace = workspace("");
@@ -232,7 +232,7 @@ fn the_program_of_an_external_agent_is_given_servers() {
     assert_eq!(failed["kind"], "unavailable", "{failed}");
     let error = failed["error"].as_str().expect("an error");
     assert!(
-        error.contains("it reaches no servers of tools over HTTP, and `far` is one"),
+        error.contains("it does not support MCP servers over HTTP, and `far` is one"),
         "{error}"
     );
 }

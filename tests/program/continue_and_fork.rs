@@ -178,7 +178,7 @@ fn the_times_of_forks_and_reruns_are_their_own() {
             .run(["runs", "export", "--last", "--format", "html"])
             .expect_code(0)
             .stdout;
-        assert!(page.contains("taken over from the other run"), "{page}");
+        assert!(page.contains("copied from the other run"), "{page}");
     }
     let listed = workspace.run(["runs", "list", "--json"]).expect_code(0).json();
     let starts: Vec<_> = listed["runs"]

@@ -76,7 +76,7 @@ fn rerun_needs_an_execution_that_was() {
     let workspace = branches();
     let first = ran(&workspace);
     for (from, expected) in [
-        ("x@3", "it ran in turn 2"),
+        ("x@3", "the agent ran in these turns: 2"),
         ("z@1", "the agents that ran are root, x, y"),
         ("x", "AGENT@TURN"),
         ("x@0", "AGENT@TURN"),

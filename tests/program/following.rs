@@ -328,8 +328,8 @@ fn faults_of_programs_and_command_lines() {
 #[test]
 fn an_input_that_does_not_exist_is_told_with_those_that_do() {
     for (inputs, help) in [
-        ("{}", "it takes no inputs"),
-        ("{topic: {type: string}}", "its inputs are `topic`"),
+        ("{}", "remove it; the ensemble has no inputs"),
+        ("{topic: {type: string}}", "use one of the declared inputs: `topic`"),
         ("{tones: {type: string}}", "did you mean `tones`?"),
     ] {
         let inner = format!("name: i\ninputs: {inputs}\nagents: [{{name: a, script: r.rhai}}]\n");

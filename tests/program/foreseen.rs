@@ -99,7 +99,7 @@ fn what_a_script_cannot_read_is_said_with_its_place_and_fails_or_is_nothing() {
         ),
         (
             "fn said() {\n  input\n}\nsaid()",
-            "a function of the script reads the variable `input`, which it does not have",
+            "a function of the script reads the variable `input`, which is outside of the function",
             "a.rhai:2:3",
         ),
         (

@@ -165,7 +165,7 @@ fn a_journal_of_another_format_is_refused() {
         let changed = text.replacen("\"format\":1", &format!("\"format\":{other}"), 1);
         let (first, rest) = changed.split_once('\n').expect("lines");
         std::fs::write(&journal, format!("{}\n{rest}", with_checksum(first))).expect("written");
-        let error = format!("journal format {other} is not known; this program reads 1");
+        let error = format!("journal format {other} is not supported; this program reads format 1");
         for command in ["show", "export"] {
             let shown = workspace.run(["runs", command, &id]).expect_code(2);
             assert!(shown.stderr.contains(&error), "{}", shown.stderr);

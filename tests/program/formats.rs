@@ -45,7 +45,7 @@ fn github_gets_one_escaped_command_for_each_finding() {
     assert_eq!(
         lines[0],
         format!(
-            "::error {file},line=5,col=21,endLine=5,endColumn=22,title=E026::`b` is twice in `depends_on`%0Afix: remove the repetition"
+            "::error {file},line=5,col=21,endLine=5,endColumn=22,title=E026::`b` is in `depends_on` twice%0Afix: remove one of the two"
         )
     );
     assert!(
@@ -140,7 +140,7 @@ fn junit_has_a_test_case_for_each_file() {
     assert!(xml.starts_with(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"3\" failures=\"1\" errors=\"0\">"
     ));
-    assert!(xml.contains("<testcase name=\"e/1,a:b %.yaml\" classname=\"ensemble\">\n      <failure type=\"E026\" message=\"3 findings, the first: `b` is twice in"), "{xml}");
+    assert!(xml.contains("<testcase name=\"e/1,a:b %.yaml\" classname=\"ensemble\">\n      <failure type=\"E026\" message=\"3 findings, the first: `b` is in"), "{xml}");
     assert!(
         xml.contains("<testcase name=\"e/3.yaml\" classname=\"ensemble\"/>"),
         "{xml}"

@@ -96,8 +96,8 @@ closing (ensemble)
 
 <-- listens to
 o-- listens to one of these
-<.. listens back to (feedback)
-o.. listens back to one of these (feedback)
+<.. listens to (feedback)
+o.. listens to one of these (feedback)
 ";
     let workspace = workspace();
     let text = workspace

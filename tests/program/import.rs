@@ -146,7 +146,7 @@ fn lines_of_scripts_that_parse_a_response_are_told() {
     for words in [
         "warning: the script reads the `response` of a dependency as JSON text",
         "--> .llm-orc/scripts/merge.py:3:9",
-        "a dependency is the output itself",
+        "read the keys of the dependency without parsing",
         "1 thing to check",
     ] {
         assert!(imported.stderr.contains(words), "{words}\n{}", imported.stderr);

@@ -33,12 +33,12 @@ fn sub_folders_are_kept_and_other_files_left_alone() {
     assert_eq!(
         imported.stdout,
         "wrote new/deep/inner.yaml\nwrote new/deep/two.yml\nwrote new/deep/uses.yaml\nwrote new/one.yaml\n\
-         4 files imported, 1 of them with things to check; 2 files left alone: no ensembles\n"
+         4 files imported, 1 of them with things to check; 2 files skipped: no ensembles\n"
     );
     assert!(
         imported.stderr.contains("warning: `mood` is not converted")
             && imported.stderr.contains("--> old/deep/two.yml:3:31")
-            && !imported.stderr.contains("is not here"),
+            && !imported.stderr.contains("there is no ensemble"),
         "{}",
         imported.stderr
     );
@@ -57,7 +57,7 @@ fn nothing_is_written_if_one_file_would_be_overwritten() {
     assert!(
         refused
             .stderr
-            .contains("nothing is written: new/one.yaml already exists"),
+            .contains("nothing was written, because these files exist: new/one.yaml"),
         "{}",
         refused.stderr
     );

@@ -44,7 +44,9 @@ fn the_schema_is_where_the_first_line_says() {
     workspace.write("ensembles/ensemble.schema.json", "{}");
     let third = workspace.run(["init", "water"]).expect_code(0);
     assert!(
-        third.stderr.contains("kept ensembles/ensemble.schema.json"),
+        third
+            .stderr
+            .contains("did not overwrite ensembles/ensemble.schema.json"),
         "{}",
         third.stderr
     );

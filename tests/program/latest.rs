@@ -183,7 +183,10 @@ fn an_ambiguous_beginning_says_which_runs_it_could_mean() {
         let told = workspace.run([command, &["2z"]].concat()).expect_code(2).stderr;
         let runs = "`2z` matches 2 runs: 2z4z-20260101-000000001, 2z2z-20260101-000000000\n";
         assert!(told.contains(runs), "{command:?}: {told}");
-        assert!(told.contains("`2z4` is enough for the latest; "), "{command:?}: {told}");
+        assert!(
+            told.contains("`2z4` selects the latest of these runs; "),
+            "{command:?}: {told}"
+        );
     }
 }
 
@@ -253,5 +256,5 @@ fn many_runs_with_one_beginning_are_not_all_listed() {
         "{told}"
     );
     assert!(told.contains(", 2b17z-20200101-000000012 and 2 earlier\n"), "{told}");
-    assert!(told.contains("`2b10` is enough for the latest"), "{told}");
+    assert!(told.contains("`2b10` selects the latest of these runs"), "{told}");
 }

@@ -365,6 +365,6 @@ fn the_requests_of_an_output_are_limited() {
     let finished = journal.iter().find(|record| record["event"] == "turn_finished");
     let data = &finished.expect("a turn")["data"];
     assert_eq!(data["requests"]["worker"].as_array().map(Vec::len), Some(100));
-    let warning = "boss: `agent_requests` has 101 requests, of which the first 100 are taken";
+    let warning = "boss: `agent_requests` has 101 requests; only the first 100 are used";
     assert_eq!(data["warnings"], json!([warning]));
 }

@@ -119,7 +119,7 @@ fn every_listed_name_means_the_listed_file() {
     assert_eq!(document["ensembles"][1]["errors"], 2);
     let text = workspace.run(["-C", "part", "list"]).expect_code(0).stdout;
     assert!(
-        text.contains("near\n  2 errors; `ensemble validate near.yaml` shows them\n"),
+        text.contains("near\n  2 errors; run `ensemble validate near.yaml` to see all errors\n"),
         "{text}"
     );
 }
@@ -145,13 +145,13 @@ fn a_command_without_an_ensemble_names_those_that_there_are() {
         assert_eq!(
             refused.stderr,
             format!(
-                "error: no ensemble was named\n  help: `ensemble {command} NAME`, with one of these names: hidden, tea; `ensemble list` describes them\n"
+                "error: no ensemble was named\n  help: write `ensemble {command} NAME` with one of these names: hidden, tea; `ensemble list` describes them\n"
             )
         );
     }
     let alone = Workspace::new().run(["run"]).expect_code(2);
     assert!(
-        alone.stderr.contains("`ensemble init` creates an ensemble"),
+        alone.stderr.contains("create an ensemble with `ensemble init`"),
         "{}",
         alone.stderr
     );

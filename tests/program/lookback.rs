@@ -84,7 +84,7 @@ fn an_output_that_differs_is_shown_by_lines_and_paths() {
         &[
             "✗ writer #1 has a different output in turn 1\n  response\n      a fine draft\n    - of two lines\n    + of 2 lines\n      and a third\n",
             &format!(
-                "and 1 more of 2 executions that both have\n  show all with: ensemble runs show {a} -v, ensemble runs show {b} -v\n"
+                "and 1 more of 2 executions in both runs\n  show all with: ensemble runs show {a} -v, ensemble runs show {b} -v\n"
             ),
             "✗ the final context differs in 4 keys",
             "  critic.verdict.words\n    - 8\n    + 9\n",
@@ -113,7 +113,7 @@ fn a_long_value_that_differs_says_how_all_of_it_is_seen() {
     workspace.write("critic.rhai", format!("#{{ verdict: \"{long}\" }}"));
     let b = run(&workspace, &["a.yaml"]);
     let differ = workspace.run(["runs", "diff", &a, &b]).expect_code(1);
-    says(&differ, &["+ word word", "… (--output json shows all of it)\n"]);
+    says(&differ, &["+ word word", "… (--output json shows the whole value)\n"]);
     assert!(!differ.stdout.contains("end\n"), "{}", differ.stdout);
     let whole = workspace
         .run(["runs", "diff", &a, &b, "--output", "json"])
@@ -160,7 +160,7 @@ fn inputs_given_values_and_outcomes_are_compared() {
         &differ,
         &[
             "✗ the input differs\n    - one\n    + two\n",
-            "✗ the context that was given differs\n  k\n    - 1\n    + 2\n",
+            "✗ the initial context differs\n  k\n    - 1\n    + 2\n",
             "✗ different agents run in turn 2\n  a  it\n  b  no such turn\n",
             "✗ the outcome differs\n  a  completed\n  b  waiting_for_input: you asks: Well?\n",
         ],
@@ -263,7 +263,7 @@ fn nothing_that_was_said_becomes_markup_on_the_page() {
         "default-src 'none'",
         "<h2>Graph</h2>",
         "<h2>Timeline</h2>",
-        "<h2>Context at the end</h2>",
+        "<h2>Final context</h2>",
         "attempt 1 failed (exit)",
         "--answer person=",
         "id=\"turn-2-shaky\"",
@@ -341,7 +341,7 @@ fn the_markdown_keeps_what_was_said_in_fences() {
         "```mermaid",
         "| turn | writer | shaky | person |",
         "### Turn 2",
-        "## Context at the end",
+        "## Final context",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
@@ -518,7 +518,7 @@ fn an_estimate_tells_what_the_recorded_path_took() {
             "\nall ",
             "wall clock ",
             "~ estimated",
-            "simulated: no model was asked for writer",
+            "simulated: no model was called for writer",
         ],
     );
     let document = workspace

@@ -81,7 +81,8 @@ fn what_is_no_frame_ends_the_server_with_an_error_that_says_why() {
         let (code, said) = editor.ended();
         assert_eq!(code, Some(1), "{said}");
         assert!(
-            said.starts_with("error: standard input is not the Language Server Protocol") && said.contains(says),
+            said.starts_with("error: standard input is not valid in the Language Server Protocol")
+                && said.contains(says),
             "{said}"
         );
     }

@@ -399,7 +399,7 @@ fn the_graph_is_that_of_the_command() {
     let (code, why) = editor.refused("workspace/executeCommand", graph("png"));
     assert_eq!(
         (code, why.as_str()),
-        (-32602, "there is no format `png`: it is mermaid, dot, svg or ascii")
+        (-32602, "there is no format `png`; expected mermaid, ascii, dot or svg")
     );
     assert_eq!(
         editor

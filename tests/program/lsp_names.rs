@@ -224,7 +224,7 @@ fn a_name_that_is_taken_or_not_valid_is_refused() {
     let mut editor = Editor::start(&workspace);
     editor.open("a.yaml", TEXT);
     for (new, says) in [
-        ("reviewer", "there is an agent `reviewer` already"),
+        ("reviewer", "an agent `reviewer` already exists; choose another name"),
         ("a b", "`a b` cannot be the name of an agent"),
         ("", "cannot be the name of an agent"),
         ("-x", "cannot be the name of an agent"),
@@ -233,13 +233,13 @@ fn a_name_that_is_taken_or_not_valid_is_refused() {
         assert!(why.contains(says), "{new}: {why}");
     }
     let why = rename(&mut editor, TEXT, "model_prof", "x").expect_err("no agent");
-    assert_eq!(why, "there is no name of an agent or a tool here");
+    assert_eq!(why, "no name of an agent or a tool is at this position");
     // A name in a bracket cannot be written into a plain string inside of braces.
     let text = "name: x\nagents:\n  - {name: a, script: reviewer.rhai}\n  - name: b\n    script: reviewer.rhai\n    \
                 dependencies: [{agent_name: a, condition: outputs.a.ok}]\n";
     editor.replace("a.yaml", 2, text);
     let why = rename(&mut editor, text, "name: a", "a-b").expect_err("it would not be YAML");
-    assert!(why.contains("without changing the meaning"), "{why}");
+    assert!(why.contains("would change the meaning"), "{why}");
     assert!(rename(&mut editor, text, "name: a", "c").is_ok());
     editor.end();
 }
@@ -277,7 +277,7 @@ fn a_script_that_others_use_is_left_to_the_user() {
     let told = editor.wait("a message", |message| message["method"] == "window/showMessage");
     let message = told["params"]["message"].as_str().expect("a text");
     assert!(
-        message.starts_with("`reviewer.rhai` may name the agent and was not changed"),
+        message.starts_with("rename did not change `reviewer.rhai`, which might name the agent"),
         "{message}"
     );
     std::fs::remove_file(workspace.path().join("other.yaml")).expect("it is there");

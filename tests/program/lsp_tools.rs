@@ -103,7 +103,7 @@ fn a_renamed_tool_has_its_new_name_wherever_it_is_used_and_nothing_else_changes(
         let told = editor.wait("a message", |message| message["method"] == "window/showMessage");
         assert_eq!(
             told["params"]["message"],
-            "`replies.rhai` may name the tool and was not changed: look for its old name there"
+            "rename did not change `replies.rhai`, which might name the tool: search for the old name"
         );
     }
     workspace.write("a.yaml", &of_files);
@@ -176,7 +176,7 @@ fn a_name_of_a_tool_that_is_taken_or_not_valid_is_refused() {
         ("search", "there is a tool `search` already"),
         (
             "a.b",
-            "`a.b` cannot be the name of a tool: use letters, digits, `_` and `-`, at most 64",
+            "`a.b` cannot be the name of a tool: use at most 64 letters, digits, `_` and `-`",
         ),
         ("", "cannot be the name of a tool"),
         (&long, "cannot be the name of a tool"),
@@ -186,7 +186,7 @@ fn a_name_of_a_tool_that_is_taken_or_not_valid_is_refused() {
     }
     let why = rename(&mut editor, TOOLS, "tool: files.read", "x").expect_err("the server's name");
     assert!(
-        why.contains("the name that the server gives to its tool") && why.contains("`files`"),
+        why.contains("the server defines this name") && why.contains("`files`"),
         "{why}"
     );
     let at = place(TOOLS, TOOLS.find("tool: files.read").expect("it") + 14);
@@ -241,16 +241,16 @@ fn definitions_references_highlights_and_hovers_of_tools() {
         (
             "tool: files.re",
             "**`files.read_file`**: the tool `read_file` of the MCP server `files`, the MCP server `files --read`\n\nThe files of the \
-             project.\n\nA person permits each call.",
+             project.\n\nEach call needs the permission of a person.",
         ),
         (
             "tool: \"files.l",
             "**`files.list`**: the tool `list` of the MCP server `files`, the MCP server `files --read`\n\nThe files of the \
-             project.\n\nA person permits each call.",
+             project.\n\nEach call needs the permission of a person.",
         ),
         (
             "\n  \"fi",
-            "**`files`**: the MCP server `files --read`\n\nThe files of the project.\n\nA person permits each call.",
+            "**`files`**: the MCP server `files --read`\n\nThe files of the project.\n\nEach call needs the permission of a person.",
         ),
         (
             "tools: [se",

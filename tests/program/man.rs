@@ -61,7 +61,7 @@ fn the_programs_page_says_what_its_exit_codes_mean() {
     }
     let unknown = workspace.run(["man", "walk"]).expect_code(2);
     assert!(
-        unknown.stderr.contains("there is one for each of run, "),
+        unknown.stderr.contains("the commands with a manual page are run, "),
         "{}",
         unknown.stderr
     );

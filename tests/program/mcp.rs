@@ -58,7 +58,7 @@ fn results_are_checked_and_nothing_of_them_is_lost() {
 fn a_person_answers_the_question_of_a_server() {
     let workspace = stdio(&["ask"]);
     let mut terminal = Terminal::open(&workspace, &["run", "a.yaml"], &[("NO_COLOR", "1")]);
-    terminal.wait_for("the tool `h.ask` wants to know:");
+    terminal.wait_for("the tool `h.ask` asks a question:");
     terminal.wait_for("| Who are\\u{1b}[2K you?");
     terminal.wait_for("> ");
     // Longer than the call may take: the clocks stand.
@@ -177,10 +177,7 @@ fn a_token_opens_a_server_over_http() {
         "{missing}"
     );
     let wrong = failure(&format!("{}/mcp", server.url()), &format!(", {token}"));
-    assert!(
-        wrong.contains("does not accept the `Authorization` of `headers`"),
-        "{wrong}"
-    );
+    assert!(wrong.contains("rejected the `Authorization` header"), "{wrong}");
 }
 
 #[test]
@@ -193,7 +190,10 @@ fn a_server_that_is_elsewhere_is_not_followed_but_named() {
     ] {
         let server = Server::new(move |_, _| response(status, "location: /mcp/?key=s3cr3t\r\n", ""));
         let error = failure(&format!("{}/mcp", server.url()), "");
-        let told = format!("the server redirects to {}/mcp/; write that as `url`", server.url());
+        let told = format!(
+            "the server redirects to {}/mcp/; write this address as `url`",
+            server.url()
+        );
         assert!(error.contains(&told) && !error.contains("s3cr3t"), "{status}: {error}");
         assert_eq!(server.asked().len(), 1, "{status}");
     }
@@ -209,12 +209,12 @@ fn a_server_that_is_elsewhere_is_not_followed_but_named() {
 fn servers_over_http_that_refuse_are_told_in_words() {
     let html = "content-type: text/html\r\n";
     for (status, headers, body, says) in [
-        ("403 Forbidden", "", "", "does not permit this (HTTP 403)"),
+        ("403 Forbidden", "", "", "refused access (HTTP 403)"),
         (
             "403 Forbidden",
             "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"files:read\"\r\n",
             "",
-            "it asks for the scope files:read",
+            "the token needs the scope files:read",
         ),
         (
             "404 Not Found",
@@ -227,7 +227,7 @@ fn servers_over_http_that_refuse_are_told_in_words() {
             "429 Too Many Requests",
             "retry-after: 7\r\n",
             "",
-            "HTTP 429; it says when to try again: 7",
+            "HTTP 429; retry after: 7",
         ),
         ("400 Bad Request", "", "no\nsession", "HTTP 400 Bad Request: no session"),
         (
@@ -240,7 +240,7 @@ fn servers_over_http_that_refuse_are_told_in_words() {
             "200 OK",
             "content-type: application/json\r\n",
             "{}",
-            "not what the protocol says",
+            "does not match the protocol",
         ),
     ] {
         let server = Server::with(vec![response(status, headers, body)]);

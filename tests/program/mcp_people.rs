@@ -59,8 +59,12 @@ fn a_question_waits_where_nobody_can_be_asked_and_answer_run_answers_it() {
     let shown = answering(&mut client, run, "editor", "yes");
     for (key, value, why) in [
         ("address", "writer", "asks nothing"),
-        ("digest", "0000000000000000", "other than what was shown"),
-        ("answer", "maybe", "`maybe` is none of the choices of `editor`: yes, no"),
+        ("digest", "0000000000000000", "a different question"),
+        (
+            "answer",
+            "maybe",
+            "`maybe` is not one of the choices of `editor`: yes, no",
+        ),
     ] {
         let mut wrong = shown.clone();
         wrong[key] = json!(value);
@@ -192,7 +196,7 @@ fn calls_that_need_permission_are_asked_for() {
     );
     let unclear = answering(&mut client, &told["run"], "clerk/note#1", "yes");
     let why = client.refused("answer_run", unclear);
-    assert!(why.contains("none of once, always, deny"), "{why}");
+    assert!(why.contains("not one of the choices: once, always, deny"), "{why}");
     assert!(!noted());
     let told = answer(&mut client, &told["run"], "clerk/note#1", "once");
     assert_eq!(told["status"], "completed");

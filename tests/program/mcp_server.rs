@@ -125,7 +125,7 @@ fn each_ensemble_of_the_folder_is_a_typed_tool() {
             json!({"topic": "x", "tropic": 1}),
             "there is no input `tropic`; did you mean `topic`?",
         ),
-        (json!({"topic": "x", "input": 1}), "`input` is no string"),
+        (json!({"topic": "x", "input": 1}), "`input` is not a string"),
     ] {
         let why = client.refused("report", arguments);
         assert!(why.contains(says), "{why}");
@@ -142,7 +142,7 @@ fn each_ensemble_of_the_folder_is_a_typed_tool() {
     let (code, said) = client.end();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("serving 3 ensembles of "), "{said}");
-    assert!(said.contains("warning: broken.yaml is left out: 1 error"), "{said}");
+    assert!(said.contains("warning: broken.yaml is not served: 1 error"), "{said}");
 }
 
 #[test]
@@ -532,7 +532,7 @@ fn what_is_no_message_is_answered_and_no_reason_to_end() {
     let (code, said) = client.end();
     assert_eq!(code, Some(1), "{said}");
     assert!(
-        said.contains("standard input is not the Model Context Protocol"),
+        said.contains("standard input is not valid in the Model Context Protocol"),
         "{said}"
     );
     assert_eq!(

@@ -198,7 +198,10 @@ fn the_messages_are_a_list_as_json_and_no_events() {
     assert_eq!(list[0]["failure"]["error"], "overloaded\u{1b}[31m");
     assert_eq!(list[0]["iterations"][0]["tool_calls"][0]["arguments"]["where"], long());
     let error = show("events").expect_code(2).stderr;
-    assert!(error.contains("--messages has the forms human and json"), "{error}");
+    assert!(
+        error.contains("--messages needs `--output human` or `--output json`"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -50,8 +50,8 @@ fn an_interrupted_agent_tells_how_many_parts_are_kept() {
         let cut = running.finish().expect_code(130);
         if is_told {
             for words in [
-                "0 turns · 0 executions and 6 parts of another · ",
-                "\n  it was interrupted after 6 of 12 parts; `ensemble resume` goes on with the other 6\n",
+                "0 turns · 0 executions and 6 parts of an unfinished execution · ",
+                "\n  it was interrupted after 6 of 12 parts; `ensemble resume` executes the other 6\n",
                 "after never ran: waiting for it\n",
                 "resume with: ensemble resume ",
             ] {
@@ -125,7 +125,7 @@ fn an_agent_that_waits_with_some_parts_says_so() {
     workspace.write("say.rhai", "#{ n: inputs.n }");
     let waits = workspace.run(["run", "outer.yaml"]).expect_code(3).stderr;
     assert!(
-        waits.contains("each waits for an answer after 2 of 3 parts; `ensemble resume` goes on with the other 1\n"),
+        waits.contains("each waits for an answer after 2 of 3 parts; `ensemble resume` executes the other 1\n"),
         "{waits}"
     );
     assert!(!waits.contains("each never ran"), "{waits}");

@@ -159,7 +159,7 @@ fn a_reply_that_breaks_off_is_asked_for_again_and_that_is_told() {
     let result = run(&ensemble(&server.url(), AT_ONCE));
     assert_eq!(response(&result), "A whole tale.");
     assert!(
-        warnings(&result).contains("had begun its reply and was asked again"),
+        warnings(&result).contains("failed during its reply, and the request was repeated"),
         "{result:#}"
     );
     assert_eq!(
@@ -380,7 +380,7 @@ fn ollama_answers_by_an_override() {
     assert_eq!(result["usage"]["input_tokens"], 7);
     let result = with("main=ollama/lama");
     assert!(
-        error(&result).contains("model 'lama' not found; `ollama pull lama` fetches a model"),
+        error(&result).contains("model 'lama' not found; run `ollama pull lama` to fetch the model"),
         "{result:#}"
     );
     for asked in server.asked() {
@@ -413,7 +413,7 @@ fn a_schema_is_sent_and_left_out_where_it_is_not_taken() {
     let result = run(&text(&server.url()));
     assert_eq!(result["final_state"]["score"], 4);
     assert!(
-        warnings(&result).contains("asked again without the output schema"),
+        warnings(&result).contains("does not support the output schema"),
         "{result:#}"
     );
     let second = &server.asked()[1].body;
@@ -500,7 +500,7 @@ fn an_unknown_provider_is_an_error_before_and_at_the_run() {
         .expect_code(2)
         .stderr;
     assert!(
-        told.contains("asks for provider `olama`") && told.contains("did you mean `ollama`?"),
+        told.contains("has the unknown provider `olama`") && told.contains("did you mean `ollama`?"),
         "{told}"
     );
 }

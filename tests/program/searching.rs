@@ -212,7 +212,10 @@ fn what_holds_no_ensemble_is_an_error_that_says_what_was_left_out() {
         outcome.stderr
     };
     let none = told(&["none"]);
-    assert!(none.starts_with("error: none holds no .yaml or .yml file\n"), "{none}");
+    assert!(
+        none.starts_with("error: none contains no .yaml or .yml file\n"),
+        "{none}"
+    );
     assert!(none.contains("hidden folders, `node_modules`"), "{none}");
     let left = told(&[".", "--exclude", "vendor/"]);
     assert!(left.contains("1 file or folder is excluded; `--no-config`"), "{left}");

@@ -106,7 +106,7 @@ fn levels_hold_in_every_format() {
     }
     // People are told how much is not reported.
     let human = workspace.run(["validate"]).expect_code(2);
-    let summary = "1 file checked: 1 error, 1 warning, 0 hints; 1 finding off by the configuration; `--fix --unsafe-fixes` can fix 1\n";
+    let summary = "1 file checked: 1 error, 1 warning, 0 hints; 1 finding disabled by the configuration; `--fix --unsafe-fixes` can fix 1\n";
     assert_eq!(human.stderr, summary);
 }
 

@@ -113,11 +113,11 @@ fn the_story_tells_turn_by_turn_and_the_command_it_names_answers() {
             "turn 2\n",
             "– never: condition false on planner: output.response == 'x' (output.response = ",
             "turn 3\n  ? person is waiting for an answer\n    Shall we ship it?\n    · not yet\n    · yes\n",
-            "– never: as before\n",
+            "– never: same reason as before\n",
             "? waiting_for_input\n",
             "2 turns · 3 executions, 1 failed · ",
             "1 model request · ",
-            "simulated: no model was asked for planner\n",
+            "simulated: no model was called for planner\n",
         ],
     );
     for text in [
@@ -169,7 +169,7 @@ fn verbose_tells_the_whole_of_it() {
         assert!(told.stdout.contains(text), "{text:?} in\n{}", told.stdout);
     }
     assert!(
-        !told.stdout.contains("more lines") && !told.stdout.contains("as before"),
+        !told.stdout.contains("more lines") && !told.stdout.contains("same reason"),
         "{}",
         told.stdout
     );

@@ -244,7 +244,7 @@ fn an_inner_ensemble_that_changed_starts_afresh_and_says_so() {
     assert_eq!(result["final_state"]["after"]["response"], "it is Ada");
     let warnings = result["warnings"].to_string();
     assert!(
-        warnings.contains("small.yaml has changed, so its conversation starts afresh"),
+        warnings.contains("small.yaml has changed, so its conversation starts from the beginning"),
         "{warnings}"
     );
 }

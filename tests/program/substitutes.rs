@@ -50,8 +50,8 @@ fn texts_and_models_stand_in_and_every_report_says_so() {
     let given = [&STUBS[..], &["--respond", "person=user"]].concat();
     let outcome = run(&workspace, &given).expect_code(0);
     for told in [
-        "texts stood in for inside.shout, reviewer, writer",
-        "a model answered for person (user)",
+        "stubs replaced inside.shout, reviewer, writer",
+        "models answered the questions of person (user)",
     ] {
         assert!(outcome.stderr.contains(told), "{}", outcome.stderr);
     }
@@ -69,10 +69,10 @@ fn texts_and_models_stand_in_and_every_report_says_so() {
             .run(["runs", "export", "--output", form])
             .expect_code(0)
             .stdout;
-        assert!(text.contains("texts stood in for"), "{form}");
+        assert!(text.contains("stubs replaced"), "{form}");
     }
     let shown = workspace.run(["runs", "show"]).expect_code(0).stdout;
-    assert!(shown.contains("texts stood in for"), "{shown}");
+    assert!(shown.contains("stubs replaced"), "{shown}");
     let shown = workspace
         .run(["runs", "show", "--output", "json"])
         .expect_code(0)
@@ -143,14 +143,14 @@ fn a_name_that_cannot_be_meant_is_an_error() {
         ),
         (
             ["--stub", "person=x"],
-            "`person` asks a person, and takes no stub",
+            "`person` asks a person, so it cannot have a stub",
             "--always-answer person=TEXT",
         ),
         (["--stub", "writer"], "--stub takes AGENT=TEXT or AGENT=@FILE", ""),
         (
             ["--respond", "writer=user"],
-            "`writer` is no input agent",
-            "its input agents are person",
+            "`writer` is not an input agent",
+            "the input agents are person",
         ),
         (
             ["--respond", "persn=user"],

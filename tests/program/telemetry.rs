@@ -421,7 +421,8 @@ fn timed(url: &str, more: &[(&str, &str)]) -> (Outcome, Duration) {
 fn a_collector_that_is_gone_or_refuses_costs_one_warning() {
     let url = nowhere();
     let (outcome, took) = timed(&url, &[]);
-    let told = format!("warning: telemetry: 2 of 2 spans did not reach {url}/v1/traces: nobody answers there\n");
+    let told =
+        format!("warning: telemetry: 2 of 2 spans did not reach {url}/v1/traces: nothing listens at that address\n");
     assert_eq!(outcome.stderr, told);
     assert!(took < Duration::from_secs(4), "{took:?}");
     let server = Server::with(vec![answer("400 Bad Request", &[], "")]);
@@ -465,7 +466,7 @@ fn a_collector_that_never_answers_is_not_waited_for() {
     let server = Server::new(|_, _| -> Answer { vec![Part::Drip(b"H".to_vec(), Duration::from_secs(60))] });
     let (outcome, took) = timed(&server.url(), &[]);
     assert!(
-        outcome.stderr.contains("there was not enough time at the end"),
+        outcome.stderr.contains("the program exited before all spans were sent"),
         "{}",
         outcome.stderr
     );
@@ -490,7 +491,7 @@ fn spans_that_a_collector_rejects_are_told() {
     });
     let (outcome, _) = timed(&server.url(), &[]);
     let told = format!(
-        "warning: telemetry: 1 of 2 spans did not reach {}/v1/traces: the collector says: too \\u{{1b}}[2Kold\n",
+        "warning: telemetry: 1 of 2 spans did not reach {}/v1/traces: the collector reported: too \\u{{1b}}[2Kold\n",
         server.url()
     );
     assert_eq!(outcome.stderr, told);

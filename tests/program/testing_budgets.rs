@@ -70,7 +70,7 @@ fn a_stub_uses_and_fails_only_where_its_agent_can() {
     let told = workspace.run(["test"]).expect_code(2).stderr;
     assert!(
         told.contains(
-            "error[E082]: `failed_attempts` says how many attempts fail before the result, and here all fail\n --> ./team.test.yaml:3:71"
+            "error[E082]: `failed_attempts` has no effect, because all attempts of this stub fail\n --> ./team.test.yaml:3:71"
         ),
         "{told}"
     );
@@ -80,8 +80,8 @@ fn a_stub_uses_and_fails_only_where_its_agent_can() {
     );
     let told = workspace.run(["test"]).expect_code(2).stderr;
     for part in [
-        "error[E082]: script is no model, and uses no tokens\n --> ./team.test.yaml:3:31",
-        "error[E082]: script is no model, and uses no cost\n --> ./team.test.yaml:3:42",
+        "error[E082]: script calls no model, so its stub cannot have `tokens`\n --> ./team.test.yaml:3:31",
+        "error[E082]: script calls no model, so its stub cannot have `cost`\n --> ./team.test.yaml:3:42",
     ] {
         assert!(told.contains(part), "{told}");
     }

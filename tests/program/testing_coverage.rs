@@ -15,7 +15,7 @@ coverage of ./team.yaml: agents 3/3, dependencies 2/3, conditions 2/4, outcomes 
   ./team.yaml:8:20: reviewer never starts writer
   ./team.yaml:8:70: `not output.approved` of writer on reviewer is never true
   ./team.yaml:20:54: `output.approved` of publish on reviewer is never false
-  ./team.yaml: no case ends as agent_failed
+  ./team.yaml: no case has the outcome agent_failed
 ";
     assert!(outcome.stdout.contains(told), "{}", outcome.stdout);
     let json = workspace
@@ -125,7 +125,9 @@ fn coverage_is_painted_on_the_graph() {
         .run(["test", "--coverage", "--graph", "team.png"])
         .expect_code(2);
     assert!(
-        refused.stderr.contains("it ends with .svg, .mmd, .dot or .txt"),
+        refused
+            .stderr
+            .contains("a name that ends with .svg, .mmd, .dot or .txt"),
         "{}",
         refused.stderr
     );

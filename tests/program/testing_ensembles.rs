@@ -128,7 +128,7 @@ fn every_expectation_that_is_not_met_says_what_was_expected_and_what_happened() 
         (
             "schemas: {reviewer: {properties: {approved: {const: false}}}}",
             "output of reviewer.approved",
-            "what the schema describes",
+            "a value that matches the schema",
             "false was expected",
             27,
         ),
@@ -143,7 +143,7 @@ fn every_expectation_that_is_not_met_says_what_was_expected_and_what_happened() 
             "conditions: [executions.writer == 3]",
             "condition",
             "executions.writer == 3",
-            "it is false: executions.writer = 2",
+            "the condition is false: executions.writer = 2",
             20,
         ),
         (
@@ -201,7 +201,7 @@ fn an_agent_without_a_stub_neither_runs_nor_passes() {
         "cases:\n  - name: half\n    stubs: {writer: One., reviewer: {json: {approved: true}}}\n    expect: {outcome: agent_failed}\n",
     );
     let outcome = workspace.run(["test"]).expect_code(1);
-    let told = "publish has no stub for its execution 1, and needs the program `touch published`\n    help      add `stubs: {publish: TEXT}` to the case, or `live: true` to use what it needs\n";
+    let told = "execution 1 of publish has no stub, but needs the program `touch published`\n    help      add `stubs: {publish: TEXT}` to the case, or set `live: true` to execute the agent\n";
     assert!(outcome.stdout.contains(told), "{}", outcome.stdout);
     assert!(!workspace.path().join("published").exists());
     assert!(!workspace.path().join(".ensemble").exists(), "nothing is recorded");
@@ -213,7 +213,7 @@ fn a_list_of_stubs_that_ends_too_early_is_said() {
         "cases:\n  - name: short\n    stubs:\n      writer: [One.]\n      reviewer: {json: {approved: false}}\n    expect: {outcome: completed}\n",
     );
     let outcome = workspace.run(["test"]).expect_code(1);
-    let told = "team.test.yaml:4:7: writer has no stub for its execution 2: the list has 1\n";
+    let told = "team.test.yaml:4:7: execution 2 of writer has no stub: the list ends at execution 1\n";
     assert!(outcome.stdout.contains(told), "{}", outcome.stdout);
 }
 
@@ -341,14 +341,14 @@ fn what_is_wrong_with_a_test_file_stands_at_its_place() {
         (
             case(&format!("    from: nowhere\n{expect}")),
             "E083",
-            "`ensemble explain E083` says which runs can be used",
+            "run `ensemble explain E083` to see which runs can be used",
             "3:11",
         ),
         (case(&format!("{expect}\n  - name: x\n{expect}")), "E081", "", "4:11"),
         (
             format!("ensemble: tam.yaml\n{}", case(expect)),
             "E080",
-            "`ensemble` names the file of the ensemble, relative to the test file",
+            "write the path of the ensemble file, relative to the test file, as `ensemble`",
             "1:11",
         ),
         ("cases: []\n".to_owned(), "E018", "", "1:8"),
@@ -428,7 +428,7 @@ fn a_folder_without_tests_is_an_error_that_says_where_they_stand() {
     );
     let outcome = workspace.run(["test", "team.yaml"]).expect_code(2);
     assert!(
-        outcome.stderr.contains("its name would be team.test.yaml"),
+        outcome.stderr.contains("create the test file team.test.yaml"),
         "{}",
         outcome.stderr
     );
@@ -516,7 +516,7 @@ fn inputs_are_those_of_the_ensemble() {
     assert!(outcome.stderr.contains("error[E046]") && outcome.stderr.contains("did you mean `limit`?"));
     workspace.write("local.test.yaml", case("{limit: many}", "{outcome: completed}"));
     let outcome = workspace.run(["test", "local"]).expect_code(1);
-    assert!(outcome.stdout.contains("the run cannot begin: "), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("the run cannot start: "), "{}", outcome.stdout);
 }
 
 #[test]
@@ -558,12 +558,12 @@ fn parts_and_inner_ensembles_have_stubs_too() {
     assert!(
         outcome
             .stdout
-            .contains("part has no stub for its part `c` in its execution 1"),
+            .contains("execution 1 of part has no stub for the part `c`"),
         "{}",
         outcome.stdout
     );
     assert!(
-        outcome.stdout.contains("inner.list has no stub for its execution 1"),
+        outcome.stdout.contains("execution 1 of inner.list has no stub"),
         "{}",
         outcome.stdout
     );

@@ -182,18 +182,14 @@ fn a_judge_that_cannot_be_asked_is_no_yes() {
     assert!(outcome.stdout.contains("the judge failed: "), "{}", outcome.stdout);
     let server = server(&["hello"], &[true]);
     let (_, unknown) = tried(&server, &case.replace("strict", "nobody"), &[]);
-    assert!(
-        unknown.stdout.contains("the judge cannot be asked: "),
-        "{}",
-        unknown.stdout
-    );
+    assert!(unknown.stdout.contains("the judge cannot run: "), "{}", unknown.stdout);
     let (_, no_output) = tried(
         &server,
         &case.replace("live: true", "live: true\n    stubs: {writer: {fail: broken}}"),
         &[],
     );
     assert!(
-        no_output.stdout.contains("no output: it failed with `broken`"),
+        no_output.stdout.contains("no output: the agent failed with `broken`"),
         "{}",
         no_output.stdout
     );

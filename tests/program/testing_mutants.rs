@@ -107,7 +107,7 @@ fn every_change_says_whether_a_case_notices_it() {
         (&found["counts"], &found["list"][0]["cases"]),
         (&counts, &json!(["round"]))
     );
-    assert_eq!(workspace.read("team.yaml"), before, "the file is as it was");
+    assert_eq!(workspace.read("team.yaml"), before, "the file was not changed");
 }
 
 #[test]

@@ -177,9 +177,7 @@ fn a_person_who_does_not_answer_is_suggested_as_a_stub_that_fails() {
     );
     let outcome = workspace.run(["test", "ask.yaml", "--suggest"]).expect_code(0);
     assert!(
-        outcome
-            .stdout
-            .contains("you: {fail: nobody answered in time, kind: timeout}"),
+        outcome.stdout.contains("you: {fail: no answer in time, kind: timeout}"),
         "{}",
         outcome.stdout
     );
@@ -205,11 +203,11 @@ fn a_person_has_answers_or_a_stub_that_fails() {
     for (more, told) in [
         (
             "stubs: {you: hello}",
-            "error[E082]: you asks a person, and takes no stub that does not fail",
+            "error[E082]: you asks a person, so its stub can only fail",
         ),
         (
             "answers: {you: hello}, stubs: {you: {fail: no}}",
-            "error[E082]: you has answers and a stub",
+            "error[E082]: you has both `answers` and a stub",
         ),
     ] {
         workspace.write("ask.test.yaml", case(more));

@@ -40,7 +40,7 @@ impl Watching {
 
     /// What was printed until it waits for a change again.
     fn round(&mut self) -> String {
-        let end = "; Ctrl-C ends it\n";
+        let end = "; Ctrl-C ends the command\n";
         let (text, seen) = eventually("the next round", || {
             let printed = self.printed.lock().expect("no test has panicked here");
             let new = &printed[self.seen..];

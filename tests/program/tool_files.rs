@@ -182,8 +182,8 @@ fn every_provider_gets_the_files_of_a_result_in_its_own_form() {
         json!(described),
         "what Ollama does not take is told in words"
     );
-    let warning = "a: the result of `cam__look` has a file of the type application/pdf, which the provider does not take: \
-                   the model was told of it in words";
+    let warning = "a: the result of `cam__look` has a file of the type application/pdf, which the provider does not support: \
+                   the file was replaced by a description";
     assert_eq!(result["warnings"], json!([warning]));
     // Three requests have the trouble, and it is told once.
     let server = Server::new(|nth, _| if nth < 3 { calls("ollama") } else { ends("ollama") });
@@ -237,10 +237,7 @@ fn a_model_that_takes_no_images_is_told_of_them_in_words_and_that_is_told_once()
         let warnings = result["warnings"].as_array().expect("warnings");
         assert_eq!(warnings.len(), 1, "{status}: {warnings:?}");
         let warning = warnings[0].as_str().expect("a text");
-        assert!(
-            warning.contains("was asked again without the files of tool results"),
-            "{warning}"
-        );
+        assert!(warning.contains("does not support files in tool results"), "{warning}");
         let asked = server.asked();
         assert_eq!(asked.len(), 4, "the second message knows it");
         let said = asked[2].body["messages"][2]["content"].as_str().expect("a text");

@@ -50,7 +50,7 @@ fn stopping_or_killing_a_run_kills_its_tools_and_resume_calls_none_again() {
         running.signal(signal);
         let stopped = running.finish().expect_code(code);
         if code != 137 {
-            let told = "a was interrupted after 2 replies of its model; `ensemble resume` goes on from there";
+            let told = "a was interrupted after 2 replies of its model; `ensemble resume` continues from there";
             assert!(stopped.stderr.contains(told), "{signal}: {}", stopped.stderr);
             assert!(!stopped.stderr.contains("never ran"), "{signal}: {}", stopped.stderr);
         }

@@ -161,11 +161,7 @@ fn the_file_of_what_is_trusted_is_private() {
 fn trust_is_asked_for_at_a_terminal() {
     let server = thief();
     let workspace = clone_of_a_stranger(&server);
-    for (typed, expected) in [
-        ("\n", "it is not trusted"),
-        ("n\n", "it is not trusted"),
-        ("y\n", "it is trusted until"),
-    ] {
+    for (typed, expected) in [("\n", "not trusted"), ("n\n", "not trusted"), ("y\n", "trusted until")] {
         let mut terminal = Terminal::open(&workspace, &["trust"], &[("ENSEMBLE_TRUST", "0")]);
         terminal.wait_for("sends the key in OPENAI_API_KEY to");
         terminal.wait_for("allow this? [y/N]");
@@ -260,8 +256,8 @@ fn an_ensemble_gets_no_key_before_it_is_trusted() {
             "model profile `own` sends the key in OPENAI_API_KEY to http://127.0.0.1:",
             "tool `there` sends the value of WIKI_TOKEN to http://127.0.0.1:",
             "tool `here` gives the value of AWS_SECRET_ACCESS_KEY to the program `cat -u` in ",
-            "`ensemble trust greedy.yaml` allows this",
-            "`--trust` allows it for one command",
+            "trust the file with `ensemble trust greedy.yaml`",
+            "or with `--trust` for one command",
         ] {
             // The outer ensemble names the inner one at its place, in which lines are joined.
             assert!(said.contains(line) || arguments[1] == "outer.yaml", "{line}: {said}");
@@ -353,7 +349,7 @@ fn trust_in_an_ensemble_lasts_until_it_wants_something_else() {
     wary(&workspace, &["run", "one.yaml"]).expect_code(2);
     assert_eq!(server.asked().len(), 2);
     let none = wary(&workspace, &["trust", "one.yaml", "--yes"]).expect_code(0).stdout;
-    assert!(none.contains("until it changes"), "{none}");
+    assert!(none.contains("until a file changes"), "{none}");
     workspace.write("plain.yaml", "name: plain\nagents: [{name: a, model: ollama/m}]\n");
     let none = wary(&workspace, &["trust", "plain.yaml"]).expect_code(0).stdout;
     assert!(none.contains("needs no trust"), "{none}");

@@ -169,13 +169,13 @@ fn errors_have_the_form_that_clients_know() {
             request("echo", &[]),
             400,
             "bad_request",
-            "the last message is not of the user",
+            "the last message must have the role `user`",
         ),
         (
             request("echo", &[("tool", "x")]),
             400,
             "bad_request",
-            "a message has the role `tool`",
+            "the role `tool` is not supported; use `user`, `assistant` or `system`",
         ),
         (image, 400, "bad_request", "a part `image_url`"),
         (

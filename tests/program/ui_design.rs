@@ -418,14 +418,14 @@ fn an_edit_is_a_splice_or_a_reason() {
         (
             TEXT,
             json!({"do": "rename", "agent": "one", "name": "two"}),
-            "there is an agent `two` already",
+            "an agent `two` already exists; choose another name",
         ),
         (
             TEXT,
             json!({"do": "rename", "agent": "six", "name": "one"}),
             "there is no agent `six`",
         ),
-        (TEXT, json!({"do": "dance"}), "`edit` is no edit"),
+        (TEXT, json!({"do": "dance"}), "`edit` is not a valid edit"),
         (
             "agents: [",
             json!({"do": "remove_agent", "agent": "one"}),

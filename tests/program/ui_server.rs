@@ -20,7 +20,7 @@ fn a_run_beside_its_page_asks_there_and_ends_with_ctrl_c() {
         let said = std::fs::read_to_string(workspace.path().join("said")).ok()?;
         Some(
             said.lines()
-                .find_map(|line| line.strip_prefix("watch it: "))?
+                .find_map(|line| line.strip_prefix("watch the run: "))?
                 .to_owned(),
         )
     });
@@ -68,7 +68,8 @@ fn addresses_and_tokens_that_would_open_the_server_are_refused() {
         .run(["ui", "--address", "0.0.0.0", "--port", "0"])
         .expect_code(2);
     assert!(
-        open.stderr.contains("0.0.0.0 is not an address of this machine alone"),
+        open.stderr
+            .contains("0.0.0.0 is not a loopback address, such as 127.0.0.1"),
         "{}",
         open.stderr
     );

@@ -144,7 +144,7 @@ fn scripts_that_cannot_be_started() {
     assert_eq!(messages.len(), 3, "{messages:?}");
     for (message, part) in messages
         .iter()
-        .zip(["is not executable", "does not say by what", "is not there"])
+        .zip(["is not executable", "names no interpreter", "does not exist"])
     {
         assert!(message.contains(part), "{message}");
     }
@@ -331,7 +331,7 @@ fn other_yaml_files_in_a_folder_are_passed_over_and_counted() {
     );
     assert_eq!(
         outcome.stderr,
-        "2 files checked: 1 error, 0 warnings, 0 hints; 5 YAML files without `agents` passed over\n"
+        "2 files checked: 1 error, 0 warnings, 0 hints; 5 YAML files without `agents` skipped\n"
     );
     let named = workspace.run(["validate", ".", "--verbose"]).expect_code(2).stderr;
     for file in ["compose.yaml", "list.yml", "empty.yaml", "many.yaml", "chart.yaml"] {
@@ -372,7 +372,7 @@ fn a_folder_without_an_ensemble_is_a_mistake() {
     workspace.write("e/compose.yaml", "services: {}\n");
     let outcome = workspace.run(["validate", "e"]).expect_code(2);
     assert!(
-        outcome.stderr.contains("there is no ensemble among 1 YAML file"),
+        outcome.stderr.contains("no ensemble in 1 YAML file"),
         "{}",
         outcome.stderr
     );

@@ -126,7 +126,7 @@ fn client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, RpcError>
             other => {
                 let name = to_json(other)["name"].as_str().unwrap_or_default().to_owned();
                 return Err(RpcError::invalid_params(format!(
-                    "the MCP server `{name}` is of a kind that `initialize` does not offer"
+                    "the MCP server `{name}` has a type that `initialize` does not offer"
                 )));
             }
         }
@@ -150,10 +150,10 @@ fn prompt_block_text(block: acp::ContentBlock) -> Result<String, RpcError> {
                 Ok(format!("{}:\n{}", contents.uri, contents.text))
             }
             _ => Err(RpcError::invalid_params(
-                "only resources that are texts can be in a prompt",
+                "a prompt can contain only resources that are texts",
             )),
         },
-        _ => Err(RpcError::invalid_params("images and sounds cannot be in a prompt")),
+        _ => Err(RpcError::invalid_params("a prompt cannot contain images or audio")),
     }
 }
 
@@ -161,7 +161,7 @@ fn prompt_block_text(block: acp::ContentBlock) -> Result<String, RpcError> {
 pub(crate) fn parse_set_option(params: Value) -> Result<(String, String, String), RpcError> {
     let request: acp::SetSessionConfigOptionRequest = parse_params(params)?;
     let Some(value_id) = request.value.as_value_id() else {
-        return Err(RpcError::invalid_params("a value is one of those that are offered"));
+        return Err(RpcError::invalid_params("a value must be one of the offered values"));
     };
     let (session, id) = (request.session_id.0.to_string(), request.config_id.0.to_string());
     Ok((session, id, value_id.0.to_string()))

@@ -125,7 +125,7 @@ impl AcpServer {
             (Some(method), None) => self.handle_notification(&method, &params),
             (None, Some(_)) => self.wire.deliver_response(message),
             (None, None) => {
-                let refusal = RpcError::new(-32600, "this is no message of JSON-RPC");
+                let refusal = RpcError::new(-32600, "this is not a JSON-RPC message");
                 self.wire.send_response(Value::Null, Err(refusal)).await;
             }
         }
@@ -155,7 +155,7 @@ impl AcpServer {
                 self.is_initialized.set(true);
                 Ok(protocol::initialize_response(self.services.version))
             }
-            _ if !self.is_initialized.get() => Err(RpcError::new(-32600, "`initialize` comes first")),
+            _ if !self.is_initialized.get() => Err(RpcError::new(-32600, "the first request must be `initialize`")),
             "authenticate" => Ok(json!({})),
             "session/new" => self.create_session(protocol::parse_new_session(params)?),
             "session/load" => {
@@ -192,7 +192,7 @@ impl AcpServer {
         let (session, text) = protocol::parse_prompt(params)?;
         let session = self.find_session(&session)?;
         if session.turn.borrow().is_some() {
-            return Err(RpcError::new(-32600, "the prompt before goes on"));
+            return Err(RpcError::new(-32600, "the previous prompt is still running"));
         }
         let (sender, cancelled) = watch::channel(false);
         session.turn.replace(Some(ActivePrompt {

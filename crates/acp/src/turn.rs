@@ -48,7 +48,7 @@ impl SessionPrompt {
             if !unused.is_empty() {
                 let names = unused.join(", ");
                 let note = format!(
-                    "No tool of the ensemble is one of these MCP servers that the client names: {names}. A tool `{}` with `mcp: client` uses the first.\n\n",
+                    "The ensemble uses none of the MCP servers of the client: {names}. To use the first one, define a tool `{}` with `mcp: client`.\n\n",
                     unused[0]
                 );
                 let note = self.session.story.borrow_mut().note_update(note);
@@ -159,7 +159,7 @@ impl SessionPrompt {
             };
             let Some(event) = event else {
                 return Err(RpcError::internal_error(format!(
-                    "the run {} stopped without an end",
+                    "the run {} stopped without an outcome",
                     session.id
                 )));
             };

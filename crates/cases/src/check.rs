@@ -51,9 +51,10 @@ impl CaseChecker<'_> {
                 self.findings
                     .push(match find_similar_word(name, input_names.iter().copied()) {
                         Some(guess) => finding.with_help(format!("did you mean `{guess}`?")),
-                        None => {
-                            finding.with_help(format!("its inputs are {}", format_names(input_names.iter().copied())))
-                        }
+                        None => finding.with_help(format!(
+                            "use one of the declared inputs: {}",
+                            format_names(input_names.iter().copied())
+                        )),
                     });
             }
         }
@@ -96,7 +97,7 @@ impl CaseChecker<'_> {
             let is_model = matches!(agent.kind, AgentKind::Llm(_) | AgentKind::Ensemble { .. });
             let used = [("tokens", stub.tokens > 0), ("cost", stub.cost.is_some())];
             for (key, _) in used.into_iter().filter(|(_, is_used)| *is_used && !is_model) {
-                let message = format!("{name} is no model, and uses no {key}");
+                let message = format!("{name} calls no model, so its stub cannot have `{key}`");
                 let finding = Finding::new_error(BAD_STUB, place.with_key(key).into_key_location(), message);
                 self.findings.push(finding.with_help("remove it"));
             }
@@ -113,11 +114,11 @@ impl CaseChecker<'_> {
         let (message, help) = match (fails, is_answered) {
             (true, false) => return,
             (true, true) => (
-                format!("{name} has answers and a stub"),
-                "write its answers into the stub, in a list by execution".to_owned(),
+                format!("{name} has both `answers` and a stub"),
+                "write the answers into the stub, as a list with one entry per execution".to_owned(),
             ),
             (false, _) => (
-                format!("{name} asks a person, and takes no stub that does not fail"),
+                format!("{name} asks a person, so its stub can only fail"),
                 format!("write `answers: {{{name}: TEXT}}`"),
             ),
         };

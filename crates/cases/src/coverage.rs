@@ -245,7 +245,7 @@ impl CaseCoverage {
                 .add_part(reached.outcomes.contains(&outcome), || UnreachedPart {
                     kind: "outcome",
                     goal: ExplorationGoal::Outcome(outcome),
-                    what: format!("no case ends as {outcome}"),
+                    what: format!("no case has the outcome {outcome}"),
                     at: None,
                 });
         }

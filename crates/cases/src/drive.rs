@@ -145,7 +145,9 @@ impl CaseDriver {
             let runtime = Builder::new_current_thread().enable_all().build();
             let _it_was_empty = self.real_time.set(runtime.map_err(|error| error.to_string())?);
         }
-        self.real_time.get().ok_or_else(|| "there is no runtime".to_owned())
+        self.real_time
+            .get()
+            .ok_or_else(|| "cannot start the async runtime".to_owned())
     }
 
     async fn run_conversation(
@@ -267,7 +269,7 @@ fn start_failure(at: usize, error: &RunError) -> UnmetExpectation {
     };
     let mut failure = UnmetExpectation::new(
         case_route(at).with_key("name").into_value_location(),
-        format!("the run cannot begin: {error_message}"),
+        format!("the run cannot start: {error_message}"),
     );
     failure.help = error.advice_text();
     failure

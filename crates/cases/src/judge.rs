@@ -124,21 +124,21 @@ fn missing_stub_failure(at: usize, missing: &MissingStub) -> UnmetExpectation {
     match what {
         MissingPart::Stub(needs) => UnmetExpectation::new(
             place,
-            format!("{agent} has no stub for its execution {execution}, and needs {needs}"),
+            format!("execution {execution} of {agent} has no stub, but needs {needs}"),
         )
         .with_help(format!(
-            "add `stubs: {{{agent}: TEXT}}` to the case, or `live: true` to use what it needs"
+            "add `stubs: {{{agent}: TEXT}}` to the case, or set `live: true` to execute the agent"
         )),
         MissingPart::Execution(count) => UnmetExpectation::new(
             place,
-            format!("{agent} has no stub for its execution {execution}: the list has {count}"),
+            format!("execution {execution} of {agent} has no stub: the list ends at execution {count}"),
         )
-        .with_help("add one to the list; a stub that is no list is for every execution"),
+        .with_help("add a stub to the list, or replace the list with one stub for every execution"),
         MissingPart::Part(key) => UnmetExpectation::new(
             place,
-            format!("{agent} has no stub for its part `{key}` in its execution {execution}"),
+            format!("execution {execution} of {agent} has no stub for the part `{key}`"),
         )
-        .with_help(format!("add `{key}` to its `parts`")),
+        .with_help(format!("add `{key}` to `parts` of the stub")),
         MissingPart::Record => UnmetExpectation::new(
             case_route(at).with_key("from").into_value_location(),
             format!("the recorded run has no execution {execution} of {agent}"),
@@ -273,8 +273,8 @@ impl ExpectationJudge<'_> {
         };
         match (state.agent_state(id).output(), state.agent_state(id).latest_error()) {
             (Some(output), _) => Ok(output),
-            (None, Some(error)) => Err(format!("no output: it failed with `{error}`")),
-            (None, None) => Err("no output: it did not run".to_owned()),
+            (None, Some(error)) => Err(format!("no output: the agent failed with `{error}`")),
+            (None, None) => Err("no output: the agent did not run".to_owned()),
         }
     }
 
@@ -332,7 +332,7 @@ impl ExpectationJudge<'_> {
                 failures.push(UnmetExpectation::from_difference(
                     place(),
                     subject_path,
-                    "what the schema describes",
+                    "a value that matches the schema",
                     error.message,
                 ));
             }
@@ -384,11 +384,11 @@ impl ExpectationJudge<'_> {
                     let reads = condition.list_reads(&facts);
                     let reads = reads.iter().map(|read| format!("{} = {}", read.expression, read.value));
                     match reads.collect::<Vec<_>>().join(", ") {
-                        reads if reads.is_empty() => "it is false".to_owned(),
-                        reads => format!("it is false: {reads}"),
+                        reads if reads.is_empty() => "the condition is false".to_owned(),
+                        reads => format!("the condition is false: {reads}"),
                     }
                 }
-                Err(error) => format!("it has no answer: {}", error.message),
+                Err(error) => format!("the condition cannot be evaluated: {}", error.message),
             };
             failures.push(UnmetExpectation::from_difference(
                 place,

@@ -222,8 +222,8 @@ impl MutantGenerator<'_> {
     fn mutate_requirement(&mut self, at: usize, agent: &Agent) {
         let is_all = agent.dependencies.iter().all(|dependency| dependency.requires_all);
         let change_texts = match is_all {
-            true => ("all dependencies", "any of them"),
-            false => ("any of the dependencies", "all"),
+            true => ("all dependencies", "any dependency"),
+            false => ("any dependency", "all dependencies"),
         };
         let first = agent.dependencies.iter().find(|dependency| !dependency.feedback);
         let Some(first) = first else { return };

@@ -61,7 +61,7 @@ fn require_usable_outcome(outcome: Option<CompletionReason>) -> Result<Completio
     match outcome {
         None => Err("the run has not ended".to_owned()),
         Some(CompletionReason::Cancelled) => Err("the run was cancelled".to_owned()),
-        Some(CompletionReason::Timeout) => Err("the run was timed out".to_owned()),
+        Some(CompletionReason::Timeout) => Err("the run timed out".to_owned()),
         Some(outcome) => Ok(outcome),
     }
 }
@@ -73,7 +73,7 @@ impl RecordedCase {
     /// The records are not those of one conversation from an input to its end; in words.
     pub fn from_records(records: &[Record]) -> Result<Self, String> {
         let Some(Event::RunStarted(started)) = records.first().map(|record| &record.event) else {
-            return Err("the record does not begin with the start of a run".to_owned());
+            return Err("the records do not begin with the start of a run".to_owned());
         };
         let mut outcome = None;
         let mut turns = Vec::new();
@@ -117,7 +117,7 @@ impl RecordedCase {
     /// The text is no result of one conversation from an input to its end; in words.
     pub fn parse_exported(text: &str) -> Result<Self, String> {
         let saved = SavedRecords::parse(text.as_bytes());
-        let saved = saved.map_err(|error| format!("it is no exported result: {error}"))?;
+        let saved = saved.map_err(|error| format!("the file is not an exported result: {error}"))?;
         let recorded = Self::from_records(&saved.records)?;
         if recorded.outcome == CompletionReason::WaitingForInput {
             return Err("an exported result has no open questions; use the journal".to_owned());

@@ -160,7 +160,7 @@ impl StubRunner {
             tokio::time::sleep(stub.delay).await;
         }
         if execution.attempt <= stub.failed_attempts {
-            let error = format!("attempt {} fails, as the test says", execution.attempt);
+            let error = format!("attempt {} fails because of `failed_attempts`", execution.attempt);
             return stub_outcome(stub, Err(ExecutionFailure::new(FailureKind::Reported, error)));
         }
         let result = match &stub.output {

@@ -357,7 +357,7 @@ impl ExampleCase<'_> {
             }
             (ExecutionResult::Succeeded, _) => self.output_for_execution(agent, ran),
             (_, AgentKind::Input(_)) => {
-                StubOutput::Fail(ExecutionFailure::new(FailureKind::Timeout, "nobody answered in time"))
+                StubOutput::Fail(ExecutionFailure::new(FailureKind::Timeout, "no answer in time"))
             }
             _ => StubOutput::Fail(ExecutionFailure::new(FailureKind::Reported, "it failed")),
         };

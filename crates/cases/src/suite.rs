@@ -115,12 +115,12 @@ fn prepare_ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<P
         Box::new(match error {
             ProjectError::Invalid(errors) => {
                 let first = errors.first().map_or("", |error| error.message.as_str());
-                let message = format!("{ensemble_name} has errors, the first: {first}");
+                let message = format!("{ensemble_name} has errors; the first one is: {first}");
                 Finding::new_error(NO_ENSEMBLE_TO_TEST, place(), message)
-                    .with_help(format!("`ensemble validate {ensemble_path}` shows them"))
+                    .with_help(format!("run `ensemble validate {ensemble_path}` to see all errors"))
             }
             other => Finding::new_error(NO_ENSEMBLE_TO_TEST, place(), other.to_string())
-                .with_help("`ensemble` names the file of the ensemble, relative to the test file"),
+                .with_help("write the path of the ensemble file, relative to the test file, as `ensemble`"),
         })
     })
 }
@@ -150,7 +150,7 @@ fn load_recorded_cases(
                 case_route(at).with_key("from").into_value_location(),
                 message,
             );
-            findings.push(finding.with_help("`ensemble explain E083` says which runs can be used"));
+            findings.push(finding.with_help("run `ensemble explain E083` to see which runs can be used"));
         }
         recorded.push(loaded.ok().map(Arc::new));
     }

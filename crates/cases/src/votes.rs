@@ -113,12 +113,15 @@ fn build_judge(tested: &PreparedEnsemble, question: &Question) -> Result<Prepare
         &format!("model_profile: {}", json!(question.model_profile)),
     );
     let loaded = load_ensemble(&SourceText::new("judge", text));
-    let ensemble = loaded.ensemble.ok_or("the name of the profile cannot be used")?;
+    let ensemble = loaded
+        .ensemble
+        .ok_or("the name of the model profile of the judge is invalid")?;
     let ensemble = Ensemble {
         model_profiles: tested.plan.ensemble().model_profiles.clone(),
         ..ensemble
     };
-    let plan = Plan::build(Arc::new(ensemble)).map_err(|_| "the judge cannot be made ready".to_owned())?;
+    let plan =
+        Plan::build(Arc::new(ensemble)).map_err(|_| "the ensemble of the judge cannot be prepared".to_owned())?;
     Ok(tested.with_plan(Arc::new(plan)))
 }
 
@@ -143,15 +146,19 @@ async fn request_vote(runs: &Runs, judge: &Arc<PreparedEnsemble>, input: &Arc<st
         input: Some(input.clone()),
         ..RunOptions::default()
     };
-    let to_message = |error: RunError| format!("the judge cannot be asked: {error}");
+    let to_message = |error: RunError| format!("the judge cannot run: {error}");
     let run = runs.prepare_run_with(judge.clone(), options).map_err(to_message)?;
     let run = run.start().await.map_err(to_message)?;
     let state = run.wait_and_close().await.map_err(to_message)?.state;
-    let id = state.plan().agent_ids().next().ok_or("there is no judge")?;
+    let id = state
+        .plan()
+        .agent_ids()
+        .next()
+        .ok_or("the ensemble of the judge has no agent")?;
     let agent = state.agent_state(id);
     match (agent.output(), agent.latest_error()) {
         (Some(output), _) => Ok(Value::clone(output)),
         (None, Some(error)) => Err(format!("the judge failed: {error}")),
-        (None, None) => Err("the judge has not answered".to_owned()),
+        (None, None) => Err("the judge did not answer".to_owned()),
     }
 }

@@ -125,7 +125,7 @@ fn what_is_not_met_is_told_with_its_place() {
         ),
         (
             "schemas: {b: {required: [no]}}",
-            "4:25 output of b | what the schema describes | \"no\" is a required property",
+            "4:25 output of b | a value that matches the schema | \"no\" is a required property",
         ),
         (
             "result: {c: start}",
@@ -162,8 +162,8 @@ fn agents_that_did_not_run_have_reasons_and_no_outputs() {
         ),
     );
     let expected = [
-        "7:52 output of a | \"x\" | no output: it failed with `broken`",
-        "7:58 output of b | \"y\" | no output: it did not run",
+        "7:52 output of a | \"x\" | no output: the agent failed with `broken`",
+        "7:58 output of b | \"y\" | no output: the agent did not run",
         "7:22 b does not run | nothing new | waiting for a",
     ];
     assert_eq!(told, [Vec::new(), expected.map(str::to_owned).to_vec()]);
@@ -174,11 +174,11 @@ fn what_is_not_prepared_is_told_alone() {
     for (stubs, told) in [
         (
             "{}",
-            "3:10 a has no stub for its execution 1, and needs the program `sh a.sh`",
+            "3:10 execution 1 of a has no stub, but needs the program `sh a.sh`",
         ),
         (
             "{a: [one], b: {json: {ok: false}}}",
-            "3:11 a has no stub for its execution 2: the list has 1",
+            "3:11 execution 2 of a has no stub: the list ends at execution 1",
         ),
     ] {
         let cases = format!("cases:\n- name: x\n  stubs: {stubs}\n  expect: {{outcome: timeout}}\n");

@@ -135,7 +135,7 @@ pub enum ReadError {
         place: String,
     },
     /// The log has another format.
-    #[error("{place}: journal format {format} is not known; this program reads {FORMAT}")]
+    #[error("{place}: journal format {format} is not supported; this program reads format {FORMAT}")]
     Format {
         /// The log.
         place: String,

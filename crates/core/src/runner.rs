@@ -48,7 +48,10 @@ pub fn turn_timeout_failure() -> ExecutionFailure {
 
 /// The failure of an attempt that did not end within its time limit.
 pub fn attempt_timeout_failure(limit: Duration) -> ExecutionFailure {
-    ExecutionFailure::new(FailureKind::Timeout, format!("no end after {} s", limit.as_secs_f64()))
+    ExecutionFailure::new(
+        FailureKind::Timeout,
+        format!("timed out after {} s", limit.as_secs_f64()),
+    )
 }
 
 /// All data that an execution may use.

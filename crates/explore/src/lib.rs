@@ -215,13 +215,13 @@ fn list_unexplored_outcomes(
     if world.claim_sources().any(|reads: ClaimReads| !reads.are_only_counts()) {
         add(
             CompletionReason::ConditionFailed,
-            "a condition has no answer, as when it orders a text and a number".to_owned(),
+            "a condition cannot be evaluated, for example because it compares a text with a number".to_owned(),
         );
     }
     if matches!(plan.result(), Some(PlannedResult::Map(_))) {
         add(
             CompletionReason::ConditionFailed,
-            "an expression of `result` has no answer".to_owned(),
+            "an expression of `result` cannot be evaluated".to_owned(),
         );
     }
     add(CompletionReason::Cancelled, "the run is cancelled".to_owned());

@@ -46,7 +46,7 @@ pub struct TestCase {
     pub name: Arc<str>,
     /// The input of the run; `None`: that of the recorded run, or else the `default_task`.
     pub input: Option<Arc<str>>,
-    /// Inputs by name, or values of the context where the ensemble declares no inputs.
+    /// Inputs by name, or values of the context if the ensemble declares no inputs.
     pub inputs: JsonMap,
     /// Answers of people, by agent: a list is by execution.
     pub answers: Vec<(Arc<str>, Value)>,
@@ -54,9 +54,9 @@ pub struct TestCase {
     pub stubs: Vec<(Arc<str>, AgentStubs)>,
     /// A recorded run whose inputs and results are used: its folder or journal relative to the file, or its id.
     pub from: Option<Arc<str>>,
-    /// Whether processes, models and the network are used as in a run.
+    /// `true`: the case uses processes, models and the network, as a run does.
     pub live: bool,
-    /// How often a live case is held.
+    /// The number of times that a live case is run.
     pub repeat: NonZeroU32,
     /// The part of these conversations in which all expectations must be met, from 0 to 1.
     pub pass_rate: f64,
@@ -123,7 +123,7 @@ pub struct CaseExpectations {
     pub turns: Option<Vec<Vec<Arc<str>>>>,
     /// Agents that run in this order, with others before, between and after them.
     pub order: Vec<Arc<str>>,
-    /// How often agents run.
+    /// The number of executions of each agent.
     pub executions: Vec<(Arc<str>, u32)>,
     /// Agents that do not run.
     pub never: Vec<Arc<str>>,
@@ -139,24 +139,24 @@ pub struct CaseExpectations {
     pub not_run: Vec<(Arc<str>, String)>,
     /// Parts of warnings; an empty list: there is no warning.
     pub warnings: Option<Vec<String>>,
-    /// The highest number of turns.
+    /// The maximum number of turns.
     pub most_turns: Option<u32>,
     /// The highest cost.
     pub most_cost: Option<Cost>,
-    /// What models must say of the conversation of a live case.
+    /// The criteria by which models judge a live case.
     pub judges: Vec<JudgeQuestion>,
 }
 
 /// A question to a model about what a conversation has come to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeQuestion {
-    /// What must be so.
+    /// The statement that must be true of the judged output.
     pub criterion: Arc<str>,
     /// The agent whose latest output is judged; `None`: the result of the run.
     pub agent: Option<Arc<str>>,
     /// The profile of the model.
     pub model_profile: Arc<str>,
-    /// How often the model is asked. More than half of the answers must be yes.
+    /// The number of times that the model is asked. More than half of the answers must be yes.
     pub votes: NonZeroU32,
 }
 

@@ -114,7 +114,7 @@ impl TryFrom<String> for DefinitionPart {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let unknown = || format!("`{text}` names no part of a definition");
+        let unknown = || format!("`{text}` is not the name of a part of a definition");
         let (word, name) = text.split_once(": ").ok_or_else(unknown)?;
         let kind = DefinitionPartKind::ALL.into_iter().find(|kind| kind.word() == word);
         Ok(Self::new(kind.ok_or_else(unknown)?, name))
@@ -135,7 +135,7 @@ impl fmt::Display for DefinitionDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Changed(part) => write!(f, "{part} has changed"),
-            Self::Unknown(part) => write!(f, "{part} may have changed: the run has not recorded a digest"),
+            Self::Unknown(part) => write!(f, "{part} might have changed: the run did not record its digest"),
         }
     }
 }

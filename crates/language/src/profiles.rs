@@ -70,7 +70,7 @@ pub enum ProfileError {
         places: Vec<String>,
     },
     /// Only a source that is not trusted contains the profile.
-    #[error("model profile `{name}` of {place} is left alone, because that file is not trusted")]
+    #[error("model profile `{name}` of {place} is ignored, because that file is not trusted")]
     Untrusted {
         /// As written.
         name: Arc<str>,
@@ -78,13 +78,13 @@ pub enum ProfileError {
         place: String,
     },
     /// The name is not a model.
-    #[error("`{name}` names no model: expected `PROVIDER/MODEL`, such as `ollama/llama3.2:1b`, or `simulated`")]
+    #[error("`{name}` is not a model: expected `PROVIDER/MODEL`, such as `ollama/llama3.2:1b`, or `simulated`")]
     Name {
         /// As written.
         name: Arc<str>,
     },
     /// There is no such provider.
-    #[error("model profile `{profile}` asks for provider `{provider}`, which does not exist")]
+    #[error("model profile `{profile}` has the unknown provider `{provider}`")]
     UnknownProvider {
         /// The profile, or `provider/model`.
         profile: Arc<str>,
@@ -113,7 +113,7 @@ pub enum ProfileError {
 
 /// An error in the text of an override.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is no override; write `PROFILE=PROVIDER/MODEL` or `PROFILE=simulated`")]
+#[error("`{given}` is not a model override; write `PROFILE=PROVIDER/MODEL` or `PROFILE=simulated`")]
 pub struct OverrideError {
     /// The text.
     pub given: String,
@@ -127,15 +127,13 @@ impl ProfileError {
                 suggestion: Some(name), ..
             } => Some(format!("did you mean `{name}`?")),
             Self::Unknown { name, .. } | Self::NoKey { profile: name, .. } => {
-                Some(format!("`--model {name}=simulated` runs it on simulated answers"))
+                Some(format!("use `--model {name}=simulated` for simulated replies"))
             }
             Self::UnknownProvider { provider, .. } => Some(match find_similar_word(provider, list_provider_names()) {
                 Some(similar_name) => format!("did you mean `{similar_name}`?"),
                 None => format!("there are {}", list_provider_names().collect::<Vec<_>>().join(", ")),
             }),
-            Self::Untrusted { place, .. } => Some(format!(
-                "`ensemble trust {place}` shows what the file does, and asks for trust"
-            )),
+            Self::Untrusted { place, .. } => Some(format!("run `ensemble trust {place}` to review and trust the file")),
             Self::Script { .. } | Self::Name { .. } => None,
         }
     }
@@ -506,7 +504,7 @@ mod tests {
         let error = profiles(&[]).resolve_choice(&named("zzz")).unwrap_err();
         assert_eq!(
             error.help_text().as_deref(),
-            Some("`--model zzz=simulated` runs it on simulated answers")
+            Some("use `--model zzz=simulated` for simulated replies")
         );
         let error = profiles(&[]).resolve_choice(&named("lost")).unwrap_err();
         assert!(

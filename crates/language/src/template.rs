@@ -64,9 +64,9 @@ const FUEL: u64 = 1_000_000;
 /// The maximum number of bytes of one rendering: the same limit as for a script's output.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
 
-const BACKWARD_STEP: &str = "the step of a slice must be a number above zero; `| reverse` turns a list or a text round";
+const BACKWARD_STEP: &str = "the step of a slice must be a number above zero; `| reverse` reverses a list or a text";
 
-const NO_OTHERS: &str = "a template cannot include or extend another";
+const NO_OTHERS: &str = "a template cannot include or extend another template";
 
 /// How MiniJinja's parser refuses brackets and blocks that are nested too deeply.
 const PARSER_LIMIT: &str = "template exceeds maximum recursion limits";
@@ -283,7 +283,7 @@ fn parse_checked(text: &str) -> Result<minijinja::Template<'_, '_>, TemplateChec
 
 fn too_deep_message() -> String {
     format!(
-        "the template is nested too deeply: at most {DEPTH_LIMIT} operators, of which 140 blocks and 70 brackets, may be in each other"
+        "the template is nested too deeply: at most {DEPTH_LIMIT} levels of operators, of which at most 140 are blocks and 70 are brackets"
     )
 }
 

@@ -148,7 +148,7 @@ impl CatalogEntry {
             .filter(|agent| matches!(agent.kind, AgentKind::Input(_)));
         let asks: Vec<String> = asks.map(|agent| format!("`{}`", agent.name)).collect();
         if !asks.is_empty() {
-            text.push_str(&format!(" It asks a person: {}.", asks.join(", ")));
+            text.push_str(&format!(" It asks questions to a person: {}.", asks.join(", ")));
         }
         text.push_str(" A run that takes longer returns the status `running`; `await_run` waits for it.");
         text

@@ -51,7 +51,7 @@ pub fn serve_http(
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() {
             return Err(std::io::Error::other(format!(
-                "{address} can be reached from other machines"
+                "{address} is not a loopback address, such as 127.0.0.1"
             )));
         }
         let guard = Arc::new(RequestGuard::new(token, address.port()));

@@ -53,7 +53,7 @@ fn progress_message(event: &Event) -> Option<String> {
             None => format!("{} has finished", finished.agent),
             Some(failure) => format!("{} has failed: {}", finished.agent, failure.error),
         },
-        Event::AttemptFailed(failed) => format!("{} is tried again: {}", failed.agent, failed.failure.error),
+        Event::AttemptFailed(failed) => format!("{} is retried: {}", failed.agent, failed.failure.error),
         Event::ToolCallEnded(ended) => format!("{} has called {}", ended.within.agent, ended.call.name),
         Event::RunEnded(ended) => format!("ended: {}", ended.completion_reason),
         _ => return None,

@@ -237,7 +237,7 @@ impl ServerHandler for McpSession {
             .with_server_info(Implementation::new("ensemble", self.services.version).with_title("Ensembles"))
             .with_instructions(
                 "Each ensemble of the folder is a tool: calling it runs a conversation between agents. A call waits for a \
-                 limited time; then it returns a run that goes on, and await_run waits for it. When a run asks something, ask \
+                 limited time; then it returns a run that continues, and await_run waits for it. When a run asks a question, ask \
                  the user and call answer_run. To write an ensemble, read schema, then use validate and check before you run it.",
             )
     }

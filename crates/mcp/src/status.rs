@@ -22,22 +22,22 @@ pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
             "ensemble": {"type": "string"},
             "status": {
                 "type": "string",
-                "description": "`completed` and the others that end with a limit have a result. `running`: call await_run. \
-                                `waiting`: call answer_run. `interrupted`: call await_run, which goes on with the run.",
+                "description": "`completed` and the statuses of limits have a result. `running`: call await_run. \
+                                `waiting`: call answer_run. `interrupted`: call await_run, which resumes the run.",
             },
-            "process": {"type": "integer", "description": "The process that drives the run, if it is not this server."},
+            "process": {"type": "integer", "description": "The process that executes the run, if it is not this server."},
             "result": result,
-            "detail": {"type": "string", "description": "Which limit, agent or condition has ended the run."},
-            "error": {"type": "string", "description": "Why an agent has failed."},
+            "detail": {"type": "string", "description": "The limit, agent or condition that ended the run."},
+            "error": {"type": "string", "description": "The error of the failed agent."},
             "turns": {"type": "integer", "description": "The number of turns."},
-            "executions": {"type": "integer", "description": "The executions of agents that have ended."},
+            "executions": {"type": "integer", "description": "The number of finished executions."},
             "started_at": {"type": "string"},
             "requests": {
                 "type": "array",
                 "description": "The questions of agents, and the calls of tools that need `permission`, in the order of the file.",
                 "items": {"type": "object"},
             },
-            "next": {"type": "string", "description": "What to call next."},
+            "next": {"type": "string", "description": "The next tool to call."},
         },
         "required": ["run", "ensemble", "status"],
     });
@@ -162,12 +162,12 @@ fn next_step(id: &RunId, status: &str) -> Option<String> {
     let run = json!({"run": id});
     match status {
         "running" => Some(format!("call await_run with {run}")),
-        "interrupted" => Some(format!("call await_run with {run}, which goes on with the run")),
+        "interrupted" => Some(format!("call await_run with {run}, which resumes the run")),
         "waiting" => Some(format!(
             "ask the user, then call answer_run with {}",
             json!({"run": id, "address": "…", "digest": "…", "answer": "…"})
         )),
-        "cancelled" | "timeout" => Some(format!("call resume_run with {run} to go on with the run")),
+        "cancelled" | "timeout" => Some(format!("call resume_run with {run} to resume the run")),
         _ => None,
     }
 }

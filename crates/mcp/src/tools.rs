@@ -73,47 +73,47 @@ fn find_definition(name: &str) -> (&'static str, Value, Value, ToolEffect) {
     let seconds = json!({
         "type": "number",
         "minimum": 0,
-        "description": "How long to wait at most, in seconds; never longer than the server allows.",
+        "description": "The maximum time to wait, in seconds; the server can shorten it.",
     });
     match name {
         "run_status" => (
-            "Tells the state of a run: its status, what it asks, and its result. Does not wait.",
+            "Returns the state of a run: its status, its open questions and its result. Does not wait.",
             json!({"run": run}),
             json!(["run"]),
             ToolEffect::Reads,
         ),
         "await_run" => (
-            "Waits until a run has ended or asks something, or for a limited time, and tells its state. Goes on with a run \
-             that was interrupted, for example by the end of the server.",
+            "Waits until a run has ended or asks a question, or for a limited time, and returns its state. Resumes a run \
+             that was interrupted, for example because the server exited.",
             json!({"run": run, "wait_seconds": seconds}),
             json!(["run"]),
             ToolEffect::Changes,
         ),
         "answer_run" => (
-            "Answers what a run asks, and waits as await_run does. Give the answer of the user; do not invent one. For a \
+            "Answers a question of a run, and waits as await_run does. Give the answer of the user; do not invent one. For a \
              call of a tool that needs permission, the answer is `once`, `always` or `deny`.",
             json!({
                 "run": run,
                 "answer": {"type": "string", "description": "The answer; one of the choices if there are any."},
                 "address": {"type": "string", "description": "The `address` of the request, from run_status."},
-                "digest": {"type": "string", "description": "The `digest` of the request, from run_status. The answer is only for what was shown."},
+                "digest": {"type": "string", "description": "The `digest` of the request, from run_status. The answer is used only if the request has not changed."},
                 "wait_seconds": seconds,
             }),
             json!(["run", "address", "digest", "answer"]),
             ToolEffect::Changes,
         ),
         "cancel_run" => (
-            "Stops a run. What has finished is kept, and resume_run goes on with it.",
+            "Stops a run. Finished executions are kept, and resume_run resumes the run.",
             json!({"run": run}),
             json!(["run"]),
             ToolEffect::Stops,
         ),
         "resume_run" => (
-            "Goes on with a run that was cancelled, timed out or was interrupted, and waits as await_run does. With a \
-             message, goes on with a run that has ended: the message is the next thing the user says.",
+            "Resumes a run that was cancelled, timed out or was interrupted, and waits as await_run does. With a \
+             message, continues a run that has ended: the message is the next message of the user.",
             json!({
                 "run": run,
-                "message": {"type": "string", "description": "What the user says next, for a run that has ended."},
+                "message": {"type": "string", "description": "The next message of the user, for a run that has ended."},
                 "wait_seconds": seconds,
             }),
             json!(["run"]),
@@ -121,13 +121,13 @@ fn find_definition(name: &str) -> (&'static str, Value, Value, ToolEffect) {
         ),
         "list_runs" => (
             "Lists the latest runs of the folder, the latest first.",
-            json!({"limit": {"type": "integer", "minimum": 1, "maximum": 200, "description": "How many at most; default 20."}}),
+            json!({"limit": {"type": "integer", "minimum": 1, "maximum": 200, "description": "The maximum number of runs; default 20."}}),
             json!([]),
             ToolEffect::Reads,
         ),
         "schema" => (
-            "Tells how ensembles are written. Read the form `skill` before you write or change an ensemble; `json` is the \
-             complete JSON Schema of ensemble files, `tests` that of test files.",
+            "Describes how to write ensembles. Read the form `skill` before you write or change an ensemble; `json` is the \
+             complete JSON Schema of ensemble files, `tests` is the JSON Schema of test files.",
             json!({"form": {"type": "string", "enum": ["skill", "json", "tests", "config"], "default": "skill"}}),
             json!([]),
             ToolEffect::Reads,
@@ -140,19 +140,19 @@ fn authoring_definition(name: &str) -> (&'static str, Value, Value, ToolEffect) 
     let ensemble = json!({"type": "string", "description": "The name of an ensemble, or its path in the folder."});
     let text = json!({
         "type": "string",
-        "description": "The YAML of an ensemble, in place of a file; it is read as if it stood in the folder.",
+        "description": "The YAML of an ensemble, instead of a file; it is checked like a file in the folder.",
     });
     let of_one = json!({"ensemble": ensemble, "text": text});
     match name {
         "validate" => (
-            "Checks the YAML of an ensemble, or a file, without running it, and tells all findings with line, column, help \
-             and fix. Neither `ensemble` nor `text`: all ensembles of the folder that have errors and are therefore no tools.",
+            "Checks the YAML of an ensemble, or a file, without running it, and returns all findings with line, column, help \
+             and fix. Without `ensemble` and `text`, checks all ensembles of the folder that have errors and are therefore not tools.",
             of_one,
             json!([]),
             ToolEffect::Reads,
         ),
         "check" => (
-            "Explores all conversations that an ensemble can hold, without running it, and tells how they can end.",
+            "Explores all possible conversations of an ensemble, without running it, and returns how they can end.",
             of_one,
             json!([]),
             ToolEffect::Reads,
@@ -201,7 +201,7 @@ impl ToolArguments {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(format!("`{name}` is no string")),
+            Some(_) => Err(format!("`{name}` is not a string")),
         }
     }
 
@@ -222,7 +222,7 @@ impl ToolArguments {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.as_f64() {
                 Some(number) if number >= 0.0 && number.is_finite() => Ok(Some(number)),
-                _ => Err(format!("`{name}` is no number of at least 0")),
+                _ => Err(format!("`{name}` is not a number of at least 0")),
             },
         }
     }
@@ -235,7 +235,7 @@ impl ToolArguments {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(Map::new()),
             Some(Value::Object(map)) => Ok(map),
-            Some(_) => Err(format!("`{name}` is no object")),
+            Some(_) => Err(format!("`{name}` is not an object")),
         }
     }
 

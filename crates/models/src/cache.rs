@@ -242,12 +242,12 @@ impl CachingProvider {
         let nearest = compared.min_by_key(|(differences, distance, path)| (differences.len(), *distance, path.clone()));
         match nearest {
             None => format!(
-                "{miss_message}: there is none of that agent in {}",
+                "{miss_message}: there is no reply to this agent in {}",
                 self.cache.folder.display()
             ),
             Some((differences, _, path)) if differences.is_empty() => {
                 format!(
-                    "{miss_message}: {} has answered the same request before, and only once",
+                    "{miss_message}: {} was already used for the same request",
                     path.display()
                 )
             }
@@ -260,7 +260,7 @@ impl CachingProvider {
                     ""
                 };
                 format!(
-                    "{miss_message}: the nearest, {}, differs in {}{more}",
+                    "{miss_message}: the most similar request, {}, differs in {}{more}",
                     path.display(),
                     first_differences.join(", ")
                 )

@@ -135,7 +135,7 @@ impl ProcessGroup {
     pub(super) async fn wait_then_kill(&mut self) -> io::Result<ExitStatus> {
         let Self { members, child, .. } = self;
         let Some(child) = child else {
-            return Err(io::Error::other("it has ended before"));
+            return Err(io::Error::other("the process has already exited"));
         };
         let mut reaped = pin!(child.wait());
         let status = poll_fn(|context| {

@@ -69,7 +69,7 @@ use ensemble_core::trace;
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
 
 #[cfg(not(unix))]
-compile_error!("scripts are run in process groups, which only Unix has");
+compile_error!("scripts need process groups, which only Unix has");
 
 /// The default limit for the stdout of a script, in bytes.
 pub const DEFAULT_OUTPUT_CAP: usize = 10 * 1024 * 1024;
@@ -406,7 +406,7 @@ fn process_result(
         Ok(status) => Err(process_failures::exit_failure(status, &stdout_buffer.bytes, stderr)),
         Err(error) => Err(ExecutionFailure::new(
             FailureKind::Exit,
-            format!("cannot learn how the script ended: {error}"),
+            format!("cannot get the exit status of the script: {error}"),
         )),
     }
 }

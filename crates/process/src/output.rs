@@ -32,7 +32,7 @@ pub fn from_text(text: &str, ledger: &AttemptLedger) -> Result<JsonMap, Executio
                 ledger.warn(note);
             } else if starts_with_object(text) {
                 ledger.warn(format!(
-                    "the output begins like a JSON object but was kept as text: {error}"
+                    "the output begins like a JSON object, but was used as text: {error}"
                 ));
             }
             Ok(value_to_output(strip_last_newline(text).into()))

@@ -25,16 +25,16 @@ pub(super) fn start_failure(invocation: &ProgramInvocation, folder: &Path, error
         Some(Errno::NOENT) if invocation.program.is_file() => describe_missing_interpreter(&invocation.program),
         Some(Errno::NOENT) => "it is not installed or not on PATH".to_owned(),
         Some(Errno::ACCESS) => format!(
-            "{error}; make it executable with `chmod +x {program}`, and see that its file system lets programs run"
+            "{error}; make it executable with `chmod +x {program}`, and check that its file system allows programs"
         ),
         Some(Errno::NOEXEC) => {
             format!(
-                "{error}; a script needs a first line such as `#!/bin/sh`, a program must be built for this machine"
+                "{error}; a script needs a first line such as `#!/bin/sh`, and a program must be built for this machine"
             )
         }
-        Some(Errno::TOOBIG) => format!(
-            "{error}; the command line and the environment are too long together: hand data over in `config` or the context"
-        ),
+        Some(Errno::TOOBIG) => {
+            format!("{error}; the command line and the environment are too long: pass data in `config` or the context")
+        }
         _ => error.to_string(),
     };
     ExecutionFailure::new(FailureKind::Unavailable, format!("cannot start `{program}`: {reason}"))
@@ -46,7 +46,7 @@ pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> E
         (Some(code), _) => (FailureKind::Exit, format!("the script ended with exit code {code}")),
         (None, Some(signal)) => {
             let name = signal_name(signal);
-            (FailureKind::Signal, format!("the script was ended by {name}"))
+            (FailureKind::Signal, format!("the script was killed by {name}"))
         }
         (None, None) => (FailureKind::Exit, format!("the script ended with {status}")),
     };
@@ -66,11 +66,12 @@ pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> E
 }
 
 /// What to write in place of a script that wants a person.
-const ASK: &str = "a script cannot read the terminal: let an agent with `input:` ask the person, and depend on it";
+const ASK: &str =
+    "a script cannot read the terminal: ask the question in an agent with `input:`, and depend on that agent";
 
 /// The failure of a process that was stopped because it wants the terminal.
 pub(super) fn terminal_stop_failure() -> ExecutionFailure {
-    let error = format!("the script was stopped when it wanted to read the terminal; {ASK}");
+    let error = format!("the script was stopped when it tried to read the terminal; {ASK}");
     ExecutionFailure::new(FailureKind::Signal, error)
 }
 
@@ -82,7 +83,7 @@ pub(super) fn pipe_failure() -> ExecutionFailure {
 /// The failure of a process that exceeded the limit for stdout.
 pub(super) fn output_limit_failure(cap: usize) -> ExecutionFailure {
     let error = format!(
-        "the script wrote more than {cap} bytes to stdout and was stopped; write what is long to a file and print its path"
+        "the script wrote more than {cap} bytes to stdout and was stopped; write long output to a file and print the path of the file"
     );
     ExecutionFailure::new(FailureKind::OutputTooLarge, error)
 }
@@ -91,7 +92,7 @@ pub(super) fn output_limit_failure(cap: usize) -> ExecutionFailure {
 fn describe_missing_interpreter(program: &Path) -> String {
     match read_interpreter(program) {
         Some(name) if name.ends_with('\r') => format!(
-            "its first line ends with a carriage return, so that its interpreter is sought as `{}`; save it with LF line ends",
+            "its first line ends with a carriage return, so its interpreter is read as `{}`; save the script with LF line endings",
             name.escape_debug()
         ),
         Some(name) => format!("its interpreter `{name}`, named in its first line, is not installed"),
@@ -177,7 +178,7 @@ mod tests {
         };
         let words = |errno: Errno| start_failure(&invocation, Path::new("/"), &errno.into()).error;
         assert!(
-            words(Errno::TOOBIG).contains("too long together"),
+            words(Errno::TOOBIG).contains("are too long: pass data"),
             "{}",
             words(Errno::TOOBIG)
         );

@@ -259,7 +259,7 @@ async fn a_signal_is_named() {
         assert_eq!(failure.kind, FailureKind::Signal);
         assert_eq!(
             failure.error,
-            format!("the script was ended by SIG{name}; stderr ends with:\noh")
+            format!("the script was killed by SIG{name}; stderr ends with:\noh")
         );
     }
 }

@@ -121,7 +121,7 @@ impl WatchdogState {
                 self.starts_left = starts_left;
                 self.start_process()
             }
-            None => Err(io::Error::other("it was lost again and again")),
+            None => Err(io::Error::other("it exited repeatedly")),
         };
         started.unwrap_or_else(|error| self.give_up(&error));
     }

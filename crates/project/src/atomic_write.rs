@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplaceError {
     /// Its text is another one than the caller has read.
-    #[error("it was changed since it was read")]
+    #[error("it has changed since it was read")]
     Changed,
     /// It must not be written.
     #[error("it is read-only")]
@@ -126,7 +126,7 @@ impl StagedFile {
         if data.permissions().readonly() {
             return Err(ReplaceError::ReadOnly);
         }
-        let in_no_folder = || ReplaceError::Refused("it is in no folder".to_owned());
+        let in_no_folder = || ReplaceError::Refused("its path has no folder".to_owned());
         let folder = target.parent().ok_or_else(in_no_folder)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         let beside = |end: &str| folder.join(format!(".{name}.{}.{end}", std::process::id()));

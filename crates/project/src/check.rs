@@ -204,7 +204,7 @@ impl<'s> EnsembleFolder<'s> {
             let is_there = path.contains('{') || self.places.attachment(path).is_file();
             let message = format!("there is no file `{path}`");
             let finding = || Finding::new_error(codes::NO_ATTACHMENT, at, message);
-            (!is_there).then(|| finding().with_help("paths of attachments begin at the folder of the ensemble file"))
+            (!is_there).then(|| finding().with_help("write the path relative to the folder of the ensemble file"))
         })
     }
 

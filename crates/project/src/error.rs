@@ -25,7 +25,7 @@ pub enum ProjectError {
         looked: Vec<String>,
     },
     /// A folder was given in the place of one ensemble.
-    #[error("{0} is a folder, and one ensemble is wanted")]
+    #[error("{0} is a folder; name one ensemble")]
     IsFolder(String),
     /// A file cannot be read.
     #[error("cannot read {}: {reason}", path.display())]

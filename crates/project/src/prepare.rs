@@ -157,14 +157,14 @@ impl PreparedEnsemble {
         let failure = ended.condition.as_ref()?;
         let (what, route) = match &failure.result {
             Some(key) => (
-                "expression has no value",
+                "expression cannot be evaluated",
                 Route::root().with_key("result").with_key(key.clone()),
             ),
             None => {
                 let at = self.plan.find_agent_id(&failure.agent)?.index();
                 let dependency = self.plan.ensemble().agents[at].dependencies.get(failure.position)?;
                 (
-                    "condition has no answer",
+                    "condition cannot be evaluated",
                     dependency.route_in(&Agent::route_at(at)).with_key("condition"),
                 )
             }

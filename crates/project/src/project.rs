@@ -265,7 +265,7 @@ enum TextError {
     #[error("it is larger than {} MiB", MAX_BYTES >> 20)]
     TooLarge,
     /// The bytes are not UTF-8; line and column from 1.
-    #[error("it is not UTF-8: the byte at line {line}, column {column} begins no character; save the file as UTF-8")]
+    #[error("it is not UTF-8: the byte at line {line}, column {column} is invalid; save the file as UTF-8")]
     NotUtf8 { line: usize, column: usize },
 }
 

@@ -50,7 +50,7 @@ pub struct EngineClient {
 #[derive(Debug, thiserror::Error)]
 pub enum EngineClientError {
     /// The address is none, or there is no HTTP client.
-    #[error("`{url}` is no address of an engine: {reason}")]
+    #[error("`{url}` is not the address of an engine: {reason}")]
     Address {
         /// The address.
         url: String,
@@ -66,7 +66,7 @@ pub enum EngineClientError {
         reason: String,
     },
     /// The engine knows no workers.
-    #[error("{0} knows no workers that run ensembles")]
+    #[error("{0} has no registered workers that run ensembles")]
     NoWorkers(String),
     /// The engine refuses.
     #[error("{url} refuses: {status}: {message}")]
@@ -95,7 +95,7 @@ pub enum EngineClientError {
         candidates: Vec<String>,
     },
     /// What the engine sent cannot be read.
-    #[error("{url} sent what is no record: {reason}")]
+    #[error("{url} sent an invalid record: {reason}")]
     Content {
         /// The address.
         url: String,
@@ -103,7 +103,7 @@ pub enum EngineClientError {
         reason: String,
     },
     /// The copy of a run went on by itself.
-    #[error("run {0} is here already, and it went on here")]
+    #[error("run {0} already exists here and has been continued here")]
     CopyDiverged(RunId),
     /// The records cannot be kept.
     #[error(transparent)]
@@ -133,9 +133,9 @@ impl EngineClientError {
             Self::NoWorkers(_) => {
                 Some("start a worker with `ensemble-restate serve`, and register it: see docs/scale.md".to_owned())
             }
-            Self::CopyDiverged(id) => Some(format!("to replace it, delete it first: ensemble runs rm {id}")),
+            Self::CopyDiverged(id) => Some(format!("to replace the run, delete it first: ensemble runs rm {id}")),
             Self::Unreachable { .. } => {
-                Some("the address is that of the engine's ingress, such as http://127.0.0.1:8080".to_owned())
+                Some("use the address of the engine's ingress, such as http://127.0.0.1:8080".to_owned())
             }
             _ => None,
         }
@@ -154,7 +154,7 @@ impl EngineClient {
         };
         let parsed = reqwest::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
         if !matches!(parsed.scheme(), "http" | "https") {
-            return Err(wrong("it begins with http:// or https://".to_owned()));
+            return Err(wrong("it must begin with http:// or https://".to_owned()));
         }
         let http = ensemble_models::build_http_client().map_err(wrong)?;
         Ok(Self {

@@ -267,7 +267,7 @@ impl RunStartRequest {
         let file = served_file_path(&started);
         let file = file.ok_or_else(|| {
             let (file, root) = (&started.ensemble_file, &started.project_root);
-            format!("{file} is not in the project {root}, whose root workers serve")
+            format!("{file} is not in the project {root} that the workers serve")
         })?;
         Ok(Self {
             at,

@@ -201,7 +201,7 @@ impl RunWorkflow {
             return Ok(());
         }
         if ctx.get::<bool>(FINAL).await?.unwrap_or_default() {
-            return refused(409, "the run has ended for good");
+            return refused(409, "the run has ended and cannot be resumed");
         }
         let leg = ctx.get::<u32>(LEG).await?.unwrap_or_default();
         ctx.resolve_promise(&resume_promise_name(leg), at);
@@ -343,7 +343,7 @@ impl<'a> RunDrive<'a> {
             }
             // The time of an earlier leg.
             Ok(Some((_, WakeReason::RunTimedOut(_)))) => {}
-            Ok(None) => return Err(TerminalError::new("no execution is under way").into()),
+            Ok(None) => return Err(TerminalError::new("no execution is running").into()),
             Err(_cancelled) if self.own_cancels > 0 => self.own_cancels -= 1,
             // The engine cancelled the run, and its calls with it.
             Err(_cancelled) => {

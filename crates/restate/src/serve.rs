@@ -47,7 +47,7 @@ pub async fn serve_connections(
     for key in identity_keys {
         endpoint = endpoint
             .identity_key(key)
-            .map_err(|error| format!("`{key}` is no key: {error}"))?;
+            .map_err(|error| format!("`{key}` is not a valid key: {error}"))?;
     }
     let endpoint = HyperEndpoint::new(endpoint.build());
     let mut connections = JoinSet::new();

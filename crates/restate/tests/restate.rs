@@ -410,5 +410,5 @@ async fn program() {
     assert_eq!(code, Some(0), "{err}");
     let (code, _, err) = run(&["runs", "fetch", &id, "--on", INGRESS]);
     assert_eq!(code, Some(2), "{err}");
-    assert!(err.contains("it went on here"), "{err}");
+    assert!(err.contains("has been continued here"), "{err}");
 }

@@ -168,7 +168,7 @@ async fn goes_on() {
     assert_eq!((resumed(&records), state.turn_count()), (2, 3));
     assert_eq!(ledger(&engine, id), ["a", "b", "b", "b", "c"]);
     let again = remote().request_resume(id, Utc::now()).await.expect_err("it has ended");
-    assert_eq!(refused(&again), Some((409, "the run has ended for good")));
+    assert_eq!(refused(&again), Some((409, "the run has ended and cannot be resumed")));
     let none = remote().request_resume("none-20261123-080000000", Utc::now()).await;
     assert!(matches!(none, Err(EngineClientError::NoRun { .. })), "{none:?}");
     std::fs::remove_file(engine.path().join("go")).expect("it is there");

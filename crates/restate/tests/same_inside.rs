@@ -182,7 +182,7 @@ async fn same_inside() {
         assert_eq!(there, here, "{text}");
         let ends = here["ends"].as_array().expect("a list");
         let with = |failure: &str| ends.iter().filter(|end| end.to_string().contains(failure)).count();
-        let late = [with("no end after 4 s"), with("turn_timeout_seconds was reached")];
+        let late = [with("timed out after 4 s"), with("turn_timeout_seconds was reached")];
         (ends.len(), questions, late)
     });
     let counts: Vec<(usize, usize, [usize; 2])> = compared.buffer_unordered(SIDE_BY_SIDE).collect().await;

@@ -31,13 +31,13 @@ pub enum RunError {
     #[error(transparent)]
     Commit(#[from] CommitError),
     /// A log does not begin with the start of a run.
-    #[error("the journal does not begin with a run")]
+    #[error("the journal does not begin with the start of a run")]
     NotBegun,
     /// An answer to a question or a permission request was not used.
     #[error(transparent)]
     Answer(#[from] AnswerRefusal),
     /// An answer is given for an agent that asks nobody.
-    #[error("an answer is given for `{agent}`, which is no input agent")]
+    #[error("an answer is given for `{agent}`, which is not an input agent")]
     AnswerForNobody {
         /// The agent.
         agent: String,
@@ -55,10 +55,10 @@ pub enum RunError {
         agents: Vec<String>,
     },
     /// A text stands in for an agent that asks a person.
-    #[error("`{0}` asks a person, and takes no stub")]
+    #[error("`{0}` asks a person, so it cannot have a stub")]
     StubForPerson(String),
     /// A model answers for an agent that asks nobody.
-    #[error("`{agent}` is no input agent, and asks nobody")]
+    #[error("`{agent}` is not an input agent, so it asks no questions")]
     RespondsForNobody {
         /// The agent.
         agent: String,
@@ -81,7 +81,7 @@ pub enum RunError {
     #[error("{}", crate::inputs::format_input_errors(.0))]
     Inputs(Vec<InputError>),
     /// An override of a model cannot be read.
-    #[error("`{given}` overrides no model: {reason}")]
+    #[error("cannot override a model with `{given}`: {reason}")]
     Model {
         /// The override.
         given: String,
@@ -102,10 +102,10 @@ pub enum RunError {
     #[error("the ensemble contains itself: {}", .0.join(" → "))]
     ContainsItself(Vec<String>),
     /// Ensembles contain ensembles too deeply.
-    #[error("ensembles contain ensembles more than {0} deep")]
+    #[error("ensembles are nested more than {0} levels deep")]
     TooDeep(usize),
     /// Only a run that has ended can be continued.
-    #[error("run {0} has not ended or waits for an answer, and only an ended run can be continued")]
+    #[error("run {0} has not ended or waits for an answer; only an ended run can be continued")]
     NotEnded(RunId),
     /// A run that has ended cannot be resumed.
     #[error("run {0} has ended, so there is nothing to resume")]
@@ -159,7 +159,7 @@ pub enum RunError {
         keys: Vec<String>,
     },
     /// An agent that has run is missing from the text by which the run is to go on.
-    #[error("the ensemble has no agent `{agent}`, which has run by turn {turn}")]
+    #[error("the ensemble has no agent `{agent}`, which ran before the end of turn {turn}")]
     AgentIsGone {
         /// The agent.
         agent: String,
@@ -170,10 +170,10 @@ pub enum RunError {
     #[error("there is no agent `{0}`")]
     NoAgent(String),
     /// A saved result does not hold the text of its ensemble.
-    #[error("a saved result does not hold its ensemble")]
+    #[error("a saved result does not contain its ensemble")]
     NoEnsemble,
     /// A folder holds no run.
-    #[error("{0} holds no journal.jsonl")]
+    #[error("{0} contains no journal.jsonl")]
     NotARun(String),
     /// The run is not waiting for that.
     #[error("{0}")]

@@ -193,7 +193,7 @@ async fn an_answer_is_checked_before_anything_continues() {
         let refused = refusal(fixture.answer(&id, &pending[0], maybe).await);
         assert_eq!(
             refused.to_string(),
-            "`maybe` is none of the choices of `right.ok`: yes, no"
+            "`maybe` is not one of the choices of `right.ok`: yes, no"
         );
         let once = RequestAnswer::Permission(PermissionDecision::Once);
         let refused = refusal(fixture.answer(&id, &pending[0], once).await);
@@ -250,7 +250,7 @@ async fn options_of_a_resume_answer_the_requests_that_were_shown() {
         ),
         (
             &[("right.ok", "yes"), ("left.ok", "maybe")],
-            "`maybe` is none of the choices of `left.ok`: yes, no",
+            "`maybe` is not one of the choices of `left.ok`: yes, no",
         ),
         (
             &[("middle.ok", "yes")],

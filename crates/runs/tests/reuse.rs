@@ -452,7 +452,7 @@ async fn a_run_without_digests_says_that_they_are_not_known() {
     drop(log);
     let (changes, records) = edited.again("older", Way::Fork, RunOptions::default()).await;
     let sentences: Vec<String> = changes.changes.change_sentences().collect();
-    let expected = "`counting`: script `count.rhai` may have changed: the run has not recorded a digest";
+    let expected = "`counting`: script `count.rhai` might have changed: the run did not record its digest";
     assert!(sentences.iter().any(|sentence| sentence == expected), "{sentences:?}");
     assert!(executed(&records).contains(&"counting".to_owned()));
 }

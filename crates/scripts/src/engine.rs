@@ -101,7 +101,7 @@ fn build_module() -> Module {
     FuncRegistration::new("parse_json").set_into_module(&mut module, |text: &str| {
         serde_json::from_str(text)
             .map(|value| convert::from_json(&value))
-            .map_err(|error| catchable_error(format!("the text is no JSON: {error}")))
+            .map_err(|error| catchable_error(format!("the text is not valid JSON: {error}")))
     });
     FuncRegistration::new("to_json").set_into_module(&mut module, |value: Dynamic| {
         to_json::to_json(value)

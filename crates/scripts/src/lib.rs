@@ -233,7 +233,7 @@ impl Drop for StopOnDrop {
 }
 
 fn broken_error() -> ScriptError {
-    ScriptError::at_position("the script's engine broke down".into(), Position::NONE)
+    ScriptError::at_position("the script engine crashed".into(), Position::NONE)
 }
 
 fn broken_failure() -> ScriptFailure {
@@ -285,7 +285,7 @@ fn too_much_memory(position: Position) -> ScriptFailure {
 }
 
 fn limit_failure(what: String, position: Position) -> ScriptFailure {
-    let message = format!("the script ran past a limit of its sandbox: {what}");
+    let message = format!("the script exceeded a limit of its sandbox: {what}");
     ScriptFailure::Limit(ScriptError::at_position(message, position))
 }
 
@@ -294,11 +294,11 @@ fn describe_thrown(value: Dynamic) -> String {
     let value = match to_json::to_json(value) {
         Ok(Value::Object(mut map)) => map.remove("error").unwrap_or(Value::Object(map)),
         Ok(value) => value,
-        Err(_) => Value::from("the script threw a value that is no JSON"),
+        Err(_) => Value::from("the script threw a value that JSON cannot represent"),
     };
     match value {
         Value::String(text) => text,
-        Value::Null => "the script failed without saying why".into(),
+        Value::Null => "the script failed without a message".into(),
         other => other.to_string(),
     }
 }

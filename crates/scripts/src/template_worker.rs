@@ -87,7 +87,7 @@ async fn run_with_scope<T: Send + 'static>(
             rendered
         }
         Err(workers::LostJobReason::Memory) => Err(template_error(TOO_MUCH)),
-        Err(workers::LostJobReason::Broken) => Err(template_error("the template engine broke down")),
+        Err(workers::LostJobReason::Broken) => Err(template_error("the template engine crashed")),
     }
 }
 

@@ -123,7 +123,7 @@ fn helpers() {
     ] {
         assert_eq!(run(text), Ok(expected), "{text}");
     }
-    assert!(message("parse_json(\"[1\")").starts_with("the text is no JSON"));
+    assert!(message("parse_json(\"[1\")").starts_with("the text is not valid JSON"));
     assert!(message("to_json(|x| x)").contains("a function"));
 }
 
@@ -170,7 +170,7 @@ fn what_it_throws_is_the_message() {
         ("throw #{code: 5}", "{\"code\":5}"),
         ("throw [1, 2]", "[1,2]"),
         ("throw 42", "42"),
-        ("throw", "the script failed without saying why"),
+        ("throw", "the script failed without a message"),
         ("fn f() { throw \"deep\" } f()", "deep"),
         (
             "fn f() { g() } fn g() { throw #{error: \"deeper\"} } [1].map(|x| f())",
@@ -194,9 +194,9 @@ fn what_it_throws_is_the_message() {
         ("unknown", "unknown"),
         ("[1][5]", "5"),
         ("9223372036854775807 + 1", "overflow"),
-        ("|x| x", "holds a function"),
-        ("#{f: Fn(\"abs\")}", "holds a function"),
-        ("0.0 / 0.0", "no JSON number"),
+        ("|x| x", "contains a function"),
+        ("#{f: Fn(\"abs\")}", "contains a function"),
+        ("0.0 / 0.0", "not a JSON number"),
         ("0..5", "no JSON"),
     ] {
         assert!(message(text).contains(part), "{text}: {}", message(text));
@@ -274,7 +274,7 @@ fn depth_is_no_danger() {
     ] {
         let _ = run(&text);
     }
-    assert!(message("let a = []; for i in 0..300 { a = [a]; } a").contains("nests deeper"));
+    assert!(message("let a = []; for i in 0..300 { a = [a]; } a").contains("is nested deeper"));
 }
 
 #[test]

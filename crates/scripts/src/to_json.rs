@@ -26,7 +26,7 @@ fn convert_value(value: Dynamic, depth: usize) -> Result<Value, String> {
     }
     if let Ok(float) = value.as_float() {
         let number = Number::from_f64(float).map(Value::Number);
-        return number.ok_or_else(|| format!("holds {float}, which is no JSON number"));
+        return number.ok_or_else(|| format!("contains {float}, which is not a JSON number"));
     }
     if let Ok(c) = value.as_char() {
         return Ok(Value::String(c.into()));
@@ -35,7 +35,7 @@ fn convert_value(value: Dynamic, depth: usize) -> Result<Value, String> {
         return Ok(Value::String(value.into_string().unwrap_or_default()));
     }
     if depth == 0 {
-        return Err(format!("nests deeper than {DEPTH} levels"));
+        return Err(format!("is nested deeper than {DEPTH} levels"));
     }
     if value.is_array() {
         let items = value.into_array().unwrap_or_default();
@@ -53,7 +53,7 @@ fn convert_value(value: Dynamic, depth: usize) -> Result<Value, String> {
 
 fn convert_custom(value: Dynamic) -> Result<Value, String> {
     if value.is::<FnPtr>() {
-        return Err("holds a function, which is no JSON".into());
+        return Err("contains a function, which JSON cannot represent".into());
     }
     if value.is::<Blob>() {
         return Ok(Value::from(value.cast::<Blob>()));
@@ -61,5 +61,8 @@ fn convert_custom(value: Dynamic) -> Result<Value, String> {
     if value.is::<ScriptContextView>() {
         return Ok(value.cast::<ScriptContextView>().into_json());
     }
-    Err(format!("holds a value of type {}, which is no JSON", value.type_name()))
+    Err(format!(
+        "contains a value of type {}, which JSON cannot represent",
+        value.type_name()
+    ))
 }

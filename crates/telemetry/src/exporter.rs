@@ -92,7 +92,7 @@ impl SpanExporter {
                         runtime.block_on(async {
                             tokio::select! {
                                 () = sending.send_all(spans, client) => {}
-                                () = wait_for_deadline(until) => sending.shared.record_problem("there was not enough time at the end"),
+                                () = wait_for_deadline(until) => sending.shared.record_problem("the program exited before all spans were sent"),
                             }
                         });
                         runtime.shutdown_background();
@@ -114,7 +114,7 @@ impl SpanExporter {
         self.shared.all.fetch_add(1, Ordering::Relaxed);
         let queue = lock_mutex(&self.queue);
         if queue.as_ref().is_none_or(|queue| queue.try_send(span).is_err()) {
-            self.shared.record_problem("too many spans were waiting");
+            self.shared.record_problem("the queue of spans was full");
         }
     }
 

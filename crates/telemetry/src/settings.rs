@@ -131,7 +131,7 @@ impl CollectorEndpoint {
             Some((_, value)) if value == "http/json" => BodyEncoding::Json,
             Some((name, value)) => {
                 return Err(TelemetrySettingsError::Invalid(format!(
-                    "{name} is `{value}`, and only `http/protobuf` and `http/json` are supported"
+                    "{name} is `{value}`, which is not supported; use `http/protobuf` or `http/json`"
                 )));
             }
         };
@@ -141,7 +141,7 @@ impl CollectorEndpoint {
             Some((_, value)) if value == "gzip" => BodyCompression::Gzip,
             Some((name, value)) => {
                 return Err(TelemetrySettingsError::Invalid(format!(
-                    "{name} is `{value}`, and only `gzip` and `none` are supported"
+                    "{name} is `{value}`, which is not supported; use `gzip` or `none`"
                 )));
             }
         };
@@ -194,7 +194,7 @@ impl TraceSampler {
             Some("traceidratio") => Self::Share(share()),
             Some(other) => {
                 return Err(TelemetrySettingsError::Invalid(format!(
-                    "OTEL_TRACES_SAMPLER is `{other}`, which is not supported"
+                    "OTEL_TRACES_SAMPLER is `{other}`, which is not supported; use `always_on`, `always_off` or `traceidratio`"
                 )));
             }
         })
@@ -226,7 +226,9 @@ fn parse_address(name: &str, text: &str) -> Result<Url, TelemetrySettingsError> 
     let url = Url::parse(text)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    url.ok_or_else(|| TelemetrySettingsError::Invalid(format!("{name} is no address with `http://` or `https://`")))
+    url.ok_or_else(|| {
+        TelemetrySettingsError::Invalid(format!("{name} is not a URL that begins with `http://` or `https://`"))
+    })
 }
 
 fn parse_headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)>, TelemetrySettingsError> {
@@ -237,7 +239,9 @@ fn parse_headers(name: &str, text: &str) -> Result<Vec<(HeaderName, HeaderValue)
         Some((key, value))
     });
     let parsed: Option<Vec<_>> = parsed.collect();
-    parsed.ok_or_else(|| TelemetrySettingsError::Invalid(format!("{name} holds what is no header")))
+    parsed.ok_or_else(|| {
+        TelemetrySettingsError::Invalid(format!("{name} is not a list of headers; write `key=value,key=value`"))
+    })
 }
 
 /// `key=value,key=value`, with `%2C` and the like in values.

@@ -102,6 +102,6 @@ fn another_compression_is_told() {
     };
     assert_eq!(
         problem,
-        "OTEL_EXPORTER_OTLP_COMPRESSION is `zstd`, and only `gzip` and `none` are supported"
+        "OTEL_EXPORTER_OTLP_COMPRESSION is `zstd`, which is not supported; use `gzip` or `none`"
     );
 }

@@ -96,7 +96,7 @@ impl UiApp {
         future: impl Future<Output = Result<T, RequestFailure>> + Send + 'static,
     ) -> Result<T, RequestFailure> {
         let task_result = self.driving.spawn(future).await;
-        task_result.unwrap_or_else(|_| Err(RequestFailure::unavailable("the program is ending")))
+        task_result.unwrap_or_else(|_| Err(RequestFailure::unavailable("the program is shutting down")))
     }
 
     /// The run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.

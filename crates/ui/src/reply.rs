@@ -95,7 +95,7 @@ impl From<RunError> for RequestFailure {
                 Self::bad_request(message)
             }
             RunError::Project(ProjectError::Untrusted { .. } | ProjectError::Stranger(_)) => {
-                let message = format!("{message}\n`ensemble trust` in a terminal allows it");
+                let message = format!("{message}\nrun `ensemble trust` in a terminal to allow it");
                 Self::new(StatusCode::FORBIDDEN, "not_trusted", message)
             }
             _ => Self::conflict(message),

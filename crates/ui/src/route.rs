@@ -49,7 +49,7 @@ async fn route_request(app: Arc<UiApp>, request: Request<Incoming>) -> Result<Re
         _ => Err(RequestFailure::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
-            "only GET and POST are understood",
+            "only GET and POST are supported",
         )),
     }
 }

@@ -36,7 +36,7 @@ impl UiServer {
     /// The address is not one of the loopback interface, or somebody has the port.
     pub fn bind_address(settings: UiSettings) -> io::Result<Self> {
         if !settings.address.is_loopback() {
-            let message = format!("{} is not an address of this machine alone", settings.address);
+            let message = format!("{} is not a loopback address, such as 127.0.0.1", settings.address);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let bind = |port| TcpListener::bind((settings.address, port));

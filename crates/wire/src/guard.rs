@@ -31,12 +31,12 @@ pub struct GuardRefusal {
 const WRONG_HOST: GuardRefusal = GuardRefusal {
     status: StatusCode::FORBIDDEN,
     code: "wrong_host",
-    message: "this server answers only under its own address",
+    message: "this server answers requests only at its own address",
 };
 const WRONG_ORIGIN: GuardRefusal = GuardRefusal {
     status: StatusCode::FORBIDDEN,
     code: "wrong_origin",
-    message: "another page may not use this server",
+    message: "requests from other pages are not allowed",
 };
 const NO_TOKEN: GuardRefusal = GuardRefusal {
     status: StatusCode::UNAUTHORIZED,

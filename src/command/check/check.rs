@@ -28,16 +28,16 @@ pub(crate) struct CheckArgs {
     /// The ensemble: a file, or the name of an ensemble
     #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: String,
-    /// The output format
+    /// Choose the output format
     #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
     /// Stop after this number of states, and report what was explored
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_states: u32,
-    /// Stop after this time, and report what was explored; for all files together
+    /// Stop after this total time for all files, and report what was explored
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub max_time: Duration,
-    /// Explore runs in CI, where nobody answers: also warn of questions without an answer
+    /// Explore runs in CI, where no user answers; warn of questions without an answer
     #[arg(long)]
     pub ci: bool,
 }

@@ -13,7 +13,7 @@ use ensemble_runs::EnsembleRef;
 /// `ensemble explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// A code such as E021, or an ensemble: a file or a name; without it, all codes are listed
+    /// A code such as E021, or an ensemble (a file or a name); default: list all codes
     #[arg(value_name = "CODE|FILE|NAME", add = completions::complete_codes_and_ensembles())]
     pub code: Option<String>,
 }
@@ -41,8 +41,8 @@ pub(crate) fn resolve_code(code: &str) -> Result<FindingCode, CliError> {
         CliError::usage_error_with_help(
             message,
             match explanations::nearest_code(code) {
-                Some(guess) => format!("did you mean `{guess}`? `ensemble explain` lists all"),
-                None => "`ensemble explain` lists all".to_owned(),
+                Some(guess) => format!("did you mean `{guess}`? `ensemble explain` lists all codes"),
+                None => "`ensemble explain` lists all codes".to_owned(),
             },
         )
     })
@@ -65,7 +65,7 @@ fn render_interface(ensemble: &Ensemble) -> String {
         text.push_str(&format!(", default {}", serde_json::json!(task.trim())));
     }
     match &ensemble.inputs {
-        None => text.push_str("\ninputs: none declared; --set adds anything to the context\n"),
+        None => text.push_str("\ninputs: none declared; --set adds values to the context\n"),
         Some(inputs) if inputs.is_empty() => text.push_str("\ninputs: none\n"),
         Some(inputs) => {
             text.push_str("\ninputs:\n");

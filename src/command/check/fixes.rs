@@ -38,7 +38,7 @@ impl FixMode {
             (true, _) => Ok(Self::Write { with_unsafe }),
             (_, true) => Ok(Self::Show { with_unsafe }),
             _ if with_unsafe => Err(CliError::usage_error_with_help(
-                "`--unsafe-fixes` does nothing by itself",
+                "`--unsafe-fixes` needs `--fix` or `--diff`",
                 "add `--fix` to apply all fixes, or `--diff` to see them",
             )),
             _ => Ok(Self::Report),
@@ -72,7 +72,7 @@ pub(crate) fn replace_file(path: &Path, before: &str, after: &str) -> Result<(),
     atomic_write::replace_file(path, before, after).map_err(|reason| {
         CliError::usage_error_with_help(
             format!("cannot write {}: {reason}", path.display()),
-            "the file is as it was",
+            "the file was not changed",
         )
     })
 }

@@ -15,13 +15,13 @@ use ensemble_runs::{EnsembleRef, RecordedRun};
 /// `ensemble graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    /// The ensemble: a file, or the name of an ensemble; default with --run or --last: the recorded ensemble
+    /// The ensemble: a file, or the name of an ensemble. With --run or --last, the default is the recorded ensemble
     #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles(), required_unless_present_any = ["run", "last"])]
     pub ensemble: Option<String>,
-    /// The format of the picture
+    /// Choose the format of the picture
     #[arg(long, alias = "format", value_enum, default_value_t = GraphFormat::Mermaid, value_name = "FORM")]
     pub output: GraphFormat,
-    /// Add the data of this run: how often each agent ran and failed, and why other agents did not run
+    /// Add the data of this run: executions, failures, and why agents did not run
     #[arg(long, value_name = "RUN", add = completions::complete_runs())]
     pub run: Option<String>,
     /// Add the data of the latest run
@@ -37,7 +37,7 @@ pub(crate) enum GraphFormat {
     Mermaid,
     /// For Graphviz.
     Dot,
-    /// A complete picture for browsers and documents.
+    /// An image for browsers and documents.
     Svg,
     /// Plain text.
     Ascii,

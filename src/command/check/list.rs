@@ -38,9 +38,9 @@ pub(crate) fn names(surroundings: &CliEnvironment) -> Vec<String> {
 /// The error of a command that needs an ensemble and got none.
 pub(crate) fn no_ensemble_error(command: &str, surroundings: &CliEnvironment) -> CliError {
     let help = match names(surroundings).as_slice() {
-        [] => "`ensemble init` creates an ensemble; a file anywhere can be given by its path".to_owned(),
+        [] => "create an ensemble with `ensemble init`, or name a file by its path".to_owned(),
         names => format!(
-            "`ensemble {command} NAME`, with one of these names: {}; `ensemble list` describes them",
+            "write `ensemble {command} NAME` with one of these names: {}; `ensemble list` describes them",
             names.join(", ")
         ),
     };
@@ -75,7 +75,9 @@ fn render_text(listed: &NamedEnsemble) -> String {
     };
     if !errors.is_empty() {
         let errors = format_count(errors.len() as u64, "error");
-        text.push_str(&format!("  {errors}; `ensemble validate {file}` shows them\n"));
+        text.push_str(&format!(
+            "  {errors}; run `ensemble validate {file}` to see all errors\n"
+        ));
     }
     let Some(ensemble) = &loaded.ensemble else {
         return text;

@@ -19,58 +19,60 @@ use clap::{ArgAction, Args, ValueEnum};
 /// `ensemble validate`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ValidateArgs {
-    /// Files, folders (searched for ensembles: .yaml and .yml files with `agents`), patterns, or - for standard input; default: `ensembles`, or else the current folder
+    /// Files, folders, patterns, or - for standard input. In folders, all .yaml and .yml files with `agents` are
+    /// checked. Default: `ensembles`, or else the current folder
     #[arg(value_name = "PATH", add = completions::complete_ensembles())]
     pub paths: Vec<String>,
-    /// The output format of the findings [default: human]
+    /// Choose the output format of the findings [default: human]
     #[arg(long, alias = "format", value_enum, value_name = "FORM")]
     pub output: Option<ValidateFormat>,
     /// Exit with code 2 also for warnings
     #[arg(long, overrides_with = "no_deny_warnings")]
     pub deny_warnings: bool,
-    /// Exit with code 0 for warnings, also if the configuration denies them
+    /// Exit with code 0 for warnings, even if the configuration denies warnings
     #[arg(long, overrides_with = "deny_warnings")]
     pub no_deny_warnings: bool,
-    /// Ignore findings with this code of a warning or a hint; in a file, use `# ensemble: allow(CODE) reason`
+    /// Ignore warnings or hints with this code. To ignore one finding in a file, write `# ensemble: allow(CODE) reason`
     #[arg(long, value_name = "CODE", add = completions::complete_codes(), value_delimiter = ',', action = ArgAction::Append)]
     pub allow: Vec<String>,
     /// Treat findings with this code as errors
     #[arg(long, value_name = "CODE", add = completions::complete_codes(), value_delimiter = ',', action = ArgAction::Append)]
     pub deny: Vec<String>,
-    /// Check for runs in CI, where nobody answers: also warn of questions without an answer
+    /// Check for runs in CI, where no user answers; warn of questions without an answer
     #[arg(long, overrides_with = "no_ci")]
     pub ci: bool,
-    /// Also let `python3`, `sh`, `bash` and `node` parse the scripts that the ensembles name; nothing of them is executed
+    /// Also check the syntax of scripts with `python3`, `sh`, `bash` and `node`. The scripts are parsed, but not
+    /// executed
     #[arg(long)]
     pub check_scripts: bool,
-    /// Apply the safe fixes of the findings to the files, and report what is left; with -, print the text
+    /// Apply the safe fixes to the files, and report the remaining findings. With -, print the fixed text
     #[arg(long)]
     pub fix: bool,
-    /// With --fix or --diff: also apply the fixes that may change the meaning, or remove something
+    /// Also apply fixes that can change the meaning or remove text. Needs --fix or --diff
     #[arg(long)]
     pub unsafe_fixes: bool,
-    /// Show what --fix would change, and write nothing; exit with code 1 if something would change
+    /// Show what --fix would change, and write nothing. The exit code is 1 if --fix would change something
     #[arg(long, conflicts_with = "fix")]
     pub diff: bool,
-    /// Check for runs with a person, also if the configuration says `ci`
+    /// Check for runs with a user, even if the configuration sets `ci`
     #[arg(long, overrides_with = "ci")]
     pub no_ci: bool,
-    /// Leave these files and folders out of the search in folders, as a line of a .gitignore would
+    /// Leave files and folders that match this .gitignore pattern out of the search
     #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
     pub exclude: Vec<String>,
-    /// Leave out excluded and ignored files also if they are named themselves, for callers that name all changed files
+    /// Leave out excluded and ignored files even if they are arguments. This is for callers that pass all changed files
     #[arg(long)]
     pub force_exclude: bool,
-    /// Search also what .gitignore and .ignore name
+    /// Also search the files and folders that .gitignore and .ignore name
     #[arg(long)]
     pub no_ignore: bool,
-    /// Take no levels, exclusions and options from `validate` in `.ensemble/config.yaml`
+    /// Ignore the `validate` settings in `.ensemble/config.yaml`
     #[arg(long)]
     pub no_config: bool,
     /// Print nothing if there are no findings
     #[arg(short, long)]
     pub quiet: bool,
-    /// List the files and folders that were left out, and why
+    /// List the files and folders that were left out, with the reasons
     #[arg(short, long)]
     pub verbose: bool,
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use ensemble_language::ensemble::{self, Agent, AgentKind, Dependency, Ensemble, ForEach, ForEachItems};
+use ensemble_reports::report::format_count;
 use ensemble_reports::report::graph::{
     CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode,
 };
@@ -43,7 +44,7 @@ fn agent_node(agent: &Agent, caps: &HashMap<&str, u32>) -> PictureNode {
         notes.push(format!("at most {turns} times"));
     }
     if let Some(cap) = caps.get(&*agent.name) {
-        notes.push(format!("ends the conversation at {cap}"));
+        notes.push(format!("ends the conversation at execution {cap}"));
     }
     PictureNode {
         name: agent.name.to_string(),
@@ -65,8 +66,8 @@ fn agent_node(agent: &Agent, caps: &HashMap<&str, u32>) -> PictureNode {
 fn for_each_note(spec: &ForEach) -> String {
     match &spec.items {
         ForEachItems::Expression(text) => format!("for each of {}", text.trim()),
-        ForEachItems::List(items) => format!("for each of {} items", items.len()),
-        ForEachItems::Times(times) => format!("{times} parts"),
+        ForEachItems::List(items) => format!("for each of {}", format_count(items.len() as u64, "item")),
+        ForEachItems::Times(times) => format_count(u64::from(*times), "part"),
     }
 }
 

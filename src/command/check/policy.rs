@@ -30,7 +30,7 @@ impl FindingPolicy {
             let message = format!("{} is an error and cannot be allowed", error.0);
             return Err(CliError::usage_error_with_help(
                 message,
-                "warnings (W…) and hints (H…) can be",
+                "fix the error; only warnings (W…) and hints (H…) can be allowed",
             ));
         }
         if let Some(conflicting_code) = allowed.iter().find(|code| denied.contains(code)) {

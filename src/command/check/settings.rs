@@ -193,7 +193,7 @@ fn bad_pattern_finding(index: usize, reason: &str) -> Finding {
         .with_key("exclude")
         .with_index(index)
         .into_value_location();
-    let finding = Finding::new_error(codes::BAD_PATTERN, at, format!("this is not a pattern: {reason}"));
+    let finding = Finding::new_error(codes::BAD_PATTERN, at, format!("this is not a valid pattern: {reason}"));
     finding.with_help("write it as a line of a `.gitignore`, such as `vendor/**` or `*.draft.yaml`")
 }
 

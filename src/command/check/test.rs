@@ -23,41 +23,44 @@ use std::time::Duration;
 /// `ensemble test`.
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// Test files (*.test.yaml), ensembles, whose test files are beside them, folders (searched for test files), or patterns; default: `ensembles`, or else the current folder
+    /// Test files (*.test.yaml), ensembles, folders, or patterns. An ensemble selects the test files next to it, a
+    /// folder all test files in it. Default: `ensembles`, or else the current folder
     #[arg(value_name = "PATH", add = completions::complete_ensembles())]
     pub paths: Vec<String>,
-    /// The output format
+    /// Choose the output format
     #[arg(long, alias = "format", value_enum, default_value_t = TestFormat::Human, value_name = "FORM")]
     pub output: TestFormat,
-    /// Only the cases whose name contains this text
+    /// Run only the cases whose name contains this text
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
     /// Also report which agents, dependencies, conditions and outcomes no case reaches
     #[arg(long)]
     pub coverage: bool,
-    /// Draw the graph of the ensemble with what the cases reach, into this file: .svg, .mmd (Mermaid), .dot or .txt; for one test file
+    /// Draw the graph with the coverage of one test file; needs --coverage. The name of the file ends with .svg, .mmd
+    /// (Mermaid), .dot or .txt
     #[arg(long, value_name = "FILE", requires = "coverage")]
     pub graph: Option<PathBuf>,
-    /// Write what happened in the place of expectations that it contradicts; not in CI (the variable CI)
+    /// Replace failed expectations with the actual values. If the variable CI is set, this needs --force-update
     #[arg(long, conflicts_with = "mutate")]
     pub update: bool,
-    /// With --update: write also in CI
+    /// Allow --update to write in CI
     #[arg(long, requires = "update")]
     pub force_update: bool,
-    /// Print cases for what no case reaches, to be added to the test file; what was tried goes to standard error
+    /// Print new cases for everything that no case reaches. Add the cases to the test file; standard error shows what
+    /// was tried
     #[arg(long, conflicts_with_all = ["update", "mutate"])]
     pub suggest: bool,
-    /// Change conditions, limits and dependencies of the ensembles in memory, and report the changes that no case notices
+    /// Change the ensembles in memory, and report changes that no case detects. The changes affect conditions, limits
+    /// and dependencies
     #[arg(long)]
     pub mutate: bool,
-    /// Try the cases again whenever a file changes on which they depend, until Ctrl-C
+    /// Run the cases again when a file that they depend on changes, until Ctrl-C
     #[arg(long, conflicts_with_all = ["update", "suggest", "mutate", "graph"])]
     pub watch: bool,
-    /// With --mutate: the time after which no further change is tried, such as `30s` or `5m`
+    /// Try no further changes after this time, such as `30s` or `5m`; needs --mutate
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration, requires = "mutate")]
     pub max_time: Duration,
 }
-
 /// The output format of the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum TestFormat {

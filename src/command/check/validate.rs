@@ -109,11 +109,8 @@ fn add_wrong_configs(mut inputs: Vec<ValidateInput>, settings: &ValidateConfigCa
 
 fn no_ensemble_error(passed_over: usize) -> CliError {
     CliError::usage_error_with_help(
-        format!(
-            "there is no ensemble among {}",
-            format_count(passed_over as u64, "YAML file")
-        ),
-        "an ensemble has a list of named `agents` at the top; a file that is named itself is always checked",
+        format!("no ensemble in {}", format_count(passed_over as u64, "YAML file")),
+        "an ensemble has a list of named `agents` at the top level; to check a file anyway, name the file",
     )
 }
 
@@ -513,11 +510,11 @@ impl<'f> ReportPrinter<'f> {
         };
         let off = match self.disabled_findings {
             0 => String::new(),
-            number => format!("; {} off by the configuration", words(number, "finding")),
+            number => format!("; {} disabled by the configuration", words(number, "finding")),
         };
         let passed_over = match passed_over {
             0 => String::new(),
-            number => format!("; {} without `agents` passed over", words(number, "YAML file")),
+            number => format!("; {} without `agents` skipped", words(number, "YAML file")),
         };
         let fixable = match (self.counts.safe_fixes, self.counts.unsafe_fixes) {
             _ if !self.is_report => String::new(),

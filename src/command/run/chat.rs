@@ -27,20 +27,21 @@ use std::path::PathBuf;
 /// `ensemble chat`.
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
-    /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
+    /// The ensemble: a file, or a name in `ensembles/` or `.ensemble/ensembles/`
     #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
-    /// Continue this run, which has ended: its id, or the beginning of its id
+    /// Continue this run, which must have ended: its id, or the beginning of its id
     #[arg(long, value_name = "RUN", add = completions::complete_runs(), conflicts_with_all = ["ensemble", "set", "context"])]
     pub run: Option<String>,
     /// Continue the latest run
     #[arg(long, conflicts_with_all = ["run", "ensemble", "set", "context"])]
     pub last: bool,
-    /// Give the input KEY, or add KEY to the context if the ensemble declares no inputs; VALUE is JSON, or a string if it
-    /// is not valid JSON
+    /// Pass the input KEY; can be repeated. VALUE is JSON, or a string if VALUE is not valid JSON. If the ensemble
+    /// declares no inputs, KEY is added to the context
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
-    /// Give every key of this YAML or JSON file as an input, or add it to the context
+    /// Pass each key of this YAML or JSON file as an input. If the ensemble declares no inputs, the keys are added to
+    /// the context
     #[arg(long, value_name = "FILE")]
     pub context: Option<PathBuf>,
     /// Answers and models.

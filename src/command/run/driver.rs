@@ -142,8 +142,9 @@ impl EndReporter<'_> {
     fn report_unsent(&self, unsaid: &[Arc<str>]) {
         for text in unsaid {
             let text = quote_for_shell(text);
-            self.surroundings
-                .print_err(&format!("not said, because the run did not end well: {text}\n"));
+            self.surroundings.print_err(&format!(
+                "message not added, because the run did not complete: {text}\n"
+            ));
         }
     }
 
@@ -155,8 +156,8 @@ impl EndReporter<'_> {
             let (address, text) = (&answer.address, &answer.text);
             let message = match (&answer.decided_refusal, self.refuses_unused_answers) {
                 (Some(decided), true) => format!("error: {decided} (`{text}`)\n"),
-                (None, true) => format!("error: `{address}` did not ask; your answer `{text}` was not used\n"),
-                (_, false) => format!("warning: no question of `{address}` took the answer `{text}`\n"),
+                (None, true) => format!("error: `{address}` asked no question; the answer `{text}` was not used\n"),
+                (_, false) => format!("warning: no question of `{address}` used the answer `{text}`\n"),
             };
             self.surroundings.print_err(&message);
         }

@@ -62,8 +62,8 @@ pub(crate) fn run_remotely(
     let ready = runs.prepare_run_with(Arc::clone(&prepared), options)?;
     let id = new_run_id(&Host::from_system());
     let start = RunStartRequest::from_ready_run(&ready, &id, ready.current_time(), &engine_options);
-    let start =
-        start.map_err(|error| CliError::usage_error_with_help(error, "-C names another folder as the project"))?;
+    let start = start
+        .map_err(|error| CliError::usage_error_with_help(error, "select the folder of another project with -C"))?;
     let ending = EndReporter::new(&args.driving, &args.showing, surroundings);
     block_on(async {
         let signals = signals::listen_for_signals();
@@ -111,11 +111,9 @@ pub(crate) fn resume_remotely(
             match remote.request_resume(id.as_str(), Utc::now()).await {
                 Err(EngineClientError::RequestRefused { status: 409, .. }) => {
                     return Err(CliError::usage_error_with_help(
+                        format!("run {id} has ended ({reason}), and the engine can no longer resume the run"),
                         format!(
-                            "run {id} has ended ({reason}), and the engine does not wait for its resumption any more"
-                        ),
-                        format!(
-                            "`ensemble runs fetch {id} --on {url}` copies it here, and `ensemble resume {id}` goes on with the copy"
+                            "copy the run here with `ensemble runs fetch {id} --on {url}`, and continue the copy with `ensemble resume {id}`"
                         ),
                     ));
                 }

@@ -20,11 +20,11 @@ pub(crate) struct ForkArgs {
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
-    /// The last turn to keep; 0 keeps only the input
+    /// Keep the turns up to turn N; 0 keeps only the input
     #[arg(long, value_name = "N")]
     pub at_turn: u32,
-    /// Give the input KEY anew, or add KEY to the context, before the run continues; VALUE is JSON, or a string if it is not
-    /// valid JSON
+    /// Replace the input KEY, or add KEY to the context, before the run continues. VALUE is JSON, or a string if VALUE
+    /// is not valid JSON
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
     /// Continue with this ensemble instead of the recorded one
@@ -50,7 +50,8 @@ pub(crate) struct RerunArgs {
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
-    /// The execution to repeat: the agent and the turn in which it ran; AGENT[KEY]@TURN repeats one of its parts
+    /// Repeat this execution: the agent, and the turn in which the agent ran. AGENT[KEY]@TURN repeats one part of the
+    /// execution
     #[arg(long, value_name = "AGENT@TURN", add = completions::complete_executions())]
     pub from: String,
     /// Continue with this ensemble instead of the recorded one
@@ -139,7 +140,7 @@ pub(crate) fn print_changes(fork: &ForkChanges, showing: &ShowingArgs, surroundi
     let edited = fork.file.as_ref().map(|file| format!(" --ensemble {}", file.display()));
     for (agent, turn) in &fork.changed_agents {
         text.push_str(&format!(
-            "  {agent} ran in turn {turn} before the change, and its result is kept; to repeat it: ensemble rerun {} --from {agent}@{turn}{}\n",
+            "  {agent} ran in turn {turn} before the change, and the new run reuses its result; to repeat the execution: ensemble rerun {} --from {agent}@{turn}{}\n",
             fork.origin,
             edited.as_deref().unwrap_or_default()
         ));

@@ -21,23 +21,25 @@ use std::path::PathBuf;
 /// `ensemble run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
+    /// The ensemble: a file, or a name in `ensembles/` or `.ensemble/ensembles/`
     #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
-    /// The input: a text, @FILE, or - for standard input
+    /// Pass this input: a text, @FILE, or - for standard input
     #[arg(short, long, value_name = "TEXT|@FILE|-")]
     pub input: Option<String>,
     /// Add this message when the conversation has ended, and continue; can be repeated
     #[arg(long = "then", value_name = "TEXT", action = ArgAction::Append)]
     pub then: Vec<String>,
-    /// Give the input KEY, or add KEY to the context if the ensemble declares no inputs; VALUE is JSON, or a string if it
-    /// is not valid JSON
+    /// Pass the input KEY; can be repeated. VALUE is JSON, or a string if VALUE is not valid JSON. If the ensemble
+    /// declares no inputs, KEY is added to the context
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
-    /// Give every key of this YAML or JSON file as an input, or add it to the context
+    /// Pass each key of this YAML or JSON file as an input. If the ensemble declares no inputs, the keys are added to
+    /// the context
     #[arg(long, value_name = "FILE")]
     pub context: Option<PathBuf>,
-    /// Do not run this agent: this text stands in for each of its results (JSON gives a JSON output); the run and those that go on from it say so
+    /// Replace every result of this agent with TEXT; the agent does not run. A TEXT that is valid JSON becomes a JSON
+    /// output. The reports of the run, and of runs that continue it, name the stub
     #[arg(long = "stub", value_name = "AGENT=TEXT|@FILE", add = completions::complete_stubs(), action = ArgAction::Append)]
     pub stub: Vec<String>,
     /// Let the model of this profile answer the questions of this input agent
@@ -49,19 +51,19 @@ pub(crate) struct RunArgs {
     /// Output.
     #[command(flatten)]
     pub showing: ShowingArgs,
-    /// Print which agents would run first and why the others would not, and execute nothing
+    /// Print which agents would run first and why others would not, but run none
     #[arg(long)]
     pub dry_run: bool,
-    /// Serve a page for the browser that shows the run and asks its questions; it stays until Ctrl-C
+    /// Serve a browser page that shows the run and asks its questions, until Ctrl-C
     #[arg(long, conflicts_with_all = ["then", "dry_run", "on"])]
     pub ui: bool,
-    /// The port of the page (0: any that is free)
+    /// Use this port for the page (0: any free port)
     #[arg(long, value_name = "PORT", requires = "ui")]
     pub port: Option<u16>,
-    /// Run on a durable execution engine, by the address of its ingress, in place of this process: see docs/scale.md
+    /// Run on the durable execution engine with this ingress address (docs/scale.md)
     #[arg(long, value_name = "URL", conflicts_with_all = ["then", "stub", "respond", "cache", "cache_only", "mcp_config", "dry_run", "live", "durability"])]
     pub on: Option<String>,
-    /// With --on: print the id of the run, and do not wait for its end
+    /// Print the run id and exit, without waiting for the run to end; needs --on
     #[arg(long, requires = "on")]
     pub detach: bool,
     /// Execution.
@@ -87,7 +89,8 @@ pub(crate) struct ResumeArgs {
     /// Output.
     #[command(flatten)]
     pub showing: ShowingArgs,
-    /// The run is on a durable execution engine, with this address: show it from its start, and answer its questions
+    /// Resume a run on the durable execution engine with this ingress address. The command shows the run from its
+    /// start, and answers its questions
     #[arg(long, value_name = "URL", conflicts_with_all = ["ensemble", "model", "cache", "cache_only", "mcp_config", "live", "durability"])]
     pub on: Option<String>,
     /// Execution.

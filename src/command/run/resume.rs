@@ -32,7 +32,7 @@ pub(crate) struct ContinueArgs {
     /// Add this message when the conversation has ended again, and continue; can be repeated
     #[arg(long = "then", value_name = "TEXT", action = ArgAction::Append)]
     pub then: Vec<String>,
-    /// Set an input or a value of the context; the value is JSON, or a text
+    /// Set an input or a value of the context; can be repeated. VALUE is JSON, or a string if VALUE is not valid JSON
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
     /// Continue with this ensemble instead of the recorded one, in a new run
@@ -137,7 +137,7 @@ fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &CliEnviron
     let changed = recorded.describe_changed_definitions(&surroundings.project);
     if !changed.is_empty() {
         surroundings.print_err(&format!(
-            "note: since the run started, files behind its agents have changed; the run continues with the files as they are now\n  {}\n",
+            "note: files that the agents use have changed since the run started; the run continues with the changed files\n  {}\n",
             changed.join("\n  ")
         ));
     }

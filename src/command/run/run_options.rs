@@ -124,7 +124,7 @@ pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -
     read.map_err(|error| {
         CliError::usage_error_with_help(
             format!("--mcp-config {}: {error}", file.display()),
-            r#"the file has this form: {"mcpServers": {"NAME": {"command": "...", "args": [], "env": {}}, "OTHER": {"url": "https://..."}}}"#,
+            r#"write the file in this form: {"mcpServers": {"NAME": {"command": "...", "args": [], "env": {}}, "OTHER": {"url": "https://..."}}}"#,
         )
     })
 }

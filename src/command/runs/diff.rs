@@ -16,13 +16,13 @@ pub(crate) struct RunsDiffArgs {
     /// A run id or its beginning, a journal, the folder of a run, or a saved result
     #[arg(value_name = "A", add = completions::complete_runs())]
     pub a: String,
-    /// The other record
+    /// The record to compare with A
     #[arg(value_name = "B", add = completions::complete_runs(), required_unless_present = "last")]
     pub b: Option<String>,
     /// Compare with the latest run
     #[arg(long, conflicts_with = "b")]
     pub last: bool,
-    /// The output format of the differences
+    /// Choose the output format of the differences
     #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
 }

@@ -16,7 +16,7 @@ pub(crate) struct RunsFetchArgs {
     /// Use the latest run
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
-    /// The address of the engine's ingress
+    /// Copy from the durable execution engine with this ingress address
     #[arg(long, value_name = "URL", required = true)]
     pub on: String,
 }

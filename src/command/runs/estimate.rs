@@ -19,16 +19,16 @@ use ensemble_runs::{EnsembleRef, PreparedEnsemble};
 /// `ensemble estimate`.
 #[derive(Debug, Args)]
 pub(crate) struct EstimateArgs {
-    /// The ensemble to run: a file, or the name of an ensemble
+    /// The ensemble to estimate: a file, or the name of an ensemble
     #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: String,
-    /// The recorded run that the estimate is based on
+    /// Base the estimate on this recorded run
     #[arg(long, value_name = "RUN", add = completions::complete_runs(), required_unless_present = "last")]
     pub from: Option<String>,
     /// Base the estimate on the latest run
     #[arg(long, conflicts_with = "from")]
     pub last: bool,
-    /// The output format
+    /// Choose the output format
     #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
 }

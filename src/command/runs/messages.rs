@@ -40,7 +40,7 @@ pub(crate) async fn print_messages(
         ),
         RunOutput::Events => {
             let message =
-                "--messages has the forms human and json; the events are those of `runs show --output events`";
+                "--messages needs `--output human` or `--output json`; without --messages, `--output events` works";
             return Err(CliError::usage_error(message));
         }
     };

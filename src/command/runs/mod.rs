@@ -46,19 +46,19 @@ pub(crate) use show::find_driver;
 /// `ensemble runs export`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsExportArgs {
-    /// The id of the run, the beginning of the id, or its folder; default: the latest run
+    /// The run: its id, the beginning of its id, or its folder; default: the latest run
     #[arg(value_name = "RUN", add = completions::complete_runs())]
     pub run: Option<String>,
-    /// Use the latest run, as without RUN
+    /// Use the latest run, which is also the default
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
-    /// The format of the document
+    /// Choose the format of the document
     #[arg(long, alias = "format", value_enum, default_value_t = ExportFormat::Json, value_name = "FORM")]
     pub output: ExportFormat,
     /// Write to this file instead of standard output
     #[arg(short = 'o', long, alias = "out", value_name = "FILE")]
     pub to: Option<PathBuf>,
-    /// With --output otlp: spans also contain what was said
+    /// Add content to the spans: inputs, prompts, replies, tool calls and outputs. Needs --output otlp
     #[arg(long)]
     pub otlp_content: bool,
 }
@@ -73,7 +73,7 @@ pub(crate) enum ExportFormat {
     Markdown,
     /// All turns as one HTML page without other files.
     Html,
-    /// The run as a trace of OpenTelemetry: OTLP as JSON, or as protobuf into a file whose name ends with `.pb`.
+    /// An OpenTelemetry trace: OTLP as JSON, or as protobuf if the file ends with `.pb`.
     Otlp,
 }
 
@@ -82,15 +82,15 @@ pub(crate) enum ExportFormat {
 pub(crate) enum RunsCommand {
     /// List all runs of this project, the latest last
     List(RunsListArgs),
-    /// Copy a run from a durable execution engine into this project, so that it can be shown, exported, compared and replayed
+    /// Copy a run from a durable execution engine into this project
     Fetch(RunsFetchArgs),
-    /// Show a run turn by turn: which agents ran, which did not and why, the outcome, the next commands
+    /// Show a run turn by turn: executions, idle agents with reasons, outcome
     Show(RunsShowArgs),
     /// Show the differences between two runs; exit code 1 if they differ
     Diff(RunsDiffArgs),
-    /// Write a run as one document: the result as JSON, or all turns as Markdown or HTML
+    /// Write a run as one document: JSON, Markdown, HTML or an OpenTelemetry trace
     Export(RunsExportArgs),
-    /// Delete old runs, except runs that another process executes and runs that can be resumed
+    /// Delete old runs, except runs in progress and runs that can be resumed
     Prune(RunsPruneArgs),
     /// Delete runs
     Rm {

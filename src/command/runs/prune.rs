@@ -21,13 +21,13 @@ pub(crate) struct RunsPruneArgs {
     /// Keep the N latest runs
     #[arg(long, value_name = "N", group = "which")]
     pub keep: Option<usize>,
-    /// Only runs whose last record is older than this: 90s, 30m, 12h, 7d, 4weeks
+    /// Delete only runs whose last record is older than AGE: 90s, 30m, 12h, 7d, 4weeks
     #[arg(long, value_name = "AGE", group = "which", value_parser = humantime::parse_duration)]
     pub older_than: Option<std::time::Duration>,
     /// Only runs in this state; separate several with commas
     #[arg(long, value_name = "STATE", group = "which", value_delimiter = ',', value_parser = PossibleValuesParser::new(RunState::state_names()))]
     pub outcome: Vec<String>,
-    /// Also runs that can still be resumed: interrupted, waiting, cancelled, timeout
+    /// Also delete runs that can be resumed: interrupted, waiting, cancelled, timeout
     #[arg(long)]
     pub resumable: bool,
     /// Print what would be deleted, and delete nothing
@@ -68,7 +68,7 @@ pub(crate) async fn prune_runs(
     if pruned.resumable > 0 {
         let them = format_count(pruned.resumable, "run");
         surroundings.print_err(&format!(
-            "  help: --resumable deletes {them} more that could be resumed\n"
+            "  help: --resumable also deletes {them} that can be resumed\n"
         ));
     }
     Ok(exit::SUCCESS)

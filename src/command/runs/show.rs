@@ -25,22 +25,23 @@ use ensemble_runs::store::files::FileStore;
 /// `ensemble runs show`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsShowArgs {
-    /// The id of the run, the beginning of the id, or its folder; default: the latest run
+    /// The run: its id, the beginning of its id, or its folder; default: the latest run
     #[arg(value_name = "RUN", add = completions::complete_runs())]
     pub run: Option<String>,
-    /// Use the latest run, as without RUN
+    /// Use the latest run, which is also the default
     #[arg(long, conflicts_with = "run")]
     pub last: bool,
-    /// Also print complete outputs, what each execution read and was asked, and its stderr
+    /// Also print complete outputs, and the inputs, requests and stderr of executions
     #[arg(short, long)]
     pub verbose: bool,
-    /// Print what the models were sent and what they replied, complete; of one agent, or of one of its executions
+    /// Print all messages to and from the models, complete. AGENT selects the messages of an agent, AGENT@TURN those of
+    /// one execution
     #[arg(long, value_name = "AGENT[@TURN]", num_args = 0..=1, default_missing_value = "", conflicts_with = "follow")]
     pub messages: Option<String>,
     /// Keep printing until the run ends, while another process executes it
     #[arg(short, long)]
     pub follow: bool,
-    /// human: readable text; json: the same as one document; events: the lines of the journal
+    /// Choose the output format
     #[arg(long, alias = "format", value_enum, default_value_t = RunOutput::Human, value_name = "FORM")]
     pub output: RunOutput,
 }

@@ -15,7 +15,7 @@ use ensemble_runs::{Host, Project, Runs};
 /// `ensemble acp`.
 #[derive(Debug, Args)]
 pub(crate) struct AcpArgs {
-    /// The ensemble, or a folder with ensembles; without it, the ensembles of the session's folder
+    /// The ensemble, or a folder with ensembles; default: the session's folder
     #[arg(value_name = "FILE|FOLDER")]
     pub served: Option<String>,
 }

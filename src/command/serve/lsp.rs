@@ -45,7 +45,7 @@ pub(crate) fn serve_lsp(surroundings: &CliEnvironment) -> Result<u8, CliError> {
         // As the protocol wants it.
         LspServerEnd::Exit { after_shutdown: false } | LspServerEnd::ClientGone => Ok(exit::FAILURE),
         LspServerEnd::MalformedMessage(why) => Err(CliError::Internal(format!(
-            "standard input is not the Language Server Protocol, which editors speak: {why}"
+            "standard input is not valid in the Language Server Protocol: {why}"
         ))),
     }
 }

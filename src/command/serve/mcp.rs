@@ -26,19 +26,22 @@ pub(crate) struct McpArgs {
     /// The folder of the ensembles; default: the current folder
     #[arg(value_name = "FOLDER")]
     pub served: Option<PathBuf>,
-    /// Serve HTTP at this address of this machine (default: 127.0.0.1:7421) instead of standard input and output
+    /// Serve HTTP at this local address instead of standard input and output. Without a value, the address is
+    /// 127.0.0.1:7421
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:7421")]
     pub http: Option<SocketAddr>,
-    /// With --http: the variable of the environment that contains the token of the clients; default: a new token, which is printed
+    /// Read the token of the clients from this environment variable; needs --http. Without this option, the server
+    /// creates a token and prints it
     #[arg(long, value_name = "NAME", requires = "http")]
     pub token_env: Option<String>,
-    /// How long a call waits for the end of a run before it returns the id of the run
+    /// Limit how long a call waits for the end of a run. After this time, the call returns the id of the run
     #[arg(long, default_value = "45s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub wait: Duration,
-    /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
+    /// Use another model for a profile ('*' for all): PROVIDER/MODEL, or simulated
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
     pub model: Vec<String>,
-    /// Read the servers of tools with `mcp: client` from a JSON file such as `.mcp.json`: {"mcpServers": {NAME: ...}}
+    /// Read the servers of tools with `mcp: client` from a file such as `.mcp.json`. The file has the form
+    /// {"mcpServers": {NAME: ...}}
     #[arg(long, value_name = "FILE")]
     pub mcp_config: Option<PathBuf>,
 }
@@ -54,7 +57,7 @@ pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result
     if let Some(address) = args.http.filter(|address| !address.ip().is_loopback()) {
         return Err(CliError::usage_error_with_help(
             format!("--http {address}: other machines can reach this address"),
-            "expected an address of this machine, such as 127.0.0.1:7421",
+            "use an address that only this machine can reach, such as 127.0.0.1:7421",
         ));
     }
     let token = args.http.map(|_| resolve_token(args)).transpose()?;
@@ -68,7 +71,7 @@ pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result
             }
             None => {
                 if surroundings.streams.in_is_terminal {
-                    surroundings.print_err("waiting for an MCP client on standard input; Ctrl-C ends\n");
+                    surroundings.print_err("waiting for an MCP client on standard input; Ctrl-C ends the server\n");
                 }
                 let served = stdio::serve_stdio(
                     Box::new(tokio::io::stdin()),
@@ -77,7 +80,9 @@ pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result
                 )
                 .await;
                 served.map_err(|why| {
-                    CliError::Internal(format!("standard input is not the Model Context Protocol: {why}"))
+                    CliError::Internal(format!(
+                        "standard input is not valid in the Model Context Protocol: {why}"
+                    ))
                 })
             }
         }
@@ -112,7 +117,7 @@ fn print_served(surroundings: &CliEnvironment) {
     let mut text = format!("serving {ensembles} of {folder}\n");
     for wrong in &catalog.invalid_ensembles {
         text.push_str(&format!(
-            "warning: {} is left out: {}; `ensemble validate` shows them\n",
+            "warning: {} is not served: {}; `ensemble validate` shows the findings\n",
             wrong.file.display(),
             format_count(wrong.errors as u64, "error")
         ));
@@ -143,13 +148,12 @@ async fn serve_http(
 /// Returns the token of the clients: that of the variable, or a new one.
 fn resolve_token(args: &McpArgs) -> Result<AccessToken, CliError> {
     let Some(name) = &args.token_env else {
-        return AccessToken::generate()
-            .map_err(|error| CliError::Internal(format!("the system gives no random numbers: {error}")));
+        return AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot create a token: {error}")));
     };
     let value = std::env::var(name).unwrap_or_default();
     AccessToken::for_header(&value).map_err(|_| {
         CliError::usage_error(format!(
-            "--token-env {name}: the variable needs at least 16 visible ASCII characters"
+            "--token-env {name}: the token in this variable needs at least 16 visible ASCII characters"
         ))
     })
 }

@@ -27,7 +27,8 @@ pub(crate) struct UiArgs {
     /// Where the page is.
     #[command(flatten)]
     pub place: PageArgs,
-    /// Read the servers of tools with `mcp: client` from a JSON file such as `.mcp.json`: {"mcpServers": {NAME: ...}}
+    /// Read the servers of tools with `mcp: client` from a file such as `.mcp.json`. The file has the form
+    /// {"mcpServers": {NAME: ...}}
     #[arg(long, value_name = "FILE")]
     pub mcp_config: Option<PathBuf>,
 }
@@ -35,10 +36,10 @@ pub(crate) struct UiArgs {
 /// The address of the page.
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
-    /// The port of the page (0: any that is free); default: 7357, or any if another program has it
+    /// Use this port for the page (0: any free port). Default: 7357, or any free port if another program uses 7357
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// The address of the page: 127.0.0.1 or ::1
+    /// Serve the page at this address: 127.0.0.1 or ::1
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub address: IpAddr,
 }
@@ -84,7 +85,7 @@ pub(crate) async fn run_with_page(
     start_server(server)?;
     let id = runs.start_ready_run(ready).await?;
     signals.set_run(&id);
-    surroundings.print_err(&format!("watch it: {link}&run={id}\n"));
+    surroundings.print_err(&format!("watch the run: {link}&run={id}\n"));
     let mut is_stopped = false;
     loop {
         tokio::select! {
@@ -148,7 +149,7 @@ fn start_server(server: UiServer) -> Result<(), CliError> {
 fn resolve_token(runs: &RunService) -> Result<AccessToken, CliError> {
     match runs.runs().host().read_variable(TOKEN) {
         Some(token) => AccessToken::parse(&token).map_err(|why| CliError::usage_error(format!("{TOKEN}: {why}"))),
-        None => AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot make a token: {error}"))),
+        None => AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot create a token: {error}"))),
     }
 }
 

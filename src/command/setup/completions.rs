@@ -38,7 +38,7 @@ pub(crate) fn complete_command_line(program: fn() -> Command) -> Result<bool, Cl
 
 /// The script for this shell.
 pub(crate) fn completion_script(shell: clap_complete::Shell) -> Result<String, CliError> {
-    let unknown = || CliError::usage_error(format!("there is no script for {shell}"));
+    let unknown = || CliError::usage_error(format!("there is no completion script for {shell}"));
     let shells = Shells::builtins();
     let shell = shells.completer(&shell.to_string()).ok_or_else(unknown)?;
     let mut script = Vec::new();

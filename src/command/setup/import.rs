@@ -20,13 +20,13 @@ use ensemble_reports::report::sanitized_writer::EscapeStyle;
 /// `ensemble import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The ensemble of llm-orc or the workflow of Conductor, a folder of them, or - for standard input
+    /// The file to convert, a folder of such files, or - for standard input
     #[arg(value_name = "FILE")]
     pub file: String,
-    /// The program that the file was written for; default: what the file looks like
+    /// Convert from the format of this program; default: detected from the file
     #[arg(long, value_name = "PROGRAM")]
     pub from: Option<ImportFrom>,
-    /// Write to this file, or to a file with the same name in this folder; default: standard output
+    /// Write to this file, or into this folder; default: standard output
     #[arg(short = 'o', long, alias = "output", value_name = "FILE")]
     pub to: Option<PathBuf>,
     /// Overwrite an existing file

@@ -47,7 +47,7 @@ pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) ->
     };
     let project_folder = &surroundings.project.folder;
     if project_folder.join(to).is_file() {
-        let message = format!("{} is a file, and {} a folder", to.display(), args.file);
+        let message = format!("{} is a file, but {} is a folder", to.display(), args.file);
         return Err(CliError::usage_error_with_help(
             message,
             "name a folder for the new files",
@@ -68,7 +68,10 @@ pub(crate) fn import_folder(args: &ImportArgs, surroundings: &CliEnvironment) ->
         .map(|found| found.output.display().to_string())
         .collect();
     if !existing.is_empty() && !args.force {
-        let message = format!("nothing is written: {} already exists", existing.join(", "));
+        let message = format!(
+            "nothing was written, because these files exist: {}",
+            existing.join(", ")
+        );
         return Err(CliError::usage_error_with_help(
             message,
             "name another folder, or overwrite them with `--force`",
@@ -220,7 +223,7 @@ impl ImportCounts {
             text.push_str(&format!("; {} not imported", format_files(self.failed)));
         }
         if self.ignored > 0 {
-            text.push_str(&format!("; {} left alone: no ensembles", format_files(self.ignored)));
+            text.push_str(&format!("; {} skipped: no ensembles", format_files(self.ignored)));
         }
         surroundings.print_out(&format!("{text}\n"));
         match (imported_count, self.noted + self.failed) {

@@ -18,10 +18,10 @@ use ensemble_ui::NewFile;
 /// `ensemble init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The name of the ensemble, with or without .yaml; default: the name of the current folder
+    /// The name of the ensemble, with or without .yaml; default: the folder's name
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// What the ensemble shows
+    /// Create the ensemble from this template
     #[arg(short, long, value_enum, default_value_t = StarterTemplate::ReviewLoop, value_name = "TEMPLATE")]
     pub template: StarterTemplate,
     /// List the templates, and write nothing
@@ -70,7 +70,9 @@ pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> R
     if !schema.exists() {
         files.push((SCHEMA_FILE.to_owned(), SCHEMA.to_owned()));
     } else if std::fs::read_to_string(&schema).is_ok_and(|text| text != SCHEMA) {
-        notes = format!("\nkept {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` renews it\n");
+        notes = format!(
+            "\ndid not overwrite {SCHEMA_FILE}, which differs; `ensemble schema > {SCHEMA_FILE}` updates the file\n"
+        );
     }
     if records_runs_here(surroundings) && !folder.join(".gitignore").exists() {
         files.push((".gitignore".to_owned(), IGNORED.to_owned()));

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// `ensemble man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The command; default: the page of the program
+    /// The command that the page describes; default: the whole program
     #[arg(value_name = "COMMAND", conflicts_with = "to")]
     pub command: Option<String>,
     /// Write all pages to this folder
@@ -26,7 +26,7 @@ pub(crate) struct ManArgs {
 const FILES: &str = r#".SH FILES
 .TP
 .I ensembles/
-The folder in which ensembles are searched by name.
+The folder in which the program searches ensembles by name.
 .TP
 .I .ensemble/runs/
 The record of every run of a project.
@@ -35,7 +35,7 @@ The record of every run of a project.
 The project's model profiles; the user's are in \fIensemble/config.yaml\fR of the configuration folder.
 .TP
 .I ensemble/trust.json
-In the configuration folder: the files that are trusted, by \fBensemble trust\fR.
+The list of trusted files, in the configuration folder; see \fBensemble trust\fR.
 "#;
 
 /// `ensemble man`.
@@ -52,8 +52,8 @@ pub(crate) fn print_man_page(args: &ManArgs, program: Command, surroundings: &Cl
                 .filter_map(|(known, _)| known.strip_prefix("ensemble-"))
                 .collect();
             return Err(CliError::usage_error_with_help(
-                format!("there is no page `{name}`"),
-                format!("there is one for each of {}", commands.join(", ")),
+                format!("there is no manual page `{name}`"),
+                format!("the commands with a manual page are {}", commands.join(", ")),
             ));
         };
         surroundings.print_out(page);

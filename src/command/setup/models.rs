@@ -35,9 +35,9 @@ use ensemble_runs::{EnsembleRef, Host};
 /// `ensemble models`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsCommand {
-    /// Send a request for one word to every model, and report problems: no key, no server, unknown model
+    /// Send a short test request to every model, and report errors
     Check(ModelsArgs),
-    /// List the profiles with their models; with --remote, the models that each provider offers
+    /// List the model of each profile; with --remote, all models of each provider
     List(ModelsListArgs),
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct ModelsListArgs {
     /// The selection of models.
     #[command(flatten)]
     pub models: ModelsArgs,
-    /// Ask each provider for its models; without this, no request is sent
+    /// Ask each provider for its models; without this option, no request is sent
     #[arg(long)]
     pub remote: bool,
 }
@@ -55,13 +55,13 @@ pub(crate) struct ModelsListArgs {
 /// The selection of models.
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
-    /// The ensemble: a file, or the name of an ensemble; default: all profiles of the configuration
+    /// The ensemble: a file or a name; default: all profiles of the configuration
     #[arg(value_name = "FILE|NAME", add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
-    /// Use another model for a profile ('*' for all): PROFILE=PROVIDER/MODEL, or PROFILE=simulated
+    /// Use another model for a profile ('*' for all): PROVIDER/MODEL, or simulated
     #[arg(long = "model", value_name = "PROFILE=MODEL", action = ArgAction::Append)]
     pub model: Vec<String>,
-    /// The output format
+    /// Choose the output format
     #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
 }

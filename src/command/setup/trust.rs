@@ -16,16 +16,16 @@ use ensemble_project::trust::TrustedFile;
 /// `ensemble trust`.
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
-    /// A configuration, a folder with one, or an ensemble; default: the configuration of the project
+    /// A configuration or an ensemble; default: the configuration of the project
     #[arg(value_name = "PATH", add = completions::complete_ensembles())]
     pub path: Option<String>,
-    /// Allow it without asking
+    /// Trust the file without asking
     #[arg(long, short)]
     pub yes: bool,
-    /// List the files that are trusted
+    /// List the trusted files
     #[arg(long, conflicts_with_all = ["path", "yes", "remove"])]
     pub list: bool,
-    /// Trust this file no longer
+    /// Remove the trust in this file
     #[arg(long, value_name = "PATH", conflicts_with_all = ["path", "yes"])]
     pub remove: Option<PathBuf>,
 }
@@ -44,23 +44,23 @@ pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Res
     let reviews = review_files(&path, project)?;
     if reviews.is_empty() {
         surroundings.print_out(&format!(
-            "{display_path} needs no trust: it sends no key and no value of the environment anywhere\n"
+            "{display_path} needs no trust: the file sends no keys and no values of the environment\n"
         ));
         return Ok(exit::SUCCESS);
     }
     surroundings.print_out(&render_reviews(&reviews, surroundings));
     if reviews.iter().all(|review| review.is_trusted) && !project.trust.is_everything() {
-        surroundings.print_out("it is trusted\n");
+        surroundings.print_out("already trusted\n");
         return Ok(exit::SUCCESS);
     }
     if !args.yes && !ask_for_consent(surroundings)? {
-        surroundings.print_out("it is not trusted\n");
+        surroundings.print_out("not trusted\n");
         return Ok(exit::FAILURE);
     }
     let trusted = reviews.iter().map(to_trusted).collect::<Result<_, _>>()?;
     let store_result = project.trust.trust_files(trusted);
-    store_result.map_err(|error| CliError::Internal(format!("cannot keep the trust: {error}")))?;
-    surroundings.print_out("it is trusted until it changes\n");
+    store_result.map_err(|error| CliError::Internal(format!("cannot record the trust: {error}")))?;
+    surroundings.print_out("trusted until a file changes\n");
     Ok(exit::SUCCESS)
 }
 
@@ -100,8 +100,8 @@ fn ask_for_consent(surroundings: &CliEnvironment) -> Result<bool, CliError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
         return Err(CliError::usage_error_with_help(
-            "there is no terminal to ask at",
-            "`--yes` allows it without asking",
+            "cannot ask for trust: there is no terminal",
+            "`--yes` trusts the file without asking",
         ));
     }
     let mut err = surroundings.streams.human_err();
@@ -116,7 +116,7 @@ fn to_trusted(review: &TrustReview) -> Result<TrustedFile, CliError> {
     let path = review
         .path
         .to_str()
-        .ok_or_else(|| CliError::usage_error(format!("the path {} is no text in UTF-8", visible_path(&review.path))))?;
+        .ok_or_else(|| CliError::usage_error(format!("the path {} is not valid UTF-8", visible_path(&review.path))))?;
     Ok(TrustedFile {
         path: path.to_owned(),
         digest: review.digest.clone(),
@@ -141,11 +141,12 @@ fn remove_trust(path: &Path, surroundings: &CliEnvironment) -> Result<u8, CliErr
     }
     let path = path.canonicalize().unwrap_or(path);
     let removed = project.trust.untrust_file(&path);
-    let removed = removed.map_err(|error| CliError::Internal(format!("cannot change what is trusted: {error}")))?;
+    let removed =
+        removed.map_err(|error| CliError::Internal(format!("cannot change the list of trusted files: {error}")))?;
     if !removed {
         return Err(CliError::usage_error_with_help(
             format!("{} is not trusted", visible_path(&path)),
-            "`ensemble trust --list` shows what is",
+            "`ensemble trust --list` shows the trusted files",
         ));
     }
     surroundings.print_out(&format!(

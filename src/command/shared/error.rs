@@ -157,12 +157,14 @@ fn ambiguous_message(given: &str, candidates: &[RunId]) -> String {
 /// The help text for an error of the project's files.
 fn project_help(error: &ProjectError) -> Option<String> {
     Some(match error {
-        ProjectError::IsFolder(_) => "`ensemble validate` takes folders".to_owned(),
+        ProjectError::IsFolder(_) => "name a file in the folder; `ensemble validate` accepts folders".to_owned(),
         ProjectError::Untrusted { path, .. } => format!(
-            "`ensemble trust {}` allows this until it changes; `--trust` allows it for one command",
+            "trust the file with `ensemble trust {}` until the file changes, or with `--trust` for one command",
             path.display()
         ),
-        ProjectError::Stranger(_) => "make it yours with `chown`, or use it as it is with `--trust`".to_owned(),
+        ProjectError::Stranger(_) => {
+            "take the ownership with `chown`, or use the file as it is with `--trust`".to_owned()
+        }
         ProjectError::NotFound { .. } | ProjectError::Unreadable { .. } | ProjectError::Invalid(_) => {
             return error.advice();
         }
@@ -175,54 +177,58 @@ fn run_error_help(error: &RunError) -> Option<String> {
         RunError::Project(error) => return project_help(error),
         RunError::AnswerForNobody { inputs, .. } => match inputs.as_slice() {
             [] => "this ensemble has no input agents".to_owned(),
-            inputs => format!("its input agents are {}", inputs.join(", ")),
+            inputs => format!("the input agents are {}", inputs.join(", ")),
         },
-        RunError::Answer(AnswerRefusal::Ambiguous { .. }) => "answer each of them by its address".to_owned(),
+        RunError::Answer(AnswerRefusal::Ambiguous { .. }) => "answer each question by its address".to_owned(),
         RunError::NoSuchAgent { similar, agents, .. } => match similar {
             Some(similar) => format!("did you mean `{similar}`?"),
             None => format!("the agents are {}", agents.join(", ")),
         },
-        RunError::StubForPerson(agent) => format!("`--always-answer {agent}=TEXT` gives its answer"),
+        RunError::StubForPerson(agent) => format!("answer the agent with `--always-answer {agent}=TEXT`"),
         RunError::RespondsForNobody { inputs, .. } => match inputs.as_slice() {
             [] => "this ensemble has no input agents".to_owned(),
-            inputs => format!("its input agents are {}", inputs.join(", ")),
+            inputs => format!("the input agents are {}", inputs.join(", ")),
         },
         RunError::NoTool { similar, tools, .. } => match (similar, tools.as_slice()) {
             (Some(similar), _) => format!("did you mean `{similar}`?"),
             (None, []) => "this ensemble has no tools".to_owned(),
-            (None, tools) => format!("its tools are {}", tools.join(", ")),
+            (None, tools) => format!("the tools are {}", tools.join(", ")),
         },
-        RunError::Inputs(_) => "inputs are given with `--set NAME=VALUE` and `--context FILE`".to_owned(),
+        RunError::Inputs(_) => "pass inputs with `--set NAME=VALUE` or `--context FILE`".to_owned(),
         RunError::Cache { only: true, .. } => "run once without --cache-only to fill the cache".to_owned(),
-        RunError::NotEnded(run) => format!("`ensemble resume {run}` continues it"),
+        RunError::NotEnded(run) => format!("`ensemble resume {run}` continues the run"),
         RunError::HasEnded {
             run,
             file,
             failed: Some((agent, turn)),
             ..
-        } => format!("`ensemble rerun {run} --from {agent}@{turn} --ensemble {file}` repeats the failed execution and everything that depends on it"),
+        } => format!(
+            "`ensemble rerun {run} --from {agent}@{turn} --ensemble {file}` repeats the failed execution and everything that depends on it"
+        ),
         RunError::HasEnded { run, file, turn, .. } => format!(
             "`ensemble fork {run} --at-turn N --ensemble {file}` continues from a turn (the last turn is {turn}); `ensemble rerun {run} --from AGENT@TURN --ensemble {file}` repeats an execution"
         ),
         RunError::NoTurn { finished, .. } => {
-            format!("it has finished {}; 0 keeps only the input", format_count(*finished as u64, "turn"))
+            format!(
+                "the run has finished {}; 0 keeps only the input",
+                format_count(*finished as u64, "turn")
+            )
         }
         RunError::NoExecution { ran_in, agents, .. } => match ran_in.as_slice() {
             [] => format!("the agents that ran are {}", agents.join(", ")),
             turns => {
                 let turns: Vec<String> = turns.iter().map(u32::to_string).collect();
-                format!("it ran in turn {}", turns.join(", "))
+                format!("the agent ran in these turns: {}", turns.join(", "))
             }
         },
         RunError::NoPart { keys, .. } => match keys.as_slice() {
-            [] => "its executions have no parts; write AGENT@TURN".to_owned(),
-            keys => format!("its parts are {}", keys.join(", ")),
+            [] => "the executions of this agent have no parts; write AGENT@TURN".to_owned(),
+            keys => format!("the parts are {}", keys.join(", ")),
         },
         RunError::AgentIsGone { .. } => "fork at an earlier turn, or keep the agent".to_owned(),
-        RunError::NoEnsemble => "name it with --ensemble FILE".to_owned(),
+        RunError::NoEnsemble => "name the ensemble with --ensemble FILE".to_owned(),
         RunError::Commit(CommitError::Write { .. }) => {
-            "the run has stopped; `ensemble resume` continues it from its records once they are in place and the folder can be written"
-                .to_owned()
+            "restore the records, make the folder writable, and continue the run with `ensemble resume`".to_owned()
         }
         RunError::Store(error) => return store_error_help(error),
         _ => return None,
@@ -231,15 +237,15 @@ fn run_error_help(error: &RunError) -> Option<String> {
 
 fn store_error_help(error: &StoreError) -> Option<String> {
     Some(match error {
-        StoreError::Unknown { .. } => "`ensemble runs list` shows all".to_owned(),
+        StoreError::Unknown { .. } => "`ensemble runs list` shows all runs".to_owned(),
         StoreError::Ambiguous { candidates, .. } => {
             let short = shortest_prefixes(candidates).pop().unwrap_or_default();
-            format!("`{short}` is enough for the latest; `ensemble runs list` shows all")
+            format!("`{short}` selects the latest of these runs; `ensemble runs list` shows all runs")
         }
-        StoreError::Empty { .. } => "`ensemble run FILE` creates one".to_owned(),
-        StoreError::Leased { .. } => "wait for it to end, or stop it".to_owned(),
+        StoreError::Empty { .. } => "`ensemble run FILE` creates a run".to_owned(),
+        StoreError::Leased { .. } => "wait until the other process ends, or stop it".to_owned(),
         StoreError::Unavailable { .. } => {
-            "a run is recorded in `.ensemble/runs` of the project; that folder must be writable".to_owned()
+            "make `.ensemble/runs` in the project writable; runs are recorded there".to_owned()
         }
         StoreError::Exists(_) => return None,
     })

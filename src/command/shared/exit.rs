@@ -31,7 +31,7 @@ pub(crate) const RUN_CODES: &[(&str, &str)] = &[
     ),
     (
         "4",
-        "The time limit ended the conversation, or with --fail-on-limit another limit",
+        "The time limit ended the conversation; with --fail-on-limit, any limit",
     ),
     ("130, 143", "Ctrl-C; SIGTERM"),
 ];

@@ -64,7 +64,7 @@ struct CommandHelp {
 
 const RUN: ExitCodes = exit::RUN_CODES;
 const FILES: ExitCodes = &[
-    ("0", "The command did what it was asked for"),
+    ("0", "The command succeeded"),
     ("1", "The program had an error, or standard output could not be written"),
     ("2", "The command line or a file is not valid"),
 ];
@@ -79,7 +79,7 @@ const TEST: ExitCodes = &[
     ("2", "A test file or an ensemble is not valid"),
 ];
 const REPLAY: ExitCodes = &[
-    ("0", "All decisions are the recorded ones"),
+    ("0", "All decisions match the record"),
     ("1", "The program had an error"),
     ("2", "The command line, the record or the ensemble is not valid"),
     ("5", "A decision differs from the record"),
@@ -90,12 +90,12 @@ const IMPORT: ExitCodes = &[
     ("2", "Nothing was written"),
 ];
 const MODELS: ExitCodes = &[
-    ("0", "The command did what it was asked for"),
+    ("0", "The command succeeded"),
     ("1", "`check`: a model does not answer"),
     ("2", "The command line or a file is not valid"),
 ];
 const RUNS: ExitCodes = &[
-    ("0", "The command did what it was asked for"),
+    ("0", "The command succeeded"),
     (
         "1",
         "`diff`: the runs differ; `show --follow`: the process of the run disappeared",
@@ -136,7 +136,7 @@ const COMMANDS: &[CommandHelp] = &[
             ),
             (
                 "ensemble batch triage.yaml --data tickets.csv --jobs 8",
-                "Run eight rows at once",
+                "Run eight rows in parallel",
             ),
         ],
         exit_codes: RUN,
@@ -189,7 +189,10 @@ const COMMANDS: &[CommandHelp] = &[
                 "ensemble check review.yaml",
                 "List the possible outcomes of an ensemble",
             ),
-            ("ensemble check review.yaml --ci", "Explore runs that nobody attends"),
+            (
+                "ensemble check review.yaml --ci",
+                "Explore runs in CI, where no user answers",
+            ),
         ],
         exit_codes: FILES,
     },
@@ -197,7 +200,10 @@ const COMMANDS: &[CommandHelp] = &[
         name: "test",
         examples: [
             ("ensemble test ensembles", "Run all cases of a folder"),
-            ("ensemble test review.yaml --coverage", "List what no case reaches"),
+            (
+                "ensemble test review.yaml --coverage",
+                "List everything that no case reaches",
+            ),
         ],
         exit_codes: TEST,
     },
@@ -249,7 +255,7 @@ const COMMANDS: &[CommandHelp] = &[
         name: "list",
         examples: [
             ("ensemble list", "List the ensembles of this project"),
-            ("ensemble list --output json", "The same as JSON"),
+            ("ensemble list --output json", "List the ensembles as JSON"),
         ],
         exit_codes: FILES,
     },
@@ -267,10 +273,10 @@ const COMMANDS: &[CommandHelp] = &[
     CommandHelp {
         name: "replay",
         examples: [
-            ("ensemble replay --last", "Decide the latest run again"),
+            ("ensemble replay --last", "Repeat the decisions of the latest run"),
             (
                 "ensemble replay kdea --ensemble review.yaml",
-                "Decide a run again with an edited file",
+                "Repeat the decisions of a run with an edited file",
             ),
         ],
         exit_codes: REPLAY,
@@ -278,7 +284,10 @@ const COMMANDS: &[CommandHelp] = &[
     CommandHelp {
         name: "fork",
         examples: [
-            ("ensemble fork --last --at-turn 3", "Repeat what came after turn 3"),
+            (
+                "ensemble fork --last --at-turn 3",
+                "Keep three turns, and run again from there",
+            ),
             (
                 "ensemble fork kdea --at-turn 0 --model '*=ollama/llama3'",
                 "Repeat a run with another model",
@@ -291,7 +300,7 @@ const COMMANDS: &[CommandHelp] = &[
         examples: [
             (
                 "ensemble rerun --last --from writer@3",
-                "Repeat one execution and what depends on it",
+                "Repeat one execution and everything that depends on it",
             ),
             ("ensemble rerun kdea --from 'pages[a.txt]@1'", "Repeat one part"),
         ],
@@ -301,15 +310,15 @@ const COMMANDS: &[CommandHelp] = &[
         name: "ui",
         examples: [
             ("ensemble ui", "Serve the page of this folder"),
-            ("ensemble ui --port 8080", "Serve it on a fixed port"),
+            ("ensemble ui --port 8080", "Serve the page on a fixed port"),
         ],
         exit_codes: FILES,
     },
     CommandHelp {
         name: "lsp",
         examples: [
-            ("ensemble lsp", "Start the server; an editor does this"),
-            ("ensemble -C project lsp", "Start it in another folder"),
+            ("ensemble lsp", "Start the server, as an editor does"),
+            ("ensemble -C project lsp", "Start the server in another folder"),
         ],
         exit_codes: FILES,
     },
@@ -320,7 +329,7 @@ const COMMANDS: &[CommandHelp] = &[
                 "ensemble mcp",
                 "Serve the ensembles of this folder over standard input and output",
             ),
-            ("ensemble -C project mcp", "Serve those of another folder"),
+            ("ensemble -C project mcp", "Serve the ensembles of another folder"),
         ],
         exit_codes: FILES,
     },
@@ -337,7 +346,7 @@ const COMMANDS: &[CommandHelp] = &[
         examples: [
             (
                 "ensemble models check review.yaml",
-                "Ask every model of an ensemble for one word",
+                "Send a test request to every model of an ensemble",
             ),
             ("ensemble models list", "List the profiles of the configuration"),
         ],
@@ -348,7 +357,7 @@ const COMMANDS: &[CommandHelp] = &[
         examples: [
             (
                 "ensemble trust",
-                "Show what the configuration of the project would do, and ask",
+                "Show where the project's configuration sends keys, and ask for trust",
             ),
             ("ensemble trust --list", "List the trusted files"),
         ],
@@ -373,8 +382,8 @@ const COMMANDS: &[CommandHelp] = &[
     CommandHelp {
         name: "man",
         examples: [
-            ("ensemble man run", "Print the page of `ensemble run`"),
-            ("ensemble man -o man1", "Write all pages to a folder"),
+            ("ensemble man run", "Print the manual page of `ensemble run`"),
+            ("ensemble man -o man1", "Write all manual pages to a folder"),
         ],
         exit_codes: FILES,
     },

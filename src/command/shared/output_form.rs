@@ -11,11 +11,10 @@ pub(crate) enum OutputForm {
     /// One JSON document.
     Json,
 }
-
 /// The output format of a list.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// The output format
+    /// Choose the output format
     #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     output: OutputForm,
     /// The same as `--output json`

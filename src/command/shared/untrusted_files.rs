@@ -11,15 +11,15 @@ pub(crate) fn ignored_file_note(left_alone: &IgnoredContent) -> String {
         IgnoredContent::IgnoredParts { path, lines } => {
             let lines: String = lines.iter().map(|line| format!("    {line}\n")).collect();
             format!(
-                "note: {} is not trusted, so profiles in it that do this are left alone:\n{lines}  \
+                "note: {} is not trusted, so its profiles that do the following are ignored:\n{lines}  \
                  help: `ensemble trust {}` shows this and asks for trust; `--trust` trusts all files for one command\n",
                 visible_path(path),
                 visible_path(path)
             )
         }
         IgnoredContent::ForeignFile(stranger) => format!(
-            "note: {} belongs to {}, not to you, and is left alone\n  \
-             help: make it yours with `chown`, or use it as it is with `--trust`\n",
+            "note: {} belongs to {}, not to you, and is ignored\n  \
+             help: take the ownership with `chown`, or use the file as it is with `--trust`\n",
             visible_path(&stranger.path),
             escape_hidden(&stranger.owner)
         ),

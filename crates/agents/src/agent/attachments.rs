@@ -59,7 +59,7 @@ impl AttachmentTemplates {
             let value = template_worker::render_value(template, scope)
                 .await
                 .map_err(|error| format!("attachments[{at}]: {error}"))?;
-            for path in parse_paths(&value).ok_or_else(|| format!("attachments[{at}]: {value} is no path"))? {
+            for path in parse_paths(&value).ok_or_else(|| format!("attachments[{at}]: {value} is not a path"))? {
                 files.push(AttachmentFile::resolve(&path, places, true));
             }
         }
@@ -108,7 +108,7 @@ impl AttachmentFile {
         }
         let bytes = read_with_limit(&path, left)?;
         attachment_from_bytes(&self.name, &bytes)
-            .ok_or_else(|| "it is no image (png, jpeg, gif, webp), no PDF and no text in UTF-8".to_owned())
+            .ok_or_else(|| "it is not an image (png, jpeg, gif, webp), a PDF or a text in UTF-8".to_owned())
     }
 }
 
@@ -151,7 +151,7 @@ fn read_with_limit(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() as u64 > most {
         true => Err(format!(
-            "the attachments of an execution may have {} MiB together",
+            "the attachments of an execution are limited to {} MiB in total",
             MAX_BYTES >> 20
         )),
         false => Ok(bytes),

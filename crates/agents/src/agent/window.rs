@@ -253,7 +253,7 @@ impl AgentWindow {
         let instructions = if system { ", and so are the instructions" } else { "" };
         let (sent, most) = (format_size(sent), format_limits(self.rules.limits));
         format!(
-            "the context window is too small: {most} are allowed, {sent} are sent, since {turns} always sent{instructions}"
+            "the context window is too small: {most} are allowed, but {sent} are sent, because {turns} always sent{instructions}"
         )
     }
 }

@@ -166,7 +166,10 @@ fn perform(fate: Arc<Vec<u8>>, detours: u64, mut execution: ExecutionInput) -> B
     Box::pin(async move {
         let list = fate(0);
         if list.is_multiple_of(7) {
-            return AttemptOutcome::from_failure(FailureKind::Schema, "`for_each.in` gives nothing, and no list");
+            return AttemptOutcome::from_failure(
+                FailureKind::Schema,
+                "`for_each.in` evaluates to nothing; expected a list or a map",
+            );
         }
         let count = u32::from(list % 5);
         let mut ends: Vec<ExecutionEnd> = Vec::new();

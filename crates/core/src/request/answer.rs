@@ -178,7 +178,7 @@ pub enum AnswerRefusal {
         at: DateTime<Utc>,
     },
     /// The request is not the one that was shown.
-    #[error("`{address}` now asks something other than what was shown; your answer was not used")]
+    #[error("`{address}` now asks a different question; your answer was not used")]
     Changed {
         /// The address.
         address: RequestAddress,
@@ -200,7 +200,7 @@ pub enum AnswerRefusal {
         pending: Vec<RequestAddress>,
     },
     /// The answer is not one of the choices.
-    #[error("`{}` is none of the choices of `{address}`: {}", answer.trim(), choices.join(", "))]
+    #[error("`{}` is not one of the choices of `{address}`: {}", answer.trim(), choices.join(", "))]
     NotAChoice {
         /// The address.
         address: RequestAddress,

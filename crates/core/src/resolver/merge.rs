@@ -76,12 +76,12 @@ fn collect_requests(
         return;
     }
     let Some(requests) = requests.as_array() else {
-        warn("`agent_requests` was ignored: it is no list".to_owned());
+        warn("`agent_requests` was ignored: it is not a list".to_owned());
         return;
     };
     if requests.len() > REQUEST_LIMIT {
         warn(format!(
-            "`agent_requests` has {} requests, of which the first {REQUEST_LIMIT} are taken",
+            "`agent_requests` has {} requests; only the first {REQUEST_LIMIT} are used",
             requests.len()
         ));
     }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn requests_that_cannot_be_honoured_are_warned_of() {
         let table = [
-            (json!("c"), "it is no list"),
+            (json!("c"), "it is not a list"),
             (json!([{"agent": "c"}]), "it has no `target_agent`"),
             (json!([{"target_agent": "z"}]), "there is no agent `z`"),
             (json!([{"target_agent": "a"}]), "`a` has reached its max_turns 1"),

@@ -73,7 +73,7 @@ impl Thread {
                     .map(|(number, value)| parse_iteration(number, value));
                 iterations.collect::<Result<_, _>>().map(Self::from_iterations)
             }
-            Some(_) => Err(shape("its `iterations` are no list")),
+            Some(_) => Err(shape("its `iterations` are not a list")),
             None => Err(shape("it has no `iterations`")),
         }
     }

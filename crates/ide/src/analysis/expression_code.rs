@@ -126,12 +126,14 @@ impl EditedCode<'_> {
                 });
                 members
             }
-            (["history", "*"], _) => {
-                members_with_detail(HISTORY_FIELDS.iter().map(|name| (*name).to_owned()), "of an execution")
-            }
-            (["request"], CodeLanguage::Template) => {
-                members_with_detail(vocabulary_words::OF_REQUEST.map(str::to_owned), "of the request")
-            }
+            (["history", "*"], _) => members_with_detail(
+                HISTORY_FIELDS.iter().map(|name| (*name).to_owned()),
+                "a field of an execution",
+            ),
+            (["request"], CodeLanguage::Template) => members_with_detail(
+                vocabulary_words::OF_REQUEST.map(str::to_owned),
+                "a field of the request",
+            ),
             _ => self
                 .type_at_path(path)
                 .map(|known| field_members(&known))

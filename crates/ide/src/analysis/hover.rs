@@ -205,7 +205,7 @@ fn describe_agent_kind(agent: &Agent) -> String {
             ModelChoice::Model { provider, model } => format!("the language model `{provider}/{model}`"),
             ModelChoice::Acp(acp) => format!("the external agent `{}`", acp.program.display_name()),
         },
-        AgentKind::Input(_) => "a person who is asked".to_owned(),
+        AgentKind::Input(_) => "a question to a person".to_owned(),
         AgentKind::Tool { used, .. } => format!(
             "the tool `{}` of the MCP server `{}`, called without a model",
             used.member.as_deref().unwrap_or_default(),
@@ -240,7 +240,7 @@ fn describe_tool(view: &EditorView<'_>, at: &NameOccurrence) -> String {
     }
     text.push_str(match tool.permission {
         PermissionMode::Allow => "\n\nCalls are permitted.",
-        PermissionMode::Ask => "\n\nA person permits each call.",
+        PermissionMode::Ask => "\n\nEach call needs the permission of a person.",
         PermissionMode::Deny => "\n\nCalls are denied.",
     });
     text
@@ -252,7 +252,7 @@ fn describe_tool_kind(tool: &ToolDefinition) -> String {
         ToolKind::Agent { agent, .. } => format!("the agent `{agent}`"),
         ToolKind::Ensemble { ensemble, .. } => format!("the ensemble `{ensemble}`"),
         ToolKind::Mcp(McpServer::Url { url, .. }) => format!("the MCP server at `{url}`"),
-        ToolKind::Mcp(McpServer::Client) => "the MCP server of this name that the client names".to_owned(),
+        ToolKind::Mcp(McpServer::Client) => "the MCP server with this name that the client provides".to_owned(),
         ToolKind::Mcp(McpServer::Command { command, .. }) => match command {
             CommandLine::Text(text) => format!("the MCP server `{text}`"),
             CommandLine::Words(words) => format!("the MCP server `{}`", words.join(" ")),
@@ -266,7 +266,7 @@ fn describe_type(known: &ValueType) -> String {
         return known.to_string();
     };
     let keys = fields.known_keys.iter().map(|(key, (value, is_always))| {
-        let perhaps = if *is_always { "" } else { ", not always there" };
+        let perhaps = if *is_always { "" } else { ", not always present" };
         format!("\n- `{key}`: {value}{perhaps}")
     });
     format!("{known} with{}", keys.collect::<String>())

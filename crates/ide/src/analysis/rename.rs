@@ -54,11 +54,11 @@ pub fn rename_symbol(
     tests: Vec<(PathBuf, String)>,
 ) -> Result<RenameEdits, String> {
     let Some(occurrence) = name_occurrences::find_occurrence(view, offset) else {
-        return Err("there is no name of an agent or a tool here".to_owned());
+        return Err("no name of an agent or a tool is at this position".to_owned());
     };
     if !is_inside_name(&occurrence, offset) {
         return Err(format!(
-            "this is the name that the server gives to its tool; only its own name here, `{}`, can be another",
+            "the server defines this name; only the name before the dot, `{}`, can be changed",
             occurrence.name
         ));
     }
@@ -105,7 +105,7 @@ fn check_new_name(view: &EditorView<'_>, what: NameSubject, new: &str) -> Result
         ),
         NameSubject::Tool => (
             is_tool_name(new),
-            "use letters, digits, `_` and `-`, at most 64",
+            "use at most 64 letters, digits, `_` and `-`",
             view.list_keys_under("tools"),
         ),
     };
@@ -149,8 +149,7 @@ pub fn rename_in_other_file(
         return Ok(apply_edits(text, &rename_in_test_file(text, &target, new)));
     }
     let occurrences = script_occurrences::list_script_occurrences(text, agent, is_stored);
-    let occurrences =
-        occurrences.ok_or("the script has variables of its own with the names of those that hold agents")?;
+    let occurrences = occurrences.ok_or("the script redefines variables that contain agents")?;
     let edits: Vec<TextEdit> = occurrences.iter().map(|one| edit_occurrence(text, one, new)).collect();
     Ok(apply_edits(text, &edits))
 }
@@ -195,12 +194,10 @@ fn check_same_findings(text: &str, edits: &[TextEdit], what: NameSubject, new: &
     }
     Err(match what {
         NameSubject::Agent => {
-            format!(
-                "the agent cannot be called `{new}` without changing the meaning of a condition or a template by hand"
-            )
+            format!("the name `{new}` would change the meaning of a condition or a template; edit it by hand")
         }
         NameSubject::Tool => {
-            format!("the tool cannot be called `{new}`: the checks of the file would find something else")
+            format!("the name `{new}` would change the findings of the file; choose another name")
         }
     })
 }

@@ -89,11 +89,11 @@ impl<'a> ImportTask<'a> {
         if old.as_deref() != Some(&new) {
             let span = item.get("name").map_or(item.span, |node| node.span);
             let message = match &old {
-                Some(old) => format!("the name `{old}` has become `{new}`"),
-                None => format!("the agent has no name; it is called `{new}`"),
+                Some(old) => format!("the name `{old}` was changed to `{new}`"),
+                None => format!("the agent has no name; `{new}` is used"),
             };
             let help = if self.names.find_new_name(&new).is_some() {
-                "names are unique"
+                "give each agent its own name"
             } else {
                 agent_names::HELP
             };
@@ -102,7 +102,7 @@ impl<'a> ImportTask<'a> {
         let kind = ImportedAgentKind::for_agent(item);
         let dependencies = self.convert_dependencies(index, item);
         if kind == ImportedAgentKind::None {
-            let message = format!("the agent `{new}` does not say what it runs");
+            let message = format!("the agent `{new}` has no script, model, ensemble or input");
             self.add_remark(
                 item.span,
                 &message,
@@ -186,7 +186,7 @@ impl<'a> ImportTask<'a> {
                 if agent.kind == ImportedAgentKind::Loop && &*entry.key == "conversation" {
                     let unconverted_line = self.report_unconverted_key(
                         entry,
-                        "the loop has one of its own",
+                        "the loop has its own `conversation`",
                         "change `conversation` of this agent",
                     );
                     return agent.map.put_unconverted(unconverted_line);
@@ -213,8 +213,11 @@ impl<'a> ImportTask<'a> {
             return;
         }
         if entry_kind != Some(agent.kind) || agent.is_kind_written {
-            let unconverted_line =
-                self.report_unconverted_key(entry, "an agent runs one thing", "write an agent of its own for it");
+            let unconverted_line = self.report_unconverted_key(
+                entry,
+                "an agent has only one script, model, ensemble or input",
+                "write a separate agent for it",
+            );
             return agent.map.put_unconverted(unconverted_line);
         }
         agent.is_kind_written = true;
@@ -224,8 +227,12 @@ impl<'a> ImportTask<'a> {
             ImportedAgentKind::Ensemble => {
                 let name = scalar_text(&entry.value);
                 if !(self.context.ensemble)(&name) {
-                    let message = format!("the ensemble `{name}` is not here");
-                    self.add_remark(entry.value.span, &message, "import it as well, into the same folder");
+                    let message = format!("there is no ensemble `{name}`");
+                    self.add_remark(
+                        entry.value.span,
+                        &message,
+                        "import this ensemble into the same folder, too",
+                    );
                 }
                 agent.map.put_value("ensemble", name, Some(from));
             }
@@ -262,8 +269,8 @@ impl<'a> ImportTask<'a> {
             None => {
                 let file = !script.contains(char::is_whitespace) && script.contains(['/', '.']);
                 if file {
-                    let message = format!("the script `{script}` is not found");
-                    let help = "scripts are sought beside the ensemble, in the project's root and in its `scripts/`; those of llm-orc's package have to be copied";
+                    let message = format!("there is no script `{script}`");
+                    let help = "put the script into the folder of the ensemble, the project root or its `scripts` folder; copy scripts of llm-orc's package";
                     self.add_remark(entry.value.span, &message, help);
                 }
                 agent.map.put_value("script", script, from);
@@ -295,19 +302,23 @@ impl<'a> ImportTask<'a> {
         let from = Some(entry.key_span);
         let Some(rounds) = AgentLoop::parse(&entry.value) else {
             let reason = "a loop has a `body`, an `until` such as `${key}`, and `max_iterations`";
-            let instead = "let an agent listen to itself with `feedback: true` and a `condition`, and set `conversation.max_turns`";
+            let instead = "let an agent depend on itself with `feedback: true` and a `condition`, and set `conversation.max_turns`";
             let unconverted_line = self.report_unconverted_key(entry, reason, instead);
             agent.map.put_unconverted(unconverted_line);
             return self.put_placeholder_profile(&mut agent.map, from);
         };
         if !(self.context.ensemble)(&rounds.body) {
-            let message = format!("the ensemble `{}` is not here", rounds.body);
-            self.add_remark(entry.value.span, &message, "import it as well, into the same folder");
+            let message = format!("there is no ensemble `{}`", rounds.body);
+            self.add_remark(
+                entry.value.span,
+                &message,
+                "import this ensemble into the same folder, too",
+            );
         }
         let carry = map_entries(&entry.value).iter().find(|entry| &*entry.key == "carry");
         if let Some(carry) = carry {
             let reason = "every round gets the same input";
-            let instead = "in the body, read what the last round said from `context.dependencies`";
+            let instead = "in the body, read the output of the previous round from `context.dependencies`";
             let unconverted_line = self.report_unconverted_key(carry, reason, instead);
             agent.map.put_unconverted(unconverted_line);
         }
@@ -352,7 +363,7 @@ impl<'a> ImportTask<'a> {
             }
             return;
         }
-        let reason = "it does not read `${agent.key}` or `${agent.key} == value`";
+        let reason = "only `${agent.key}` and `${agent.key} == value` can be converted";
         let unconverted_line =
             self.report_unconverted_key(entry, reason, "write a `condition` in the agent's `dependencies`");
         agent.map.put_unconverted(unconverted_line);

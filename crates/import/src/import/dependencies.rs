@@ -175,7 +175,7 @@ impl<'a> ImportTask<'a> {
             self.add_remark(
                 edge.from,
                 &message,
-                "it is written with `feedback: true`; look whether that is what was meant",
+                "check the dependency: it is written with `feedback: true`",
             );
         }
     }
@@ -188,8 +188,8 @@ impl<'a> ImportTask<'a> {
             return;
         }
         let names: Vec<String> = skipped.iter().map(|edge| format!("`{}`", edge.name)).collect();
-        let message = format!("{} may be skipped, and this agent then does not run", names.join(", "));
-        let help = "llm-orc would run it; here write two agents, or `requires_all: false` at dependencies of which one must have run";
+        let message = format!("{} can be skipped, and then this agent does not run", names.join(", "));
+        let help = "write two agents, or set `requires_all: false` at dependencies of which one is enough; llm-orc would run the agent";
         let span = find_key_span(map_entries(agent), "depends_on").unwrap_or(agent.span);
         self.add_remark(span, &message, help);
     }

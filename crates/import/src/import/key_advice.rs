@@ -6,8 +6,8 @@ type KeyAdvice = (&'static str, &'static str, &'static str);
 const OF_ENSEMBLES: &[KeyAdvice] = &[
     (
         "validation",
-        "an ensemble does not test its own results here",
-        "describe an agent's output with `output_schema`, and test the rest from outside: `ensemble run --output json` prints everything",
+        "an ensemble cannot check its own results",
+        "describe an agent's output with `output_schema`, and check the rest of what `ensemble run --output json` prints",
     ),
     (
         "test_mode",
@@ -16,8 +16,8 @@ const OF_ENSEMBLES: &[KeyAdvice] = &[
     ),
     (
         "output_schema",
-        "an ensemble has no output of its own",
-        "write `output_schema` at the agent whose output it describes",
+        "only agents have outputs",
+        "move `output_schema` to the agent whose output the schema describes",
     ),
     (
         "coordinator",
@@ -43,22 +43,22 @@ const OF_AGENTS: &[KeyAdvice] = &[
     ),
     (
         "dispatch",
-        "which ensemble runs is not computed here",
+        "the ensemble of an agent cannot be computed",
         "write one `ensemble` agent for each target, with a `condition` in its `dependencies`",
     ),
     (
         "input_key",
         "an agent gets the whole outputs of its dependencies",
-        "a script and an inner ensemble find the key under `dependencies`; in a prompt write `{{ agent_name.key }}`",
+        "read the key from `dependencies` in a script or a nested ensemble; in a prompt write `{{ agent_name.key }}`",
     ),
     (
         "input_scope",
-        "what an agent reads is what its prompt uses",
-        "write a `prompt` that names only what it should see, such as `{{ agent_name.response }}`",
+        "an agent reads only the values that its prompt uses",
+        "write a `prompt` with only the values that the agent needs, such as `{{ agent_name.response }}`",
     ),
     (
         "output_format",
-        "an output has no format but its schema",
+        "only a schema sets the format of an output",
         "describe the output with `output_schema`, a JSON Schema",
     ),
     (
@@ -68,7 +68,7 @@ const OF_AGENTS: &[KeyAdvice] = &[
     ),
     (
         "validation",
-        "an agent does not test its own results here",
+        "an agent cannot check its own results",
         "describe its output with `output_schema`, a JSON Schema",
     ),
     (
@@ -76,11 +76,15 @@ const OF_AGENTS: &[KeyAdvice] = &[
         "nothing is cached between runs",
         "leave it out; `ensemble replay` answers from a recorded run",
     ),
-    ("provider", "it is part of the profile", "write it in the model profile"),
+    (
+        "provider",
+        "it belongs to the model profile",
+        "write it in the model profile",
+    ),
     (
         "synthesis_timeout_seconds",
         "only agents, turns and runs have time limits",
-        "write `timeout_seconds` at the agent that synthesises",
+        "set `timeout_seconds` of the agent that synthesizes",
     ),
     ("config", "`parameters` is present too", "keep one of them"),
 ];
@@ -100,7 +104,7 @@ const SERVING: [&str; 8] = [
 /// For a key of an ensemble: the reason, and the replacement.
 pub(super) fn ensemble_key_advice(key: &str) -> (&'static str, &'static str) {
     if SERVING.contains(&key) {
-        return ("it tells llm-orc's server how to serve the ensemble", "leave it out");
+        return ("only the server of llm-orc uses it", "leave it out");
     }
     find_advice(OF_ENSEMBLES, key)
 }

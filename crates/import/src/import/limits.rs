@@ -51,11 +51,12 @@ pub(super) fn raise_run_limits(map: &mut DraftMap, old: &YamlNode) {
     let mut lines = Vec::new();
     if need.seconds > RUN_SECONDS {
         let seconds = seconds_to_json(need.seconds.ceil());
-        let reason = "the agents' own time limits add up to this; without the key, a run is stopped after 300 seconds";
+        let reason =
+            "this is the sum of the time limits of the agents; without the key, a run is stopped after 300 seconds";
         lines.push((reason, "timeout_seconds", seconds));
     }
     if need.turns > RUN_TURNS {
-        let reason = "so many turns can follow each other; without the key, a run ends after 20";
+        let reason = "the run can need this number of turns; without the key, a run ends after 20 turns";
         lines.push((reason, "max_total_turns", json!(need.turns)));
     }
     if map.find_key("conversation_limits").is_none() && !lines.is_empty() {

@@ -241,7 +241,7 @@ impl<'a> ImportTask<'a> {
             }
             None => self.add_remark(
                 root.span,
-                &format!("the ensemble has no name; it is called `{name}`"),
+                &format!("the ensemble has no name; `{name}` is used"),
                 agent_names::HELP,
             ),
         }

@@ -106,11 +106,14 @@ impl<'a> ImportTask<'a> {
         agent: &str,
     ) -> (&'static str, String) {
         let Some((source, node)) = self.profiles.find_profile(name) else {
-            let message = format!("the model profile `{name}` is not found");
-            let help = "write it under `model_profiles` here, or in `.ensemble/config.yaml`";
+            let message = format!("unknown model profile `{name}`");
+            let help = "add it to `model_profiles` in this file, or in `.ensemble/config.yaml`";
             self.add_remark(entry.value.span, &message, help);
             for override_entry in overrides {
-                let message = format!("`{}` is not converted: it is part of the profile", override_entry.key);
+                let message = format!(
+                    "`{}` is not converted: it belongs to the model profile",
+                    override_entry.key
+                );
                 self.add_remark(override_entry.key_span, &message, "write it in the model profile");
             }
             return ("model_profile", name.to_owned());
@@ -142,7 +145,7 @@ impl<'a> ImportTask<'a> {
             }
             _ => {
                 let guess = guess_provider(model);
-                let message = format!("the model `{model}` has no provider; it is read as a model of {guess}");
+                let message = format!("the model `{model}` has no provider; {guess} is assumed");
                 self.add_remark(entry.value.span, &message, "write `model: provider/model`");
                 guess.to_owned()
             }
@@ -193,7 +196,7 @@ impl<'a> ImportTask<'a> {
             self.convert_profile_key(&mut map, own_source, override_entry);
         }
         if map.find_key("provider").is_none() {
-            let message = format!("the model profile `{name}` has no provider; it is read as a model of ollama");
+            let message = format!("the model profile `{name}` has no provider; ollama is assumed");
             self.add_remark_in(source, node.span, &message, "write `provider`");
             map.lines.insert(
                 0,
@@ -211,7 +214,7 @@ impl<'a> ImportTask<'a> {
     fn convert_provider(&mut self, map: &mut DraftMap, provider: &str, source: SourceText, entry: &YamlEntry) {
         let (known, remark) = translate_provider(provider);
         if let Some(remark) = remark {
-            let message = format!("the provider `{provider}` has become `{known}`");
+            let message = format!("the provider `{provider}` was changed to `{known}`");
             self.add_remark_in(&source, entry.value.span, &message, remark);
         }
         map.put_value("provider", known, None);
@@ -242,8 +245,8 @@ impl<'a> ImportTask<'a> {
                     set("fallback", json!(other));
                     self.add_profile(other, place, node, &[], false);
                 } else {
-                    let message = format!("the model profile `{other}` to fall back on is not found");
-                    let help = "write it under `model_profiles`, and `fallback` here";
+                    let message = format!("unknown model profile `{other}`, the fallback of this profile");
+                    let help = "add it to `model_profiles`, and write its name as `fallback` here";
                     self.add_remark_in(source, entry.value.span, &message, help);
                 }
             }
@@ -315,7 +318,7 @@ fn translate_provider(provider: &str) -> (&str, Option<&'static str>) {
         ),
         "google-gemini" | "google" => ("gemini", None),
         "openai-compatible" => ("openai", Some("write the server's address as `base_url`")),
-        "mock" => ("simulated", Some("write what it replies under `replies`")),
+        "mock" => ("simulated", Some("write the replies of the model under `replies`")),
         other if other.starts_with("openai-compatible/") => {
             ("openai", Some("write the server's address as `base_url`"))
         }

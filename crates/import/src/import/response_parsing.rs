@@ -34,7 +34,7 @@ impl ImportTask<'_> {
         };
         for span in find_parsed_responses(source.text()) {
             let message = "the script reads the `response` of a dependency as JSON text";
-            let help = "here a dependency is the output itself: read its keys without parsing; only an output that is plain text has a `response`";
+            let help = "read the keys of the dependency without parsing; only an output of plain text has a `response`";
             let located_message = format!("{message} ({}:{})", source.name(), source.line_column(span.start).line);
             self.remarks
                 .push(ImportRemark::new(entry.key_span.start, &located_message, help));

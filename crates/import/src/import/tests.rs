@@ -425,7 +425,9 @@ fn time_limits_of_agents_raise_that_of_the_run() {
     for (agents, limits) in rows {
         let imported = imported(&format!("name: e\nagents:\n{agents}"));
         assert_eq!(value(&imported)["conversation_limits"], limits, "{}", imported.text);
-        let told = imported.text.contains("# the agents' own time limits add up to this");
+        let told = imported
+            .text
+            .contains("# this is the sum of the time limits of the agents");
         assert_eq!(told, limits["timeout_seconds"].as_u64() > Some(7), "{}", imported.text);
         assert_eq!(lost(&imported), Vec::<String>::new());
     }

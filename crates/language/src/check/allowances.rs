@@ -40,7 +40,7 @@ pub fn apply_allowances(document: &YamlDocument, mut diagnostics: Vec<Diagnostic
                     });
                     let is_judged = complete && code != codes::UNANSWERED;
                     if diagnostics.len() == before && is_judged {
-                        let message = format!("there is no {name} on line {line} that this comment could allow");
+                        let message = format!("there is no {name} on line {line} for this comment to allow");
                         let help = "remove the comment, or move it to the line of the finding or the line above";
                         let mut complaint = allowance_diagnostic(source, *span, message, help);
                         complaint.fix = (allowance.codes.len() == 1).then(|| build_removal_fix(source, *comment));
@@ -62,7 +62,7 @@ pub fn apply_allowances(document: &YamlDocument, mut diagnostics: Vec<Diagnostic
             }
         }
         if !allowance.has_reason {
-            let message = "this `allow` comment gives no reason".to_owned();
+            let message = "this `allow` comment has no reason".to_owned();
             complaints.push(allowance_diagnostic(source, *comment, message, FORM));
         }
     }
@@ -111,10 +111,13 @@ fn parse_allowable_code(name: &str) -> Result<FindingCode, (String, String)> {
     };
     if code.severity() == FindingSeverity::Error {
         let message = format!("{} is an error and cannot be allowed", code.0);
-        return Err((message, "an ensemble with an error cannot run".to_owned()));
+        return Err((
+            message,
+            "fix the error: an ensemble with an error cannot run".to_owned(),
+        ));
     }
     if code == codes::ALLOWANCE {
-        let message = format!("{} is about `allow` comments and cannot be allowed by one", code.0);
+        let message = format!("{} is about `allow` comments, so no comment can allow it", code.0);
         return Err((message, format!("pass `--allow {}` to `validate`", code.0)));
     }
     Ok(code)

@@ -75,11 +75,12 @@ fn answers_freely(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
 
 fn answer_truth_finding(agent: &Agent, key: &str, at: crate::source::RouteLocation) -> Finding {
     let name = &agent.name;
-    let message =
-        format!("the model of `{name}` may answer a string such as 'false' for `{key}`, and its truth is an error");
+    let message = format!(
+        "the model of `{name}` might write `{key}` as a string such as 'false', which this condition cannot evaluate"
+    );
     let help = match key {
         "response" => {
-            format!("compare the text, or ask `{name}` for a boolean under a key of its own with an `output_schema`")
+            format!("compare the text, or ask `{name}` for a boolean under a separate key with an `output_schema`")
         }
         _ => format!(
             "give `{name}` the `output_schema` {{type: object, required: [{key}], properties: {{{key}: {{type: boolean}}}}}}, or compare the value"

@@ -33,7 +33,7 @@ pub(super) fn check_schemas(subject: &CheckSubject<'_>) -> Vec<Finding> {
                 let finding =
                     Finding::new_warning(codes::NO_VALUE, route.with_key("type").into_value_location(), message);
                 findings.push(finding.with_help(
-                    "describe the object: `type: object` with `properties`; a plain text stands under the key `response`",
+                    "describe the object: `type: object` with `properties`; a plain text is under the key `response`",
                 ));
             }
             false => visit_schema(schema, &route, true, 0, &mut findings),
@@ -191,7 +191,7 @@ fn find_choice_contradiction(schema: &Map<String, Value>) -> Option<(&'static st
     }
     let values = schema.get("enum").and_then(Value::as_array)?;
     let none_fits = !values.iter().any(|value| base_type.contains_value(value));
-    none_fits.then(|| ("enum", format!("none of its values is {base_type}")))
+    none_fits.then(|| ("enum", format!("no value of `enum` is {base_type}")))
 }
 
 /// A required key that no object has.
@@ -203,7 +203,7 @@ fn find_forbidden_key(schema: &Map<String, Value>) -> Option<(&'static str, Stri
     required.iter().filter_map(Value::as_str).find_map(|key| {
         let part = properties.and_then(|properties| properties.get(key));
         match part {
-            Some(Value::Bool(false)) => Some(("required", format!("`{key}` is required, and its schema is false"))),
+            Some(Value::Bool(false)) => Some(("required", format!("`{key}` is required, but its schema is `false`"))),
             None if is_closed => Some((
                 "required",
                 format!("`{key}` is required, but not in `properties`, and `additionalProperties` is false"),

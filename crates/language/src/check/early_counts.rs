@@ -149,7 +149,7 @@ fn early_count_finding(graph: &CheckGraph<'_>, early: &EarlyCountRead<'_, '_>) -
     ) = (*to, count);
     let (name, dependency) = (graph.agent_name(to), &edge.dependency.agent_name);
     let message = format!(
-        "this condition is true as soon as `{agent}` has run {from} times: `{name}` then starts before `{dependency}` has read the last output of `{agent}`"
+        "this condition is true from execution {from} of `{agent}` on: `{name}` starts before `{dependency}` has read the last output of `{agent}`"
     );
     let help = match edge.dependency.requires_all {
         true => format!(

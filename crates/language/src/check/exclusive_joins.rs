@@ -162,5 +162,7 @@ fn exclusive_join_finding(graph: &CheckGraph<'_>, agent: usize, pair: &Exclusive
         };
         finding = finding.with_related(place, format!("`{}` requires this", graph.agent_name(to)));
     }
-    finding.with_help("set `requires_all: false` for the dependencies of which one is enough, or correct a condition")
+    finding.with_help(
+        "correct one of the conditions; if one of the dependencies is enough, set `requires_all: false` for both",
+    )
 }

@@ -32,7 +32,7 @@ pub(super) fn check_execution_limits(subject: &CheckSubject<'_>) -> Vec<Finding>
         if *cap > turns {
             continue;
         }
-        let message = format!("the conversation ends when `{name}` has run {cap} times; its `max_turns` is {turns}");
+        let message = format!("the conversation ends after execution {cap} of `{name}`, whose `max_turns` is {turns}");
         let location = Agent::route_at(*index)
             .with_key("conversation")
             .with_key("max_turns")

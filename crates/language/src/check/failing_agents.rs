@@ -50,7 +50,7 @@ fn too_many_items_finding(agent: &Agent, at: usize) -> Option<Finding> {
         _ => route.with_key("in"),
     };
     let message = format!(
-        "`{}` can never succeed: it has {count} items, and `max_items` is {}",
+        "`{}` can never succeed: `for_each` has {count} items, but `max_items` is {}",
         agent.name, spec.max_items
     );
     let finding = Finding::new_warning(codes::NEVER_SUCCEEDS, place.into_value_location(), message);
@@ -78,15 +78,21 @@ fn schema_mismatch_finding(agent: &Agent, at: usize, of: &ValueType) -> Option<F
         return None;
     }
     let explanation = match agent.kind {
-        AgentKind::Llm(_) => "none of the prepared replies matches it",
-        AgentKind::Tool { .. } => "no result of its tool matches it",
-        AgentKind::Ensemble { .. } => "the result of the inner ensemble never matches it",
-        _ => "no output of its script matches it",
+        AgentKind::Llm(_) => "no prepared reply matches the schema",
+        AgentKind::Tool { .. } => "no result of its tool matches the schema",
+        AgentKind::Ensemble { .. } => "the result of the nested ensemble never matches the schema",
+        _ => "no output of its script matches the schema",
     };
-    let message = format!("`{}` never fulfils its `output_schema`: {explanation}", agent.name);
+    let message = format!(
+        "the output of `{}` never matches its `output_schema`: {explanation}",
+        agent.name
+    );
     let place = Agent::route_at(at).with_key("output_schema");
     let finding = Finding::new_warning(codes::NEVER_SUCCEEDS, place.into_value_location(), message);
-    Some(finding.with_help(format!("what is known of its output: {}", describe_keys(&output_type))))
+    Some(finding.with_help(format!(
+        "correct the schema or the agent; the known output: {}",
+        describe_keys(&output_type)
+    )))
 }
 
 fn describe_keys(of: &ValueType) -> String {
@@ -96,7 +102,7 @@ fn describe_keys(of: &ValueType) -> String {
     let keys = fields.known_keys.iter().take(8);
     let keys: Vec<String> = keys.map(|(key, (of, _))| format!("`{key}` is {of}")).collect();
     match keys.is_empty() {
-        true => "it has no keys".to_owned(),
+        true => "a map without keys".to_owned(),
         false => keys.join(", "),
     }
 }
@@ -141,7 +147,7 @@ fn check_prepared_requests(graph: &CheckGraph<'_>, at: usize, of: &ValueType) ->
         .iter()
         .find(|name| graph.find_agent(name).is_none())?;
     let message = format!(
-        "a reply of `{}` requests `{unknown}`, and there is no such agent",
+        "a reply of `{}` requests the agent `{unknown}`, which does not exist",
         agent.name
     );
     let finding = Finding::new_warning(codes::LOST_REQUEST, place(), message);

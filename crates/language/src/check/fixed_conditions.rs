@@ -178,7 +178,7 @@ fn never_reset_finding(
 ) -> Finding {
     let name = graph.agent_name(writer);
     let message = format!(
-        "once `{name}` has written `{key}: true`, this condition stays true, because its other outputs do not contain `{key}`; only a limit ends the loop"
+        "once `{name}` has written `{key}: true`, this condition stays true, because the other outputs of `{name}` do not contain `{key}`; only a limit ends the loop"
     );
     let read = match writer == edge.from {
         true => format!("output.{key}"),

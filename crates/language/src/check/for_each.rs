@@ -24,7 +24,7 @@ pub(super) fn check_for_each(subject: &CheckSubject<'_>) -> Vec<Finding> {
                 let listens = agent.dependencies.iter().any(|one| *one.agent_name == *read);
                 if is_known && !listens && *agent.name != *read {
                     let message = format!(
-                        "the list reads the output of `{read}`, and `{}` does not depend on it, so it may run before",
+                        "the list reads the output of `{read}`, but `{}` does not depend on that agent and might run before it",
                         agent.name
                     );
                     let finding =
@@ -72,10 +72,9 @@ fn check_tools_with_parts(ensemble: &Ensemble) -> Vec<Finding> {
             let route = Route::root().with_key("tools").with_key(name.clone()).with_key("agent");
             let message = format!("the agent `{agent}` has `for_each`, so it cannot be a tool");
             let finding = Finding::new_error(codes::NOT_FOR_KIND, route.into_value_location(), message);
-            findings.push(
-                finding
-                    .with_help("make a tool of an agent without `for_each`; the model can call it once for each item"),
-            );
+            findings.push(finding.with_help(
+                "use an agent without `for_each` as the tool; the model can call the tool once for each item",
+            ));
         }
     }
     findings

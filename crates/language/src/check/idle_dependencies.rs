@@ -55,7 +55,7 @@ fn unreachable_limit_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge
     };
     // If the agent's own `max_turns` is the limit, feedback can start it one time fewer.
     let not_first = if limiting == to && edge.dependency.feedback {
-        ", and a feedback dependency does not count for the first execution"
+        ", and a feedback dependency does not start the first execution"
     } else {
         ""
     };

@@ -52,8 +52,8 @@ fn one_sided_loop_finding(graph: &CheckGraph<'_>, agent: usize, other: usize, mo
     };
     let default = if turns.get() == 1 { ", the default," } else { "" };
     let message = format!(
-        "`{name}` may run {agent_turns} times, but `max_turns: {turns}`{default} of `{other_name}` ends their loop: `{name}` runs at most {most} times, \
-         and `{other_name}` never reads its last output"
+        "`{name}` can run {agent_turns} times, but `max_turns: {turns}`{default} of `{other_name}` ends their loop: \
+         execution {most} of `{name}` is the last, and `{other_name}` never reads its output"
     );
     let mut finding = Finding::new_warning(codes::ONE_SIDED_LOOP, place(agent), message);
     if turns.get() > 1 {

@@ -207,12 +207,12 @@ fn unknown_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding 
 
 fn function_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding {
     let message = format!(
-        "a function of the script reads the variable `{}`, which it does not have",
+        "a function of the script reads the variable `{}`, which is outside of the function",
         name.name
     );
     let help = match used.variables.contains(&&*name.name) {
-        true => "a function has no variables but its parameters: pass the value as a parameter",
-        false => "a function has no variables but its parameters; define the variable in it, or pass it as a parameter",
+        true => "pass the value as a parameter: a function cannot read variables outside of it",
+        false => "define the variable in the function, or pass its value as a parameter",
     };
     script_warning(used, name, message, help.to_owned())
 }
@@ -248,8 +248,10 @@ fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &
         name.name
     );
     let help = match arguments.is_method {
-        true => "the value before the dot is not counted; an execution that comes to the call fails",
-        false => "an execution that comes to the call fails",
+        true => {
+            "change the number of arguments (the value before the dot does not count); an execution that reaches the call fails"
+        }
+        false => "change the number of arguments; an execution that reaches the call fails",
     };
     let mut finding = script_warning(used, name, message, help.to_owned());
     finding.code = codes::NO_FUNCTION;
@@ -269,8 +271,10 @@ fn check_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Finding> 
     let is_permitted = |at: &usize| graph.agent_at(*at).conversation.triggers_conversation;
     if !used.agents.iter().any(is_permitted) {
         let name = graph.agent_name(*first);
-        let message = format!("the script requests agents, and `{name}` has no `triggers_conversation: true`");
-        let help = format!("add `conversation: {{triggers_conversation: true}}` to `{name}`; its requests are ignored");
+        let message = format!("the script requests agents, but `{name}` has no `triggers_conversation: true`");
+        let help = format!(
+            "add `conversation: {{triggers_conversation: true}}` to `{name}`; without this key, its requests are ignored"
+        );
         return vec![vain(requests, message, help)];
     }
     let unknown = used
@@ -283,7 +287,7 @@ fn check_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Finding> 
         let names = (0..graph.len()).map(|at| graph.agent_name(at));
         let help = match find_similar_word(&one.name, names) {
             Some(similar_name) => format!("did you mean `{similar_name}`?"),
-            None => "a request of an agent that does not exist is ignored".to_owned(),
+            None => "request an agent of this ensemble; a request for another agent is ignored".to_owned(),
         };
         vain(one, message, help)
     };
@@ -322,7 +326,7 @@ fn missing_key_finding(
             Some(of(
                 message,
                 dependency_names,
-                "the keys of `dependencies` are the agents that the agent depends on",
+                "read an agent that `dependencies` or `depends_on` names",
             ))
         }
         "parameters" => {

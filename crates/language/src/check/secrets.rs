@@ -116,8 +116,8 @@ pub(super) fn secret_findings(found: &[(Span, &'static str)]) -> Vec<Finding> {
             format!("this looks like {what}"),
         )
         .with_help(
-            "take it out of the file, and replace it where it was given out: a profile names an environment \
-             variable in `api_key_env`, and a script can read its own environment",
+            "remove it from the file, and revoke it at its provider; a profile names an environment variable in \
+             `api_key_env`, and a script reads environment variables",
         )
     };
     found.iter().take(MOST_SHOWN).map(warn).collect()

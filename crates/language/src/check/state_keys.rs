@@ -26,7 +26,7 @@ pub(super) fn check_state_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
             findings.push(
                 Finding::new_hint(codes::SHARED_STATE_KEY, state_key_location(index), message)
                     .with_related(state_key_location(earlier), "first here")
-                    .with_help("a later output overwrites an earlier one; within one turn, the output of the agent that is declared last is kept"),
+                    .with_help("a later output overwrites an earlier output; within one turn, the output of the agent that is declared last is kept"),
             );
         }
     }

@@ -159,7 +159,7 @@ fn check_parallel_tools(ensemble: &Ensemble) -> Vec<Finding> {
                         "remove `max_parallel_tools`",
                         RouteEdit::Remove(route),
                     ))
-                    .with_help("remove it, or `exclusive` at the tools whose calls may run side by side"),
+                    .with_help("remove it, or remove `exclusive` from the tools whose calls can run in parallel"),
             );
         }
     }
@@ -189,7 +189,7 @@ fn check_denied_tools(ensemble: &Ensemble) -> Vec<Finding> {
                     message,
                 )
                 .with_related(place, "denied here")
-                .with_help("write `permission: ask` or `permission: allow` at the server, or remove the agent"),
+                .with_help("write `permission: ask` or `permission: allow` for the server, or remove the agent"),
             );
         }
     }
@@ -225,16 +225,19 @@ fn check_program_tools(ensemble: &Ensemble) -> Vec<Finding> {
 fn explain_program_refusal(used: &ToolUse, tool: &ToolDefinition) -> Option<(String, String)> {
     let name = &used.tool;
     let ToolKind::Mcp(server) = &tool.kind else {
-        let reason = format!("an external agent can be given MCP servers, and `{name}` is none");
-        return Some((reason, "remove the tool, or offer it with an MCP server".to_owned()));
+        let reason = format!("an external agent can only use MCP servers, and `{name}` is not an MCP server");
+        return Some((reason, "remove the tool, or offer it through an MCP server".to_owned()));
     };
     if let Some(member) = &used.member {
-        let reason = format!("an external agent is given whole servers, and `{name}.{member}` is one tool");
+        let reason = format!("an external agent can only use whole servers, and `{name}.{member}` is one tool");
         return Some((reason, format!("write `{name}`")));
     }
     if tool.permission == PermissionMode::Deny {
         let reason = format!("`{name}` has `permission: deny`");
-        return Some((reason, "remove the tool here, or `permission` at the server".to_owned()));
+        return Some((
+            reason,
+            "remove the tool here, or remove `permission` from the server".to_owned(),
+        ));
     }
     let McpServer::Command { cwd, sandbox, .. } = server else {
         return None;
@@ -244,7 +247,7 @@ fn explain_program_refusal(used: &ToolUse, tool: &ToolDefinition) -> Option<(Str
         (None, Some(_)) => "cwd",
         (None, None) => return None,
     };
-    let reason = format!("an external agent starts its servers itself, and `{name}` has a `{key}`");
+    let reason = format!("an external agent starts its servers itself, so `{name}` cannot have the key `{key}`");
     Some((reason, format!("define another server without `{key}`")))
 }
 

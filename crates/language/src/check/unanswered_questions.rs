@@ -18,12 +18,12 @@ pub(super) fn check_unanswered_questions(subject: &CheckSubject<'_>) -> Vec<Find
     asking
         .map(|(at, agent)| {
             let message = format!(
-                "nobody answers the question of `{}` in CI: the run ends with the outcome `waiting_for_input`",
+                "no person answers the question of `{}` in CI: the run ends with the outcome `waiting_for_input`",
                 agent.name
             );
             let place = Agent::route_at(at).with_key("input").into_value_location();
             Finding::new_warning(codes::UNANSWERED, place, message).with_help(format!(
-                "add a `default` or `responses`, or run it with `--answer {}=…` and allow this warning",
+                "add a `default` or `responses`, or run the ensemble with `--answer {}=…` and allow this warning",
                 agent.name
             ))
         })

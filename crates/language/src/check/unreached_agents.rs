@@ -97,7 +97,7 @@ fn find_latest_end(graph: &CheckGraph<'_>) -> LatestEnd {
                         .into_value_location(),
                 ),
                 why: format!(
-                    "`{name}` runs from turn 1 on, and `max_agent_executions` ends the conversation when it has run {cap} times"
+                    "`{name}` runs from turn 1 on, and `max_agent_executions` ends the conversation after its execution {cap}"
                 ),
             };
         }

@@ -36,7 +36,7 @@ pub(super) fn check_script_environment(subject: &CheckSubject<'_>) -> Vec<Findin
                 "remove `env`",
                 RouteEdit::Remove(route.with_key("env")),
             ))
-            .with_help("remove `env`; values for the script can be written in `config`, or given as inputs of the run")
+            .with_help("remove `env`; pass values to the script in `config`, or as inputs of the run")
     })
     .collect()
 }

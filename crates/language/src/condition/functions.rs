@@ -68,7 +68,7 @@ macro_rules! functions {
 pub(super) static FUNCTIONS: &[ConditionFunction] = functions![
     ["get"] 2..=3, of MAP_OR_LIST => |_| ValueType::any_value(), get_or_default,
         "get(x, key, default?)",
-        "The value under a key of a map or an index of a list; nothing, or the default, if there is none.";
+        "The value under a key of a map or an index of a list; if it is missing, the default or nothing.";
     ["len"] 1..=1, of SIZED => |_| ValueType::count_up_to(u64::MAX), measure_length,
         "len(x) -> number", "The number of characters, items or keys.";
     ["is_empty"] 1..=1, of SIZED => |_| ValueType::any_boolean(), |a| measure_length(a).map(|len| ConditionValue::Bool(!len.is_truthy())),
@@ -76,9 +76,9 @@ pub(super) static FUNCTIONS: &[ConditionFunction] = functions![
     ["contains"] 2..=2, of ANY => |_| ValueType::any_boolean(), |a| contains_item(&a[0], &a[1]).map(ConditionValue::Bool),
         "contains(x, item) -> boolean", "The same as `item in x`.";
     ["count"] 2..=2, of TEXT_OR_LIST => |_| ValueType::count_up_to(u64::MAX), count_matches,
-        "count(x, item) -> number", "How often the item is in a list or a string.";
+        "count(x, item) -> number", "The number of times that the item is in a list or a string.";
     ["index_of", "find"] 2..=2, of TEXT_OR_LIST => |_| ValueType::number_in(NumberRange::from_bounds(-1.0, f64::INFINITY)), find_index,
-        "index_of(x, item) -> number", "Where the item is in a list or a string; -1 if nowhere.";
+        "index_of(x, item) -> number", "The index of the item in a list or a string; -1 if it is not found.";
     ["first"] 1..=1, of ANY => |of| of.item_type_or_any().union_with(ValueType::nothing_value()), |a| item_or_nothing(&a[0], 0),
         "first(list)", "The first item; nothing if the list is empty.";
     ["last"] 1..=1, of ANY => |of| of.item_type_or_any().union_with(ValueType::nothing_value()), |a| item_or_nothing(&a[0], -1),
@@ -89,7 +89,7 @@ pub(super) static FUNCTIONS: &[ConditionFunction] = functions![
     ["values"] 1..=1, of MAP => |_| ValueType::list_with_items(ValueType::any_value()), list_values,
         "values(map) -> list", "The values of a map.";
     ["any"] 1..=1, of LIST => |_| ValueType::any_boolean(), |a| has_item_with_truth(&a[0], true).map(ConditionValue::Bool),
-        "any(list) -> boolean", "Whether one item is true.";
+        "any(list) -> boolean", "Whether at least one item is true.";
     ["all"] 1..=1, of LIST => |_| ValueType::any_boolean(), |a| has_item_with_truth(&a[0], false).map(|found| ConditionValue::Bool(!found)),
         "all(list) -> boolean", "Whether every item is true.";
     ["starts_with", "startswith"] 2..=2, of TEXT => |_| ValueType::any_boolean(),
@@ -108,11 +108,11 @@ pub(super) static FUNCTIONS: &[ConditionFunction] = functions![
         |a| build_text(expect_text(&a[0])?.trim()),
         "strip(string) -> string", "The string without white space at both ends.";
     ["split"] 1..=2, of TEXT => |_| ValueType::list_with_items(ValueType::any_text()), split_text,
-        "split(string, separator?) -> list", "The parts of a string; without a separator, those between white space.";
+        "split(string, separator?) -> list", "The parts of a string between separators; without a separator, between white space.";
     ["replace"] 3..=3, of TEXT => |_| ValueType::any_text(), replace_text,
         "replace(string, old, new) -> string", "The string with every `old` replaced by `new`.";
     ["abs"] 1..=1, of NUMBER => |_| ValueType::number_in(NumberRange::ALL), absolute_value,
-        "abs(number) -> number", "The number without its sign.";
+        "abs(number) -> number", "The absolute value of a number.";
     ["min"] 1..=MANY, of ANY => |_| ValueType::any_value(), |a| find_extreme(a, "<"),
         "min(a, b, …)", "The smallest of numbers or strings, or of the items of a list.";
     ["max"] 1..=MANY, of ANY => |_| ValueType::any_value(), |a| find_extreme(a, ">"),
@@ -120,17 +120,17 @@ pub(super) static FUNCTIONS: &[ConditionFunction] = functions![
     ["sum"] 1..=1, of ANY => |_| ValueType::number_in(NumberRange::ALL), sum_items,
         "sum(list) -> number", "The sum of numbers.";
     ["round"] 1..=2, of NUMBER => |_| ValueType::number_in(NumberRange::ALL), round_number,
-        "round(number, digits?) -> number", "The nearest number; halves go to the even neighbour, as in Python.";
+        "round(number, digits?) -> number", "The nearest number; halves are rounded to the even neighbor, as in Python.";
     ["floor"] 1..=1, of NUMBER => |_| ValueType::number_in(NumberRange::ALL), |a| round_to_integer(&a[0], f64::floor),
-        "floor(number) -> number", "The next integer below.";
+        "floor(number) -> number", "The number, rounded down to an integer.";
     ["ceil", "ceiling"] 1..=1, of NUMBER => |_| ValueType::number_in(NumberRange::ALL), |a| round_to_integer(&a[0], f64::ceil),
-        "ceil(number) -> number", "The next integer above.";
+        "ceil(number) -> number", "The number, rounded up to an integer.";
     ["int", "to_int", "parse_int"] 1..=1, of ANY => |_| ValueType::number_in(NumberRange::ALL), convert_to_int,
-        "int(x) -> number", "A number (cut off), a string or a boolean as an integer.";
+        "int(x) -> number", "A number (without its fraction), a string or a boolean as an integer.";
     ["float", "to_float", "parse_float"] 1..=1, of ANY => |_| ValueType::number_in(NumberRange::ALL), convert_to_float,
         "float(x) -> number", "A number, a string or a boolean as a number.";
     ["str", "to_string"] 1..=1, of ANY => |_| ValueType::any_text(), |a| build_text(render_as_text(&a[0])),
-        "str(x) -> string", "A string as it is, everything else as JSON.";
+        "str(x) -> string", "A string unchanged, any other value as JSON.";
     ["bool"] 1..=1, of ANY => |_| ValueType::any_boolean(), |a| check_truth(&a[0]).map(ConditionValue::Bool),
         "bool(x) -> boolean", "Whether the value counts as true.";
     ["type_of", "type"] 1..=1, of ANY => |_| ValueType::text_among(["nothing", "boolean", "number", "text", "list", "map"]),

@@ -41,7 +41,7 @@ pub(crate) fn parse_expression(text: &str, names: PartVariables<'_>) -> Result<C
     match find_output_span(&expr).filter(|_| !names.has_output) {
         None => Ok(expr),
         Some(span) => Err(CompileError {
-            message: "unknown variable `output`: this expression belongs to no dependency".to_owned(),
+            message: "unknown variable `output`: only conditions of dependencies have it".to_owned(),
             span,
             help: Some("write `outputs.NAME` for the latest output of an agent".to_owned()),
         }),

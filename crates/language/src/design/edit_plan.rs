@@ -464,7 +464,7 @@ fn check_key_default(key: &str, value: &Value) -> Result<Value, GraphEditError> 
             return Ok(Value::Null);
         }
         "feedback" => (&["true", "false"][..], ""),
-        "max_executions" => (&["a whole number from 1 on"][..], ""),
+        "max_executions" => (&["a whole number of at least 1"][..], ""),
         "on" => (&["success", "failure", "any"][..], "success"),
         "wait_for" => (&["update", "settled", "nothing"][..], "update"),
         _ => return Err(GraphEditError::UnknownKey(key.to_owned())),

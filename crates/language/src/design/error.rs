@@ -12,10 +12,10 @@ pub enum GraphEditError {
         first: Option<(usize, String)>,
     },
     /// The text has a number that JSON does not have.
-    #[error("the text has a number that is none, so it cannot be changed from the graph")]
+    #[error("the text cannot be changed from the graph: a number in it is not a JSON number")]
     NotJson,
     /// The text is not a map.
-    #[error("the text is no ensemble")]
+    #[error("the text is not an ensemble: the top level must be a map")]
     NotEnsemble,
     /// `agents` is something else than a list.
     #[error("`agents` is not a list")]
@@ -24,18 +24,18 @@ pub enum GraphEditError {
     #[error("there is no agent `{0}`")]
     UnknownAgent(String),
     /// Two agents have the name.
-    #[error("there are two agents `{0}`")]
+    #[error("two agents have the name `{0}`")]
     AmbiguousAgent(String),
     /// An agent has the name of the new one.
-    #[error("there is an agent `{0}` already")]
+    #[error("an agent `{0}` already exists; choose another name")]
     AgentExists(String),
     /// The name cannot be that of an agent.
     #[error(
-        "`{0}` cannot be the name of an agent: use letters, digits, `_`, `.` and `-`, and begin with a letter or digit"
+        "`{0}` cannot be the name of an agent: use letters, digits, `_`, `.` and `-`, and start with a letter or digit"
     )]
     BadName(String),
     /// The word chooses no kind of agent.
-    #[error("`{0}` is no kind of agent")]
+    #[error("`{0}` is not a type of agent")]
     UnknownKind(String),
     /// The kind of the new agent has no value.
     #[error("`{0}` needs a value")]
@@ -44,7 +44,7 @@ pub enum GraphEditError {
     #[error("`{0}` is the only agent, and an ensemble has at least one")]
     OnlyAgent(String),
     /// The dependency exists.
-    #[error("`{agent}` listens to `{to}` already")]
+    #[error("`{agent}` already listens to `{to}`")]
     DependencyExists {
         /// The agent that listens.
         agent: String,
@@ -65,7 +65,7 @@ pub enum GraphEditError {
     #[error("the condition is blank")]
     BlankCondition,
     /// The dependency has no condition that could be removed.
-    #[error("`{agent}` listens to `{to}` without a condition")]
+    #[error("`{agent}` already listens to `{to}` without a condition")]
     NoCondition {
         /// The agent that listens.
         agent: String,
@@ -73,7 +73,7 @@ pub enum GraphEditError {
         to: String,
     },
     /// The key has this value.
-    #[error("`{key}` of the dependency of `{agent}` on `{to}` is so already")]
+    #[error("`{key}` of the dependency of `{agent}` on `{to}` already has this value")]
     SameValue {
         /// The key.
         key: String,
@@ -83,7 +83,7 @@ pub enum GraphEditError {
         to: String,
     },
     /// The key is not one that the graph sets.
-    #[error("`{0}` of a dependency is not set here; change the text")]
+    #[error("`{0}` of a dependency cannot be set here; edit the text")]
     UnknownKey(String),
     /// The key cannot have the value.
     #[error("`{key}` is {expected}, not {value}")]

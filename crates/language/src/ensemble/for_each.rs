@@ -14,9 +14,9 @@ pub struct ForEach {
     pub item_name: Arc<str>,
     /// The expression that names a part; `None`: its position in the list, from 0.
     pub key: Option<String>,
-    /// How many parts run side by side.
+    /// Maximum number of parts that run in parallel.
     pub max_parallel: NonZeroU32,
-    /// The highest number of items; with more, the execution fails before its first part.
+    /// Maximum number of items; with more items, the execution fails before its first part.
     pub max_items: u32,
     /// What the failure of a part means.
     pub on_error: PartFailure,
@@ -65,7 +65,7 @@ pub enum PartFailure {
     /// The first failed part stops the others and fails the execution.
     #[default]
     Fail,
-    /// The other parts go on; the execution succeeds if `at_least` parts succeed.
+    /// The other parts continue; the execution succeeds if `at_least` parts succeed.
     Collect,
 }
 

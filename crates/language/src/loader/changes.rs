@@ -464,7 +464,7 @@ mod tests {
         };
         assert!(sentences(Some(&one), Some(&one)).is_empty());
         assert_eq!(sentences(Some(&one), Some(&other)), ["`a`: script `x` has changed"]);
-        let unknown = "`a`: script `x` may have changed: the run has not recorded a digest";
+        let unknown = "`a`: script `x` might have changed: the run did not record its digest";
         assert_eq!(sentences(None, Some(&one)), [unknown]);
         assert!(sentences(None, None).is_empty());
     }

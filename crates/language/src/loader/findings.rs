@@ -44,7 +44,7 @@ impl FindingList {
         if self.dropped > 0
             && let Some(last) = self.list.last_mut()
         {
-            let more = format!("{} more problems of this file are not shown", self.dropped);
+            let more = format!("further findings of this file that are not shown: {}", self.dropped);
             last.help = Some(last.help.take().map_or(more.clone(), |help| format!("{help}\n{more}")));
         }
         self.list

@@ -30,7 +30,7 @@ pub fn config_schema() -> String {
         "$schema": ensemble["$schema"],
         "$id": "urn:ensemble:schema:config",
         "title": "Configuration",
-        "description": "What all ensembles of a project, or of a user, share.",
+        "description": "The settings that all ensembles of a project or of a user share.",
         "type": ["object", "null"],
         "additionalProperties": false,
         "properties": properties,

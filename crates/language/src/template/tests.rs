@@ -208,7 +208,7 @@ fn errors_while_rendering_have_a_place() {
     let error = render("x\n{{ input | nope }}", &scope()).unwrap_err();
     assert_eq!(error.line, 2, "{error}");
     let error = render("{% include 'other' %}", &scope()).unwrap_err();
-    assert_eq!(error.message, "a template cannot include or extend another");
+    assert_eq!(error.message, "a template cannot include or extend another template");
 }
 
 #[test]

@@ -32,12 +32,12 @@ static FOREIGN_KEYS: &[ForeignKey] = foreign_keys![
     "conditional": "write a `condition` in the agent's `dependencies`";
     "loop": "add a dependency with `feedback: true` to `dependencies`, and set `conversation.max_turns`";
     "fan_out":
-        "write one agent for each part, or let an agent with `conversation.triggers_conversation: true` request them";
+        "write one agent for each part, or let an agent with `conversation.triggers_conversation: true` request the agents";
     "dispatch":
         "set `conversation.triggers_conversation: true` and let the agent put `agent_requests` into its output";
     "input_key":
         "a script reads the outputs of its dependencies in `dependencies`; a prompt uses `{{ agent_name.key }}`";
-    "options": "put sampling options such as `temperature` into a model profile, and a script's into `config`";
+    "options": "put sampling options such as `temperature` into a model profile, and options of a script into `config`";
     "validation": "describe the output with `output_schema`, a JSON Schema";
     "output_format":
         "describe the output with `output_schema`, a JSON Schema; `--output json` prints a run's result as JSON";

@@ -23,14 +23,14 @@ pub static VARIABLES: [LanguageWord; 9] = words![
     "context": "a map",
         "The accumulated context: the outputs of agents by their names, and the keys of their outputs.";
     "output": "the output of the dependency",
-        "The latest output of the agent that is depended on; nothing if it has none yet.";
+        "The latest output of the agent of the dependency; nothing if there is no output yet.";
     "turn_count": "a number", "The number of finished turns.";
     "history": "a list", "All executions so far, the oldest first.";
     "executions": "a map from agents to numbers", "The number of executions of each agent.";
     "agent_execution_count": "a map from agents to numbers", "Another name for `executions`.";
     "input": "a string", "The input of the run.";
     "inputs": "a map", "The inputs of the run, by name.";
-    "outputs": "a map from agents to outputs", "The latest output of each agent that has one.";
+    "outputs": "a map from agents to outputs", "The latest output of each agent that has an output.";
 ];
 
 /// The variables of templates, in addition to the names of dependencies.
@@ -42,12 +42,12 @@ pub const TEMPLATE_VARIABLES: [LanguageWord; 10] = words![
     "turn_count": "a number", "The number of finished turns.";
     "execution": "a number", "The number of the execution of the agent, from 1.";
     "dependencies": "a map from agents to outputs",
-        "The latest outputs of the agents that this agent depends on, also of those whose names are not identifiers.";
+        "The latest outputs of the agents that this agent depends on, including agents whose names are not identifiers.";
     "parameters": "a map", "The agent's `config`.";
     "request": "a map",
-        "`from`, `parameters` and `priority` of the request that started the execution; otherwise nothing.";
+        "`from`, `parameters` and `priority` of the request that started the execution; nothing if there was no request.";
     "history": "a list", "The executions so far, the oldest first.";
-    "transcript": "a string", "The executions so far as text, in labelled blocks.";
+    "transcript": "a string", "The executions so far as text, in labeled blocks.";
 ];
 
 /// Returns the names of a table of words.

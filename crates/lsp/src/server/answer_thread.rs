@@ -91,7 +91,7 @@ fn run_answer_loop(
             handler.forget_files();
             Err(LspRequestError(
                 ErrorCode::InternalError,
-                "the server has an error".to_owned(),
+                "internal error of the language server".to_owned(),
             ))
         });
         if open.lock().remove(&id) {

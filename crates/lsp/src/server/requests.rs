@@ -233,11 +233,11 @@ impl<'s> RequestHandler<'s> {
             let scripts = scripts.join(", ");
             let message = match renamed.subject {
                 Some(NameSubject::Tool) => {
-                    format!("{scripts} may name the tool and was not changed: look for its old name there")
+                    format!("rename did not change {scripts}, which might name the tool: search for the old name")
                 }
                 _ => format!(
-                    "{scripts} may name the agent and was not changed, because other agents or ensembles use it too, it is open, or it has \
-                     variables of its own with these names"
+                    "rename did not change {scripts}, which might name the agent: the script is used by other agents or \
+                     ensembles, is open in the editor, or redefines variables that contain agents"
                 ),
             };
             self.outgoing.send_notification::<ShowMessage>(ShowMessageParams {
@@ -294,7 +294,7 @@ impl<'s> RequestHandler<'s> {
         }
         let argument = |at: usize| params.arguments.get(at).and_then(Value::as_str);
         let uri = argument(0).and_then(|uri| uri.parse::<Uri>().ok());
-        let uri = uri.ok_or_else(|| refused("the first argument must be the address of an ensemble".to_owned()))?;
+        let uri = uri.ok_or_else(|| refused("the first argument must be the URI of an ensemble file".to_owned()))?;
         let format = argument(1).unwrap_or("mermaid");
         let source = match documents.get(uri.as_str()) {
             Some(document) => SourceText::new("", document.text.content().clone()),
@@ -311,7 +311,7 @@ impl<'s> RequestHandler<'s> {
         let graph = (self.services.graph)(&ensemble, format);
         graph.map(Value::String).ok_or_else(|| {
             refused(format!(
-                "there is no format `{format}`: it is mermaid, dot, svg or ascii"
+                "there is no format `{format}`; expected mermaid, ascii, dot or svg"
             ))
         })
     }

@@ -180,7 +180,7 @@ impl McpSession {
                 };
             }
             () = context.ct.cancelled() => ("the call was cancelled", Err(cancelled_error())),
-            () = answered_elsewhere => ("the question is answered", Ok(true)),
+            () = answered_elsewhere => ("the question was answered elsewhere", Ok(true)),
         };
         let withdrawn = CancelledNotificationParam::new(Some(number), Some(why.to_owned()));
         let _the_client_may_be_gone = context.peer.notify_cancelled(withdrawn).await;
@@ -257,7 +257,7 @@ impl McpSession {
                 Some(decision) => RequestAnswer::Permission(decision),
                 None => {
                     return Err(McpCallError::ToolError(format!(
-                        "`{answer}` is none of once, always, deny"
+                        "`{answer}` is not one of the choices: once, always, deny"
                     )));
                 }
             },

@@ -92,7 +92,7 @@ impl CacheEntry {
         if document["version"] != VERSION {
             let version = &document["version"];
             return Err(CacheEntryError::Damaged(format!(
-                "its version is {version}, and not {VERSION}"
+                "its version is {version}; expected {VERSION}"
             )));
         }
         let file: CacheFile = serde_json::from_value(document).map_err(damaged)?;

@@ -257,7 +257,7 @@ async fn the_same_request_again_gets_the_reply_that_it_got_then() {
     }
     let exhausted = said(&warm, ask("Throw a die", 3)).await;
     assert!(
-        exhausted.contains("has answered the same request before"),
+        exhausted.contains("was already used for the same request"),
         "{exhausted}"
     );
     // A process that goes on at the second request, as `resume` does.
@@ -311,7 +311,7 @@ async fn a_cache_alone_says_what_it_lacks_and_what_is_nearest() {
     let (model_there, counting) = model(&only);
     let none = said(&model_there, ask("Hello", 0)).await;
     assert!(
-        none.starts_with("the cache has no reply to request 1 of `writer`: there is none of that agent in"),
+        none.starts_with("the cache has no reply to request 1 of `writer`: there is no reply to this agent in"),
         "{none}"
     );
     said(&model(&cache).0, ask("Hello", 0)).await;

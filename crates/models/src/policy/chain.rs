@@ -400,8 +400,8 @@ impl RunningQuery<'_> {
             if error.kind == ModelErrorKind::RefusedSchema && !in_words {
                 let name = &link.name;
                 self.warnings.push(format!(
-                    "model profile `{name}` was asked again without the output schema, which it does not take ({error}); \
-                     the model was told the schema in words"
+                    "model profile `{name}` does not support the output schema ({error}); the request was repeated with \
+                     the schema in the prompt"
                 ));
                 self.network.record_schema_refusal(&link.profile);
                 in_words = true;
@@ -469,8 +469,11 @@ impl RunningQuery<'_> {
     fn add_retry_warning(&mut self, link: &ChainedProfile, error: &ModelError, was_heard: bool, pause: Duration) {
         let name = &link.name;
         let action = match was_heard {
-            true => "had begun its reply and was asked again".to_owned(),
-            false => format!("was asked again after {:.0} s", pause.as_secs_f64()),
+            true => "failed during its reply, and the request was repeated".to_owned(),
+            false => format!(
+                "failed, and the request was repeated after {:.0} s",
+                pause.as_secs_f64()
+            ),
         };
         self.warnings.push(format!("model profile `{name}` {action} ({error})"));
     }

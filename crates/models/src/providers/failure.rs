@@ -61,7 +61,10 @@ impl RequestTarget<'_> {
             return self.model_error(format!("nothing listens at {base_url}; {advice}"), retryable);
         }
         if error.is_builder() {
-            return self.model_error(format!("the request cannot be made: {}", innermost_cause(error)), false);
+            return self.model_error(
+                format!("the request cannot be built: {}", innermost_cause(error)),
+                false,
+            );
         }
         let message = match (error.is_timeout(), error.is_connect()) {
             (true, true) => format!("{base_url} cannot be reached: no connection in time"),
@@ -146,12 +149,14 @@ impl RequestTarget<'_> {
                 None => "no key was sent: name its environment variable with `api_key_env`".to_owned(),
             }),
             404 if self.provider.dialect == ProviderApi::Ollama => {
-                Some(format!("`ollama pull {model}` fetches a model"))
+                Some(format!("run `ollama pull {model}` to fetch the model"))
             }
             404 if !self.address.is_usual => Some(format!(
                 "is there a model `{model}`, and is `base_url` complete? It often ends with /v1"
             )),
-            404 => Some(format!("is there a model `{model}`? `ensemble models list` tells")),
+            404 => Some(format!(
+                "is there a model `{model}`? `ensemble models list` lists all models"
+            )),
             300..=399 => {
                 let to = headers.get(LOCATION).and_then(|to| to.to_str().ok());
                 Some(match to {
@@ -159,7 +164,7 @@ impl RequestTarget<'_> {
                         "it redirects to {}; set `base_url` to the new address",
                         shorten_message(to)
                     ),
-                    None => "it redirects to another address, which `base_url` must name".to_owned(),
+                    None => "it redirects to another address; set `base_url` to that address".to_owned(),
                 })
             }
             _ => None,

@@ -100,12 +100,12 @@ fn build_calling_reply(
 fn parse_calls(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, ModelError> {
     let wrong = |what: &str| ModelError::new_fatal(format!("the script's `tool_calls` {what}"));
     let Some(Value::Array(calls)) = map.remove("tool_calls") else {
-        return Err(wrong("is no list"));
+        return Err(wrong("is not a list"));
     };
     let mut called = Vec::new();
     for call in calls {
         let Value::Object(mut call) = call else {
-            return Err(wrong("holds something else than maps"));
+            return Err(wrong("contains an item that is not a map"));
         };
         let Some(Value::String(name)) = call.remove("name") else {
             return Err(wrong("has an item without a `name`"));
@@ -113,7 +113,7 @@ fn parse_calls(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, M
         let arguments = match call.remove("arguments") {
             Some(Value::Object(arguments)) => arguments,
             None | Some(Value::Null) => JsonMap::new(),
-            Some(_) => return Err(wrong("has `arguments` that are no map")),
+            Some(_) => return Err(wrong("has `arguments` that are not a map")),
         };
         called.push((name, arguments));
     }

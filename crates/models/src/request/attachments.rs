@@ -18,7 +18,7 @@ pub(crate) fn check_attachments(dialect: ProviderApi, request: &ModelRequest) ->
     let attachments = request.messages.iter().flat_map(|message| &message.attachments);
     match attachments.into_iter().find(|one| !supports_file(dialect, one)) {
         Some(attachment) => Err(ModelError::new_fatal(format!(
-            "Ollama takes images and texts, and the attachment `{}` is {}",
+            "Ollama supports images and texts, but the attachment `{}` is {}",
             attachment.name, attachment.mime_type
         ))),
         None => Ok(()),

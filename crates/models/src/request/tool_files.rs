@@ -8,8 +8,7 @@ use serde_json::Value;
 const MAX_BYTES: u64 = 20 << 20;
 
 /// The warning about files that a request leaves out.
-const LEFT_OUT: &str =
-    "files of earlier tool results were described to the model in words: those of one request can have 20 MiB together";
+const LEFT_OUT: &str = "files of earlier tool results were replaced by descriptions: the files of a request are limited to 20 MiB in total";
 
 /// Words of a model that takes no files at all. Others complain of one file.
 const TAKES_NONE: [&str; 6] = [
@@ -36,8 +35,8 @@ pub(crate) fn describe_tool_files(mut request: ModelRequest) -> ModelRequest {
 /// The warning that the model was asked again without files.
 pub(crate) fn refused_files_warning(profile: &str, error: &ModelError) -> String {
     format!(
-        "model profile `{profile}` was asked again without the files of tool results, which it does not take ({error}); the \
-         model was told of them in words"
+        "model profile `{profile}` does not support files in tool results ({error}); the request was repeated with \
+         descriptions of the files"
     )
 }
 
@@ -55,8 +54,8 @@ pub(crate) fn replace_unsendable_files(messages: &mut [Message], takes: impl Fn(
         if let Some(file) = call.attachments.iter().find(|file| !takes(file)) {
             let kind = &file.mime_type;
             warnings.push(format!(
-                "the result of `{}` has a file of the type {kind}, which the provider does not take: the model was told of \
-                 it in words",
+                "the result of `{}` has a file of the type {kind}, which the provider does not support: the file was \
+                 replaced by a description",
                 call.name
             ));
             describe_files(call, &takes);

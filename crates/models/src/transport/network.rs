@@ -170,7 +170,7 @@ pub fn build_http_client() -> Result<reqwest::Client, String> {
         // A key must not follow a redirection to somebody else.
         .redirect(reqwest::redirect::Policy::none())
         .build();
-    client.map_err(|error| format!("the HTTP client cannot be made: {error}"))
+    client.map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
 /// Without environment variables, so there are no keys. Pauses are not random.

@@ -169,10 +169,10 @@ fn add_paths(rules: RulesetCreated, paths: &[PathBuf], access: BitFlags<AccessFs
         let opened =
             PathFd::new(path).map_err(|error| format!("cannot open `{shown_path}` for the sandbox: {error}"))?;
         let is_at = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd()));
-        let is_at = is_at.map_err(|error| format!("cannot tell where `{shown_path}` is: {error}"))?;
+        let is_at = is_at.map_err(|error| format!("cannot resolve `{shown_path}`: {error}"))?;
         if is_at != *path {
             return Err(format!(
-                "`{shown_path}` is a link to `{}` now, and was none when the run began",
+                "`{shown_path}` is a link to `{}` now, but was not when the run started",
                 is_at.display()
             ));
         }
@@ -182,6 +182,6 @@ fn add_paths(rules: RulesetCreated, paths: &[PathBuf], access: BitFlags<AccessFs
         };
         rules
             .add_rule(PathBeneath::new(opened, access))
-            .map_err(|error| format!("Landlock cannot take `{shown_path}`: {error}"))
+            .map_err(|error| format!("Landlock cannot add a rule for `{shown_path}`: {error}"))
     })
 }

@@ -58,7 +58,7 @@ impl ProcessSandbox {
             && EXHAUSTED.iter().any(|words| stderr.contains(words))
         {
             let error = format!(
-                "the sandbox does not allow more memory than {limit} bytes; to allow more, raise `sandbox: {{memory: …}}`\n{}",
+                "the sandbox allows at most {limit} bytes of memory; to allow more, raise `sandbox: {{memory: …}}`\n{}",
                 failure.error
             );
             return ExecutionFailure::new(FailureKind::Sandbox, error);
@@ -89,11 +89,11 @@ impl ProcessSandbox {
         let more = match &self.rules.network {
             SandboxNetwork::All => "",
             SandboxNetwork::None => ", and no network without `sandbox: {network: true}`",
-            SandboxNetwork::Ports(_) => ", and nothing of the network but TCP to the listed ports",
+            SandboxNetwork::Ports(_) => ", and no network except TCP to the listed ports",
         };
         ExecutionFailure {
             error: format!(
-                "{}\n(it ran in a sandbox, which allows no other paths than those in `read` and `write`{more})",
+                "{}\n(it ran in a sandbox, which allows only the paths in `read` and `write`{more})",
                 failure.error
             ),
             ..failure

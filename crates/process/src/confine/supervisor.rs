@@ -152,12 +152,12 @@ mod linux {
             let allowed = u64::from(rules.processes);
             if self.processes > allowed {
                 return Some(format!(
-                    "it had more than {allowed} processes at once; the limit is `processes: {allowed}`"
+                    "it had more than {allowed} processes at the same time; the limit is `processes: {allowed}`"
                 ));
             }
             if self.threads > allowed.saturating_mul(THREADS) {
                 return Some(format!(
-                    "it had {} threads at once; `processes: {allowed}` allows {THREADS} for each process",
+                    "it had {} threads at the same time; `processes: {allowed}` allows {THREADS} for each process",
                     self.threads
                 ));
             }

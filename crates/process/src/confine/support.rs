@@ -34,7 +34,7 @@ impl SandboxSupport {
 
     fn list_missing(self, rules: &SandboxRules) -> Vec<&'static str> {
         let needed = [
-            (1, true, "which files it reaches (Landlock 1)"),
+            (1, true, "access to files (Landlock 1)"),
             (2, true, "links and moves between folders (Landlock 2)"),
             (3, true, "truncating files (Landlock 3)"),
             (

@@ -19,7 +19,7 @@ impl EnsembleFolder<'_> {
         let finding = self.script_facts(path, |known| match (&known.source, &known.analysis.error) {
             (Err(error), _) => {
                 let message = format!("cannot read `{}`: {error}", self.project.relative_path(path).display());
-                let help = "a script is a text in UTF-8 that this user may read";
+                let help = "save the script as UTF-8, and make it readable for this user";
                 Some(Finding::new_warning(codes::NO_SCRIPT, at, message).with_help(help))
             }
             (Ok(source), Some(ScriptError { message, line, column })) => {
@@ -55,7 +55,7 @@ impl EnsembleFolder<'_> {
             None => {
                 let error = ScriptLookupError {
                     message: format!("there is no script `{name}`"),
-                    help: "it is searched in the folder of the ensemble, the project root and its `scripts` folder"
+                    help: "put the script into the folder of the ensemble, the project root or its `scripts` folder"
                         .to_owned(),
                 };
                 unavailable_finding(error, at)

@@ -44,9 +44,9 @@ pub(super) fn check_startable(
         && !path.exists()
     {
         return Err(ScriptLookupError {
-            message: format!("there is no file `{shown}` in the folder in which the command line runs"),
+            message: format!("there is no file `{shown}` in the folder of the command line"),
             help: format!(
-                "a command line runs in the project root, `{}`: write the path from there",
+                "write the path relative to the project root, `{}`",
                 places.project_root.display()
             ),
         });
@@ -69,7 +69,7 @@ pub(super) fn check_startable(
         let is_text = !start.is_empty() && start.chars().all(|c| c != '\0' && c != char::REPLACEMENT_CHARACTER);
         return if is_text || start.is_empty() {
             Err(ScriptLookupError {
-                message: format!("`{shown_program}` is executable, and its first line does not say by what"),
+                message: format!("`{shown_program}` is executable, but its first line names no interpreter"),
                 help: "begin it with a line such as `#!/bin/sh`, or give it an extension (.rhai, .sh, .py, .js)"
                     .to_owned(),
             })
@@ -79,7 +79,7 @@ pub(super) fn check_startable(
     };
     match find_missing_interpreter(line.lines().next().unwrap_or_default(), places) {
         Some(interpreter) => Err(ScriptLookupError {
-            message: format!("`{shown_program}` is run by `{interpreter}`, which is not there"),
+            message: format!("`{shown_program}` needs the interpreter `{interpreter}`, which does not exist"),
             help: "install it, or correct the script's first line".to_owned(),
         }),
         None => Ok(resolved),

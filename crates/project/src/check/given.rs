@@ -38,7 +38,7 @@ pub(super) fn check_inputs(agent: &Agent, route: &Route, inner: &Ensemble) -> Ve
     findings.extend(missing.iter().filter(|name| !inputs.contains_key(**name)).map(|name| {
         let at = route.with_key("ensemble").into_value_location();
         let message = format!(
-            "`{ensemble}` needs the input `{name}`, which `{}` does not give",
+            "`{ensemble}` needs the input `{name}`, which `{}` does not pass",
             agent.name
         );
         let help = format!("add `{name}` to the `inputs` of the agent; without it, each of its executions fails");
@@ -52,9 +52,9 @@ fn undeclared_input_finding(name: &str, at: RouteLocation, ensemble: &str, decla
     let names = || declared.iter().map(|input| &*input.name);
     let help = match find_similar_word(name, names()) {
         Some(similar_name) => format!("did you mean `{similar_name}`?"),
-        None if declared.is_empty() => "it takes no inputs".to_owned(),
+        None if declared.is_empty() => "remove it; the ensemble has no inputs".to_owned(),
         None => format!(
-            "its inputs are {}",
+            "use one of the declared inputs: {}",
             names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
         ),
     };

@@ -102,11 +102,11 @@ impl EnsembleFolder<'_> {
             Ok(height) => {
                 nesting.height.set(nesting.height.get().max(*height));
                 let is_too_deep = nesting.outer_files.is_empty() && *height >= DEEPEST;
-                is_too_deep.then(|| format!("more than {DEEPEST} ensembles are nested in each other"))?
+                is_too_deep.then(|| format!("ensembles are nested more than {DEEPEST} levels deep"))?
             }
             Err(error) => error.clone(),
         };
-        let help = format!("`ensemble validate {}` shows all of its errors", inner.name);
+        let help = format!("run `ensemble validate {}` to see all errors", inner.name);
         Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, message).with_help(help))
     }
 

@@ -43,7 +43,7 @@ fn list_missing_paths(route: &Route, sandbox: &SandboxSpec, folder: &Path) -> Ve
         .map(|(at, path)| {
             let finding = Finding::new_warning(codes::SANDBOX_PATH, at, format!("there is no `{path}`"));
             finding.with_help(
-                "paths of a sandbox begin at the folder of the ensemble file and must be there when the run begins",
+                "create it before the run, or correct the path; it is relative to the folder of the ensemble",
             )
         })
         .collect()

@@ -60,14 +60,14 @@ pub(crate) fn list_ensemble_variables(ensemble: &Ensemble, overrides: &[ModelOve
             let client_servers = llm.tools.iter().filter(|used| is_client_server(ensemble, used));
             lines.extend(client_servers.map(|used| {
                 let (program, server) = (escape_hidden(acp.program.display_name()), escape_hidden(&used.tool));
-                format!("agent `{name}` gives the server `{server}` that your client names, with its keys, to the program `{program}`")
+                format!("agent `{name}` passes the server `{server}` of your client, with its keys, to the program `{program}`")
             }));
         }
     }
     for (name, tool) in &ensemble.tools {
         match &tool.kind {
             ToolKind::Mcp(McpServer::Client) if tool.permission == PermissionMode::Allow => lines.push(format!(
-                "tool `{}` calls tools of the server of this name that your client names, without asking",
+                "tool `{}` calls tools of the server of this name in your client, without asking",
                 escape_hidden(name)
             )),
             ToolKind::Mcp(server) => add_server_lines(&escape_hidden(name), server, root, &mut lines),

@@ -132,7 +132,7 @@ impl Trust {
     fn write_store(&self, kept: Vec<TrustedFile>) -> std::io::Result<()> {
         match &self.store {
             Some(store) => store.write_trusted(kept),
-            None => Err(std::io::Error::other("there is no folder of the user's own")),
+            None => Err(std::io::Error::other("there is no folder for the settings of the user")),
         }
     }
 

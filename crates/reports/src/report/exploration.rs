@@ -114,13 +114,17 @@ fn render_agent(one: &AgentSummary) -> String {
     if one.most == 0 {
         return format!("never runs: {}", left_out.unwrap_or("no agent starts it"));
     }
-    let mut limit_text = format!("at most {}", format_times(one.most));
+    let mut limit_text = match (one.most, left_out) {
+        (1, None) => "exactly once".to_owned(),
+        (most, _) => format!("at most {}", format_times(most)),
+    };
     if one.most < one.limit {
         limit_text.push_str(&format!(" (max_turns {} is never reached)", one.limit));
     }
     match left_out {
         Some(reason) => format!("{limit_text}, or never ({reason})"),
-        None => format!("{limit_text}, and at least once"),
+        None if one.most == 1 => limit_text,
+        None => format!("{limit_text}, at least once"),
     }
 }
 
@@ -190,7 +194,7 @@ fn render_execution(ran: &ExploredExecution) -> String {
         ExecutionResult::Unanswered => text.push_str(" gets no answer"),
     }
     if let Some(target) = &ran.requests {
-        text.push_str(&format!(" and asks for {target}"));
+        text.push_str(&format!(" and requests {target}"));
     }
     if ran.spends_budget {
         text.push_str(" and reaches the token limit");

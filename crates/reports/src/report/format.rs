@@ -73,9 +73,9 @@ pub(super) fn render_usage(usage: &ModelUsage) -> String {
     };
     let cost = usage.cost.map_or_else(String::new, |cost| format!(" · cost {cost}"));
     format!(
-        "{}{cached} · {} tokens in, {} out{estimated}{cost}",
+        "{}{cached} · {} in, {} out{estimated}{cost}",
         format_count(usage.requests, "model request"),
-        usage.input_tokens,
+        format_count(usage.input_tokens, "token"),
         usage.output_tokens
     )
 }

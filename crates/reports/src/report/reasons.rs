@@ -52,9 +52,10 @@ impl ShownReasons {
         }
         if !known.is_empty() {
             let names: Vec<&str> = known.iter().map(|waiting| &*waiting.agent).collect();
-            lines
-                .text
-                .push_str(&format!("  {DIM}– {}: as before{DIM:#}\n", names.join(", ")));
+            lines.text.push_str(&format!(
+                "  {DIM}– {}: same reason as before{DIM:#}\n",
+                names.join(", ")
+            ));
         }
         for agent in started {
             self.0.remove(agent);

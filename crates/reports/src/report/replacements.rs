@@ -7,16 +7,19 @@ pub(crate) fn describe_replacements(started: &RunStarted) -> Vec<(&'static str, 
     let mut replacements = Vec::new();
     if !started.simulated.is_empty() {
         let agents = started.simulated.join(", ");
-        replacements.push(("simulated", format!("no model was asked for {agents}")));
+        replacements.push(("simulated", format!("no model was called for {agents}")));
     }
     if !started.stubs.is_empty() {
         let agents: Vec<&str> = started.stubs.keys().map(|agent| &**agent).collect();
-        replacements.push(("stubs", format!("texts stood in for {}", agents.join(", "))));
+        replacements.push(("stubs", format!("stubs replaced {}", agents.join(", "))));
     }
     if !started.responders.is_empty() {
         let all = started.responders.iter();
         let all: Vec<String> = all.map(|(agent, profile)| format!("{agent} ({profile})")).collect();
-        replacements.push(("responders", format!("a model answered for {}", all.join(", "))));
+        replacements.push((
+            "responders",
+            format!("models answered the questions of {}", all.join(", ")),
+        ));
     }
     replacements
 }

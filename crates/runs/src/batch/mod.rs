@@ -73,7 +73,7 @@ impl std::str::FromStr for BatchShard {
             let (part, of) = (part.parse().ok()?, of.parse().ok()?);
             (1..=of).contains(&part).then_some(Self { part, of })
         });
-        read.ok_or_else(|| "expected PART/PARTS, such as 3/8, with a part from 1".to_owned())
+        read.ok_or_else(|| "expected PART/PARTS, such as 3/8, with PART from 1 to PARTS".to_owned())
     }
 }
 

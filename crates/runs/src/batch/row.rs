@@ -119,11 +119,11 @@ pub fn parse_json_lines(name: &str, text: &str) -> Result<Vec<TableRow>, Vec<Row
             }),
             Ok(_) => wrong.push(RowError {
                 place,
-                what: "a row is a JSON object, with a key for each input".to_owned(),
+                what: "a row must be a JSON object with a key for each input".to_owned(),
             }),
             Err(error) => wrong.push(RowError {
                 place: format!("{place}:{}", error.column()),
-                what: format!("this line is no JSON: {}", error_without_position(&error)),
+                what: format!("this line is not valid JSON: {}", error_without_position(&error)),
             }),
         }
     }
@@ -173,7 +173,7 @@ pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<TableRow>,
             Err(error) => {
                 let message = match error.kind() {
                     csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-                        format!("this row has {len} cells, and the first line names {expected_len} columns")
+                        format!("the number of cells is {len}, but the first line has {expected_len} columns")
                     }
                     _ => error.to_string(),
                 };
@@ -296,7 +296,7 @@ fn resolve_row(
             _ => {
                 return Err(RowError {
                     place: row.place,
-                    what: "`input` is the input of the run, which is a text".to_owned(),
+                    what: "`input` must be a text, because it is the input of the run".to_owned(),
                 });
             }
         }
@@ -383,8 +383,8 @@ mod tests {
         assert_eq!(
             told,
             [
-                "t:3: a row is a JSON object, with a key for each input",
-                "t:4:7: this line is no JSON: expected value"
+                "t:3: a row must be a JSON object with a key for each input",
+                "t:4:7: this line is not valid JSON: expected value"
             ]
         );
     }

@@ -131,7 +131,7 @@ pub fn merge_results(parts: &[(String, String)]) -> Result<MergedTable, Vec<RowE
             };
             let value: Value = serde_json::from_str(line).unwrap_or_default();
             let Some(row) = value.get("row").and_then(Value::as_u64).filter(|row| *row > 0) else {
-                refuse("this is no line of results: it has no `row`".to_owned());
+                refuse("this line is not a result: it has no `row`".to_owned());
                 continue;
             };
             match lines.entry(row) {
@@ -139,7 +139,7 @@ pub fn merge_results(parts: &[(String, String)]) -> Result<MergedTable, Vec<RowE
                 Place::Occupied(mut place) => {
                     let same = |key: &str| place.get().get(key) == value.get(key);
                     if !same("values") || !same("input") {
-                        refuse(format!("another part has row {row} with other values"));
+                        refuse(format!("another part has row {row} with different values"));
                     } else if place.get().get("outcome").is_none_or(|known| !is_end_outcome(known)) {
                         place.insert(value);
                     }

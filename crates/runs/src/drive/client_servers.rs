@@ -62,7 +62,7 @@ pub enum ServersError {
     },
     /// A server over server-sent events alone.
     #[error(
-        "the server `{name}` has the type `sse`, which is not supported; a server over streamable HTTP has the type `http`"
+        "the server `{name}` has the type `sse`, which is not supported; use streamable HTTP, with the type `http`"
     )]
     Sse {
         /// Its name.

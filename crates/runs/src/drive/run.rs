@@ -199,7 +199,7 @@ impl Run {
         let address = answer.address.clone();
         let answered = self.desk.answer_request(answer);
         self.wait_unless_ended(answered, || {
-            format!("the conversation ended, and `{address}` did not ask")
+            format!("the run has ended, and `{address}` did not ask a question")
         })
         .await?
         .map_err(RunError::from)
@@ -246,7 +246,7 @@ impl Run {
                 let _ = changes.changed().await;
             }
         };
-        let not_asked_message = || format!("the conversation ended, and `{given}` did not ask");
+        let not_asked_message = || format!("the run has ended, and `{given}` did not ask a question");
         self.wait_unless_ended(waited, not_asked_message)
             .await?
             .map_err(RunError::from)

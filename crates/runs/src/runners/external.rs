@@ -34,7 +34,7 @@ pub(crate) fn build_external_agent(
         ));
         let simulated_program = host.simulated_acp().cloned();
         simulated_program.ok_or_else(|| {
-            AgentBuildError::new("the built-in external agent is part of the program `ensemble` only".to_owned())
+            AgentBuildError::new("the built-in external agent is available only in the program `ensemble`".to_owned())
         })?
     } else {
         let resolved_program = resolve_external(&acp.program, &parts.places);

@@ -51,11 +51,11 @@ pub(crate) fn build_sandbox(
             "its sandbox cannot be enforced: this system has no rules for {}",
             missing.join(", ")
         );
-        let help = "run it on Linux 6.12 or later with Landlock and seccomp, or accept less with `sandbox: {best_effort: true}`";
+        let help = "run it on Linux 6.12 or later with Landlock and seccomp, or accept weaker rules with `sandbox: {best_effort: true}`";
         return Err(AgentBuildError::new(message).with_help(help.to_owned()).for_sandbox());
     }
     let Some(helper) = parts.shared.host.sandbox_helper() else {
-        let message = "its sandbox cannot be enforced: the program that holds this run has no helper for sandboxes";
+        let message = "its sandbox cannot be enforced: the program that executes this run has no helper for sandboxes";
         let help = "set one with `Host::with_sandbox_helper`";
         return Err(AgentBuildError::new(message.to_owned())
             .with_help(help.to_owned())

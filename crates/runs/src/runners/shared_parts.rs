@@ -178,7 +178,8 @@ impl AgentBuildContext<'_> {
                 SettingValue::FromEnvironment { variable, prefix } => match host.read_variable(variable) {
                     Some(value) => Some(format!("{prefix}{value}")),
                     None => {
-                        let message = format!("the environment variable `{variable}` is not set, or is no text");
+                        let message =
+                            format!("the environment variable `{variable}` is not set, or is not valid UTF-8");
                         let help = format!("set it for this run: {variable}=… ensemble run …");
                         return Err(AgentBuildError::new(message).with_help(help));
                     }

@@ -225,14 +225,14 @@ fn resolve_client_server<'p>(name: &str, parts: &AgentBuildContext<'p>) -> Resul
     servers.get(name).ok_or_else(|| {
         let server_names: Vec<String> = servers.names().map(|name| format!("`{name}`")).collect();
         let message = match server_names.as_slice() {
-            [] => "its server is named by the client of `ensemble acp`, and no servers are given".to_owned(),
+            [] => "the client of `ensemble acp` must provide its server, but provides no servers".to_owned(),
             named => format!(
-                "its server is named by the client of `ensemble acp`, and the servers that are given are {}",
+                "the client of `ensemble acp` must provide its server, but provides only {}",
                 named.join(", ")
             ),
         };
         AgentBuildError::new(message).with_help(format!(
-            "name a server `{name}` in the settings of the client, or give a file of servers: `--mcp-config .mcp.json`"
+            "add a server `{name}` to the settings of the client, or pass a file of servers: `--mcp-config .mcp.json`"
         ))
     })
 }

@@ -379,9 +379,9 @@ impl InnerEnsemble {
         let began_with = state.run_start().map(|started| started.ensemble_digest.as_str());
         if began_with != Some(digest_text(self.prepared.source.text()).as_str()) {
             let file = self.prepared.source.name();
-            execution
-                .ledger
-                .warn(format!("{file} has changed, so its conversation starts afresh"));
+            execution.ledger.warn(format!(
+                "{file} has changed, so its conversation starts from the beginning"
+            ));
             return Ok(None);
         }
         Ok(Some(OpenedRun {

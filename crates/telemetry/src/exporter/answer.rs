@@ -46,7 +46,9 @@ pub(super) async fn post_body(endpoint: &CollectorEndpoint, client: &Client, bod
     };
     match tokio::time::timeout(endpoint.timeout, response_future).await {
         Err(_) => CollectorAnswer::RetryLater("the collector did not answer in time".to_owned(), None),
-        Ok(Err(error)) if error.is_connect() => CollectorAnswer::Unreachable("nobody answers there".to_owned()),
+        Ok(Err(error)) if error.is_connect() => {
+            CollectorAnswer::Unreachable("nothing listens at that address".to_owned())
+        }
         Ok(Err(_)) => CollectorAnswer::RetryLater("the connection was lost".to_owned(), None),
         Ok(Ok((status, pause, body))) => interpret_response(status, pause, &body, endpoint.encoding),
     }
@@ -58,7 +60,7 @@ fn interpret_response(
     body: &[u8],
     encoding: BodyEncoding,
 ) -> CollectorAnswer {
-    let problem = format!("the collector answers with the status {}", status.as_u16());
+    let problem = format!("the collector answered with HTTP {}", status.as_u16());
     match status.as_u16() {
         200..=299 => parse_success(body, encoding),
         429 | 502 | 503 | 504 => CollectorAnswer::RetryLater(problem, pause),
@@ -87,8 +89,8 @@ fn parse_success(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
     let rejected = u64::try_from(partial.rejected_spans).unwrap_or_default();
     let problem = match (rejected, error_message.is_empty()) {
         (0, true) => None,
-        (_, true) => Some("the collector rejected them".to_owned()),
-        (_, false) => Some(format!("the collector says: {error_message}")),
+        (_, true) => Some("the collector rejected the spans".to_owned()),
+        (_, false) => Some(format!("the collector reported: {error_message}")),
     };
     CollectorAnswer::Accepted { rejected, problem }
 }

@@ -24,7 +24,7 @@ impl RequestQuery {
     /// A number that must be there.
     pub(crate) fn required_number<N: FromStr>(&self, name: &str) -> Result<N, RequestFailure> {
         let parsed = self.required_text(name)?.parse();
-        parsed.map_err(|_| RequestFailure::bad_request(format!("`{name}` is no number")))
+        parsed.map_err(|_| RequestFailure::bad_request(format!("`{name}` is not a number")))
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {

@@ -36,14 +36,16 @@ impl ChatRequest {
                 }
                 other => {
                     return Err(RequestFailure::bad_request(format!(
-                        "a message has the role `{}`",
+                        "the role `{}` is not supported; use `user`, `assistant` or `system`",
                         other.unwrap_or_default()
                     )));
                 }
             }
         }
         if !messages.ends_with_user() {
-            return Err(RequestFailure::bad_request("the last message is not of the user"));
+            return Err(RequestFailure::bad_request(
+                "the last message must have the role `user`",
+            ));
         }
         Ok(Self {
             model: model.to_owned(),
@@ -67,7 +69,7 @@ fn content_text(content: &Value) -> Result<String, RequestFailure> {
             other => {
                 let kind = other.unwrap_or("without a type");
                 return Err(RequestFailure::bad_request(format!(
-                    "a message has a part `{kind}`; only texts are understood"
+                    "the message part `{kind}` is not supported; use `text`"
                 )));
             }
         }

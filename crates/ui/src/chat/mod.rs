@@ -46,7 +46,8 @@ fn find_ensemble_file(app: &UiApp, name: &str) -> Result<String, RequestFailure>
         .find(|(known, _)| known == name)
         .map(|(_, path)| path.display().to_string());
     file_path.ok_or_else(|| {
-        let mut failure = RequestFailure::not_found(format!("there is no ensemble `{name}`; /v1/models lists them"));
+        let mut failure =
+            RequestFailure::not_found(format!("there is no ensemble `{name}`; /v1/models lists all ensembles"));
         failure.code = "model_not_found";
         failure
     })
@@ -67,7 +68,7 @@ pub(crate) async fn complete_chat(app: &Arc<UiApp>, given: &Value) -> Result<Rep
                 ChatReplyItem::Failed(failure) => return Err(failure),
             }
         }
-        return Err(RequestFailure::unavailable("the program is ending"));
+        return Err(RequestFailure::unavailable("the program is shutting down"));
     }
     let (frames, receiver) = mpsc::channel(64);
     tokio::spawn(async move {

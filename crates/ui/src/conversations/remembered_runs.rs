@@ -97,7 +97,7 @@ impl RememberedRuns {
         match self.match_run(&run, runs, file, messages, &was_given).await {
             Some(matched_run) => Ok(Some(matched_run)),
             None => Err(RequestFailure::bad_request(format!(
-                "these messages do not continue run `{}`; without `metadata.run` they begin a new run",
+                "the messages do not continue run `{}`; remove `metadata.run` to start a new run",
                 run.id()
             ))),
         }
@@ -131,7 +131,7 @@ impl RememberedRun {
                 transcript: ChatTranscript::default(),
             }),
             _ => Err(RequestFailure::not_found(format!(
-                "run `{}` has no beginning",
+                "the records of run `{}` do not begin with the start of a run",
                 run.id()
             ))),
         }

@@ -51,7 +51,7 @@ pub(super) fn plan_edit(app: &UiApp, given: &Value) -> Result<Value, RequestFail
         return plan_rename(app, &path, &text, edit_request);
     }
     let command: DesignCommand = serde_json::from_value(edit_request.clone())
-        .map_err(|error| RequestFailure::bad_request(format!("`edit` is no edit: {error}")))?;
+        .map_err(|error| RequestFailure::bad_request(format!("`edit` is not a valid edit: {error}")))?;
     let source = SourceText::new(path.display().to_string(), text.clone());
     let fix =
         design::fix_for_command(&source, &command).map_err(|error| RequestFailure::bad_request(error.to_string()))?;

@@ -76,7 +76,7 @@ pub(super) fn open_file(app: &UiApp, file: &str) -> Result<EditableFile, Request
     match is_editable(&path, &disk) {
         true => Ok(EditableFile { path, disk }),
         false => Err(RequestFailure::not_found(format!(
-            "`{file}` is no ensemble and no test file"
+            "`{file}` is neither an ensemble nor a test file"
         ))),
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn save_file(app: &UiApp, given: &Value) -> Result<Value, RequestFail
     }
     let source = SourceText::new(open.disk.name(), text.as_str());
     if !is_editable(&open.path, &source) {
-        let message = "this is no ensemble any more: it has no list `agents`, and the page would not find it again";
+        let message = "the text is not an ensemble any more: the list `agents` is missing";
         return Err(RequestFailure::bad_request(message));
     }
     let project = app.runs.runs().project();
@@ -139,7 +139,7 @@ fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, 
     let path = PathBuf::from(file);
     let is_script = path.extension().is_some_and(|end| end == "rhai");
     if !(is_script || is_test_file(file)) || !project.contains_file(&path) {
-        let message = format!("`{file}` is no script and no test file inside the served folder");
+        let message = format!("`{file}` is neither a script nor a test file inside the served folder");
         return Err(forbidden_failure(message));
     }
     let before = read_source(&project.folder.join(&path))?.text().to_string();
@@ -150,7 +150,7 @@ fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, 
     for name in given["names"].as_array().into_iter().flatten() {
         let (Some(old), Some(new)) = (name[0].as_str(), name[1].as_str()) else {
             return Err(RequestFailure::bad_request(
-                "`names` is a list of `[old, new, is_stored]`",
+                "`names` must be a list of `[old, new, is_stored]`",
             ));
         };
         let is_stored = name[2].as_bool().unwrap_or_default();
@@ -181,10 +181,7 @@ fn replace_project_files(project: &Project, files: &[(PathBuf, &str, &str)]) -> 
         };
         if !none.replaced_files.is_empty() {
             let replaced_paths: Vec<String> = none.replaced_files.into_iter().map(format_path).collect();
-            failure.message += &format!(
-                "; these files have their new texts already: {}",
-                replaced_paths.join(", ")
-            );
+            failure.message += &format!("; these files were already changed: {}", replaced_paths.join(", "));
         }
         failure
     })

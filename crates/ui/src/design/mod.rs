@@ -67,7 +67,7 @@ async fn run_blocking<T: Send + 'static>(
     let join_result = tokio::task::spawn_blocking(move || work(&app)).await;
     join_result.unwrap_or_else(|_| {
         Err(RequestFailure::unavailable(
-            "the text cannot be read: this is a fault of the program",
+            "the text cannot be parsed: this is a bug in ensemble",
         ))
     })
 }

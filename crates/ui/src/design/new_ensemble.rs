@@ -24,7 +24,7 @@ pub(super) fn create_ensemble(app: &UiApp, given: &Value) -> Result<Value, Reque
     files.retain(|file| !file.is_shared || !is_there(&file.path));
     let Some(path) = files.first().map(|file| file.path.clone()) else {
         return Err(RequestFailure::unavailable(
-            "a new ensemble has no file: this is a fault of the program",
+            "a new ensemble has no file: this is a bug in ensemble",
         ));
     };
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -36,7 +36,7 @@ pub(super) fn create_ensemble(app: &UiApp, given: &Value) -> Result<Value, Reque
         return Err(RequestFailure::conflict(message));
     }
     if let Some(file) = files.iter().find(|file| !is_inside_project(project, &file.path)) {
-        let message = format!("`{}` would not be inside the served folder", file.path.display());
+        let message = format!("`{}` is not inside the served folder", file.path.display());
         return Err(forbidden_failure(message));
     }
     // The ensemble comes last: it is not there without its scripts.

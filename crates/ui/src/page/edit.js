@@ -257,7 +257,7 @@ class Designer {
     this.chosen = next;
     this.shown = '';
     say(`Done: ${done.title}`);
-    if (done.uncertain.length) trouble(`${done.uncertain.join(', ')} may name the agent and is not changed: it is used elsewhere too, or has variables of its own with these names.`);
+    if (done.uncertain.length) trouble(`Rename did not change ${done.uncertain.join(', ')}, which might name the agent: the script is used by other agents or ensembles, or redefines variables that contain agents.`);
     await this.examine();
     const same = stays ? this.panel.querySelector(`[data-stays="${CSS.escape(stays)}"]`) : null;
     same?.closest('details')?.setAttribute('open', '');
@@ -380,7 +380,7 @@ class Designer {
   onDisk(disk) {
     if (!disk) {
       this.isGone = true;
-      trouble(`${this.file} is no longer there, cannot be read, or is no ensemble and no test file. Your text is still here.`);
+      trouble(`${this.file} does not exist any more, cannot be read, or is neither an ensemble nor a test file. Your text is still here.`);
       return;
     }
     if (this.isGone) trouble('');

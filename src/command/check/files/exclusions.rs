@@ -152,7 +152,7 @@ pub(crate) fn parse_patterns<'p>(
     let mut faults = Vec::new();
     for (index, pattern) in patterns {
         if pattern.starts_with('#') {
-            faults.push((index, "it begins with `#`, as a comment does; write `\\#`".to_owned()));
+            faults.push((index, "a leading `#` starts a comment; write `\\#`".to_owned()));
         } else if let Err(error) = builder.add_line(None, pattern) {
             faults.push((index, pattern_error(&error)));
         }

@@ -130,7 +130,7 @@ fn build_global_rules(args: &ValidateArgs, surroundings: &CliEnvironment) -> Res
     if let Some((index, reason)) = faults.first() {
         let pattern = &args.exclude[*index];
         return Err(CliError::usage_error(format!(
-            "--exclude {pattern} is not a pattern: {reason}"
+            "--exclude {pattern} is not a valid pattern: {reason}"
         )));
     }
     Ok(GlobalRules {
@@ -155,7 +155,7 @@ enum PathArgument<'g> {
 impl PathArgument<'_> {
     fn no_files_message(&self) -> Option<String> {
         match self {
-            Self::Folder(folder) => Some(format!("{folder} holds no .yaml or .yml file")),
+            Self::Folder(folder) => Some(format!("{folder} contains no .yaml or .yml file")),
             Self::Pattern(pattern) => Some(format!("no file matches {pattern}")),
             Self::Nothing => None,
         }
@@ -165,11 +165,11 @@ impl PathArgument<'_> {
         let skipped_totals = [
             (
                 met.excluded,
-                "excluded; `--no-config` checks what the configuration excludes",
+                "excluded; `--no-config` ignores the exclusions of the configuration",
             ),
             (
                 met.ignored,
-                "ignored by `.gitignore` or `.ignore`; `--no-ignore` checks it",
+                "ignored by `.gitignore` or `.ignore`; `--no-ignore` checks ignored files, too",
             ),
         ];
         let skipped_texts: Vec<String> = skipped_totals
@@ -179,7 +179,7 @@ impl PathArgument<'_> {
             .collect();
         match (skipped_texts.as_slice(), self) {
             ([], Self::Pattern(_)) => {
-                "`*` and `?` stand for parts of a name, `**` for any number of folders".to_owned()
+                "`*` and `?` match parts of a name, `**` matches any number of folders".to_owned()
             }
             ([], _) => "hidden folders, `node_modules`, `target` and virtual environments are not searched".to_owned(),
             (left, _) => left.join("; "),
@@ -235,7 +235,7 @@ fn add_matching_files(pattern: &str, walk: &mut FileSearch<'_>, surroundings: &C
     let folder = glob::Pattern::escape(&surroundings.project.folder.display().to_string());
     let absolute_pattern = Path::new(&folder).join(&plain);
     let pattern = glob::Pattern::new(&absolute_pattern.display().to_string())
-        .map_err(|error| CliError::usage_error(format!("{pattern} is not a pattern: {}", error.msg)))?;
+        .map_err(|error| CliError::usage_error(format!("{pattern} is not a valid pattern: {}", error.msg)))?;
     if surroundings.project.folder.join(&base).is_dir() {
         let base = surroundings.project.relative_path(&base);
         walk.search_folder(&base, WantedFiles::Matching(Rc::new(pattern), depth));

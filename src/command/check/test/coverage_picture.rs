@@ -27,8 +27,11 @@ pub(crate) fn format_for_file(file: &Path) -> Result<GraphFormat, CliError> {
         Some("dot" | "gv") => Ok(GraphFormat::Dot),
         Some("txt") => Ok(GraphFormat::Ascii),
         _ => Err(CliError::usage_error_with_help(
-            format!("the name {} does not say which format to draw", file.display()),
-            "it ends with .svg, .mmd, .dot or .txt",
+            format!(
+                "the name {} does not end with the extension of a picture format",
+                file.display()
+            ),
+            "use a name that ends with .svg, .mmd, .dot or .txt",
         )),
     }
 }

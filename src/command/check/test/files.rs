@@ -22,7 +22,7 @@ pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment)
     for input in collect_inputs(&search, &settings, surroundings)?.list {
         match input {
             ValidateInput::Stdin(_) => {
-                return Err(CliError::usage_error("a test file is not read from standard input"));
+                return Err(CliError::usage_error("test files cannot be read from standard input"));
             }
             ValidateInput::Found(path) if is_test_file(&path.to_string_lossy()) => files.push(path),
             ValidateInput::Found(_) => {}
@@ -36,7 +36,7 @@ pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment)
     match files.is_empty() {
         true => Err(CliError::usage_error_with_help(
             "there is no test file",
-            "write one beside the ensemble: `team.test.yaml` tests `team.yaml`",
+            "create a test file next to the ensemble: `team.test.yaml` tests `team.yaml`",
         )),
         false => Ok(files),
     }
@@ -51,6 +51,6 @@ fn find_test_file(path: PathBuf, may_be_missing: bool, surroundings: &CliEnviron
     let test_file = existing_file.or(may_be_missing.then_some(&candidates[0]));
     test_file.cloned().ok_or_else(|| {
         let message = format!("{} has no test file", path.display());
-        CliError::usage_error_with_help(message, format!("its name would be {}", candidates[0].display()))
+        CliError::usage_error_with_help(message, format!("create the test file {}", candidates[0].display()))
     })
 }

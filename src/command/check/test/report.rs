@@ -25,8 +25,8 @@ pub(crate) fn test_once(args: &TestArgs, paths: &[PathBuf], surroundings: &CliEn
     if let Some(file) = &args.graph {
         coverage_picture::format_for_file(file)?;
         if paths.len() != 1 {
-            let message = format!("--graph draws one ensemble, and there are {} test files", paths.len());
-            return Err(CliError::usage_error_with_help(message, "name the test file"));
+            let message = format!("--graph needs one test file, and there are {} test files", paths.len());
+            return Err(CliError::usage_error_with_help(message, "name one test file"));
         }
     }
     let mut all = TestResults::default();

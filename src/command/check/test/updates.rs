@@ -29,7 +29,7 @@ pub(crate) fn check_update_allowed(args: &TestArgs) -> Result<(), CliError> {
     match args.update && is_ci && !args.force_update {
         true => Err(CliError::usage_error_with_help(
             "`--update` changes no test file in CI (the variable CI is set)",
-            "update the files where you look at the changes, or add `--force-update`",
+            "update the files on your own machine, or add `--force-update`",
         )),
         false => Ok(()),
     }
@@ -59,7 +59,7 @@ pub(crate) fn update_test_file(
         .filter(|new| is_same_but_expectations(sound.file, new.file))
     else {
         return Err(CliError::Internal(format!(
-            "the expectations of {} cannot be rewritten; the file is as it was",
+            "cannot rewrite the expectations of {}; the file was not changed",
             before.name()
         )));
     };

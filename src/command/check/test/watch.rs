@@ -28,7 +28,7 @@ const STEPS: u32 = 20;
 /// How many looks at the files there are for each search for new test files.
 const LOOKS: u32 = 5;
 
-/// Tries all files, and then those on which a change has an effect. Ctrl-C ends it.
+/// Tries all files, and then those on which a change has an effect. Ctrl-C ends the command.
 pub(crate) fn watch_tests(args: &TestArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::Internal(format!("cannot start the runtime: {error}")))?;
@@ -100,7 +100,7 @@ impl TestWatcher<'_> {
         let files: BTreeSet<&PathBuf> = self.watched.values().flat_map(WatchedFiles::existing_files).collect();
         let files = format_count(files.len() as u64, "file");
         self.surroundings
-            .print_err(&format!("watching {files}; Ctrl-C ends it\n"));
+            .print_err(&format!("watching {files}; Ctrl-C ends the command\n"));
     }
 
     /// Waits for a change. The value is the test files that it concerns, or who ended the waiting.

@@ -15,10 +15,10 @@ use std::path::PathBuf;
 /// `ensemble batch merge`.
 #[derive(Debug, Args)]
 pub(crate) struct BatchMergeArgs {
-    /// The results of the parts: files `results.jsonl`
+    /// The `results.jsonl` files of the parts
     #[arg(value_name = "RESULTS", required = true)]
     pub parts: Vec<PathBuf>,
-    /// Write to this file, as CSV if its name ends with .csv; default: JSON Lines to standard output
+    /// Write to this file; default: standard output. The format is CSV if the name ends with .csv, otherwise JSON Lines
     #[arg(short = 'o', long, value_name = "FILE")]
     pub to: Option<PathBuf>,
 }

@@ -38,60 +38,63 @@ pub(crate) struct BatchArgs {
     /// A command on the results of batches.
     #[command(subcommand)]
     pub command: Option<BatchCommand>,
-    /// The ensemble: a file, or the name of an ensemble in `ensembles/` or `.ensemble/ensembles/`
+    /// The ensemble: a file, or a name in `ensembles/` or `.ensemble/ensembles/`
     #[arg(value_name = "FILE|NAME", required = true, add = completions::complete_ensembles())]
     pub ensemble: Option<String>,
-    /// The rows: a file in JSON Lines (.jsonl), CSV (.csv) or TSV (.tsv), a folder with a text in each file, or - for JSON
-    /// Lines on standard input
+    /// Read the rows from this file or folder, or - for standard input. A file has the format JSON Lines (.jsonl), CSV
+    /// (.csv) or TSV (.tsv); each file of a folder is the text of one row; standard input has the format JSON Lines
     #[arg(long, value_name = "DATA", required = true)]
     pub data: Option<PathBuf>,
-    /// The name of the batch; default: the names of the ensemble and of the data
+    /// Name the batch; default: the names of the ensemble and of the data
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Give the column COLUMN as the input INPUT; can be repeated
+    /// Pass the column COLUMN as the input INPUT; can be repeated
     #[arg(long = "map", value_name = "INPUT=COLUMN", action = ArgAction::Append)]
     pub map: Vec<String>,
     /// Leave this column out; can be repeated
     #[arg(long = "ignore", value_name = "COLUMN", action = ArgAction::Append)]
     pub ignore: Vec<String>,
-    /// Give every run the input KEY, or add KEY to its context; a column of the same name wins
+    /// Pass the input KEY to every run; a column with the same name overrides it. If the ensemble declares no inputs,
+    /// KEY is added to the context
     #[arg(long = "set", value_name = "KEY=VALUE", action = ArgAction::Append)]
     pub set: Vec<String>,
-    /// The largest number of runs at once
+    /// Execute at most N runs in parallel
     #[arg(short, long, default_value_t = NonZeroUsize::new(8).expect("8 is not 0"), value_name = "N")]
     pub jobs: NonZeroUsize,
-    /// Also run the rows with this outcome again: `failed` for all that did not end well, or the name of an outcome
+    /// Also run the rows with this outcome again; can be repeated. `failed` selects all rows that neither completed nor
+    /// reached a limit
     #[arg(long, value_name = "OUTCOME", value_parser = parse_retried, value_delimiter = ',', action = ArgAction::Append)]
     pub retry: Vec<RetriedOutcomes>,
-    /// Work on a part of the rows only: of 8 parts the third one
+    /// Run only one part of the rows: 3/8 is the third of eight parts
     #[arg(long, value_name = "3/8")]
     pub shard: Option<BatchShard>,
-    /// Begin no further run when the rows have cost as much, in the unit of the prices
+    /// Start no further run when the total cost of the rows reaches AMOUNT. AMOUNT has the same unit as the prices in
+    /// the model profiles
     #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
     pub max_cost: Option<f64>,
-    /// Also write the results to this file, as CSV if its name ends with .csv, otherwise as JSON Lines
+    /// Also write the results to this file. The format is CSV if the name ends with .csv, otherwise JSON Lines
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
     /// Check all rows, print how many would run, and run none
     #[arg(long)]
     pub dry_run: bool,
-    /// Run on a durable execution engine, by the address of its ingress, in place of this process: see docs/scale.md. The
-    /// runs go on when this command ends, and the same command takes them up again
+    /// Run on the durable execution engine with this ingress address (docs/scale.md). The runs continue after this
+    /// command ends; repeat the command to follow them again
     #[arg(long, value_name = "URL", conflicts_with_all = ["cache", "cache_only", "mcp_config"])]
     pub on: Option<String>,
     /// Answers and models.
     #[command(flatten)]
     pub answering: AnsweringArgs,
-    /// The output format of the summary
+    /// Choose the output format of the summary
     #[arg(long, alias = "format", value_enum, default_value_t = OutputForm::Human, value_name = "FORM")]
     pub output: OutputForm,
     /// Print neither progress nor failures
     #[arg(short, long)]
     pub quiet: bool,
-    /// Use exit code 4 if a limit ends a conversation
+    /// Exit with code 4 if a limit ends a conversation
     #[arg(long)]
     pub fail_on_limit: bool,
-    /// How much of the journals a power failure can lose (a killed process loses nothing)
+    /// Limit the records that a power failure can lose; a killed process loses none
     #[arg(long, value_enum, default_value_t = DurabilityChoice::Commit, value_name = "HOW")]
     pub durability: DurabilityChoice,
     /// Telemetry.
@@ -102,7 +105,7 @@ pub(crate) struct BatchArgs {
 /// Commands on the results of batches.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BatchCommand {
-    /// Merge the results of several parts of a batch into one table, in the order of the rows
+    /// Merge the results of the parts of a batch into one table, sorted by row
     Merge(BatchMergeArgs),
 }
 
@@ -142,9 +145,10 @@ impl From<BatchError> for CliError {
     fn from(error: BatchError) -> Self {
         match error {
             BatchError::Run(error) => error.into(),
-            BatchError::Busy { .. } => {
-                Self::usage_error_with_help(error.to_string(), "wait for its end, or name another batch with --name")
-            }
+            BatchError::Busy { .. } => Self::usage_error_with_help(
+                error.to_string(),
+                "wait until the other process ends, or name another batch with --name",
+            ),
         }
     }
 }
@@ -287,7 +291,7 @@ fn batch_name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, C
         return match !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_plain) {
             true => Ok(name.clone()),
             false => Err(CliError::usage_error(format!(
-                "`{name}` is no name of a batch: expected up to {LONGEST_NAME} letters from a to z, digits, `-` and `_`"
+                "`{name}` is not a valid batch name: use at most {LONGEST_NAME} letters from a to z, digits, `-` and `_`"
             ))),
         };
     }
@@ -303,7 +307,7 @@ fn batch_name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, C
 fn print_dry_run(batch: &Batch, name: &str, to_do: usize, args: &BatchArgs, surroundings: &CliEnvironment) -> u8 {
     let text = match args.output {
         OutputForm::Human => format!(
-            "{name}: {}, {} to run, {} have ended\n",
+            "{name}: {}, {} to run, {} finished\n",
             format_rows(batch.len()),
             to_do,
             batch.len() - to_do
@@ -365,7 +369,7 @@ fn print_report(
     text.push('\n');
     let before = batch.len() - to_do;
     if before > 0 {
-        text.push_str(&format!("  {} had ended before\n", format_rows(before)));
+        text.push_str(&format!("  {} had already ended\n", format_rows(before)));
     }
     if let Some(cost) = batch.total_cost() {
         text.push_str(&format!("  cost {}\n", format_money(cost)));
@@ -374,9 +378,9 @@ fn print_report(
     match stop {
         BatchEnd::Done => {}
         BatchEnd::CostLimit => {
-            text.push_str("  stopped by --max-cost; the same command with a higher amount goes on\n")
+            text.push_str("  stopped by --max-cost; to continue, repeat the command with a higher amount\n")
         }
-        BatchEnd::StoppedBy(_) => text.push_str("  stopped; the same command goes on\n"),
+        BatchEnd::StoppedBy(_) => text.push_str("  stopped; to continue, repeat the command\n"),
     }
     let failed = batch
         .table_lines()
@@ -385,7 +389,7 @@ fn print_report(
     if let Some(entry) = failed {
         let folder = surroundings.project.relative_path(&batch.run_folder(entry));
         text.push_str(&format!(
-            "  a run that did not end well: ensemble runs show {}\n  to run such rows again, add: --retry failed\n",
+            "  to show a failed run: ensemble runs show {}\n  to run failed rows again, add: --retry failed\n",
             folder.display()
         ));
     }

@@ -61,7 +61,7 @@ impl<'a> BatchProgress<'a> {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let to_come = (cost - before) / self.ended as f64 * ended.remaining_rows as f64;
             message.push_str(&format!(
-                " · cost {}, about {} to come",
+                " · cost {}, about {} more expected",
                 format_money(cost),
                 format_money(to_come)
             ));
@@ -81,7 +81,7 @@ impl<'a> BatchProgress<'a> {
             .map_or(String::new(), |detail| format!(": {detail}"));
         let mut line = format!("row {} ({}): {}{detail}\n", ended.number, ended.place, entry.outcome);
         if self.failed == MOST_NAMED {
-            line.push_str("further failures are in the results\n");
+            line.push_str("the results list further failures\n");
         }
         match &self.bar {
             Some(bar) => bar.suspend(|| self.surroundings.print_err(&line)),

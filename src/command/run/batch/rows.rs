@@ -23,8 +23,9 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Ve
     let kind = data.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
     let kind = kind.to_lowercase();
     if !["jsonl", "ndjson", "csv", "tsv"].contains(&kind.as_str()) {
-        let message = format!("{name} is neither JSON Lines nor CSV");
-        let help = "expected a file whose name ends with .jsonl, .csv or .tsv, a folder, or - for JSON Lines on standard input";
+        let message = format!("cannot determine the format of {name}");
+        let help =
+            "use a file whose name ends with .jsonl, .csv or .tsv, a folder, or - for JSON Lines on standard input";
         return Err(CliError::usage_error_with_help(message, help));
     }
     let text = read_text(&path, &name)?;
@@ -58,7 +59,7 @@ fn load_folder(path: &Path, data: &Path) -> Result<Vec<TableRow>, CliError> {
 fn read_text(path: &Path, name: &str) -> Result<String, CliError> {
     std::fs::read_to_string(path).map_err(|error| {
         CliError::usage_error(match error.kind() {
-            std::io::ErrorKind::InvalidData => format!("cannot read {name}: it is no UTF-8 text"),
+            std::io::ErrorKind::InvalidData => format!("cannot read {name}: the file is not valid UTF-8"),
             _ => format!("cannot read {name}: {error}"),
         })
     })

@@ -56,7 +56,7 @@ pub(super) fn write_file(root: &Path, path: &Path, content: &str) -> Result<Stri
     let failed = |error: io::Error| format!("cannot write `{}`: {}", path.display(), describe_io_error(&error));
     if path.starts_with(OWN_FOLDER) {
         return Err(format!(
-            "cannot write `{}`: `{OWN_FOLDER}` is not for agents",
+            "cannot write `{}`: agents cannot write to `{OWN_FOLDER}`",
             path.display()
         ));
     }
@@ -118,7 +118,9 @@ fn require_regular_file(opened: OwnedFd) -> io::Result<File> {
 
 fn describe_io_error(error: &io::Error) -> String {
     match rustix::io::Errno::from_io_error(error) {
-        Some(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => "a link or a file is in the way".to_owned(),
+        Some(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => {
+            "a part of the path is a link or a file".to_owned()
+        }
         Some(rustix::io::Errno::NOENT) => "there is no such file".to_owned(),
         _ => error.to_string(),
     }

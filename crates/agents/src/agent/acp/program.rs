@@ -90,7 +90,7 @@ impl LiveProgram {
         let over_http = |server: &&ProgramServer| matches!(server.kind, ProgramServerKind::Http { .. });
         if let Some(server) = servers.iter().find(over_http).filter(|_| !self.abilities.http) {
             return Err(format!(
-                "it reaches no servers of tools over HTTP, and `{}` is one",
+                "it does not support MCP servers over HTTP, and `{}` is one",
                 server.name
             ));
         }
@@ -128,10 +128,10 @@ impl LiveProgram {
                         return answer.map_err(|error| format!("it refused `{method}`: {}", refusal_message(&error)));
                     }
                     Some(AcpMessage::Request(id, ..)) => {
-                        self.writer.send_error(&id, NO_METHOD, "there is no prompt under way")?;
+                        self.writer.send_error(&id, NO_METHOD, "no prompt is running")?;
                     }
                     Some(AcpMessage::Answer(..) | AcpMessage::Notification(..)) => {}
-                    None => return Err(format!("it ended before it answered `{method}`")),
+                    None => return Err(format!("it exited before it answered `{method}`")),
                 }
             }
         });

@@ -178,7 +178,7 @@ impl<'a> PromptRound<'a> {
                 biased;
                 Some(decided) = deciding.next(), if !deciding.is_empty() => self.answer_decided_request(decided).await?,
                 frame = live.reader.next() => match frame? {
-                    None => return Err(PromptFailure::ProgramLost("it ended before it answered".to_owned())),
+                    None => return Err(PromptFailure::ProgramLost("it exited before it answered".to_owned())),
                     Some(AcpMessage::Answer(one, answer)) if one == number => {
                         self.live_program()?.open = None;
                         return Ok(answer);
@@ -222,7 +222,9 @@ impl<'a> PromptRound<'a> {
             Some(AcpUpdate::Other) | None => {}
         }
         if self.received_bytes > super::wire::LONGEST_MESSAGE as u64 {
-            return Err(PromptFailure::ProgramLost("it said more than 16 MiB".to_owned()));
+            return Err(PromptFailure::ProgramLost(
+                "it sent more than 16 MiB of text".to_owned(),
+            ));
         }
         Ok(())
     }
@@ -293,7 +295,7 @@ impl<'a> PromptRound<'a> {
         let request = match protocol::parse_request(method, params) {
             Ok(Some(request)) => request,
             Ok(None) => {
-                let refused = format!("`{method}` is not offered here");
+                let refused = format!("`{method}` is not supported");
                 return Ok(self.live_program()?.writer.send_error(&id, NO_METHOD, &refused)?);
             }
             Err(wrong) => return Ok(self.live_program()?.writer.send_error(&id, -32602, &wrong)?),
@@ -362,7 +364,7 @@ impl<'a> PromptRound<'a> {
                 };
                 (AcpToolKind::Edit, "Write", path, vec![diff])
             }
-            AcpRequest::Permission(..) => return Err("it is no file".to_owned()),
+            AcpRequest::Permission(..) => return Err("it is not a file".to_owned()),
         };
         Ok(AcpCallNews {
             id: self.calls.assign_id(),
@@ -441,7 +443,7 @@ impl<'a> PromptRound<'a> {
             AcpRequest::Write { path, content } => {
                 files::write_file(root, &files::resolve_relative_path(&path, root)?, &content).map(|_before| json!({}))
             }
-            AcpRequest::Permission(..) => Err("it is no file".to_owned()),
+            AcpRequest::Permission(..) => Err("it is not a file".to_owned()),
         }
     }
 
@@ -490,7 +492,7 @@ impl<'a> PromptRound<'a> {
             )),
             StopReason::Cancelled => Err(DialogueErrorKind::External(
                 FailureKind::Cancelled,
-                "the external agent says that its turn was cancelled, and nobody has cancelled it here".to_owned(),
+                "the external agent reported a cancelled turn, but this program did not cancel it".to_owned(),
             )),
         }
     }

@@ -130,7 +130,7 @@ pub(super) fn initialize_params() -> Value {
 pub(super) fn parse_abilities(answer: Value) -> Result<AcpAbilities, String> {
     let answer: acp::InitializeResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
     if answer.protocol_version != agent_client_protocol_schema::ProtocolVersion::V1 {
-        return Err("it speaks no version of the protocol that is known here".to_owned());
+        return Err("it does not support version 1 of the protocol".to_owned());
     }
     Ok(AcpAbilities {
         loads: answer.agent_capabilities.load_session,
@@ -248,7 +248,7 @@ pub(super) fn parse_update(params: Value, session: &str) -> Option<AcpUpdate> {
 
 /// Parses a request of a program. Returns `None` if the program does not offer the method.
 pub(super) fn parse_request(method: &str, params: Value) -> Result<Option<AcpRequest>, String> {
-    let wrong = |_| "the parameters are not what the protocol says".to_owned();
+    let wrong = |_| "the parameters do not match the protocol".to_owned();
     Ok(Some(match method {
         "session/request_permission" => {
             let request: acp::RequestPermissionRequest = serde_json::from_value(params).map_err(wrong)?;
@@ -370,4 +370,4 @@ fn convert_call_status(status: acp::ToolCallStatus) -> AcpCallPhase {
 }
 
 /// The error for an answer that cannot be understood.
-pub(super) const NOT_THE_PROTOCOL: &str = "its answer is not what the protocol says";
+pub(super) const NOT_THE_PROTOCOL: &str = "its answer does not match the protocol";

@@ -61,7 +61,7 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
                 self.stray += 1;
             }
             if self.stray > MOST_STRAY {
-                return Err("it writes lines that are no messages of the protocol".to_owned());
+                return Err("it writes lines that are not messages of the protocol".to_owned());
             }
         }
     }
@@ -199,7 +199,7 @@ mod tests {
         let noise = "noise\n".repeat(1001);
         assert_eq!(
             frames(noise.as_bytes()).await,
-            [Err("it writes lines that are no messages of the protocol".to_owned())]
+            [Err("it writes lines that are not messages of the protocol".to_owned())]
         );
     }
 }

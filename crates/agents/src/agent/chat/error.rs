@@ -48,7 +48,7 @@ pub enum DialogueErrorKind {
     #[error("the exchange has not ended")]
     NotEnded,
     /// The thread is empty.
-    #[error("nothing has been said to the model yet")]
+    #[error("no message has been sent to the model yet")]
     NothingSaid,
     /// The model or its provider failed.
     #[error("{0}")]
@@ -75,7 +75,7 @@ pub enum DialogueErrorKind {
     #[error("{1}")]
     External(FailureKind, String),
     /// No reply was a value of the wanted type; with the errors of the last one.
-    #[error("the model gave no answer of the wanted type: {0}")]
+    #[error("the model gave no answer of the requested type: {0}")]
     Mismatch(String),
 }
 

@@ -140,7 +140,7 @@ fn find_function_error(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
     let is_sound = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_sound) {
         return Some(format!(
-            "`{name}` is no name of a tool: expected at most {LONGEST_NAME} of the letters a to z, digits, `_` and `-`"
+            "`{name}` is not a valid name of a tool; use at most {LONGEST_NAME} letters (a to z), digits, `_` and `-`"
         ));
     }
     if contains_tool(others, name) {
@@ -148,7 +148,7 @@ fn find_function_error(spec: &ToolSpec, others: &[ToolSpec]) -> Option<String> {
     }
     if spec.parameters["type"] != "object" {
         return Some(format!(
-            "the schema of tool `{name}` has to say `\"type\": \"object\"`: a model gives the arguments of a tool by name"
+            "the schema of tool `{name}` must have `\"type\": \"object\"`: a model passes the arguments of a tool by name"
         ));
     }
     let error = CompiledSchema::compile(&spec.parameters).err()?;

@@ -52,7 +52,7 @@ pub enum StreamItem {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nothing is said until the stream is read or awaited"]
+#[must_use = "the message is not sent until the stream is read or awaited"]
 pub struct DialogueStream<'a> {
     dialogue: &'a Dialogue,
     round: Option<BoxFuture<'a, RoundEnd>>,

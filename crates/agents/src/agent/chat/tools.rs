@@ -136,8 +136,8 @@ impl ReplyCalls<'_> {
             return None;
         }
         self.ledger.warn_once(format!(
-            "the call of `{}` was under way when the run was cut short, so it was not made again: the model was told that \
-             it may have taken effect (`repeatable: true` at the tool makes such calls again)",
+            "the interrupted call of `{}` was not repeated; the model was informed that the call might have taken effect \
+             (set `repeatable: true` at the tool to repeat such calls)",
             call.name
         ));
         Some(UNKNOWN_FATE.to_owned())

@@ -125,7 +125,7 @@ impl Dialogue {
                     .await
             }
             Err(error) => Err(DialogueErrorKind::Mismatch(format!(
-                "its schema cannot be used: {error}"
+                "the schema of the type cannot be used: {error}"
             ))),
         };
         let (usage, warnings) = (ledger.usage(), ledger.take_warnings());
@@ -183,7 +183,7 @@ impl Dialogue {
                 Err(errors) => errors,
             };
             if stop_reason == StopReason::MaxTokens {
-                errors.push("it was cut off at the limit of its tokens; a shorter one is needed".to_owned());
+                errors.push("it was cut off at its token limit; a shorter reply is needed".to_owned());
             }
             if corrections_left == 0 {
                 return Err(DialogueErrorKind::Mismatch(mismatch_text(&errors)));

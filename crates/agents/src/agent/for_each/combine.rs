@@ -74,7 +74,7 @@ impl PartCombiner {
             Self::Best(expression) => match expression.evaluate(&facts()) {
                 Ok(value @ (Value::Number(_) | Value::String(_))) => Ok(value),
                 Ok(other) => {
-                    let message = format!("`combine.best` gives {other}, and neither a number nor a text");
+                    let message = format!("`combine.best` evaluates to {other}; expected a number or a text");
                     return Err(list_failure(message));
                 }
                 Err(error) => Err(("best", error)),

@@ -51,10 +51,7 @@ impl ForEachList {
         let items = self.evaluate_items(facts)?;
         let count = items.len();
         if count > self.max_items {
-            let message = format!(
-                "`for_each.in` gives {count} items, and `max_items` is {}",
-                self.max_items
-            );
+            let message = format!("`for_each.in` has {count} items, but `max_items` is {}", self.max_items);
             return Err(list_failure(message));
         }
         let mut seen_keys = HashSet::new();
@@ -62,7 +59,9 @@ impl ForEachList {
         for (index, item) in items.into_iter().enumerate() {
             let key = self.evaluate_key(facts, index, &item, count)?;
             if !seen_keys.insert(key.clone()) {
-                return Err(list_failure(format!("`for_each.key` gives `{key}` twice")));
+                return Err(list_failure(format!(
+                    "`for_each.key` evaluates to `{key}` for two items"
+                )));
             }
             parts.push(Arc::new(ExecutionPart {
                 item_name: self.item_name.clone(),
@@ -90,7 +89,7 @@ impl ForEachList {
                     .collect())
             }
             other => Err(list_failure(format!(
-                "`for_each.in` gives {}, and no list",
+                "`for_each.in` evaluates to {}; expected a list or a map",
                 value_kind(&other)
             ))),
         }
@@ -120,7 +119,7 @@ impl ForEachList {
             Value::String(text) if !text.is_empty() => Ok(text.into()),
             Value::Number(_) | Value::Bool(_) => Ok(value.to_string().into()),
             other => Err(list_failure(format!(
-                "`for_each.key` of item {index} gives {}, and no text",
+                "`for_each.key` of item {index} evaluates to {}; expected a text",
                 value_kind(&other)
             ))),
         }

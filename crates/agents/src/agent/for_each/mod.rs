@@ -386,7 +386,7 @@ impl<'a> PartsExecution<'a> {
         let error = match self.runner.on_error {
             PartFailure::Fail => format!("part `{key}`: {}", failure.error),
             PartFailure::Collect => format!(
-                "{succeeded} of {} parts succeeded, and at least {} must; part `{key}`: {}",
+                "{succeeded} of {} parts succeeded, but at least {} must succeed; part `{key}`: {}",
                 self.list.len(),
                 self.needed_successes(),
                 failure.error

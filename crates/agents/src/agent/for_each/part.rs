@@ -182,7 +182,7 @@ impl PartRun<'_> {
     fn attempt_warning(&self, observation: &AttemptResult) -> Option<String> {
         let output = observation.result.as_ref().ok()?;
         let asks = self.runner.triggers && output.contains_key(AGENT_REQUESTS);
-        asks.then(|| "a part cannot ask for other agents, so its `agent_requests` are ignored".to_owned())
+        asks.then(|| "a part cannot request other agents, so its `agent_requests` are ignored".to_owned())
     }
 }
 

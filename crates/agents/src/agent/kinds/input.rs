@@ -243,7 +243,7 @@ impl InputRunner {
 
     fn wrong_choice_message(&self, answer: &str) -> String {
         format!(
-            "`{}` is none of the choices: {}",
+            "`{}` is not one of the choices: {}",
             answer.trim(),
             self.choices.join(", ")
         )

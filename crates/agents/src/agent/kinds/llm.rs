@@ -55,8 +55,8 @@ pub struct LlmRunner {
 }
 
 /// The warning about requests that are not taken.
-const QUOTED_REQUESTS: &str = "the reply has `agent_requests` inside other text, so they are ignored; they count in a reply that is one \
-     JSON object and nothing else";
+const QUOTED_REQUESTS: &str = "`agent_requests` inside other text were ignored; a reply with requests must be one JSON object and \
+     nothing else";
 
 /// Who is asked: a model, or an external program.
 pub(in crate::agent) trait RoundSpeaker: Send + Sync {
@@ -322,7 +322,7 @@ impl LlmRunner {
             }
             if self.requests_left(said) == 0 {
                 let limit = self.max_iterations;
-                let error = format!("{errors} (`max_iterations` {limit} leaves no request for a correction)");
+                let error = format!("{errors} (no request is left for a correction: `max_iterations` is {limit})");
                 return Err(ExecutionFailure::new(FailureKind::MaxIterations, error));
             }
             said.record_iterations(execution).await;

@@ -122,14 +122,14 @@ fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> Atte
         execution.ledger.warn(warning.clone());
     }
     let Some(run_end) = state.run_end() else {
-        return AttemptOutcome::from_failure(FailureKind::Unavailable, "the inner conversation did not end");
+        return AttemptOutcome::from_failure(FailureKind::Unavailable, "the nested run did not end");
     };
     let reason = run_end.completion_reason;
     let detail = run_end.detail.clone().unwrap_or_default();
     let failed = |kind| {
         Err(ExecutionFailure::new(
             kind,
-            format!("the inner conversation ended as {reason}: {detail}"),
+            format!("the nested run ended as {reason}: {detail}"),
         ))
     };
     let result = match reason {
@@ -147,7 +147,7 @@ fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> Atte
         limit => {
             execution
                 .ledger
-                .warn(format!("the inner conversation ended as {limit}: {detail}"));
+                .warn(format!("the nested run ended as {limit}: {detail}"));
             Ok(nested_result(state))
         }
     };

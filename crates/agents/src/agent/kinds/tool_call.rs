@@ -197,13 +197,13 @@ impl CalledToolRunner {
     ) -> Result<&'c JsonMap, ExecutionFailure> {
         let Value::Object(arguments) = &call.arguments else {
             return Err(unavailable_failure(format!(
-                "the arguments of `{}` are no map",
+                "the arguments of `{}` are not a map",
                 self.name
             )));
         };
         let schema = CompiledSchema::compile(&tool.parameters).map_err(|error| {
             unavailable_failure(format!(
-                "the schema of `{}`, which its server gives, cannot be used: {error}",
+                "the schema of `{}` from its server cannot be used: {error}",
                 self.name
             ))
         })?;
@@ -262,7 +262,7 @@ impl CalledToolRunner {
         let max_bytes = self.settings.max_result_bytes;
         (bytes > max_bytes.get()).then(|| {
             format!(
-                "{TOO_LARGE}{bytes} bytes, and `max_result_bytes` of `{}` is {max_bytes}",
+                "{TOO_LARGE}{bytes} bytes; `max_result_bytes` of `{}` is {max_bytes}",
                 self.settings.name
             )
         })
@@ -283,8 +283,8 @@ impl CalledToolRunner {
         let kind = match text.as_str() {
             UNKNOWN_FATE => {
                 let error = format!(
-                    "the call of `{}` was under way when the run was cut short, so it was not made again: it may have taken \
-                     effect (`repeatable: true` at `{}` makes such calls again)",
+                    "the interrupted call of `{}` was not repeated: the call might have taken effect (set `repeatable: true` \
+                     at `{}` to repeat such calls)",
                     self.name, self.settings.name
                 );
                 return Err(ExecutionFailure::new(FailureKind::Refusal, error));
@@ -309,7 +309,7 @@ impl CalledToolRunner {
 }
 
 /// The beginning of the error about a result that is too large.
-const TOO_LARGE: &str = "the tool ran, and its result has ";
+const TOO_LARGE: &str = "the tool ran, but its result has ";
 
 /// An id that no other call of the run has.
 fn call_id(execution: &ExecutionInput) -> String {

@@ -155,8 +155,8 @@ impl McpConnection {
         let tools: Arc<[Arc<ServerTool>]> = match list_result {
             Ok(Ok(tools)) => tools.into(),
             Ok(Err(error)) => {
-                let error =
-                    error_messages::request_error(&error, &self.address).unwrap_or_else(|| "it has ended".to_owned());
+                let error = error_messages::request_error(&error, &self.address)
+                    .unwrap_or_else(|| "the connection is closed".to_owned());
                 return Err(self
                     .lost_error(format!("the server does not list its tools: {error}"))
                     .await);
@@ -210,15 +210,19 @@ impl McpConnection {
             Ok(ServerResult::CallToolResult(result)) => content::convert_result(result, tool, ledger),
             Ok(ServerResult::CustomResult(CustomResult(result))) => {
                 content::convert_unknown_result(&result, tool, ledger)
-                    .unwrap_or_else(|| ToolEnd::Error("its answer is not what the protocol says".to_owned()).into())
+                    .unwrap_or_else(|| ToolEnd::Error("its answer does not match the protocol".to_owned()).into())
             }
             Ok(ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_)) => {
-                ToolEnd::Error("the server wants to go on in a way that is not supported here".to_owned()).into()
+                ToolEnd::Error("the server asks for more input or starts a task, which is not supported".to_owned())
+                    .into()
             }
-            Ok(_) => ToolEnd::Error("its answer is not what the protocol says".to_owned()).into(),
+            Ok(_) => ToolEnd::Error("its answer does not match the protocol".to_owned()).into(),
             Err(error) => ToolEnd::Error(match error_messages::request_error(&error, &self.address) {
                 Some(error) => error,
-                None => self.lost_error("the server ended before it answered".to_owned()).await,
+                None => {
+                    self.lost_error("the server closed the connection before it answered".to_owned())
+                        .await
+                }
             })
             .into(),
         }

@@ -67,7 +67,7 @@ impl McpAnswer {
     fn into_tool_end(self, tool: &ServerTool, ledger: &AttemptLedger) -> ToolEnd {
         match (self.is_error, self.structured) {
             (true, Some(value)) if self.text.is_empty() => ToolEnd::Error(value.to_string()),
-            (true, _) if self.text.is_empty() => ToolEnd::Error("the tool failed and does not say why".to_owned()),
+            (true, _) if self.text.is_empty() => ToolEnd::Error("the tool failed without a message".to_owned()),
             (true, _) => ToolEnd::Error(self.text),
             (false, Some(value)) => {
                 let schema = tool.output_schema.as_ref().map(CompiledSchema::compile).transpose();
@@ -121,7 +121,7 @@ fn any_block_text(block: &Value, files: &mut AnswerFiles) -> String {
 /// A block of an unknown kind: its kind, type, size and address, as far as it has them.
 fn describe_block(block: &Value) -> String {
     let word = |key: &str| block.get(key).and_then(Value::as_str);
-    let kind = word("type").unwrap_or("nothing that has a `type`");
+    let kind = word("type").unwrap_or("unknown");
     let place = word("uri").or_else(|| word("url")).map(|uri| format!(" at {uri}"));
     let description = format!("content of the kind `{kind}`{}", place.unwrap_or_default());
     let encoded = word("data").or_else(|| word("blob")).map(decoded_length);
@@ -182,7 +182,7 @@ mod tests {
             (json!({"content": [text("no")], "isError": true}), Err("no".to_owned())),
             (
                 json!({"content": [], "isError": true}),
-                Err("the tool failed and does not say why".to_owned()),
+                Err("the tool failed without a message".to_owned()),
             ),
             (
                 json!({"content": [], "structuredContent": {"n": 1}, "isError": true}),
@@ -209,7 +209,7 @@ mod tests {
         let content = json!([{"type": "text", "text": "see"}, film, place, {"type": "image"}, 3]);
         let told = "see\n[content of the kind `video`, video/x, 3 bytes, which cannot be shown here]\n[content of the kind \
                     `place` at geo:1,2, 9 bytes, which cannot be shown here]\n[content of the kind `image`, which cannot be \
-                    shown here]\n[content of the kind `nothing that has a `type``, which cannot be shown here]";
+                    shown here]\n[content of the kind `unknown`, which cannot be shown here]";
         let unknown = |result: Value| convert_unknown_result(&result, &tool(None), &AttemptLedger::default()).map(read);
         assert_eq!(unknown(json!({"content": content})), Some(Ok(json!(told))));
         assert_eq!(

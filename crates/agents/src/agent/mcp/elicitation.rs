@@ -166,7 +166,7 @@ impl ElicitationContext<'_> {
             Err(UnfilledReason::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
             Err(UnfilledReason::Nobody) => {
                 self.execution.ledger.warn(format!(
-                    "the tool `{}` asked a question, which was declined because nobody could be asked: {}",
+                    "the tool `{}` asked a question, which was declined because no operator is available: {}",
                     self.tool,
                     escape_hidden(message.trim())
                 ));
@@ -192,7 +192,7 @@ impl ElicitationContext<'_> {
             names => format!("\nIt asks for {}.", names.join(", ")),
         };
         let prompt = format!(
-            "the tool `{}` wants to know:\n{}{asks_for}",
+            "the tool `{}` asks a question:\n{}{asks_for}",
             self.tool,
             quoted.join("\n")
         );
@@ -206,7 +206,7 @@ impl ElicitationContext<'_> {
                 Some(0) => Ok(Ok(())),
                 Some(1) => Ok(Err(UnfilledReason::Declined)),
                 Some(2) => Ok(Err(UnfilledReason::Cancelled)),
-                _ => Err(format!("`{}` is none of the choices", escape_hidden(&answer))),
+                _ => Err(format!("`{}` is not one of the choices", escape_hidden(&answer))),
             }
         });
         decided.await??;

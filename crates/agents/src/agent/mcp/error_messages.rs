@@ -22,9 +22,9 @@ const TOKEN: &str = "`headers: {Authorization: {env: NAME, prefix: \"Bearer \"}}
 pub(crate) fn handshake_error(error: &ClientInitializeError, address: &McpAddress) -> String {
     match error {
         ClientInitializeError::JsonRpcError(error) => refused_error(error),
-        ClientInitializeError::ConnectionClosed(_) => "the server ended before it answered".to_owned(),
+        ClientInitializeError::ConnectionClosed(_) => "the server closed the connection before it answered".to_owned(),
         ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
-            "the server speaks no version of the protocol that is known here".to_owned()
+            "the server and this program have no protocol version in common".to_owned()
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => handshake_error(fallback, address),
         // The SDK's errors do not name this one as their source.
@@ -32,7 +32,7 @@ pub(crate) fn handshake_error(error: &ClientInitializeError, address: &McpAddres
             Some(error) => http_error(error, address),
             None => root_cause(&*error.error),
         },
-        _ => "its answer is not what the protocol says".to_owned(),
+        _ => "its answer does not match the protocol".to_owned(),
     }
 }
 
@@ -44,9 +44,9 @@ pub(crate) fn request_error(error: &ServiceError, address: &McpAddress) -> Optio
             find_cause::<HttpError>(&*error.error).map(|error| http_error(error, address))
         }
         ServiceError::TransportClosed => None,
-        ServiceError::Cancelled { .. } => Some("the server has given up the request".to_owned()),
+        ServiceError::Cancelled { .. } => Some("the server cancelled the request".to_owned()),
         ServiceError::Timeout { .. } => Some("the server did not answer in time".to_owned()),
-        _ => Some("its answer is not what the protocol says".to_owned()),
+        _ => Some("its answer does not match the protocol".to_owned()),
     }
 }
 
@@ -61,7 +61,7 @@ fn http_error(error: &HttpError, address: &McpAddress) -> String {
         HttpError::InsufficientScope(wanted) => forbidden_error(wanted.required_scope.as_deref()),
         HttpError::HttpStatus(status) => {
             let later = status.retry_after.as_deref();
-            let later = later.map(|later| format!("; it says when to try again: {}", quote_line(later)));
+            let later = later.map(|later| format!("; retry after: {}", quote_line(later)));
             format!(
                 "the server answered with HTTP {}{}",
                 status.status,
@@ -82,7 +82,7 @@ fn http_error(error: &HttpError, address: &McpAddress) -> String {
         }
         HttpError::Io(error) => root_cause(error),
         HttpError::Deserialize(_) | HttpError::MissingSessionIdInResponse => {
-            "its answer is not what the protocol says".to_owned()
+            "its answer does not match the protocol".to_owned()
         }
         _ => "the connection broke off".to_owned(),
     }
@@ -91,7 +91,7 @@ fn http_error(error: &HttpError, address: &McpAddress) -> String {
 /// An answer that the SDK quotes as `HTTP 404 Not Found: body`, or describes in its own words.
 fn response_error(text: &str, address: &McpAddress) -> String {
     let Some((status, body)) = text.strip_prefix("HTTP ").and_then(|text| text.split_once(": ")) else {
-        return "its answer is not what the protocol says".to_owned();
+        return "its answer does not match the protocol".to_owned();
     };
     match status.split(' ').next() {
         Some("401") => unauthorized_error("", address),
@@ -112,7 +112,7 @@ fn client_error(error: &reqwest::Error, address: &McpAddress) -> String {
         return root_cause(error);
     };
     match error.is_timeout() {
-        true => format!("{} does not answer in time", redact_url(url)),
+        true => format!("{} did not answer in time", redact_url(url)),
         false => root_cause(error),
     }
 }
@@ -121,23 +121,22 @@ fn unauthorized_error(challenge: &str, address: &McpAddress) -> String {
     let has_token = matches!(address, McpAddress::Http { headers, .. }
         if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")));
     if has_token {
-        return "the server does not accept the `Authorization` of `headers` (HTTP 401): is the token complete, and has it \
-                expired?"
+        return "the server rejected the `Authorization` header (HTTP 401): check that the token in `headers` is complete and \
+                has not expired"
             .to_owned();
     }
     let offers_login = challenge.contains("resource_metadata");
-    let login =
-        "; it offers a login with OAuth, which is not supported here: get a token from the server's own pages or tools";
+    let login = "; a login with OAuth is not supported: get a token from the website or the tools of the server";
     format!(
-        "the server wants to know who asks (HTTP 401){}; write the token as {TOKEN}",
+        "the server requires a token (HTTP 401){}; write the token as {TOKEN}",
         if offers_login { login } else { "" }
     )
 }
 
 fn forbidden_error(scope: Option<&str>) -> String {
-    let scope = scope.map(|scope| format!("; it asks for the scope {}", quote_line(scope)));
+    let scope = scope.map(|scope| format!("; the token needs the scope {}", quote_line(scope)));
     format!(
-        "the server does not permit this (HTTP 403): the token, if one is given, does not suffice{}",
+        "the server refused access (HTTP 403): the token is missing or not sufficient{}",
         scope.unwrap_or_default()
     )
 }
@@ -190,7 +189,7 @@ mod tests {
         let table = [
             (
                 response("HTTP 401 Unauthorized: "),
-                "who asks (HTTP 401); write the token as `headers:",
+                "requires a token (HTTP 401); write the token as `headers:",
             ),
             (response("HTTP 403 Forbidden: no"), "(HTTP 403)"),
             (
@@ -199,7 +198,7 @@ mod tests {
             ),
             (response("HTTP 400 Bad Request: a\n  b"), "HTTP 400 Bad Request: a b"),
             (response("HTTP 302 Found: "), "answered with HTTP 302 Found"),
-            (response("empty sse stream"), "not what the protocol says"),
+            (response("empty sse stream"), "does not match the protocol"),
             (
                 HttpError::UnexpectedContentType(Some("text/html".into())),
                 "answered with text/html, not",
@@ -219,9 +218,9 @@ mod tests {
             &response("HTTP 401 Unauthorized: "),
             &address(&[("authorization", "Bearer x")]),
         );
-        assert!(refused.contains("does not accept the `Authorization`"), "{refused}");
+        assert!(refused.contains("rejected the `Authorization` header"), "{refused}");
         let login = unauthorized_error("Bearer resource_metadata=\"https://x\"", &address(&[]));
-        assert!(login.contains("OAuth, which is not supported here"), "{login}");
+        assert!(login.contains("login with OAuth is not supported"), "{login}");
     }
 
     #[test]

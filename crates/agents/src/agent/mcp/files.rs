@@ -51,7 +51,7 @@ impl AnswerFiles {
 fn too_large_text(what: &str, mime_type: Option<&str>, data: &str) -> String {
     let kind = mime_type.map(|kind| format!(", {kind}")).unwrap_or_default();
     format!(
-        "[{what}{kind}, {} bytes, not shown: the files of a result can have {} MiB together]",
+        "[{what}{kind}, {} bytes, not shown: the files of a result are limited to {} MiB in total]",
         decoded_length(data),
         MAX_BYTES >> 20
     )
@@ -87,7 +87,7 @@ mod tests {
             ),
             (
                 &[b"GIF89a".as_slice(), &[0; 5 << 20]].concat(),
-                "[an image, image/png, 5242886 bytes, not shown: the files of a result can have 5 MiB together]",
+                "[an image, image/png, 5242886 bytes, not shown: the files of a result are limited to 5 MiB in total]",
             ),
         ];
         for (bytes, expected) in table {

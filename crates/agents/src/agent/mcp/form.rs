@@ -83,7 +83,7 @@ impl FormField {
             },
         };
         if !self.is_required {
-            expected.push_str(", may be left out");
+            expected.push_str(", optional");
         }
         expected
     }
@@ -113,7 +113,7 @@ impl FormField {
         let answer = answer.trim();
         if answer.is_empty() {
             return match (&self.schema["default"], self.is_required) {
-                (Value::Null, true) => FieldAnswer::Refused("an answer is needed".to_owned()),
+                (Value::Null, true) => FieldAnswer::Refused("an answer is required".to_owned()),
                 (Value::Null, false) => FieldAnswer::Nothing,
                 (default, _) => FieldAnswer::Value(default.clone()),
             };
@@ -251,10 +251,7 @@ mod tests {
             json!({"type": "integer", "title": "Age", "default": 3}),
             false,
         );
-        assert_eq!(
-            field.question_text(),
-            "age\\u{1b}: Age; a whole number, may be left out"
-        );
+        assert_eq!(field.question_text(), "age\\u{1b}: Age; a whole number, optional");
         assert_eq!(field.default_text().as_deref(), Some("3"));
         let choice = FormField::new("c", json!({"enum": ["a", "b"]}), true);
         assert_eq!(

@@ -21,7 +21,9 @@ pub(crate) fn build_transport(
 ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
     let mut all = HashMap::new();
     for (name, value) in headers {
-        let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+        let name: HeaderName = name
+            .parse()
+            .map_err(|_| format!("`{name}` is not a valid name of a header"))?;
         let mut value: HeaderValue = value
             .parse()
             .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
@@ -43,7 +45,7 @@ fn build_client() -> Result<reqwest::Client, String> {
         .connect_timeout(CONNECT)
         .redirect(redirect_error_policy())
         .build()
-        .map_err(|error| format!("cannot make a client for HTTP: {error}"))
+        .map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
 /// The address without the parts that may contain secrets.
@@ -69,11 +71,11 @@ impl fmt::Display for RedirectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { to, is_same_host } = self;
         match is_same_host {
-            true => write!(f, "the server redirects to {to}; write that as `url`"),
+            true => write!(f, "the server redirects to {to}; write this address as `url`"),
             false => write!(
                 f,
-                "the server redirects to {to}, on another host; if the server has moved there, write that as `url`, and if it \
-                 is a login page, give the server a token with `headers`"
+                "the server redirects to {to} on another host; if the server has moved, write this address as `url`; if \
+                 the address is a login page, write a token in `headers`"
             ),
         }
     }

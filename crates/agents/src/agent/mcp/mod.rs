@@ -199,10 +199,10 @@ impl McpServerHandle {
             return Ok(Arc::clone(connection));
         }
         if state.is_closed {
-            return Err("the run is over".to_owned());
+            return Err("the run has ended".to_owned());
         }
         if state.starts >= STARTS {
-            return Err("the server has ended again and is not started a third time".to_owned());
+            return Err("the server exited again and is not started a third time".to_owned());
         }
         state.starts += 1;
         let opened = McpConnection::open(&self.address, deadline, self.watchdog.clone(), execution).await?;

@@ -35,7 +35,7 @@ pub(crate) async fn start_child(
         sandbox,
     } = address
     else {
-        return Err("this server is no child process".to_owned());
+        return Err("this server is not a child process".to_owned());
     };
     let resolved = match command {
         CommandLine::Text(text) => resolve_script(text, places),

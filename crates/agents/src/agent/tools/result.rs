@@ -52,7 +52,7 @@ pub(crate) fn check_schema(end: ToolEnd, name: &str, schema: Option<&CompiledSch
     match schema.list_value_errors(value) {
         errors if errors.is_empty() => end,
         errors => ToolEnd::Error(format!(
-            "the tool ran, and its result does not match its {name}: {}",
+            "the tool ran, but its result does not match its {name}: {}",
             errors.join("; ")
         )),
     }
@@ -102,7 +102,7 @@ fn shorten_middle(text: &str, most: usize) -> Option<String> {
 
 /// The error of a tool call that has reached its time limit.
 pub(crate) fn timeout_message(limit: Duration) -> String {
-    format!("the tool had not ended after {} s and was stopped", limit.as_secs_f64())
+    format!("the tool timed out after {} s", limit.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
         };
         assert_eq!(
             error,
-            "the tool ran, and its result does not match its `output_schema`: {\"n\":1} is not of type \"string\""
+            "the tool ran, but its result does not match its `output_schema`: {\"n\":1} is not of type \"string\""
         );
     }
 

@@ -180,7 +180,7 @@ async fn a_tool_that_is_stopped_leaves_its_notes() {
     let Some(ToolEnd::Error(error)) = ended.end else {
         panic!("{ended:?}")
     };
-    assert!(error.contains("had not ended after 0.01 s"), "{error}");
+    assert!(error.contains("timed out after 0.01 s"), "{error}");
     assert!(
         hand.call_tool(call(json!({}))).now_or_never().is_none(),
         "and one is dropped"
@@ -219,9 +219,7 @@ async fn an_agents_own_time_limit_only_shortens_the_tools() {
         let ended = hand.call_tool(call(json!({}))).await;
         assert_eq!(
             ended.end,
-            Some(ToolEnd::Error(
-                "the tool had not ended after 0.01 s and was stopped".into()
-            ))
+            Some(ToolEnd::Error("the tool timed out after 0.01 s".into()))
         );
     }
 }

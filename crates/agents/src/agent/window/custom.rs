@@ -46,7 +46,7 @@ impl AgentWindow {
             Err(failure) => return Err(describe_script_failure(&failure)),
         };
         let selected = select_messages(&all, &selection, messages);
-        let selected = selected.map_err(|error| format!("its last value is no selection of `messages`: {error}"))?;
+        let selected = selected.map_err(|error| format!("its last value is not a selection of `messages`: {error}"))?;
         let left_out = ThreadSize {
             tokens: selected.left_out.iter().map(|at| tokens[*at]).sum(),
             messages: selected.left_out.len() as u64,
@@ -57,7 +57,7 @@ impl AgentWindow {
             messages: total_size.messages.saturating_sub(left_out.messages),
         };
         let too_much = format!(
-            "the context window's script keeps {}, and {} are allowed",
+            "the script of the context window keeps {}, but only {} are allowed",
             format_size(sent_size),
             format_limits(limits)
         );

@@ -61,7 +61,7 @@ impl AgentWindow {
             return Ok(self.summary_output(measured, usable_summary));
         }
         let Some((place, dropped)) = self.plan_summary(&measured) else {
-            let warning = "the context window has no room for a summary of what is left out".to_owned();
+            let warning = "the context window has no room for a summary of the messages that are left out".to_owned();
             let mut fitted = self.select_by_rules(measured);
             fitted.warnings.push(warning);
             return Ok(fitted);
@@ -72,7 +72,7 @@ impl AgentWindow {
             .request_summary(model, &measured, latest_summary, &dropped, place)
             .await;
         let text = text.map_err(|error| WindowError {
-            error: format!("context_window: there is no summary: {error}"),
+            error: format!("context_window: no summary was created: {error}"),
         })?;
         let summary = ThreadSummary { covers: dropped, text };
         Ok(self.summary_output(measured, &summary))

@@ -246,10 +246,10 @@ async fn much_at_once_is_summed_up_piece_by_piece() {
 #[tokio::test]
 async fn a_summary_that_cannot_be_had_is_an_error_that_has_cost_a_request() {
     for (says, words) in [
-        (Err("down"), "context_window: there is no summary: down"),
+        (Err("down"), "context_window: no summary was created: down"),
         (
             Ok("  "),
-            "context_window: there is no summary: the model's reply is empty",
+            "context_window: no summary was created: the model's reply is empty",
         ),
     ] {
         let window = window(&summarizing(240), "llama3", &scribe(says), "");
@@ -267,7 +267,7 @@ async fn where_no_summary_has_room_there_is_none_and_a_word_about_it() {
     assert!(size(&window, &fitted) <= 60);
     assert_eq!(
         fitted.warnings,
-        ["the context window has no room for a summary of what is left out"]
+        ["the context window has no room for a summary of the messages that are left out"]
     );
 }
 

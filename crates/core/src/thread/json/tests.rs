@@ -82,7 +82,7 @@ fn what_is_no_saved_thread_is_told() {
         (json!({"version": 1}).to_string(), "it has no `iterations`"),
         (
             json!({"version": 1, "iterations": {}}).to_string(),
-            "its `iterations` are no list",
+            "its `iterations` are not a list",
         ),
         (one(json!(3)).to_string(), "iteration 2 of the saved thread: "),
         (

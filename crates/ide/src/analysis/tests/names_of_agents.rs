@@ -172,8 +172,8 @@ fn hovers_tell_which_keys_are_always_there_and_codes_only_in_comments() {
                 .expect("the key")
                 .to_owned()
         };
-        assert!(line("perhaps").ends_with("not always there"), "{agent}");
-        assert!(!line("sure").ends_with("not always there"), "{agent}");
+        assert!(line("perhaps").ends_with("not always present"), "{agent}");
+        assert!(!line("sure").ends_with("not always present"), "{agent}");
         assert!(told("# W01").expect("a code").starts_with("**W013**"));
         assert_eq!(told("about W01"), None);
     });

@@ -10,7 +10,7 @@ use super::jinja::{self, ConversionError};
 use super::template_names::{ExpressionPosition, NameReplacement, WorkflowNames, is_word, quote_string};
 use ensemble_language::condition::Condition;
 
-const NO_EQUIVALENT: &str = "a part of the expression has no equivalent here";
+const NO_EQUIVALENT: &str = "a part of the expression has no equivalent in this language";
 /// How often a value of a `set` step is written in the place of its name.
 const MOST_VALUES: usize = 50;
 /// The longest expression.
@@ -56,7 +56,7 @@ fn convert_text(
         jinja::tokenize_template(text, false)?;
         match parse(text, "text", SyntaxConfig::default()) {
             Ok(Stmt::Template(template)) => work.convert_statements(&template.children)?,
-            _ => return Err("it is not a template"),
+            _ => return Err("it is not a valid template"),
         }
     } else {
         work.convert_source(text)?
@@ -90,7 +90,7 @@ struct ExpressionConverter<'a> {
 impl ExpressionConverter<'_> {
     fn convert_source(&self, text: &str) -> Result<String, ConversionError> {
         jinja::tokenize_template(text, true)?;
-        let expression = parse_expr(text).map_err(|_| "it is not an expression")?;
+        let expression = parse_expr(text).map_err(|_| "it is not a valid expression")?;
         self.convert_expression(&expression)
     }
 
@@ -321,7 +321,7 @@ impl ExpressionConverter<'_> {
             NameReplacement::Value { source, used } => {
                 self.values.set(self.values.get() + 1);
                 if self.values.get() > MOST_VALUES {
-                    return Err("the values of `set` steps read each other");
+                    return Err("the values of `set` steps depend on each other");
                 }
                 self.reads_others.set(true);
                 let inner = ExpressionConverter {
@@ -350,7 +350,7 @@ impl ExpressionConverter<'_> {
                 };
             }
             NameReplacement::Unknown if root == "output" => ("output".to_owned(), 0, false),
-            NameReplacement::Unknown => return Err("it reads a name that no step has"),
+            NameReplacement::Unknown => return Err("it contains a name that is not the name of a step"),
         };
         text = append_keys(text, &keys[used..], soft);
         Ok(text)

@@ -98,11 +98,11 @@ impl<'a> WorkflowGraph<'a> {
             let span = workflow.map_or(root.span, |node| {
                 find_key_span(map_entries(node), "entry_point").unwrap_or(node.span)
             });
-            let message = format!("there is no step `{start}` to begin with");
+            let message = format!("there is no first step `{start}`");
             task.add_remark(
                 span,
                 &message,
-                "it begins with the first step; write the name of a step as `entry_point`",
+                "write the name of a step as `entry_point`; until then, the first step of the file is used",
             );
             flow.entry = (!flow.stages.is_empty()).then_some(0);
         }
@@ -225,10 +225,10 @@ impl<'a> WorkflowGraph<'a> {
         let mut reads_others = false;
         for route in node.get("routes").and_then(YamlNode::items).unwrap_or_default() {
             if route.get("output").is_some() {
-                let help = "write the values where they are read";
+                let help = "write the values in the steps that read them";
                 task.add_remark(
                     route.span,
-                    "`output` of a route is not converted: a route carries no values",
+                    "`output` of a route is not converted: a route cannot pass values",
                     help,
                 );
             }
@@ -246,7 +246,7 @@ impl<'a> WorkflowGraph<'a> {
                 }
                 Some((when, Err(reason))) => {
                     let message = format!("the condition of this route is not converted: {reason}");
-                    let help = "the route is never taken: write a `condition` at the dependency, and exclude it in those of the other routes";
+                    let help = "the route is never taken: write a `condition` at the dependency, and exclude it in the conditions of the other routes";
                     task.add_remark(when.span, &message, help);
                     if let Some(to) = self.resolve_target(task, route.get("to").unwrap_or(route)) {
                         let condition = Some("False".to_owned());

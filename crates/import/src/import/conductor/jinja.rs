@@ -43,7 +43,7 @@ pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<T
     let mut pieces = Vec::new();
     let (mut in_tag, mut elifs) = (0, 0);
     for token in tokenize(text, in_expression, SyntaxConfig::default()) {
-        let (token, span) = token.map_err(|_| "it is not a template")?;
+        let (token, span) = token.map_err(|_| "it is not a valid template")?;
         in_tag = match token {
             Token::VariableStart | Token::BlockStart => 0,
             _ => in_tag + 1,
@@ -54,7 +54,7 @@ pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<T
         }
         let (start, end) = (to_byte_index(span.start_offset), to_byte_index(span.end_offset));
         if text.get(start..end).is_none() {
-            return Err("it is not a template");
+            return Err("it is not a valid template");
         }
         pieces.push((token, start, end));
     }
@@ -112,7 +112,7 @@ fn convert_names_in(
             NameReplacement::Value { source, used } => {
                 let depth = depth
                     .checked_sub(1)
-                    .ok_or("the values of `set` steps read each other")?;
+                    .ok_or("the values of `set` steps depend on each other")?;
                 (
                     format!("({})", convert_names_in(&source, names, None, true, depth)?),
                     used,

@@ -40,16 +40,22 @@ pub(super) fn is_workflow(document: &YamlDocument) -> bool {
 /// A sentence about keys of Conductor without an equivalent: why, and what to write instead.
 fn conductor_key_advice(key: &str) -> (&'static str, &'static str) {
     match key {
-        "hooks" => ("there are no hooks", "read the outcome of `ensemble run --output json`"),
+        "hooks" => (
+            "hooks are not supported",
+            "read the outcome of `ensemble run --output json`",
+        ),
         "instructions" => (
-            "there are no files of instructions",
+            "files of instructions are not supported",
             "write the text in `system_prompt` under `defaults`",
         ),
         "skills" | "skill_discovery" | "skill_injection" => (
-            "there are no skills",
-            "write what the agent has to know in its `system_prompt`",
+            "skills are not supported",
+            "write the content of the skill in the `system_prompt` of the agent",
         ),
-        "plugins" | "plugin_sources" => ("there are no plugins", "write the servers of the plugin under `tools`"),
+        "plugins" | "plugin_sources" => (
+            "plugins are not supported",
+            "write the servers of the plugin under `tools`",
+        ),
         "working_dir" => (
             "a process runs in the root of the project",
             "write `cd FOLDER && …` in a `script`",
@@ -59,20 +65,20 @@ fn conductor_key_advice(key: &str) -> (&'static str, &'static str) {
             "let the script read `dependencies` from it",
         ),
         "dialog" => (
-            "an agent does not decide to ask a person",
-            "write an `input` agent, and a `condition` on the output of this one",
+            "an agent cannot decide to ask a person",
+            "write an `input` agent, and a `condition` on the output of this agent",
         ),
         "validator" => (
-            "an agent is not graded by a second model by itself",
+            "a second model does not grade an agent automatically",
             "write an agent that grades the output, and a `feedback` dependency on it",
         ),
         "session_key" => (
             "a conversation with a model belongs to one agent",
             "write `conversation.memory: conversation` for an agent that remembers its earlier executions",
         ),
-        "sandbox" => ("the sandbox of a model is that of its provider", "leave it out"),
+        "sandbox" => ("the provider decides about the sandbox of a model", "leave it out"),
         "context_tier" | "default_context_tier" => (
-            "there are no tiers of context",
+            "tiers of context are not supported",
             "write `context_window` in the model profile",
         ),
         "checkpoint" => (
@@ -80,18 +86,18 @@ fn conductor_key_advice(key: &str) -> (&'static str, &'static str) {
             "leave it out; `ensemble resume` continues a run",
         ),
         "output_template" => (
-            "the result of a run is declared once",
+            "a run has only one declaration of its result",
             "write `result` for all ends of the workflow",
         ),
-        "abort_route" => ("a question is not aborted", "leave it out"),
+        "abort_route" => ("a question cannot be aborted", "leave it out"),
         "max_session_seconds" | "timeout" => (
             "only agents, requests, turns and runs have time limits",
-            "write `timeout_seconds` at the agent",
+            "set `timeout_seconds` of the agent",
         ),
-        "max_depth" => ("an ensemble does not contain itself", "leave it out"),
+        "max_depth" => ("an ensemble cannot contain itself", "leave it out"),
         "budget_usd" => (
-            "`budget_mode: audit` does not stop the run",
-            "write `max_cost` to stop it; every run reports its cost if profiles have a `cost`",
+            "`budget_mode: audit` never stops a run",
+            "write `max_cost` to stop a run at a cost; every run reports its cost if profiles have a `cost`",
         ),
         _ => ("there is no equivalent in this language", "leave it out"),
     }
@@ -235,8 +241,7 @@ impl<'a> ImportTask<'a> {
         match number("timeout_seconds").filter(|value| *value != Value::Null) {
             Some(seconds) => inner.put_value("timeout_seconds", seconds, None),
             None => {
-                let reason =
-                    "Conductor has no time limit of its own; without the key, a run is stopped after 300 seconds";
+                let reason = "Conductor has no default time limit; without the key, a run is stopped after 300 seconds";
                 inner.put_unconverted(comment_line(reason, at));
                 inner.put_value("timeout_seconds", DAY, None);
             }
@@ -269,7 +274,7 @@ impl<'a> ImportTask<'a> {
             match expression::convert_result(&text, &flow.names) {
                 Ok(text) => result.put_value(&inner.key, text, Some(inner.key_span)),
                 Err(reason) => {
-                    let instead = "write an expression over `outputs`, or an agent that composes the text";
+                    let instead = "write an expression over `outputs`, or an agent that writes the text";
                     result.put_unconverted(self.report_unconverted_key(inner, reason, instead));
                 }
             }

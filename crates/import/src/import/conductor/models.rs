@@ -114,7 +114,7 @@ impl<'a> ImportTask<'a> {
             let message = if computed {
                 format!("the model `{model}` is not known before the run")
             } else {
-                format!("no model is named, and `{provider}` chooses one itself")
+                format!("the workflow names no model, and the default of `{provider}` is not known")
             };
             let help = format!("write `provider` and `model` in the profile `{name}`");
             self.add_remark(span, &message, &help);
@@ -140,8 +140,7 @@ impl<'a> ImportTask<'a> {
             "openai" => "openai",
             _ => {
                 let guess = guess_model_provider(model);
-                let message =
-                    format!("the provider `{provider}` is not one of this program; `{model}` is asked at {guess}");
+                let message = format!("the provider `{provider}` is not supported; {guess} is used for `{model}`");
                 let help = "write another `provider` in the model profile if you have no key for this one";
                 self.add_remark(span, &message, help);
                 guess
@@ -204,8 +203,8 @@ impl<'a> ImportTask<'a> {
                 Some(name) => drop(profile.insert("api_key_env".to_owned(), json!(name))),
                 None => self.add_remark(
                     entry.key_span,
-                    &format!("`{}` is not converted: a file contains no keys", entry.key),
-                    "write the name of a variable of the environment as `api_key_env`",
+                    &format!("`{}` is not converted: a file must not contain API keys", entry.key),
+                    "write the name of an environment variable as `api_key_env`",
                 ),
             },
             key => {
@@ -281,7 +280,7 @@ impl<'a> ImportTask<'a> {
                     self.add_remark(
                         item.span,
                         &message,
-                        "write a tool of this name under `tools`, and name it at the agent",
+                        "define a tool of this name under `tools`, and add it to `tools` of the agent",
                     );
                 }
             }

@@ -48,7 +48,7 @@ impl<'a> ImportTask<'a> {
                 self.add_remark(
                     span,
                     &message,
-                    "write an agent for it, and a dependency on the one before it",
+                    "write an agent for the step, and a dependency on the agent before it",
                 );
                 continue;
             }
@@ -166,7 +166,7 @@ impl<'a> ImportTask<'a> {
     ) {
         let text = scalar_text(&entry.value);
         if text.contains(".errors.items()") {
-            let message = "the failures of a group are not read here: they have no keys";
+            let message = "the failures of a group have no keys and cannot be read";
             let help = "for a list of items, read `error` and `key` of each of `context.GROUP.failed`";
             self.add_remark(entry.key_span, message, help);
         }
@@ -370,11 +370,11 @@ impl<'a> ImportTask<'a> {
             .lines
             .retain(|line| !matches!(line, DraftLine::Entry { key, .. } if key == "prompt"));
         input.put_value("prompt", format!("{before}{}", lines.trim_start_matches('\n')), None);
-        let message = "all questions are asked at once, and the answers are one text";
+        let message = "all questions are asked together, and the answers are one text";
         self.add_remark(
             node.span,
             message,
-            "write an `input` agent for each question that needs an answer of its own",
+            "write an `input` agent for each question that needs a separate answer",
         );
         map.lines
             .push(DraftLine::new_entry("input", DraftValue::Map(input), None));
@@ -417,8 +417,8 @@ impl<'a> ImportTask<'a> {
             let span = node.get("reason").map_or(node.span, |reason| reason.span);
             self.add_remark(
                 span,
-                "the reason of the end is not converted: it is computed",
-                "read it in the output of the step that knows it",
+                "`reason` is not converted: it is computed during the run",
+                "read the reason in the output of the step that computes it",
             );
         }
         if node.get("status").map(scalar_text).as_deref() == Some("failed") {
@@ -453,8 +453,8 @@ impl<'a> ImportTask<'a> {
             let span = node.get("workflow").map_or(node.span, |file| file.span);
             self.add_remark(
                 span,
-                &format!("the ensemble `{file}` is not here"),
-                "import it as well, into the same folder",
+                &format!("there is no ensemble `{file}`"),
+                "import this ensemble into the same folder, too",
             );
         }
         map.put_value("ensemble", file, None);
@@ -510,7 +510,7 @@ impl<'a> ImportTask<'a> {
                 Ok(list) => each.put_value("in", list, Some(source.span)),
                 Err(reason) => {
                     let message = format!("the list of items is not converted: {reason}");
-                    self.add_remark(source.span, &message, "write an expression that gives a list as `in`");
+                    self.add_remark(source.span, &message, "write an expression that returns a list as `in`");
                     each.put_value("in", json!([]), None);
                 }
             }
@@ -553,8 +553,8 @@ impl<'a> ImportTask<'a> {
             StepKind::Workflow => self.convert_workflow_step(map, flow, agent, Some(&item)),
             StepKind::Script => self.convert_script_step(map, flow, agent),
             _ => {
-                let message = "this kind of step does not run for each item here";
-                self.add_remark(agent.span, message, "write a model, a script or an ensemble");
+                let message = "this kind of step cannot run for each item of a list";
+                self.add_remark(agent.span, message, "use a model, a script or an ensemble");
                 self.profiles.request_placeholder();
                 map.put_value("model_profile", profiles::PLACEHOLDER, None);
             }

@@ -71,7 +71,7 @@ impl WorkflowNames {
             ("workflow", ["input"]) => required_path("inputs".to_owned(), 1),
             ("workflow", ["name", ..]) => required_path(quote_string(&self.name), 1),
             ("workflow", ["description", ..]) => required_path(quote_string(&self.description), 1),
-            ("workflow", _) => NameReplacement::NoEquivalent("the place of the file is not known to an ensemble"),
+            ("workflow", _) => NameReplacement::NoEquivalent("an ensemble does not know the path of its file"),
             ("context", ["iteration", ..]) => required_path("turn_count".to_owned(), 1),
             ("context", _) => NameReplacement::NoEquivalent("only `context.iteration` has an equivalent"),
             ("_index", _) => required_path("part.index".to_owned(), 0),
@@ -187,9 +187,7 @@ impl WorkflowNames {
                         source: source.clone(),
                         used: before + used,
                     },
-                    _ => NameReplacement::NoEquivalent(
-                        "the value that the `set` step computes cannot be written in its place",
-                    ),
+                    _ => NameReplacement::NoEquivalent("the value that the `set` step computes cannot be inserted"),
                 }
             }
             (StepOutputForm::Parallel(members), "outputs", [member, rest @ ..])
@@ -222,7 +220,9 @@ impl WorkflowNames {
                 }
             }
             (StepOutputForm::Each { .. }, "errors", _) => self.replace_output_key(name, "failed", place, before),
-            (StepOutputForm::NoOutput, _, _) => NameReplacement::NoEquivalent("the step has no output here"),
+            (StepOutputForm::NoOutput, _, _) => {
+                NameReplacement::NoEquivalent("the step has no output in this language")
+            }
             _ => self.replace_output(name, place, before),
         }
     }

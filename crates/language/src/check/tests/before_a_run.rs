@@ -257,7 +257,7 @@ fn counts_on_edges() {
     assert_eq!(
         back(3),
         [
-            "H012 4:87 `max_executions: 3` can never be reached: `max_turns` of `b` is 3, and a feedback dependency does not count for the first execution"
+            "H012 4:87 `max_executions: 3` can never be reached: `max_turns` of `b` is 3, and a feedback dependency does not start the first execution"
         ]
     );
     // An edge starts no more often than there is news.
@@ -271,7 +271,7 @@ fn counts_on_edges() {
         news(2),
         [
             "H012 4:87 `max_executions: 3` can never be reached: `max_turns` of `a` is 2",
-            "W017 4:118 `b` may run 4 times, but `max_turns: 2` of `a` ends their loop: `b` runs at most 3 times, and `a` never reads its last output",
+            "W017 4:118 `b` can run 4 times, but `max_turns: 2` of `a` ends their loop: execution 3 of `b` is the last, and `a` never reads its output",
         ]
     );
     // A limit that is written is shown with it.
@@ -323,7 +323,7 @@ fn loops_of_which_only_one_side_may_run_often() {
     assert_eq!(
         pair("max_turns: 5", "", ""),
         [
-            "W017 3:50 `w` may run 5 times, but `max_turns: 1`, the default, of `r` ends their loop: `w` runs at most 2 times, and `r` never reads its last output"
+            "W017 3:50 `w` can run 5 times, but `max_turns: 1`, the default, of `r` ends their loop: execution 2 of `w` is the last, and `r` never reads its output"
         ]
     );
     assert_eq!(pair("max_turns: 5", "max_turns: 3", "").len(), 1);

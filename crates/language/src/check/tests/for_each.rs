@@ -25,7 +25,9 @@ fn the_list_the_item_and_the_tools() {
         ),
         (
             "- {name: a, script: x}\n- {name: b, script: x, for_each: {in: outputs.a.x}}",
-            &["W030 4:47 the list reads the output of `a`, and `b` does not depend on it, so it may run before"],
+            &[
+                "W030 4:47 the list reads the output of `a`, but `b` does not depend on that agent and might run before it",
+            ],
         ),
         (
             "- {name: a, script: x, for_each: {in: inputs.files}}",

@@ -171,7 +171,7 @@ fn tools_that_programs_of_external_agents_are_given() {
         (format!("{}tools: {{wiki: {{mcp: client}}}}\n", agents("wiki")), vec![]),
         (
             format!("{}{}", agents("wiki.search"), server("")),
-            vec!["E093 3:34 an external agent is given whole servers, and `wiki.search` is one tool"],
+            vec!["E093 3:34 an external agent can only use whole servers, and `wiki.search` is one tool"],
         ),
         (
             format!("{}{}", agents("wiki"), server(", permission: deny")),
@@ -179,21 +179,21 @@ fn tools_that_programs_of_external_agents_are_given() {
         ),
         (
             format!("{}tools: {{wiki: {{mcp: {{command: w, cwd: x}}}}}}\n", agents("wiki")),
-            vec!["E093 3:34 an external agent starts its servers itself, and `wiki` has a `cwd`"],
+            vec!["E093 3:34 an external agent starts its servers itself, so `wiki` cannot have the key `cwd`"],
         ),
         (
             format!(
                 "{}tools: {{wiki: {{mcp: {{command: w, sandbox: true}}}}}}\n",
                 agents("wiki")
             ),
-            vec!["E093 3:34 an external agent starts its servers itself, and `wiki` has a `sandbox`"],
+            vec!["E093 3:34 an external agent starts its servers itself, so `wiki` cannot have the key `sandbox`"],
         ),
         (
             format!(
                 "{}tools: {{t: {{script: x.rhai, parameters: {{type: object}}}}}}\n",
                 agents("t")
             ),
-            vec!["E093 3:34 an external agent can be given MCP servers, and `t` is none"],
+            vec!["E093 3:34 an external agent can only use MCP servers, and `t` is not an MCP server"],
         ),
     ];
     for (agents, expected) in rows {
@@ -331,7 +331,7 @@ fn caps_and_state_keys() {
     };
     assert_eq!(
         shown(&cap(3)),
-        ["H002 5:49 the conversation ends when `b` has run 3 times; its `max_turns` is 3"]
+        ["H002 5:49 the conversation ends after execution 3 of `b`, whose `max_turns` is 3"]
     );
     assert_eq!(shown(&cap(4)), [""; 0]);
     assert_eq!(

@@ -27,7 +27,7 @@ fn counts_that_are_reached_before_the_dependency_has_read_the_output() {
     assert_eq!(
         asked("executions.writer >= 3"),
         [
-            "W022 5:79 this condition is true as soon as `writer` has run 3 times: `editor` then starts before `reviewer` has read the last output of `writer`"
+            "W022 5:79 this condition is true from execution 3 of `writer` on: `editor` starts before `reviewer` has read the last output of `writer`"
         ]
     );
     for condition in [
@@ -211,7 +211,7 @@ fn keys_that_stay_true() {
     assert_eq!(
         asked("context.more", REVIEWER, ""),
         [
-            "W023 4:136 once `reviewer` has written `more: true`, this condition stays true, because its other outputs do not contain `more`; only a limit ends the loop"
+            "W023 4:136 once `reviewer` has written `more: true`, this condition stays true, because the other outputs of `reviewer` do not contain `more`; only a limit ends the loop"
         ]
     );
     for condition in [

@@ -190,11 +190,11 @@ fn what_scripts_cannot_read() {
         ),
         (
             "f:input",
-            "a function of the script reads the variable `input`, which it does not have / a function has no variables but its parameters: pass the value as a parameter",
+            "a function of the script reads the variable `input`, which is outside of the function / pass the value as a parameter: a function cannot read variables outside of it",
         ),
         (
             "dependencies.nobody",
-            "the script reads the output of `nobody`, on which `b` does not depend / the keys of `dependencies` are the agents that the agent depends on",
+            "the script reads the output of `nobody`, on which `b` does not depend / read an agent that `dependencies` or `depends_on` names",
         ),
         (
             "dependencies.b",

@@ -29,7 +29,9 @@ pub(super) fn check_for_each_types(
             if findings.len() == before && is_informative(&over) && !can_be_list(&over) {
                 let message = format!("`{text}` is {over}, but `in` must be a list or a map");
                 let finding = Finding::new_warning(codes::MISFIT, route.into_value_location(), message);
-                findings.push(finding.with_help("read a key that holds a list; an execution with anything else fails"));
+                findings.push(
+                    finding.with_help("read a key that contains a list; an execution with any other value fails"),
+                );
             }
         }
         let part_variables = VariableTypes {

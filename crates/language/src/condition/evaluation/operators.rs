@@ -98,7 +98,7 @@ pub(crate) fn add_text_work(text: &str) -> Result<&str, OperatorError> {
     let bytes = WORKED_THROUGH.get().saturating_add(text.len());
     WORKED_THROUGH.set(bytes);
     match bytes > TEXT_LIMIT {
-        true => fail_with("the condition works through more than 64 MiB of text, which is the limit"),
+        true => fail_with("the condition processes more than 64 MiB of text, which is the limit"),
         false => Ok(text),
     }
 }

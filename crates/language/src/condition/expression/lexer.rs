@@ -189,7 +189,7 @@ impl<'a> ConditionLexer<'a> {
             self.take_chars_while(is_identifier_char);
             let number_text = &self.text[start..self.at];
             return fail_at(
-                format!("`{number_text}` is not a number and not a name"),
+                format!("`{number_text}` is neither a number nor a name"),
                 Span::new(start, self.at),
                 "a name must start with a letter or `_`",
             );

@@ -8,7 +8,7 @@ use crate::condition::{CompileError, PartVariables};
 use crate::diagnostic::find_similar_word;
 use crate::source::Span;
 
-const ONE_EXPRESSION: &str = "a condition must be one expression, without statements, loops or local variables";
+const ONE_EXPRESSION: &str = "write one expression, without statements, loops or local variables";
 const CONTEXT_HELP: &str = "a key of the context";
 
 /// Words with a meaning in Rhai or Python that are not part of conditions.
@@ -45,19 +45,19 @@ const RESERVED: &[(&str, &str)] = &[
     ("lambda", "conditions cannot define functions"),
     ("switch", "write `x if c else y`"),
     ("match", "write `x if c else y`"),
-    ("eval", "conditions cannot execute code from a string"),
-    ("exec", "conditions cannot execute code from a string"),
-    ("print", "conditions cannot print"),
-    ("debug", "conditions cannot print"),
-    ("Fn", "conditions can only call the functions of the language reference"),
     (
-        "call",
-        "conditions can only call the functions of the language reference",
+        "eval",
+        "conditions cannot execute code from a string; write the expression itself",
     ),
     (
-        "curry",
-        "conditions can only call the functions of the language reference",
+        "exec",
+        "conditions cannot execute code from a string; write the expression itself",
     ),
+    ("print", "conditions cannot print; write only the expression"),
+    ("debug", "conditions cannot print; write only the expression"),
+    ("Fn", "call one of the functions of the language reference"),
+    ("call", "call one of the functions of the language reference"),
+    ("curry", "call one of the functions of the language reference"),
     ("this", "conditions do not support `this`"),
     ("null", "write `None` or `()`"),
     ("nil", "write `None` or `()`"),
@@ -89,7 +89,7 @@ const SYMBOLS: &[(&str, &str)] = &[
     ("<>", "compare with `!=`"),
     ("=<", "compare with `<=`"),
     ("=>", "compare with `>=`"),
-    ("**", "conditions do not support powers; use multiplication"),
+    ("**", "conditions do not support powers; write a multiplication"),
     (
         "//",
         "conditions do not support integer division or comments; write `floor(a / b)`",
@@ -110,7 +110,10 @@ const SYMBOLS: &[(&str, &str)] = &[
     ("..=", "conditions do not support ranges; write `a <= x <= b`"),
     ("...", ""),
     ("::", "conditions do not support modules"),
-    ("{", "conditions do not support blocks; write a map as `{'key': value}`"),
+    (
+        "{",
+        "write the expression without braces, and a map as `{'key': value}`",
+    ),
 ];
 
 /// Returns whether the word cannot be a variable or a function.

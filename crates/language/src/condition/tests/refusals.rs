@@ -35,9 +35,9 @@ fn refusals_say_what_to_write() {
         ("debug(1)", "conditions cannot print"),
         (
             "Fn('len').call('x')",
-            "only call the functions of the language reference",
+            "call one of the functions of the language reference",
         ),
-        ("'len'.call()", "only call the functions of the language reference"),
+        ("'len'.call()", "call one of the functions of the language reference"),
         ("fn f() { 1 }", "one expression"),
         ("f'x'", "prefix `f` is not supported"),
         ("`x`", "write strings as"),
@@ -78,7 +78,7 @@ fn refusals_say_what_to_write() {
         (")", "unexpected `)`"),
         ("context.", "unexpected end"),
         ("context.1", "compile"),
-        ("5m", "not a number and not a name"),
+        ("5m", "neither a number nor a name"),
         ("len()", "`len` takes 1 argument, not 0"),
         ("context.get()", "`get` takes 1 or 2 arguments, not 0"),
         ("get(context)", "`get` takes 2 or 3 arguments, not 1"),
@@ -268,9 +268,6 @@ fn a_condition_works_through_a_bounded_amount_of_text() {
             "{clause}"
         );
         let many = answer(&clauses(clause, 200), &facts);
-        assert!(
-            many.contains("works through more than 64 MiB of text"),
-            "{clause}: {many}"
-        );
+        assert!(many.contains("processes more than 64 MiB of text"), "{clause}: {many}");
     }
 }

@@ -318,7 +318,7 @@ impl ConditionTypeChecker<'_> {
                 && can_have_shape(&right, |shape| shape.text.is_some());
             if !is_number && !is_text && is_informative(&left) && is_informative(&right) {
                 let span = Span::new(first.span.start, operand.span.end);
-                let message = format!("{left} and {right} cannot be calculated with each other");
+                let message = format!("cannot calculate with {left} and {right}");
                 self.report_problem(TypeProblemKind::Fails, span, message, None);
                 return ValueType::any_value();
             }

@@ -371,7 +371,7 @@ fn a_dependency_is_removed_with_an_empty_list() {
 fn what_cannot_be_done_is_told() {
     let merged = "x: &x {depends_on: [a]}\nagents:\n- {name: a, script: x}\n- {<<: *x, name: b, script: y}\n";
     for (text, command, expected) in [
-        (BLOCK, add("a", &[]), "there is an agent `a` already"),
+        (BLOCK, add("a", &[]), "an agent `a` already exists; choose another name"),
         (BLOCK, add("-", &[]), "`-` cannot be the name of an agent"),
         (BLOCK, add("c", &["z"]), "there is no agent `z`"),
         (BLOCK, remove("z"), "there is no agent `z`"),
@@ -379,19 +379,19 @@ fn what_cannot_be_done_is_told() {
         (
             "agents: [{name: a}, {name: a}]",
             remove("a"),
-            "there are two agents `a`",
+            "two agents have the name `a`",
         ),
-        (BLOCK, connect("b", "a", None, false), "`b` listens to `a` already"),
+        (BLOCK, connect("b", "a", None, false), "`b` already listens to `a`"),
         (
             BLOCK,
             condition("b", 0, "a", None),
-            "`b` listens to `a` without a condition",
+            "`b` already listens to `a` without a condition",
         ),
         (BLOCK, condition("b", 0, "a", Some(" ")), "the condition is blank"),
         (
             BLOCK,
             key("b", 0, "a", "feedback", false),
-            "`feedback` of the dependency of `b` on `a` is so already",
+            "`feedback` of the dependency of `b` on `a` already has this value",
         ),
         (
             BLOCK,
@@ -406,12 +406,12 @@ fn what_cannot_be_done_is_told() {
         (
             BLOCK,
             key("b", 0, "a", "max_executions", 0),
-            "`max_executions` is a whole number from 1 on, not 0",
+            "`max_executions` is a whole number of at least 1, not 0",
         ),
         (
             BLOCK,
             key("b", 0, "a", "condition", "x"),
-            "`condition` of a dependency is not set here",
+            "`condition` of a dependency cannot be set here",
         ),
         (
             BLOCK,

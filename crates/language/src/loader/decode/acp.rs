@@ -38,7 +38,7 @@ fn decode_command(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Acp
     let fields = SectionFields::from_map(at, FileSection::Acp, findings)?;
     let command = fields.decode_required(
         "command",
-        "write the program that is started",
+        "add the program that is started",
         findings,
         decode_filled_text,
     );

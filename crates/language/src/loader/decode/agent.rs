@@ -153,7 +153,7 @@ fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: 
         let message = format!("{} has both `{key}` and `{other}`", describe_agent(fields));
         let finding = Finding::new_error(codes::TWO_KINDS, place(other), message).with_related(place(key), "the first");
         findings.push(finding.with_help(match (*kind, *other) {
-            (AgentType::Llm, "tool") => "the tools that a model may call are a list: write `tools: [name]`",
+            (AgentType::Llm, "tool") => "write a list of the tools that the model can call: `tools: [name]`",
             _ => "an agent must run exactly one thing: keep one of the two keys",
         }));
     }
@@ -271,12 +271,14 @@ fn other_type_help(key: &SectionKey, agent_type: AgentType) -> String {
         (AgentType::Acp, "attachments" | "context_window" | "max_iterations" | "max_parallel_tools") => {
             "the external agent has its own model and its own limits"
         }
-        (AgentType::Ensemble, "arguments") => "an agent with an `ensemble` gives values by name with `inputs`",
+        (AgentType::Ensemble, "arguments") => "an agent with an `ensemble` passes values by name with `inputs`",
         (AgentType::Script, "arguments") => "a script receives the `config` of its agent as `parameters`",
         (AgentType::Llm | AgentType::Input | AgentType::Acp, "history") => {
-            "the history is a variable of its templates: write `{{ transcript }}` or `{{ history }}`"
+            "the history is a variable of the agent's templates: write `{{ transcript }}` or `{{ history }}`"
         }
-        (_, "for_each") => "a person is asked once in an execution; let another agent make one question of the list",
+        (_, "for_each") => {
+            "a person answers one question in an execution; let another agent write one question for the whole list"
+        }
         _ => return allowed_agents_help(key),
     }
     .to_owned()
@@ -289,7 +291,7 @@ fn allowed_agents_help(key: &SectionKey) -> String {
     let also = match key.name {
         "sandbox" => ", tools with a `script` and servers with a `command`",
         "inputs" => "; the inputs of the run are declared at the top of the file",
-        "permissions" => "; tools have a `permission` each",
+        "permissions" => "; each tool has its own `permission`",
         _ => "",
     };
     format!("this key is only allowed for agents with {choosers}{also}")
@@ -437,7 +439,7 @@ fn decode_model(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Model
 /// `config`, or `parameters`, as in llm-orc.
 fn decode_config(fields: &SectionFields<'_>, findings: &mut FindingList) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
-        let message = "`parameters` is another spelling of `config`, and both are given".to_owned();
+        let message = "`parameters` is another spelling of `config`, and the agent has both".to_owned();
         let fix = RouteFix::new_unsafe("remove `parameters`", RouteEdit::Remove(parameters.to_route()));
         findings.push(
             Finding::new_error(codes::TWO_SPELLINGS, parameters.key_location(), message)

@@ -50,7 +50,7 @@ fn decode_cases(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<T
 
 fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCase> {
     let fields = SectionFields::from_map(at, FileSection::Case, findings)?;
-    let name = fields.decode_required("name", "say what the case shows", findings, decode_filled_text);
+    let name = fields.decode_required("name", "write what the case shows", findings, decode_filled_text);
     let answers = fields
         .decode_optional("answers", findings, run_files::decode_answers_at)
         .unwrap_or_default();
@@ -103,7 +103,7 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCa
 
 /// A key of live cases only: without models, every conversation is the same, and nobody can be asked.
 fn report_live_only_key(at: RouteLocation, key: &str, findings: &mut FindingList) {
-    let message = format!("`{key}` needs `live: true`");
+    let message = format!("`{key}` requires `live: true`");
     let finding = Finding::new_error(codes::MISSING, at, message);
     findings.push(finding.with_help("add `live: true` to the case; it then uses models, processes and the network"));
 }
@@ -111,7 +111,12 @@ fn report_live_only_key(at: RouteLocation, key: &str, findings: &mut FindingList
 /// A question to a model about the conversation.
 fn decode_judge(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JudgeQuestion> {
     let fields = SectionFields::from_map(at, FileSection::Judge, findings)?;
-    let criterion = fields.decode_required("criterion", "say what must be so", findings, decode_filled_text);
+    let criterion = fields.decode_required(
+        "criterion",
+        "write the statement that must be true of the output",
+        findings,
+        decode_filled_text,
+    );
     let profile = fields.decode_required(
         "model_profile",
         "name the profile of a model",
@@ -159,7 +164,7 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubRe
     };
     let kind = fields.decode_optional("kind", findings, decode_failure_kind);
     if let Some(kind) = fields.get("kind").filter(|_| given != "fail") {
-        let message = "`kind` says how an execution fails, and this stub does not fail".to_owned();
+        let message = "`kind` has no effect, because this stub does not fail".to_owned();
         findings.push(bad(kind.key_location(), message, "remove it, or write `fail: MESSAGE`"));
     }
     let gives = match given {
@@ -180,11 +185,11 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubRe
     };
     let failed = fields.decode_optional("failed_attempts", findings, decode_count);
     if let Some(failed) = fields.get("failed_attempts").filter(|_| given == "fail") {
-        let message = "`failed_attempts` says how many attempts fail before the result, and here all fail".to_owned();
+        let message = "`failed_attempts` has no effect, because all attempts of this stub fail".to_owned();
         findings.push(bad(
             failed.key_location(),
             message,
-            "remove it, or write `text` or `json` in the place of `fail`",
+            "remove it, or write `text` or `json` instead of `fail`",
         ));
     }
     Some(StubResult {
@@ -240,7 +245,7 @@ fn decode_expectations(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
             .decode_optional("outputs", findings, |at, findings| {
                 decode_map(
                     at,
-                    "a map from agents to what their outputs contain",
+                    "a map from agents to the expected content of their outputs",
                     findings,
                     |_, entry, findings| json::decode_json(entry, findings),
                 )

@@ -31,8 +31,8 @@ pub(super) fn decode_dependencies(
         for (index, item) in at.require_items("a list of agent names", findings)?.iter().enumerate() {
             if let Some(name) = decode_plain_name(item, names, findings) {
                 if let Some(first) = shorthand.insert(name.clone(), item.value_location()) {
-                    let message = format!("`{name}` is twice in `depends_on`");
-                    let fix = RouteFix::new_safe("remove the repetition", RouteEdit::Remove(item.to_route()));
+                    let message = format!("`{name}` is in `depends_on` twice");
+                    let fix = RouteFix::new_safe("remove one of the two", RouteEdit::Remove(item.to_route()));
                     report_repeated_dependency(item.value_location(), message, first, fix, findings);
                 }
                 edges.push(unconditional_dependency(name, DeclaredPosition::DependsOn(index)));
@@ -172,7 +172,7 @@ fn decode_dependency(
     let wait_for = fields.decode_optional("wait_for", findings, |at, findings| decode_word(at, WAITS, findings));
     if wait_for.is_some() && requires_all == Some(false) {
         let place = at.to_route().with_key("wait_for").into_key_location();
-        let message = "`wait_for` has no meaning beside `requires_all: false`";
+        let message = "`wait_for` has no effect together with `requires_all: false`";
         findings.push(
             Finding::new_error(codes::WAIT_FOR_ANY_OF, place, message)
                 .with_fix(RouteFix::new_safe(

@@ -103,7 +103,11 @@ fn decode_items(
             decode_expression(&given, PartVariables::NO_OUTPUT, taken, findings).map(ForEachItems::Expression)
         }
         _ => {
-            report_wrong_type(&given, "a list, or an expression that gives one (a string)", findings);
+            report_wrong_type(
+                &given,
+                "a list, or an expression (a string) that evaluates to a list",
+                findings,
+            );
             None
         }
     }
@@ -115,7 +119,7 @@ fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &m
     if !is_identifier(&name) {
         let message = format!("{} cannot be the name of an item", quote_excerpt(&name));
         let finding = Finding::new_error(codes::BAD_NAME, at.value_location(), message);
-        findings.push(finding.with_help("use letters, digits and `_`, and begin with a letter"));
+        findings.push(finding.with_help("use letters, digits and `_`, and start with a letter"));
         return None;
     }
     let is_dependency = taken.dependencies.iter().any(|one| *one.agent_name == *name);
@@ -126,7 +130,7 @@ fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &m
     } else {
         return Some(name);
     };
-    let message = format!("the item cannot be called `{name}`, which is {reason}");
+    let message = format!("the item cannot have the name `{name}`, which is {reason}");
     findings.push(Finding::new_error(codes::ITEM_NAME, at.value_location(), message).with_help("choose another name"));
     None
 }
@@ -209,7 +213,9 @@ fn decode_combination(
     let (way, chosen) = fields.require_exactly_one(&["best", "first", "majority"], codes, help, findings)?;
     let text = decode_expression(&chosen, PartVariables::for_output(item), taken, findings);
     let owner = format!("`{way}`");
-    fields.report_other_kind_keys(way, &owner, findings, |_| "it is only for `majority`".to_owned());
+    fields.report_other_kind_keys(way, &owner, findings, |_| {
+        "remove the key; it is only allowed with `majority`".to_owned()
+    });
     let quorum = fields.decode_optional("quorum", findings, decode_count);
     let text = text?;
     Some(match way {

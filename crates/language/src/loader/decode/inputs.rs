@@ -39,10 +39,7 @@ fn check_input_name(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList)
     if !valid {
         let message = format!("{} is not a valid name of an input", quote_excerpt(name));
         let finding = Finding::new_error(codes::BAD_NAME, at.key_location(), message);
-        findings.push(
-            finding
-                .with_help("an input's name can have ASCII letters, digits and `_`, and does not start with a digit"),
-        );
+        findings.push(finding.with_help("use ASCII letters, digits and `_`, and do not start with a digit"));
     }
     valid
 }

@@ -23,11 +23,11 @@ const SET: &[(&[&str], &str)] = &[
     ),
     (
         &["stream", "stream_options"],
-        "remove it; replies are always streamed if the provider can do so",
+        "remove it; replies are always streamed if the provider supports streaming",
     ),
     (
         &["n", "candidateCount"],
-        "remove it; `for_each: {times: 3}` of an agent asks three times",
+        "remove it; an agent with `for_each: {times: 3}` sends three requests",
     ),
     (
         &["tools", "functions", "functionDeclarations"],

@@ -168,7 +168,7 @@ fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut FindingList) -> O
     let Some(at) = fields.get("tool_calls") else {
         if let Some(text) = fields.get("text") {
             let finding = Finding::new_error(codes::MISSING, text.key_location(), "`tool_calls` is missing");
-            findings.push(finding.with_help("write a reply that is only a string without a map"));
+            findings.push(finding.with_help("write a reply that is only text as a string, without a map"));
             return None;
         }
         let help = "a reply must be a string, `{error: text}` or `{tool_calls: [{name, arguments}]}`";

@@ -98,7 +98,7 @@ pub(super) fn check_private_url(at: &NodeCursor<'_>, url: &str, findings: &mut F
     if is_private_url(url) {
         return;
     }
-    let message = "a key is sent to this address, and everybody on the way to it can read `http://`";
+    let message = "a key would be sent to this address over `http://`, which is not encrypted";
     let change = RouteEdit::ReplaceWord(at.value_location(), "http".to_owned(), "https".to_owned());
     let finding = Finding::new_error(codes::UNENCRYPTED, at.value_location(), message)
         .with_fix(RouteFix::new_unsafe("write `https`", change));
@@ -159,7 +159,7 @@ fn decode_header(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) ->
 /// `cost`: the prices of a million tokens.
 pub(super) fn decode_token_price(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TokenPrice> {
     let fields = SectionFields::from_map(at, FileSection::Cost, findings)?;
-    let help = "write the price of a million tokens, for example `0.15`, or `0` if they are free";
+    let help = "write the price of a million tokens, for example `0.15`, or `0` if the tokens are free";
     let input_per_million = fields.decode_required("input_per_million", help, findings, decode_amount);
     let cached_per_million = fields.decode_optional("cached_per_million", findings, decode_amount);
     let output_per_million = fields.decode_required("output_per_million", help, findings, decode_amount);

@@ -119,18 +119,18 @@ fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
             if bytes.is_none() {
                 let message = format!("expected an amount of memory, found {}", describe_node(at.node));
                 let finding = Finding::new_error(codes::BAD_SANDBOX, at.value_location(), message);
-                findings.push(
-                    finding.with_help("write a whole number and a unit: `512MiB`, `2GiB`; without a unit it is bytes"),
-                );
+                findings.push(finding.with_help(
+                    "write a whole number and a unit: `512MiB`, `2GiB`; a number without a unit is in bytes",
+                ));
             }
             bytes?
         }
         None => decode_positive_integer(at, findings)?,
     };
     if bytes < LEAST_MEMORY {
-        let message = format!("`memory` is {bytes} bytes, in which no program starts");
+        let message = format!("`memory` is {bytes} bytes, which is too little for any program");
         let finding = Finding::new_error(codes::BAD_SANDBOX, at.value_location(), message);
-        findings.push(finding.with_help("the least is 1 MiB; write a unit: `512MiB`"));
+        findings.push(finding.with_help("write at least 1 MiB, with a unit: `512MiB`"));
         return None;
     }
     Some(bytes)

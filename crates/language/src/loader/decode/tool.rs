@@ -48,8 +48,7 @@ fn check_tool_name(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList) 
     if !valid {
         let message = format!("{} is not a valid name of a tool", quote_excerpt(name));
         let finding = Finding::new_error(codes::BAD_NAME, at.key_location(), message);
-        findings
-            .push(finding.with_help("a tool's name can have letters, digits, `_` and `-`, and at most 64 characters"));
+        findings.push(finding.with_help("use letters, digits, `_` and `-`, and at most 64 characters"));
     }
     valid
 }
@@ -143,12 +142,12 @@ fn decode_tool_kind(
 /// Returns what to write instead of a key that a tool with `performer` does not have.
 fn other_kind_help(performer: &str, key: &str) -> &'static str {
     match (performer, key) {
-        ("mcp", "parameters") => "the server defines the arguments of its tools",
-        ("mcp", "output_schema") => "the server defines the results of its tools",
+        ("mcp", "parameters") => "remove the key; the server defines the arguments of its tools",
+        ("mcp", "output_schema") => "remove the key; the server defines the results of its tools",
         ("mcp", "env") => "write it under `mcp`",
         ("mcp", "sandbox") => "write it in `mcp`, next to `command`",
         (_, "env") => "this key is only allowed for tools with a `script`",
-        _ => "remove the key, or write it at the agents with a `script`",
+        _ => "remove the key, or move it to the agents with a `script`",
     }
 }
 
@@ -171,7 +170,7 @@ fn decode_mcp_server(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
         }
         let message = format!("expected `{CLIENT_SERVER}` or a map, found {}", quote_excerpt(text));
         let help = format!(
-            "write `mcp: {{command: …}}` or `mcp: {{url: …}}`; `mcp: {CLIENT_SERVER}` is the server of this name that the client names"
+            "write `mcp: {{command: …}}` or `mcp: {{url: …}}`; `mcp: {CLIENT_SERVER}` is the server with the tool's name that the client provides"
         );
         let finding = Finding::new_error(codes::NOT_A_CHOICE, at.value_location(), message);
         findings.push(match find_nearest_word(text, std::iter::once(CLIENT_SERVER)) {
@@ -326,16 +325,13 @@ impl<'a> DeclaredTools<'a> {
             let message = format!("`{server}` is not an MCP server");
             let finding = Finding::new_error(codes::NOT_A_SERVER, at.value_location(), message);
             findings.push(finding.with_help(match self.server_names().next() {
-                Some(_) => format!("only a tool with `mcp` can be called by an agent; these are: {}", self.format_server_names()),
-                None => "only a tool with `mcp` can be called by an agent; write a script as `script`, an agent as a dependency and an ensemble as `ensemble`".to_owned(),
+                Some(_) => format!("an agent can only call a tool with `mcp`: {}", self.format_server_names()),
+                None => "an agent can only call a tool with `mcp`; write a script as `script`, an agent as a dependency and an ensemble as `ensemble`".to_owned(),
             }));
             return None;
         }
         let Some(member) = member else {
-            let message = format!(
-                "{} does not say which tool of the server is called",
-                quote_excerpt(&name)
-            );
+            let message = format!("{} does not name a tool of a server", quote_excerpt(&name));
             let finding = Finding::new_error(codes::NO_TOOL_NAME, at.value_location(), message);
             findings.push(finding.with_help(format!(
                 "write `tool: {}.NAME`, with the name that the server gives the tool",
@@ -390,7 +386,7 @@ impl<'a> DeclaredTools<'a> {
             let message = format!("`{tool}` is a single tool and contains no other tools");
             let finding = Finding::new_error(codes::UNKNOWN_TOOL, at.value_location(), message);
             findings.push(finding.with_help(format!(
-                "write `{tool}`; only a tool with `mcp` can be followed by a dot and a name"
+                "write `{tool}`; only the name of a tool with `mcp` can have a dot and a second name"
             )));
             return None;
         }

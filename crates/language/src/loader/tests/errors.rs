@@ -131,10 +131,7 @@ fn agents() {
         ),
         ("tool: wiki.search", &["E034 6:11 there is no MCP server 'wiki'"]),
         ("tool: 3", &["E014 6:11 expected a string"]),
-        (
-            "tool: search",
-            &["E091 6:11 'search' does not say which tool of the server is called"],
-        ),
+        ("tool: search", &["E091 6:11 'search' does not name a tool of a server"]),
         (
             "script: x\narguments: {a: 1}",
             &["E025 7:5 `arguments` is not allowed for an agent of type script"],
@@ -256,7 +253,7 @@ fn agents() {
         ("script: x\nconversation: {max_turns: -1}", &["E015 7:31"]),
         (
             "script: x\ndependencies: [{agent_name: other, requires_all: false, wait_for: update}]",
-            &["E039 7:61 `wait_for` has no meaning"],
+            &["E039 7:61 `wait_for` has no effect"],
         ),
         (
             "script: x\ndependencies: [{agent_name: other, wait_for: ever}]",
@@ -298,12 +295,8 @@ fn tools_without_a_model() {
     let rows: &[(&str, &str, &[&str])] = &[
         ("wiki.search", server, &[]),
         ("wiki.search.all", server, &[]),
-        (
-            "wiki",
-            server,
-            &["E091 2:26 'wiki' does not say which tool of the server is called"],
-        ),
-        ("wiki.", server, &["E091 2:26 'wiki.' does not say which tool"]),
+        ("wiki", server, &["E091 2:26 'wiki' does not name a tool of a server"]),
+        ("wiki.", server, &["E091 2:26 'wiki.' does not name a tool"]),
         ("wkii.search", server, &["E034 2:26 there is no MCP server 'wkii'"]),
         ("wiki.search", script, &["E090 2:26 `wiki` is not an MCP server"]),
         ("wiki.search, arguments: [1]", server, &["E014 2:50 expected a map"]),
@@ -326,7 +319,7 @@ fn dependencies() {
         ),
         (
             "depends_on: [other, other]",
-            &["E026 7:25 `other` is twice in `depends_on`"],
+            &["E026 7:25 `other` is in `depends_on` twice"],
         ),
         (
             "depends_on: [{agent_name: other}]",
@@ -571,7 +564,7 @@ fn all_problems_are_told_and_not_endlessly() {
     let more = problems
         .iter()
         .filter_map(|it| it.help.as_deref())
-        .any(|it| it.ends_with("401 more problems of this file are not shown"));
+        .any(|it| it.ends_with("further findings of this file that are not shown: 401"));
     assert!(more, "{:?}", problems.last());
 }
 

@@ -68,30 +68,30 @@ fn every_mistake_has_a_place() {
         ),
         (
             "{in: 5}",
-            &["E014 2:46 expected a list, or an expression that gives one (a string), found the integer 5"],
+            &["E014 2:46 expected a list, or an expression (a string) that evaluates to a list, found the integer 5"],
         ),
         ("{in: inputs +}", &["E041 2:54 unexpected end of the condition"]),
         (
             "{in: output.x}",
-            &["E041 2:46 unknown variable `output`: this expression belongs to no dependency"],
+            &["E041 2:46 unknown variable `output`: only conditions of dependencies have it"],
         ),
         ("{in: item}", &["E041 2:46 unknown variable `item`"]),
         ("{in: outputs.z.files}", &["E021 2:54 there is no agent `z`"]),
         (
             "{times: 2, key: output.x}",
-            &["E041 2:57 unknown variable `output`: this expression belongs to no dependency"],
+            &["E041 2:57 unknown variable `output`: only conditions of dependencies have it"],
         ),
         (
             "{times: 2, as: part}",
-            &["E049 2:56 the item cannot be called `part`, which is a variable or a word of the language"],
+            &["E049 2:56 the item cannot have the name `part`, which is a variable or a word of the language"],
         ),
         (
             "{times: 2, as: history}",
-            &["E049 2:56 the item cannot be called `history`, which is a variable or a word of the language"],
+            &["E049 2:56 the item cannot have the name `history`, which is a variable or a word of the language"],
         ),
         (
             "{times: 2, as: run_id}",
-            &["E049 2:56 the item cannot be called `run_id`, which is a variable or a word of the language"],
+            &["E049 2:56 the item cannot have the name `run_id`, which is a variable or a word of the language"],
         ),
         (
             "{times: 2, as: a-b}",
@@ -134,6 +134,6 @@ fn every_mistake_has_a_place() {
     );
     check(
         "name: e\nagents:\n- {name: b, script: x}\n- {name: a, script: x, depends_on: [b], for_each: {times: 1, as: b}}\n",
-        &["E049 4:66 the item cannot be called `b`, which is the name of an agent that this agent depends on"],
+        &["E049 4:66 the item cannot have the name `b`, which is the name of an agent that this agent depends on"],
     );
 }

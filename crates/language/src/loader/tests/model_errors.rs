@@ -20,11 +20,11 @@ fn model_profiles() {
         ),
         (
             "{provider: openai, model: x, base_url: 'http://gpu:1/v1', api_key_env: K}",
-            &["E061 2:45 a key is sent to this address"],
+            &["E061 2:45 a key would be sent to this address"],
         ),
         (
             "{provider: openai, model: x, base_url: 'http://gpu:1/v1', headers: {X: {env: K}}}",
-            &["E061 2:45 a key is sent to this address"],
+            &["E061 2:45 a key would be sent to this address"],
         ),
         (
             "{provider: openai, model: x, base_url: 'http://gpu:1/v1', headers: {X: k}}",
@@ -242,7 +242,7 @@ fn tools() {
         ("{script: x, parameters: {type: object}, env: {A: b, C: {env: D}}}", &[]),
         (
             "{mcp: {url: 'http://gpu:1/mcp', headers: {A: {env: B}}}}",
-            &["E061 3:18 a key is sent to this address"],
+            &["E061 3:18 a key would be sent to this address"],
         ),
         ("{mcp: {url: 'http://gpu:1/mcp', headers: {A: b}}}", &[]),
         ("{mcp: {url: 'http://127.0.0.1:1/mcp', headers: {A: {env: B}}}}", &[]),

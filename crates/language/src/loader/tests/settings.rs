@@ -71,7 +71,7 @@ fn what_is_wrong_is_said_and_the_rest_is_read() {
         ),
         (
             "validate: {levels: {W012: off, w012: error}}",
-            "E078 1:32 the level of W012 is given twice",
+            "E078 1:32 the level of W012 is set twice",
         ),
         (
             "validate: {exclude: a}",

@@ -59,7 +59,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         let help = match find_similar_word(name, known) {
             Some(similar_name) => SuggestedReplacement::for_near_word(similar_name, name, self.text, place),
             None => SuggestedReplacement::from(find_filter_for_method(name).map_or_else(
-                || format!("the {what}s are those of MiniJinja"),
+                || format!("use a {what} of MiniJinja"),
                 |instead| format!("write {instead}"),
             )),
         };
@@ -75,7 +75,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         let of = match &call.expr {
             Expr::Var(var) => {
                 if self.is_run_value(var.id) {
-                    let message = format!("`{}` is a value and no function", var.id);
+                    let message = format!("`{}` is a value, not a function", var.id);
                     self.report_problem(TypeProblemKind::Fails, to_span(call.expr.span()), message, None);
                 }
                 ValueType::any_value()

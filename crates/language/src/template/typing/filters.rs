@@ -40,22 +40,22 @@ macro_rules! filters {
 
 /// All filters, the common ones first.
 static FILTERS: &[TemplateFilter] = filters![
-    "default" of ANY => |_| ValueType::any_value(), "value | default(other)", "The other value if there is none.";
+    "default" of ANY => |_| ValueType::any_value(), "value | default(other)", "The value; if it is undefined, the other value.";
     "length" of ITERABLE => |_| ValueType::count_up_to(u64::MAX), "value | length", "The number of characters, items or keys.";
     "upper" of ANY => |of| infer_changed_text(of, str::to_uppercase), "string | upper", "The string in upper case.";
     "lower" of ANY => |of| infer_changed_text(of, str::to_lowercase), "string | lower", "The string in lower case.";
     "title" of ANY => |_| ValueType::any_text(), "string | title", "The string with each word capitalized.";
     "capitalize" of ANY => |_| ValueType::any_text(), "string | capitalize",
-        "The string with its first character in upper case.";
+        "The string with its first character in upper case, the rest in lower case.";
     "trim" of ANY => |_| ValueType::any_text(), "string | trim", "The string without white space at both ends.";
     "replace" of ANY => |_| ValueType::any_text(), "string | replace(old, new)",
         "The string with every `old` replaced by `new`.";
     "join" of ITERABLE => |_| ValueType::any_text(), "list | join(separator)", "The items as one string.";
     "first" of ITERABLE => one_item_type, "list | first", "The first item.";
     "last" of ITERABLE => one_item_type, "list | last", "The last item.";
-    "sort" of LIST => same_items_type, "list | sort", "The items in order.";
-    "unique" of LIST => same_items_type, "list | unique", "Each item once.";
-    "reverse" of LIST => same_items_type, "list | reverse", "The items from the last to the first.";
+    "sort" of LIST => same_items_type, "list | sort", "The items in ascending order.";
+    "unique" of LIST => same_items_type, "list | unique", "The items without duplicates.";
+    "reverse" of LIST => same_items_type, "list | reverse", "The items in reverse order.";
     "list" of LIST => same_items_type, "value | list", "The value as a list.";
     "items" of MAP => |_| ValueType::any_value(), "map | items", "The pairs of keys and values.";
     "map" of LIST => |_| ValueType::any_value(), "list | map(attribute=\"key\")",
@@ -63,8 +63,8 @@ static FILTERS: &[TemplateFilter] = filters![
     "select" of LIST => same_items_type, "list | select", "The items that count as true.";
     "reject" of LIST => same_items_type, "list | reject", "The items that count as false.";
     "selectattr" of LIST => same_items_type, "list | selectattr(\"key\")", "The items of which a key counts as true.";
-    "batch" of LIST => |_| ValueType::any_value(), "list | batch(count)", "Lists with so many items each.";
-    "slice" of LIST => |_| ValueType::any_value(), "list | slice(count)", "So many lists with about the same number of items.";
+    "batch" of LIST => |_| ValueType::any_value(), "list | batch(count)", "The items in lists of `count` items each.";
+    "slice" of LIST => |_| ValueType::any_value(), "list | slice(count)", "The items in `count` lists of about the same length.";
     "min" of LIST => one_item_type, "list | min", "The smallest item.";
     "max" of LIST => one_item_type, "list | max", "The largest item.";
     "sum" of LIST => |_| ValueType::any_value(), "list | sum", "The sum of numbers.";
@@ -72,13 +72,13 @@ static FILTERS: &[TemplateFilter] = filters![
     "float" of NUMBER_OR_TEXT => |_| ValueType::number_in(NumberRange::ALL), "value | float", "The value as a number.";
     "string" of ANY => |_| ValueType::any_text(), "value | string", "The value as a string.";
     "round" of NUMBER => |_| ValueType::number_in(NumberRange::ALL), "number | round(digits)", "The nearest number.";
-    "abs" of NUMBER => |_| ValueType::number_in(NumberRange::ALL), "number | abs", "The number without its sign.";
+    "abs" of NUMBER => |_| ValueType::number_in(NumberRange::ALL), "number | abs", "The absolute value of a number.";
     "indent" of ANY => |_| ValueType::any_text(), "string | indent(width)",
         "The string with its lines indented, except the first.";
     "tojson" of ANY => |_| ValueType::any_text(), "value | tojson", "The value as JSON.";
     "count" of ITERABLE => |_| ValueType::count_up_to(u64::MAX), "value | count", "The number of characters, items or keys.";
-    "d" of ANY => |_| ValueType::any_value(), "value | d(other)", "The other value if there is none.";
-    "attr" of ANY => |_| ValueType::any_value(), "map | attr(key)", "The value under a key; nothing if there is none.";
+    "d" of ANY => |_| ValueType::any_value(), "value | d(other)", "The value; if it is undefined, the other value.";
+    "attr" of ANY => |_| ValueType::any_value(), "map | attr(key)", "The value under a key; nothing if the key is missing.";
     "bool" of ANY => |_| ValueType::any_boolean(), "value | bool", "Whether the value counts as true.";
     "chain" of ANY => |_| ValueType::any_value(), "list | chain(other)", "The items of both lists.";
     "zip" of ANY => |_| ValueType::any_value(), "list | zip(other)", "Pairs of the items of both lists.";
@@ -89,12 +89,12 @@ static FILTERS: &[TemplateFilter] = filters![
     "lines" of TEXT => |_| ValueType::any_value(), "string | lines", "The lines of a string.";
     "split" of TEXT => |_| ValueType::any_value(), "string | split(separator)", "The parts of a string.";
     "format" of TEXT => |_| ValueType::any_text(), "string | format(values)",
-        "The string with the values in its places, such as `%s`.";
+        "The string with the values instead of its placeholders, such as `%s`.";
     "escape" of ANY => |_| ValueType::any_value(), "string | escape",
-        "The string with `<`, `>`, `&` and quotes as HTML writes them.";
+        "The string with `<`, `>`, `&` and quotes escaped for HTML.";
     "e" of ANY => |_| ValueType::any_value(), "string | e", "The same as `escape`.";
-    "safe" of ANY => |_| ValueType::any_value(), "string | safe", "The string as it is.";
-    "pprint" of ANY => |_| ValueType::any_text(), "value | pprint", "The value as text, for people who look for a mistake.";
+    "safe" of ANY => |_| ValueType::any_value(), "string | safe", "The string unchanged.";
+    "pprint" of ANY => |_| ValueType::any_text(), "value | pprint", "The value as text, for debugging.";
 ];
 
 /// Returns the filters, the common ones first.

@@ -154,7 +154,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
                 }
                 let help = match near {
                     Some(similar_key) => SuggestedReplacement::for_near_word(&similar_key, name, self.text, place),
-                    None if known.is_empty() => "it has no keys".to_owned().into(),
+                    None if known.is_empty() => "the value has no keys".to_owned().into(),
                     None => format!("the known keys are {}", known.join(", ")).into(),
                 };
                 (message, help)

@@ -43,7 +43,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         };
         if !fits && is_informative(&a) && is_informative(&b) {
             let place = Span::new(whole_span(left).start, whole_span(right).end);
-            let message = format!("{a} and {b} cannot be calculated with each other");
+            let message = format!("cannot calculate with {a} and {b}");
             let help = (matches!(op, BinOpKind::Add)).then(|| "`~` joins values of all types as text".to_owned());
             self.report_problem(
                 TypeProblemKind::Fails,
@@ -155,7 +155,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         if !can_have_shape(container, |it| {
             it.list.is_some() || it.map.is_some() || it.text.is_some()
         }) {
-            let message = format!("`{}` is {container}, so nothing can be in it", self.part_text(place));
+            let message = format!("`{}` is {container}, so it cannot contain items", self.part_text(place));
             self.report_problem(TypeProblemKind::Fails, place, message, None);
         }
         ValueType::any_boolean()

@@ -25,19 +25,19 @@ pub(in crate::vocabulary) static ENSEMBLE: &[SectionKey] = keys![
         "Tools that models can call, by name. A name has letters, digits, `_` and `-`, and at most 64 characters.",
         eg r#"[{"search": {"description": "Finds a word in the notes.", "script": "search.rhai", "parameters":
            {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}}}]"#;
-    "default_task": TEXT, "The input if the command line gives none. Default: empty.",
+    "default_task": TEXT, "The input if the command line has none. Default: empty.",
         eg r#"["Write one sentence about the sea."]"#;
     "inputs": r#"{"type": "object", "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}, "additionalProperties":
            {"type": ["object", "boolean"]}}"#,
-        "What a run takes by name: a JSON Schema for each name. A `default` in the schema makes the input optional.",
+        "The named inputs of a run: a JSON Schema for each name. A `default` in the schema makes the input optional.",
         eg r#"[{"topic": {"type": "string", "description": "What the text is about."}, "rounds": {"type": "integer",
            "minimum": 1, "default": 3}}]"#;
     "result": r#"{"oneOf": [{"description": "The name of an agent.", "type": "string", "pattern":
            "^[A-Za-z0-9][A-Za-z0-9_.-]*$"}, {"description": "Keys and expressions in the language of conditions.",
            "type": "object", "minProperties": 1, "additionalProperties": {"type": ["string", "number",
            "boolean"]}}]}"#,
-        "What a run gives: the name of an agent, for its latest output, or a map from keys to expressions over the \
-         last state. Default: the final state.",
+        "The result of a run: the name of an agent, for its latest output, or a map from keys to expressions over the \
+         final state. Default: the final state.",
         eg r#"["writer", {"text": "outputs.writer.response", "rounds": "executions.writer"}]"#;
     "defaults": "#defaults", "";
 ];
@@ -70,31 +70,33 @@ pub(in crate::vocabulary) static RETRY: &[SectionKey] = keys![
     "delay_seconds": DELAY, "Delay in seconds before the second attempt.", default "1", eg r#"[0.5]"#;
     "backoff": r#"{"enum": ["constant", "linear", "exponential"], "enumDescriptions": ["The delay stays the same.",
            "The delay grows by `delay_seconds` each time.", "The delay doubles each time."]}"#,
-        "How the delay grows from attempt to attempt.", default r#""exponential""#, eg r#"["linear"]"#;
+        "The growth of the delay from attempt to attempt.", default r#""exponential""#, eg r#"["linear"]"#;
 ];
 
 /// The keys of `sandbox`.
 pub(in crate::vocabulary) static SANDBOX: &[SectionKey] = keys![
     "read": FILLED_LIST,
         "Files and folders that the process may read, relative to the folder of the ensemble; `~` is the home folder. \
-         Default: none more.", eg r#"[["data", "~/models"]]"#;
+         Default: no further paths.", eg r#"[["data", "~/models"]]"#;
     "write": FILLED_LIST,
         "Files and folders that the process may read and change. Default: only its own temporary folder.",
         eg r#"[["out"]]"#;
     "network": r#"{"oneOf": [{"type": "boolean"}, {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum":
            65535}}]}"#,
-        "What the process reaches over the network: nothing, all (`true`), or by outgoing TCP connections these \
+        "The network access of the process: none (`false`), all (`true`), or outgoing TCP connections to the listed \
          ports.", default "false", eg r#"[[443]]"#;
     "env": r#"{"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}}"#,
-        "Environment variables that the process gets beside those that every program needs. Default: none.",
+        "Environment variables of the process, in addition to the few that every program needs. Default: none.",
         eg r#"[["API_TOKEN"]]"#;
     "memory": r#"{"oneOf": [{"type": "integer", "minimum": 1048576, "maximum": 18446744073709551615}, {"type": "string",
            "pattern": "^[0-9]+([KMG]iB|[kMG]B)$"}]}"#,
-        "The most memory: bytes, or a number with `KiB`, `MiB`, `GiB`, `kB`, `MB` or `GB`. Default: no limit.",
+        "Maximum amount of memory: a number of bytes, or a number with `KiB`, `MiB`, `GiB`, `kB`, `MB` or `GB`. \
+         Default: no limit.",
         eg r#"["512MiB"]"#;
-    "cpu_seconds": COUNT, "The most processor time of all its processes together, in seconds. Default: no limit.",
+    "cpu_seconds": COUNT,
+        "Maximum processor time of the process and its child processes together, in seconds. Default: no limit.",
         eg r#"[60]"#;
-    "processes": COUNT, "The most processes at the same time.", default "128", eg r#"[32]"#;
-    "best_effort": FLAG, "Whether the process also starts on a system that cannot enforce all of this.",
+    "processes": COUNT, "Maximum number of processes at the same time.", default "128", eg r#"[32]"#;
+    "best_effort": FLAG, "`true`: the process also starts on a system that cannot enforce the whole sandbox.",
         default "false", eg r#"[true]"#;
 ];

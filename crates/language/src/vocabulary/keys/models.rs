@@ -10,16 +10,18 @@ pub(in crate::vocabulary) static PROFILE: &[SectionKey] = keys![
            "OpenAI, or any server with an OpenAI-compatible API.", "Anthropic.", "Google's Gemini.",
            "Ollama, on this machine or at the address in `OLLAMA_HOST`.", "OpenRouter.", "Groq.", "DeepSeek.",
            "xAI."]}"#,
-        "The provider; `simulated` answers from `replies` or with a `script` and needs no network. For any server \
-         with an OpenAI-compatible API, use `openai` with a `base_url`.", eg r#"["ollama"]"#;
-    "model": FILLED, "The name that the provider uses for the model; required unless simulated.", eg r#"["llama3"]"#;
+        "The provider. `simulated` answers with `replies` or a `script`, and needs no network. For any server with an \
+         OpenAI-compatible API, use `openai` with a `base_url`.", eg r#"["ollama"]"#;
+    "model": FILLED, "The name that the provider uses for the model; required unless the provider is `simulated`.",
+        eg r#"["llama3"]"#;
     "base_url": r#"{"type": "string", "pattern": "^https?://[^@/?#\\s]+(/[^?#\\s]*)?(\\?[^#\\s]*)?$"}"#,
-        "Another address of the provider; the provider's own key is not sent to it. If it has no path, `/v1` is \
-         added. A query, such as `?api-version=…`, is part of every request. Default: the provider's own.",
+        "Another address of the provider. The provider's own API key is not sent to this address. If the address has \
+         no path, `/v1` is added. A query, such as `?api-version=…`, is part of every request. Default: the provider's \
+         own address.",
         eg r#"["http://localhost:8000/v1"]"#;
     "api_key_env": VARIABLE,
         "The name of the environment variable that contains the key, not the key itself. Default: the provider's own \
-         variable, and none with a `base_url`.", eg r#"["OPENAI_API_KEY"]"#;
+         variable; with a `base_url`, none.", eg r#"["OPENAI_API_KEY"]"#;
     "headers": r##"{"type": "object", "propertyNames": {"pattern": "^[!#$%&'*+.^_`|~A-Za-z0-9-]+$"},
            "additionalProperties": {"description": "The value of the header.", "oneOf": [{"type": "string"},
            {"$ref": "#/$defs/header"}]}}"##,
@@ -32,8 +34,8 @@ pub(in crate::vocabulary) static PROFILE: &[SectionKey] = keys![
     "top_p": SHARE, "Nucleus sampling. Default: the provider's.", eg r#"[0.9]"#;
     "max_tokens": WHOLE, "Maximum number of tokens of a reply. Default: the provider's.", eg r#"[500]"#;
     "context_window": WHOLE,
-        "Number of tokens that the model can process at once, request and reply. It limits the requests of agents \
-         whose `context_window` has no `max_tokens`, less `max_tokens` of the reply. Default: no limit.",
+        "Maximum number of tokens of a request and its reply together. Agents whose `context_window` has no \
+         `max_tokens` send requests of at most this size, less `max_tokens` of the reply. Default: no limit.",
         eg r#"[128000]"#;
     "seed": r#"{"type": "integer", "maximum": 9223372036854775807, "minimum": -9223372036854775808}"#,
         "Sampling seed. Default: none.", eg r#"[7]"#;
@@ -42,19 +44,20 @@ pub(in crate::vocabulary) static PROFILE: &[SectionKey] = keys![
            "functions", "functionDeclarations", "temperature", "top_p", "topP", "seed", "max_tokens",
            "max_completion_tokens", "maxOutputTokens", "num_predict", "response_format", "format",
            "responseMimeType", "responseSchema", "responseJsonSchema"]}}}"#,
-        "Further parameters of the provider, which go into the body of every request as they are; for Ollama, into \
-         its `options`. Keys that the program itself sets are an error. Default: none.",
+        "Further parameters of the provider. They are added unchanged to the body of every request; for Ollama, to its \
+         `options`. A key that the program itself sets is an error. Default: none.",
         eg r#"[{"reasoning_effort": "low"}]"#;
     "timeout_seconds": SECONDS, "Time limit of one request. Default: none.", eg r#"[30]"#;
-    "retry": "#retry", "Attempts of one request. Default: 3 for real providers, 1 for `simulated`.",
+    "retry": "#retry",
+        "How often and when a failed request is retried. Default: 3 attempts for real providers, 1 for `simulated`.",
         eg r#"[{"max_attempts": 3}]"#;
     "fallback": FILLED, "The profile that is used if this profile cannot answer. Default: none.", eg r#"["steady"]"#;
     "rate_limit": "#rate_limit",
         "The limits of all requests that the program makes with this profile. Default: none.",
         eg r#"[{"requests_per_minute": 60}]"#;
     "prompt_cache": FLAG,
-        "Whether requests to Anthropic are marked, so that the beginning of a prompt that is sent again is read from \
-         the provider's cache.", default "true", eg r#"[false]"#;
+        "`true`: requests to Anthropic are marked, so that the provider reads a repeated beginning of a prompt from \
+         its cache.", default "true", eg r#"[false]"#;
     "cost": "#cost", "The price of the model's tokens. Default: unknown.",
         eg r#"[{"input_per_million": 0.15, "output_per_million": 0.6}]"#;
     "replies": r##"{"type": "array", "minItems": 1, "items": {"oneOf": [{"type": "string"}, {"$ref": "#/$defs/reply"}]}}"##,
@@ -69,7 +72,7 @@ pub(in crate::vocabulary) static PROFILE: &[SectionKey] = keys![
 /// The keys of a reply of a simulated model.
 pub(in crate::vocabulary) static REPLY: &[SectionKey] = keys![
     "error": TEXT, "The message of the failure.", eg r#"["overloaded"]"#;
-    "text": TEXT, "The text of the reply in addition to its calls. Default: nothing.", eg r#"["Let me look."]"#;
+    "text": TEXT, "The text of the reply, in addition to its tool calls. Default: nothing.", eg r#"["Let me look."]"#;
     "tool_calls": r##"{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/tool_call"}}"##,
         "The tools that the model calls, in parallel.", eg r#"[[{"name": "search", "arguments": {"word": "tide"}}]]"#;
 ];

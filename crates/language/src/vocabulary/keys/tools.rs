@@ -9,41 +9,45 @@ pub(in crate::vocabulary) static TOOL: &[SectionKey] = keys![
     "script": FILLED, "A script: a path or a command line; the arguments are its `parameters`.",
         eg r#"["search.rhai"]"#;
     "env": ENVIRONMENT,
-        "Script: variables of its environment in addition to the user's, which it has without keys of providers and \
-         without what profiles name: a list of names of the user's variables, or a map from names to strings. \
-         Default: none.", for script, eg r#"[["GITHUB_TOKEN"], {"LOG_LEVEL": "warn"}]"#;
+        "Script: variables of its environment, in addition to the user's variables. The script does not receive the \
+         user's variables with API keys of providers, or variables that profiles name, unless they are listed here. A \
+         list of names of the user's variables, or a map from names to strings. Default: none.",
+        for script, eg r#"[["GITHUB_TOKEN"], {"LOG_LEVEL": "warn"}]"#;
     "agent": FILLED, "Another agent of this ensemble that is executed for each call.", eg r#"["critic"]"#;
-    "ensemble": FILLED, "Another ensemble, a path or a name; its final state is the result.", eg r#"["review-team"]"#;
+    "ensemble": FILLED,
+        "Another ensemble: a path or a name. The tool's result is the result of the nested ensemble, or its final \
+         state if it declares no result.", eg r#"["review-team"]"#;
     "mcp": r##"{"oneOf": [{"const": "client"}, {"$ref": "#/$defs/mcp"}]}"##,
-        "A server for the Model Context Protocol: a program, an address, or `client`, the server of this name that \
-         the client of `ensemble acp` names.",
+        "A server for the Model Context Protocol: a program, an address, or `client`. `client` is the server with the \
+         tool's name that the client of `ensemble acp` provides.",
         eg r#"["client", {"command": ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."]}]"#;
     "parameters": r#"{"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]}"#,
         "A JSON Schema of the arguments, with `type: object`. Required for `script`; without it, `agent` and \
          `ensemble` accept a string `input`.", for script agent ensemble,
         eg r#"[{"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}]"#;
     "permission": r#"{"enum": ["allow", "ask", "deny"], "enumDescriptions": ["Calls are allowed.",
-           "The person at the terminal is asked before each call; without a terminal, the run waits for `--allow-tool` or `--deny-tool`.",
+           "The program asks the person at the terminal before each call; without a terminal, the run waits for `--allow-tool` or `--deny-tool`.",
            "The tool is not offered to the model."]}"#,
-        "Whether a model can call the tool. The default for tools with `mcp` is `ask`.", default r#""allow""#,
+        "The permission of models to call the tool. The default for tools with `mcp` is `ask`.", default r#""allow""#,
         eg r#"["ask"]"#;
     "timeout_seconds": SECONDS, "Time limit of one call (wall clock), and of the start of an MCP server.",
         default "60", eg r#"[5]"#;
     "max_result_bytes": WHOLE,
-        "Of a longer result the beginning and the end are kept, and the model is told how much is left out.",
+        "Maximum size of a result. Of a longer result, the model receives the beginning and the end, with the number \
+         of bytes that are left out.",
         default "65536", eg r#"[2000]"#;
     "output_schema": SCHEMA,
         "A JSON Schema that the result must match; a result that does not match is an error for the model. Not for \
          `mcp`, because a server defines the results of its tools.", for script agent ensemble,
         eg r#"[{"type": "object", "required": ["count"], "properties": {"count": {"type": "integer"}}}]"#;
     "exclusive": FLAG,
-        "`true`: while the tool is called, no other tool call of the same execution of the agent runs; the order of \
-         the model's calls is kept around it.", default "false", eg r#"[true]"#;
+        "`true`: the tool never runs at the same time as another tool call of the same execution. Calls before and \
+         after it keep their order.", default "false", eg r#"[true]"#;
     "repeatable": FLAG,
-        "Whether `resume` may make a call again that was under way when the run was cut short. If not, the model is \
-         told that the call may have taken effect. Default: `false`; for a tool of an MCP server: what the server \
-         says in `readOnlyHint`.", eg r#"[true]"#;
-    "sandbox": SANDBOX, "A tool with `script`: what the process may reach. Without it: all that the user may reach.",
+        "`true`: `resume` can repeat a call that was in progress when the run was interrupted. `false`: the model \
+         receives a message that the call might have taken effect. Default: `false`; for a tool of an MCP server, its \
+         `readOnlyHint`.", eg r#"[true]"#;
+    "sandbox": SANDBOX, "Script: restricts what the process can access. `false`: everything that the user can access.",
         default "false", for script, eg r#"[{"write": ["out"]}]"#;
 ];
 
@@ -54,12 +58,14 @@ pub(in crate::vocabulary) static MCP: &[SectionKey] = keys![
         "The program and its arguments, as a list or as one command line.",
         eg r#"[["npx", "-y", "@modelcontextprotocol/server-filesystem", "."]]"#;
     "env": ENVIRONMENT,
-        "Variables of its environment in addition to the few that every program needs (`PATH`, `HOME`, `LANG` and so \
-         on): a list of names of the user's variables, or a map from names to strings. Default: none.", for command,
+        "Variables of the program's environment, in addition to the few that every program needs (`PATH`, `HOME`, \
+         `LANG` and so on). A list of names of the user's variables, or a map from names to strings. Default: none.",
+        for command,
         eg r#"[["HTTPS_PROXY"], {"LOG_LEVEL": "warn"}]"#;
     "cwd": FILLED, "The working directory of the program, relative to the project root. Default: the project root.",
         for command, eg r#"["notes"]"#;
-    "sandbox": SANDBOX, "What the process of the server may reach. Without it: all that the user may reach.",
+    "sandbox": SANDBOX,
+        "Restricts what the process of the server can access. `false`: everything that the user can access.",
         default "false", for command, eg r#"[{"write": ["out"]}]"#;
     "url": r#"{"type": "string", "pattern": "^https?://[^/\\s]\\S*$"}"#, "The address of a streamable HTTP endpoint.",
         eg r#"["https://files.example/mcp"]"#;

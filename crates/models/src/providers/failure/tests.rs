@@ -71,7 +71,7 @@ fn what_to_do_is_told() {
             "ollama",
             404,
             r#"{"error": "model 'some-model' not found"}"#,
-            "ollama answered 404 Not Found: model 'some-model' not found; `ollama pull some-model` fetches a model",
+            "ollama answered 404 Not Found: model 'some-model' not found; run `ollama pull some-model` to fetch the model",
         ),
         (
             &other,

@@ -97,7 +97,7 @@ impl RemoteProvider {
         }
         let list: Value = serde_json::from_slice(&bytes).map_err(|error| {
             target.reply_error(ReplyError::Malformed(format!(
-                "the list of models is no JSON ({error})"
+                "the list of models is not valid JSON ({error})"
             )))
         })?;
         Ok(dialect.parse_model_names(&list))
@@ -113,7 +113,7 @@ impl RemoteProvider {
         let address = ProviderAddress::for_profile(profile, self.provider, dialect, &self.network);
         if credentials.are_sent() && !ensemble::is_private_url(&address.base) {
             return Err(ModelError::new_fatal(format!(
-                "no request was sent to {}: everybody on the way can read a key that is sent over `http://`; write `https://…`",
+                "no request was sent to {}: a key that is sent over `http://` can be read on the network; write `https://…`",
                 address.base
             )));
         }
@@ -385,7 +385,7 @@ fn apply_event_text(
     }
     let value: Value = serde_json::from_str(event).map_err(|error| {
         let start: String = event.chars().take(80).collect();
-        ReplyError::Malformed(format!("`{start}` is no JSON ({error})"))
+        ReplyError::Malformed(format!("`{start}` is not valid JSON ({error})"))
     })?;
     dialect.apply_event(&value, reply)
 }

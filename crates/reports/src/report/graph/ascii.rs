@@ -39,8 +39,8 @@ fn render_legend(arrows: &[DependencyArrow]) -> String {
     let meanings = [
         ("<--", "listens to"),
         ("o--", "listens to one of these"),
-        ("<..", "listens back to (feedback)"),
-        ("o..", "listens back to one of these (feedback)"),
+        ("<..", "listens to (feedback)"),
+        ("o..", "listens to one of these (feedback)"),
     ];
     let used = meanings
         .iter()

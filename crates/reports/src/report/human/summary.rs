@@ -23,7 +23,10 @@ fn render_execution_counts(state: &ConversationState) -> String {
         .sum::<usize>()
     {
         0 => text,
-        parts => format!("{text} and {} of another", format_count(parts as u64, "part")),
+        parts => format!(
+            "{text} and {} of an unfinished execution",
+            format_count(parts as u64, "part")
+        ),
     }
 }
 
@@ -48,19 +51,19 @@ fn render_unfinished(state: &ConversationState) -> String {
             .is_some_and(|id| matches!(plan.agent(id).kind, AgentKind::Tool { .. }));
         let Some(parts) = parts else {
             if replies > 0 && is_call {
-                text.push_str(&format!("  {agent} {status} in the call of its tool\n"));
+                text.push_str(&format!("  {agent} {status} during its tool call\n"));
             } else if replies > 0 {
                 let (after, word) = (replies, if replies == 1 { "reply" } else { "replies" });
                 text.push_str(&format!(
-                    "  {agent} {status} after {after} {word} of its model; `ensemble resume` goes on from there\n"
+                    "  {agent} {status} after {after} {word} of its model; `ensemble resume` continues from there\n"
                 ));
             }
             continue;
         };
         let (ended, all) = (parts.ended, format_count(parts.count as u64, "part"));
         let continuation = match parts.count.saturating_sub(ended) {
-            0 => "ends with these".to_owned(),
-            rest => format!("goes on with the other {rest}"),
+            0 => "finishes the execution".to_owned(),
+            rest => format!("executes the other {rest}"),
         };
         text.push_str(&format!(
             "  {agent} {status} after {ended} of {all}; `ensemble resume` {continuation}\n"
@@ -144,7 +147,7 @@ impl HumanReporter {
             .map_or_else(String::new, |url| format!(" --on {}", sanitize_for_shell(url)));
         let mut text = match reason {
             reason if self.engine_url.is_some() && !reason.is_resumable() => {
-                format!("  {DIM}copy it here with: ensemble runs fetch {id}{on}{DIM:#}\n")
+                format!("  {DIM}copy the run here with: ensemble runs fetch {id}{on}{DIM:#}\n")
             }
             CompletionReason::WaitingForInput => {
                 let answer = |request: &PendingRequest| match (
@@ -169,7 +172,7 @@ impl HumanReporter {
                 format!("  run it again with: ensemble rerun {id}{from}\n")
             }
             CompletionReason::Completed if self.in_chat => String::new(),
-            _ => format!("  {DIM}recorded: ensemble replay {id}{DIM:#}\n"),
+            _ => format!("  {DIM}recorded; replay with: ensemble replay {id}{DIM:#}\n"),
         };
         if self.has_cut {
             text.push_str(&format!(

@@ -125,7 +125,7 @@ fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String 
         }));
     }
     if !compared.given.is_empty() {
-        text.push_str(&render_headline("the context that was given differs"));
+        text.push_str(&render_headline("the initial context differs"));
         text.push_str(&render_context_changes(&compared.given));
     }
     // An output of turn n is read from turn n + 1 on.
@@ -190,7 +190,7 @@ fn render_output_difference(output: &ExecutionDifference, compared: &RunComparis
     let more = compared.different_executions - 1;
     if more > 0 {
         text.push_str(&format!(
-            "  {DIM}and {more} more of {} that both have{DIM:#}\n",
+            "  {DIM}and {more} more of {} in both runs{DIM:#}\n",
             format_count(compared.shared_executions as u64, "execution")
         ));
         let commands: Vec<String> = runs.iter().filter_map(show_command).collect();
@@ -250,7 +250,7 @@ fn render_change(change: &ValueChange) -> String {
         if let Some(value) = value {
             let mut value_text = render_value(value, false);
             if value_text != render_value(value, true) {
-                value_text.push_str(" (--output json shows all of it)");
+                value_text.push_str(" (--output json shows the whole value)");
             }
             text.push_str(
                 &value_text
@@ -300,9 +300,9 @@ fn render_usages(compared: &RunComparison) -> String {
     let words = |usage: ensemble_language::data::ModelUsage| {
         let estimated = if usage.estimated { ", estimated" } else { "" };
         format!(
-            "{} · {} tokens in, {} out{estimated}",
+            "{} · {} in, {} out{estimated}",
             format_count(usage.requests, "model request"),
-            usage.input_tokens,
+            format_count(usage.input_tokens, "token"),
             usage.output_tokens
         )
     };

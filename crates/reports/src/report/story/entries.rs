@@ -146,7 +146,7 @@ pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> 
     match &exchange.end {
         ExchangeEnd::Succeeded => {}
         ExchangeEnd::Open => entries.push(ExchangeEntry::Note(
-            "the execution goes on, or was cut short here".to_owned(),
+            "the execution continues, or was interrupted here".to_owned(),
         )),
         ExchangeEnd::Failed { failure } => entries.push(ExchangeEntry::AttemptFailed {
             kind: failure_kind_word(failure.kind).to_string(),
@@ -173,8 +173,8 @@ fn add_iteration(entries: &mut Vec<ExchangeEntry>, number: u32, iteration: &Thre
     if let Some(usage) = metadata_value("usage") {
         let tokens = |key: &str| usage[key].as_u64().unwrap_or_default();
         about.push(format!(
-            "{} tokens in, {} out",
-            tokens("input_tokens"),
+            "{} in, {} out",
+            format_count(tokens("input_tokens"), "token"),
             tokens("output_tokens")
         ));
     }

@@ -136,7 +136,7 @@ fn render_notes(estimate: &RunEstimate, total: &AgentTotals) -> String {
     let started = estimate.story.start_event();
     for (what, told) in started.map(describe_replacements).unwrap_or_default() {
         text.push_str(&format!(
-            "{CAUTION}{what}{CAUTION:#}: {told}, so a real one will take more time\n"
+            "{CAUTION}{what}{CAUTION:#}: {told}, so a real run takes longer\n"
         ));
     }
     if !estimate.can_compare {

@@ -58,7 +58,7 @@ pub fn render_markdown(run: &ExportedRun) -> String {
         text.push('\n');
     }
     let context = serde_json::to_value(run.context).unwrap_or_default();
-    text + "## Context at the end\n\n" + &code_block(&format!("{context:#}"), "json")[..]
+    text + "## Final context\n\n" + &code_block(&format!("{context:#}"), "json")[..]
 }
 
 /// A table of turns and agents, with the duration of each execution.

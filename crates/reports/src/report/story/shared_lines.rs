@@ -145,7 +145,7 @@ pub(super) fn render_decision(decided: &PermissionDecided) -> String {
     };
     let by = match (&decided.answered_by, decided.by) {
         (Some(by), _) => escape_hidden(&by.to_string()).to_string(),
-        (None, DecidedBy::Operator) => "whoever was asked".to_owned(),
+        (None, DecidedBy::Operator) => "the user".to_owned(),
         (None, DecidedBy::Option) => "an option".to_owned(),
     };
     format!(

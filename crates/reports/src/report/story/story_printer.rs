@@ -112,7 +112,7 @@ impl StoryPrinter {
                 RunDriver::Process(pid) => format!("\n{CAUTION}… {state}{CAUTION:#} in process {pid}\n"),
                 RunDriver::NoProcess => {
                     format!(
-                        "\n{BAD}✗ {state}{BAD:#}: its process ended before the run did, and unfinished executions are lost\n"
+                        "\n{BAD}✗ {state}{BAD:#}: the process of the run has ended; unfinished executions are lost\n"
                     )
                 }
             }));

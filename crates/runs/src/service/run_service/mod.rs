@@ -137,7 +137,7 @@ impl RunService {
         let lease = self.resolve_run(id).await?.acquire_lease().await?;
         drop(lease);
         Err(RunError::NotAsked(format!(
-            "run {id} does not go on, so there is nothing to cancel"
+            "run {id} is not running, so there is nothing to cancel"
         )))
     }
 

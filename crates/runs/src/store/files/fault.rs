@@ -50,7 +50,7 @@ impl FromStr for AppendFault {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is none of before:N, torn:N, written:N and synced:N, N from 1");
+        let wrong = || format!("`{text}` is not one of before:N, torn:N, written:N and synced:N, with N from 1");
         let (point, append) = text.split_once(':').ok_or_else(wrong)?;
         let point = match point {
             "before" => FaultPoint::Before,

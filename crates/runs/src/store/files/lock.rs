@@ -56,7 +56,7 @@ impl FileLock {
                 id: id.clone(),
                 owner: Some(format_owner(&file))
                     .filter(|owner| !owner.is_empty())
-                    .unwrap_or_else(|| "its lock does not name it".to_owned()),
+                    .unwrap_or_else(|| "its lock does not name the process".to_owned()),
             });
         }
         let watched = WatchedFile::new(&file, &path).map_err(failed)?;

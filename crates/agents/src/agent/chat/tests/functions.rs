@@ -54,8 +54,8 @@ async fn functions_are_called_side_by_side_and_their_errors_go_back() {
 async fn what_no_model_can_be_offered_is_told_by_the_first_request() {
     let long = "x".repeat(65);
     let rows = [
-        (vec![("a b", number())], "`a b` is no name of a tool"),
-        (vec![("", number())], "`` is no name of a tool"),
+        (vec![("a b", number())], "`a b` is not a valid name of a tool"),
+        (vec![("", number())], "`` is not a valid name of a tool"),
         (vec![(&*long, number())], "at most 64"),
         (vec![("a", number()), ("a", number())], "two tools have the name `a`"),
         (vec![("double", number())], "two tools have the name `double`"),

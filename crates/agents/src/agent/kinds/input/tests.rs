@@ -271,7 +271,7 @@ async fn an_answer_is_one_of_the_choices() {
     let cased = Setup::with(|spec| spec.choices = ["a", "A"].map(String::from).to_vec());
     assert_eq!(cased.answers(json!("A")).result(1).await, output("A"));
     let beside = |answer: &str| {
-        let told = format!("`{answer}` is none of the choices: Yes, No, 1");
+        let told = format!("`{answer}` is not one of the choices: Yes, No, 1");
         Told::Failed(FailureKind::Schema, told)
     };
     assert_eq!(choosing().answers(json!("maybe")).result(1).await, beside("maybe"));
@@ -304,7 +304,7 @@ async fn a_person_may_answer_by_number_and_is_asked_again() {
     assert_eq!(asked.len(), 3);
     assert_eq!(
         asked[2].0,
-        "`0` is none of the choices of `asker`: Yes, No, 1\nIs Owls right?"
+        "`0` is not one of the choices of `asker`: Yes, No, 1\nIs Owls right?"
     );
     let stubborn = choosing().person(&["x"; 50]).result(1).await;
     assert!(matches!(stubborn, Told::Failed(FailureKind::Schema, _)), "{stubborn:?}");

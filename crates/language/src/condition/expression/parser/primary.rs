@@ -31,7 +31,7 @@ impl<'a> ConditionParser<'a> {
             return fail_at(
                 "this is not a function",
                 self.current_span(),
-                "call one of the functions of the language reference, as `len(x)` or `x.len()`",
+                "call one of the functions of the language reference, such as `len(x)` or `x.len()`",
             );
         }
         if suffixes.is_empty() {
@@ -329,7 +329,7 @@ impl<'a> ConditionParser<'a> {
 
 fn check_item_count(items: usize, opened: Span) -> Parsed<()> {
     if items > ITEM_LIMIT {
-        return fail_at(format!("more than {ITEM_LIMIT} items"), opened, "");
+        return fail_at(format!("more than {ITEM_LIMIT} items, which is the limit"), opened, "");
     }
     Ok(())
 }

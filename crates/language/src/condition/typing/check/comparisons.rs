@@ -103,7 +103,7 @@ impl ConditionTypeChecker<'_> {
         };
         if place.list.is_none() && place.map.is_none() && place.text.is_none() {
             let message = format!(
-                "`{}` is {}, so nothing can be in it",
+                "`{}` is {}, so it cannot contain items",
                 self.part_text(pair.right_expr.span),
                 pair.right
             );

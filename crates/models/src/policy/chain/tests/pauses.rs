@@ -88,7 +88,10 @@ async fn a_long_pause_is_told_before_it_begins() {
     let (ask, network, link) = (ask(0), ModelNetwork::default(), link("openai"));
     for (seconds, told) in [
         (4, vec![]),
-        (5, vec!["model profile `a` was asked again after 5 s (busy)"]),
+        (
+            5,
+            vec!["model profile `a` failed, and the request was repeated after 5 s (busy)"],
+        ),
     ] {
         let mut query = query(&ask, &network);
         let provider = Failing(busy(Some(seconds)));
@@ -126,7 +129,7 @@ async fn whoever_listens_is_told_that_the_reply_begins_anew() {
         asked.warnings,
         [
             "model profile `a` failed (error 2; it was the last of 2 requests (`retry` of model profile `a`)); its fallback `b` answered",
-            "model profile `a` had begun its reply and was asked again (error 1)"
+            "model profile `a` failed during its reply, and the request was repeated (error 1)"
         ]
     );
 }

@@ -57,7 +57,7 @@ impl ExportedRun<'_> {
         match (state, self.driver) {
             (RunState::Running, RunDriver::Process(process)) => (format!("{state} (process {process})"), "open"),
             (RunState::Running | RunState::Waiting, _) => (state.to_string(), "open"),
-            (RunState::Interrupted, _) => (format!("{state}: its process has ended"), "failed"),
+            (RunState::Interrupted, _) => (format!("{state}: the process of the run has ended"), "failed"),
             (RunState::Ended(CompletionReason::Completed), _) => (state.to_string(), "good"),
             (RunState::Ended(reason), _) if reason.is_limit() || reason.is_resumable() => (state.to_string(), "open"),
             (RunState::Ended(_), _) => (state.to_string(), "failed"),
@@ -95,7 +95,7 @@ pub fn render_html(run: &ExportedRun) -> String {
             .collect();
         text.push_str(&render_section("Warnings", &lines));
     }
-    text.push_str(&render_section("Context at the end", &render_context(run.context)));
+    text.push_str(&render_section("Final context", &render_context(run.context)));
     text + "</main>\n</body>\n</html>\n"
 }
 
@@ -142,7 +142,7 @@ fn render_head(run: &ExportedRun, name: &str) -> String {
         text.push_str("<ul class=\"idle\">\n");
         for idle_agent in &run_end.not_run {
             text.push_str(&format!(
-                "<li><b>{}</b> never ran: {}</li>\n",
+                "<li><b>{}</b> did not run: {}</li>\n",
                 escape_html(&idle_agent.agent),
                 escape_html(&idle_agent.reason)
             ));

@@ -57,7 +57,7 @@ fn render_turn(run: &ExportedRun, turn: &StoryTurn) -> String {
         .started_at()
         .map(|begun| (turn.started_at - begun).as_seconds_f64());
     let mut about = vec![match since {
-        Some(since) if since < 0.0 => "taken over from the other run".to_owned(),
+        Some(since) if since < 0.0 => "copied from the other run".to_owned(),
         since => format!("after {}", format_duration(since.unwrap_or_default())),
     }];
     about.push(match turn.duration_seconds() {
@@ -177,8 +177,9 @@ fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String>
     if let Some(usage) = execution.total_usage() {
         let estimated = if usage.estimated { ", estimated" } else { "" };
         about.push(format!(
-            "{} tokens in, {} out{estimated}",
-            usage.input_tokens, usage.output_tokens
+            "{} in, {} out{estimated}",
+            format_count(usage.input_tokens, "token"),
+            usage.output_tokens
         ));
     }
     about
