@@ -70,7 +70,7 @@ impl TestSuite {
     }
 
     /// The file, if it has no errors.
-    pub fn checked(&self) -> Option<CheckedSuite<'_>> {
+    pub fn sound_suite(&self) -> Option<CheckedSuite<'_>> {
         let is_sound = self
             .findings
             .iter()

@@ -47,7 +47,7 @@ fn failures(ensemble: &str, cases: &str) -> Vec<Vec<String>> {
     let source = SourceText::new("team.test.yaml", cases);
     let suite = TestSuite::load(&source, Path::new("team.test.yaml"), &runs);
     let found: Vec<&String> = suite.findings.iter().map(|finding| &finding.message).collect();
-    let sound = suite.checked().unwrap_or_else(|| panic!("{found:?}"));
+    let sound = suite.sound_suite().unwrap_or_else(|| panic!("{found:?}"));
     let driver = CaseDriver::new(&project, runs.clone()).expect("a runtime");
     let told = |at: usize| {
         let tried = driver.run_case(sound, at);
@@ -224,7 +224,7 @@ fn coverage_counts_what_records_reach() {
         Path::new("team.test.yaml"),
         &runs,
     );
-    let sound = suite.checked().expect("no error");
+    let sound = suite.sound_suite().expect("no error");
     let driver = CaseDriver::new(&project, runs).expect("a runtime");
     let plan = &sound.ensemble.plan;
     let explored = explore_plan(plan, ExplorationBudget::with_max_states(20_000));

@@ -13,7 +13,7 @@ use crate::project::Project;
 
 /// An ensemble that can be named without a path.
 #[derive(Debug)]
-pub struct NamedEnsemble {
+pub struct CatalogueEntry {
     /// The name.
     pub name: String,
     /// The file, as a person in the caller's folder would write it.
@@ -25,7 +25,7 @@ pub struct NamedEnsemble {
 }
 
 /// Lists the ensembles that can be named, sorted by name. A file that cannot be read is left out.
-pub fn list_ensembles(project: &Project) -> impl Iterator<Item = NamedEnsemble> + '_ {
+pub fn list_ensembles(project: &Project) -> impl Iterator<Item = CatalogueEntry> + '_ {
     project.list_named_files().into_iter().filter_map(|(name, file)| {
         let loaded = load_ensemble(&project.read_file(&file).ok()?);
         if !loaded.is_ensemble() {
@@ -33,7 +33,7 @@ pub fn list_ensembles(project: &Project) -> impl Iterator<Item = NamedEnsemble> 
         }
         let mut errors = check_loaded_ensemble(&loaded, &EnsembleFolder::for_file(&file, project).without_fixes());
         errors.retain(|finding| finding.severity == FindingSeverity::Error);
-        Some(NamedEnsemble {
+        Some(CatalogueEntry {
             name,
             file,
             loaded,
@@ -55,7 +55,7 @@ mod tests {
         write("sound.yaml", "name: sound\nagents:\n- {name: a, script: echo x}\n");
         write("other.yaml", "jobs: {build: {}}\n");
         let project = Project::from_folder(folder.path());
-        let listed: Vec<NamedEnsemble> = list_ensembles(&project).collect();
+        let listed: Vec<CatalogueEntry> = list_ensembles(&project).collect();
         let found: Vec<(&str, usize)> = listed.iter().map(|one| (one.name.as_str(), one.errors.len())).collect();
         let expected = listed[0].errors.len();
         assert!(expected > 0);

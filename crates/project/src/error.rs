@@ -36,7 +36,7 @@ pub enum ProjectError {
         reason: String,
     },
     /// An ensemble, or a file beside it, has errors.
-    #[error("{}", listed(.0))]
+    #[error("{}", render_diagnostics(.0))]
     Invalid(Vec<Diagnostic>),
     /// An ensemble that is not trusted would use keys or values of the environment.
     #[error("{} is not trusted, and it would do this:{}", path.display(), lines.iter().map(|line| format!("\n    {line}")).collect::<String>())]
@@ -65,7 +65,7 @@ impl ProjectError {
 }
 
 /// Each error with its place, code and help, on lines of its own.
-fn listed(diagnostics: &[Diagnostic]) -> String {
+fn render_diagnostics(diagnostics: &[Diagnostic]) -> String {
     let mut text = String::new();
     for (at, diagnostic) in diagnostics.iter().enumerate() {
         let place = diagnostic.source.line_column(diagnostic.span.start);

@@ -7,13 +7,13 @@ use crate::command::shared::exit;
 use crate::command::shared::output_form::ListArgs;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, InputDeclaration, InputSpec};
-use ensemble_project::catalogue::{NamedEnsemble, list_ensembles};
+use ensemble_project::catalogue::{CatalogueEntry, list_ensembles};
 use ensemble_reports::report::format_count;
 use ensemble_reports::report::sanitized_writer::EscapeStyle;
 
 /// `ensemble list`.
 pub(crate) fn list(args: &ListArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    let named_ensembles: Vec<NamedEnsemble> = list_ensembles(&surroundings.project).collect();
+    let named_ensembles: Vec<CatalogueEntry> = list_ensembles(&surroundings.project).collect();
     if args.is_json() {
         let ensembles: Vec<Value> = named_ensembles.iter().map(convert_to_json).collect();
         let document = json!({"version": 1, "ensembles": ensembles});
@@ -56,8 +56,8 @@ fn input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &InputSpec
 }
 
 /// Renders an ensemble for people.
-fn render_text(listed: &NamedEnsemble) -> String {
-    let NamedEnsemble {
+fn render_text(listed: &CatalogueEntry) -> String {
+    let CatalogueEntry {
         name,
         file,
         errors,
@@ -111,7 +111,7 @@ fn render_text(listed: &NamedEnsemble) -> String {
 }
 
 /// Converts an ensemble to JSON.
-fn convert_to_json(listed: &NamedEnsemble) -> Value {
+fn convert_to_json(listed: &CatalogueEntry) -> Value {
     let ensemble = listed.loaded.ensemble.as_ref();
     let agent = |agent: &Agent| json!({"name": agent.name, "type": agent.kind_name()});
     let declared = |input: &InputDeclaration| json!({"name": input.name, "schema": input.schema});

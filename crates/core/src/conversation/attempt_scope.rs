@@ -73,7 +73,7 @@ macro_rules! flat_within {
         impl<'de> serde::Deserialize<'de> for $event {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 #[derive(serde::Deserialize)]
-                struct Fields {
+                struct AttemptScopeFields {
                     turn: u32,
                     agent: std::sync::Arc<str>,
                     execution: u32,
@@ -84,7 +84,7 @@ macro_rules! flat_within {
                     $($field: $type,)*
                     $($optional: Option<$some>,)*
                 }
-                let read = Fields::deserialize(deserializer)?;
+                let read = AttemptScopeFields::deserialize(deserializer)?;
                 Ok(Self {
                     within: $crate::conversation::AttemptScope {
                         turn: read.turn,

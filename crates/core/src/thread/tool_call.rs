@@ -111,7 +111,7 @@ impl Serialize for ToolCall {
 impl<'de> Deserialize<'de> for ToolCall {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Fields {
+        struct ToolCallFields {
             id: String,
             name: String,
             arguments: Value,
@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for ToolCall {
             #[serde(default)]
             signatures: Vec<String>,
         }
-        let fields = Fields::deserialize(deserializer)?;
+        let fields = ToolCallFields::deserialize(deserializer)?;
         let error = fields.error.map(ToolEnd::Error);
         Ok(Self {
             id: fields.id,

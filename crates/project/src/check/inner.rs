@@ -48,7 +48,7 @@ pub struct NestedEnsembleCheck {
 }
 
 /// The content of a named path.
-enum NamedEnsemble {
+enum NestedReference {
     Checked(Rc<NestedEnsembleCheck>),
     /// One of the files that contain it.
     Circle(String),
@@ -80,16 +80,16 @@ impl EnsembleFolder<'_> {
     /// The ensemble that is named, if it is there and has no errors.
     pub(super) fn find_valid_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
         match self.resolve_nested(named).ok()? {
-            NamedEnsemble::Checked(inner) => inner.ensemble.clone(),
-            NamedEnsemble::Circle(_) => None,
+            NestedReference::Checked(inner) => inner.ensemble.clone(),
+            NestedReference::Circle(_) => None,
         }
     }
 
     /// The finding about an ensemble that is named, if it is missing or cannot be run.
     pub(super) fn check_nested_ensemble(&self, named: &str, at: RouteLocation) -> Option<Finding> {
         let inner = match self.resolve_nested(named) {
-            Ok(NamedEnsemble::Checked(inner)) => inner,
-            Ok(NamedEnsemble::Circle(why)) => return Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, why)),
+            Ok(NestedReference::Checked(inner)) => inner,
+            Ok(NestedReference::Circle(why)) => return Some(Finding::new_error(codes::BROKEN_ENSEMBLE, at, why)),
             Err(error) => {
                 let mut finding = Finding::new_warning(codes::NO_SCRIPT, at, error.to_string());
                 finding.help = error.advice();
@@ -120,7 +120,7 @@ impl EnsembleFolder<'_> {
         }
     }
 
-    fn resolve_nested(&self, named: &str) -> Result<NamedEnsemble, ProjectError> {
+    fn resolve_nested(&self, named: &str) -> Result<NestedReference, ProjectError> {
         let places = &self.places;
         let path = self
             .project
@@ -133,10 +133,10 @@ impl EnsembleFolder<'_> {
                 .map(|path| self.project.relative_path(path).display().to_string())
                 .collect();
             let chain = names.join(" → ");
-            return Ok(NamedEnsemble::Circle(format!("an ensemble contains itself: {chain}")));
+            return Ok(NestedReference::Circle(format!("an ensemble contains itself: {chain}")));
         }
         let cached_check = self.nesting.checked_files.borrow().get(&absolute).cloned();
-        Ok(NamedEnsemble::Checked(cached_check.unwrap_or_else(|| {
+        Ok(NestedReference::Checked(cached_check.unwrap_or_else(|| {
             let inner = Rc::new(self.check_nested_file(&path, &absolute));
             let mut checked_files = self.nesting.checked_files.borrow_mut();
             if checked_files.len() >= MOST {

@@ -72,7 +72,7 @@ pub(crate) fn test_file(
         suite = updates::update_test_file(suite, path, &mut cases, surroundings)?;
     }
     let mut picture = None;
-    if let Some(sound) = suite.checked() {
+    if let Some(sound) = suite.sound_suite() {
         let explored = args.coverage.then(|| explore_ensemble(sound));
         if let Some(explored) = &explored {
             let mut reached = ReachedParts::default();
@@ -108,7 +108,7 @@ fn load_source(path: &Path, trying: TestOptions<'_>) -> Result<SourceText, CliEr
 }
 
 fn run_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -> Vec<CaseRun> {
-    let Some(sound) = suite.checked() else {
+    let Some(sound) = suite.sound_suite() else {
         return Vec::new();
     };
     let is_asked = |name: &str| args.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));

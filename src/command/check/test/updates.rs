@@ -45,7 +45,9 @@ pub(crate) fn update_test_file(
     cases: &mut [CaseRun],
     surroundings: &CliEnvironment,
 ) -> Result<TestSuite, CliError> {
-    let Some(sound) = suite.checked() else { return Ok(suite) };
+    let Some(sound) = suite.sound_suite() else {
+        return Ok(suite);
+    };
     let fixes: Vec<TextFix> = cases.iter().flat_map(|case| case_fixes(&suite, sound, case)).collect();
     if fixes.is_empty() {
         return Ok(suite);
@@ -55,7 +57,7 @@ pub(crate) fn update_test_file(
     let after = SourceText::new(before.name(), text);
     let rewritten = TestSuite::load(&after, path, &surroundings.project_runs());
     let Some(new) = rewritten
-        .checked()
+        .sound_suite()
         .filter(|new| is_same_but_expectations(sound.file, new.file))
     else {
         return Err(CliError::Internal(format!(

@@ -83,7 +83,7 @@ enum Phase<'a> {
 
 /// The progress that an event of an execution needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Needed {
+enum RequiredProgress {
     /// The execution has not ended, and does not wait.
     Pending,
     /// An attempt is running.
@@ -97,7 +97,7 @@ enum Needed {
 struct ExecutionEvent<'a> {
     turn: u32,
     agent: &'a Arc<str>,
-    needed: Needed,
+    needed: RequiredProgress,
 }
 
 impl ConversationState {
@@ -155,8 +155,8 @@ impl ConversationState {
         };
         let slot = &open.slots[at];
         match (&slot.progress, event.needed) {
-            (ExecutionProgress::Pending, Needed::Pending)
-            | (ExecutionProgress::Pending | ExecutionProgress::Waiting(_), Needed::Open) => Ok(()),
+            (ExecutionProgress::Pending, RequiredProgress::Pending)
+            | (ExecutionProgress::Pending | ExecutionProgress::Waiting(_), RequiredProgress::Open) => Ok(()),
             (ExecutionProgress::Pending, _) if slot.attempt > slot.last_ended => Ok(()),
             (ExecutionProgress::Pending, _) => Err(IllegalEvent::NoAttempt(event.agent.clone())),
             (ExecutionProgress::Waiting(_), _) => Err(IllegalEvent::ExecutionWaiting(event.agent.clone())),
@@ -198,14 +198,14 @@ fn check_finish(open: &OpenTurn, finished: &TurnFinished) -> Result<(), IllegalE
 /// Returns the turn and the agent of an event of an execution.
 fn execution_event(event: &Event) -> Option<ExecutionEvent<'_>> {
     let (turn, agent, needed) = match event {
-        Event::ExecutionStarted(event) => (event.turn, &event.agent, Needed::Pending),
-        Event::ExecutionFinished(event) => (event.turn, &event.agent, Needed::Pending),
-        Event::AttemptFailed(event) => (event.turn, &event.agent, Needed::Attempt),
-        Event::PartEnded(event) => (event.turn, &event.agent, Needed::Attempt),
-        Event::InputRequested(event) => (event.turn, &event.agent, Needed::Open),
+        Event::ExecutionStarted(event) => (event.turn, &event.agent, RequiredProgress::Pending),
+        Event::ExecutionFinished(event) => (event.turn, &event.agent, RequiredProgress::Pending),
+        Event::AttemptFailed(event) => (event.turn, &event.agent, RequiredProgress::Attempt),
+        Event::PartEnded(event) => (event.turn, &event.agent, RequiredProgress::Attempt),
+        Event::InputRequested(event) => (event.turn, &event.agent, RequiredProgress::Open),
         other => {
             let within = other.attempt_scope()?;
-            (within.turn, &within.agent, Needed::Attempt)
+            (within.turn, &within.agent, RequiredProgress::Attempt)
         }
     };
     Some(ExecutionEvent { turn, agent, needed })
