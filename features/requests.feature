@@ -35,7 +35,7 @@ Feature: Agents ask for agents
     Examples:
       | may   | requests                           | says                  | kept                        |
       | false | [#{target_agent: "worker"}]        | triggers_conversation | [{"target_agent": "worker"}] |
-      | true  | "worker"                           | no list               | "worker"                    |
+      | true  | "worker"                           | not a list            | "worker"                    |
       | true  | [#{target: "worker"}]              | target_agent          | [{"target": "worker"}]      |
       | true  | [#{target_agent: "wroker"}]        | wroker                | [{"target_agent": "wroker"}] |
       | true  | [#{target_agent: "worker"}]        | max_turns 1           | [{"target_agent": "worker"}] |

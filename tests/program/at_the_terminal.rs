@@ -357,7 +357,7 @@ fn nothing_of_the_spinner_remains_after_a_run_with_a_question() {
             "",
             "✓ completed",
             "  3 turns · 3 executions ·  ms",
-            "  recorded:",
+            "  recorded; replay with:",
         ]
     );
 }

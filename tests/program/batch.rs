@@ -189,7 +189,7 @@ fn all_rows_are_checked_before_the_first_runs() {
         "t.jsonl",
         "{\"ticket\": \"a\"}\n[1]\n{\"ticket\"\n",
         &[],
-        &["t.jsonl:2: a row is a JSON object", "t.jsonl:3:"],
+        &["t.jsonl:2: a row must be a JSON object", "t.jsonl:3:"],
     );
     refused(
         "t.csv",

@@ -285,7 +285,7 @@ fn servers_that_an_inner_ensemble_may_use_are_not_told_to_be_unused() {
         let session = session(&mut client, &workspace, &[server(&workspace, "other")]);
         client.prompt(&session, "go");
         let told = client.told("agent_message_chunk");
-        assert_eq!(told.contains("the client names: other."), said, "{text}: {told}");
+        assert_eq!(told.contains("of the client: other."), said, "{text}: {told}");
     }
 }
 

@@ -235,7 +235,7 @@ fn eight_ensembles_may_be_nested_and_no_more() {
     for (file, code) in [("e2.yaml", 0), ("e1.yaml", 2)] {
         let told = workspace.run(["validate", file]).expect_code(code);
         assert_eq!(
-            told.stdout.contains("more than 8 ensembles are nested"),
+            told.stdout.contains("ensembles are nested more than 8 levels deep"),
             code == 2,
             "{}",
             told.stdout

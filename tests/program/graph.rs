@@ -43,7 +43,7 @@ title: \"team\"
 flowchart TD
     n0([\"writer<br/>llm<br/>at most 3 times\"])
     n1[\"reviewer<br/>script<br/>at most 2 times\"]
-    n2[/\"asked<br/>input<br/>ends the conversation at 7\"/]
+    n2[/\"asked<br/>input<br/>ends the conversation at execution 7\"/]
     n3[[\"closing<br/>ensemble\"]]
     n1 -.->|\"if output[#quot;ok#quot;] == false<br/>at most 2 times\"| n0
     n0 --> n1
@@ -65,7 +65,7 @@ fn dot_tells_kinds_and_edges_apart() {
     for line in [
         "digraph \"team\" {",
         "    n0 [label=\"writer\\nllm\\nat most 3 times\", shape=box, style=\"rounded\"];",
-        "    n2 [label=\"asked\\ninput\\nends the conversation at 7\", shape=parallelogram];",
+        "    n2 [label=\"asked\\ninput\\nends the conversation at execution 7\", shape=parallelogram];",
         "    n1 -> n0 [label=\"if output[\\\"ok\\\"] == false\\nat most 2 times\", style=dashed, constraint=false];",
         "    n0 -> n1 [];",
         "    n2 -> n3 [label=\"on failure\"];",
@@ -87,7 +87,7 @@ writer (llm, at most 3 times)
 reviewer (script, at most 2 times)
   <-- writer
 
-asked (input, ends the conversation at 7)
+asked (input, ends the conversation at execution 7)
 
 closing (ensemble)
   <-- asked: on failure
@@ -123,7 +123,7 @@ fn a_run_is_laid_over_the_picture() {
         "  <.. reviewer: if output[\"ok\"] == false, at most 2 times, started once",
         "reviewer (script, at most 2 times, ran 2 times)",
         "  <-- writer: started 2 times",
-        "asked (input, ends the conversation at 7, ran once)",
+        "asked (input, ends the conversation at execution 7, ran once)",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }

@@ -363,7 +363,7 @@ fn an_export_shortens_nothing() {
     for (format, words) in [
         ("markdown", "- two did not run: condition false on one"),
         ("html", "<b>two</b> did not run: condition false on one"),
-        ("html", "never ran: condition false on one"),
+        ("html", "did not run: condition false on one"),
     ] {
         let export = ["runs", "export", &id, "--format", format];
         let text = workspace.run(export).expect_code(0).stdout;

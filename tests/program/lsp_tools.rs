@@ -173,7 +173,7 @@ fn a_name_of_a_tool_that_is_taken_or_not_valid_is_refused() {
     editor.open("a.yaml", TOOLS);
     let long = "x".repeat(65);
     for (new, says) in [
-        ("search", "there is a tool `search` already"),
+        ("search", "a tool `search` already exists; choose another name"),
         (
             "a.b",
             "`a.b` cannot be the name of a tool: use at most 64 letters, digits, `_` and `-`",

@@ -226,7 +226,7 @@ fn what_holds_no_ensemble_is_an_error_that_says_what_was_left_out() {
     let pattern = told(&["out/../o*/*.yaml"]);
     assert!(pattern.contains("no file matches out/../o*/*.yaml"), "{pattern}");
     let wrong = told(&[".", "--exclude", "[a"]);
-    assert!(wrong.contains("--exclude [a is not a pattern"), "{wrong}");
+    assert!(wrong.contains("--exclude [a is not a valid pattern"), "{wrong}");
 }
 
 #[test]

@@ -432,7 +432,11 @@ fn a_collector_that_is_gone_or_refuses_costs_one_warning() {
         "{}",
         outcome.stderr
     );
-    assert!(outcome.stderr.ends_with("the status 400\n"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.ends_with("the collector answered with HTTP 400\n"),
+        "{}",
+        outcome.stderr
+    );
     assert_eq!(server.asked().len(), 1, "it is not asked again");
     // A key must not follow a redirection.
     let elsewhere = collector();
@@ -442,7 +446,11 @@ fn a_collector_that_is_gone_or_refuses_costs_one_warning() {
         "",
     )]);
     let (outcome, _) = timed(&server.url(), &[]);
-    assert!(outcome.stderr.ends_with("the status 307\n"), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.ends_with("the collector answered with HTTP 307\n"),
+        "{}",
+        outcome.stderr
+    );
     assert!(elsewhere.asked().is_empty());
 }
 

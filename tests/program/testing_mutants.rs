@@ -192,7 +192,7 @@ conversation_limits: {max_total_turns: 9, max_agent_executions: {both: 2}, timeo
     let found = mutants(&workspace, 1);
     let standings = standings(&found);
     for told in [
-        "5:38 all dependencies -> any of them: survived",
+        "5:38 all dependencies -> any dependency: survived",
         "6:103 any -> all: survived",
         "6:88 max_executions: 1 -> 2: equivalent",
         "7:40 max_total_turns: 9 -> 8: equivalent",

@@ -77,7 +77,7 @@ fn stopping_or_killing_a_run_kills_its_tools_and_resume_calls_none_again() {
         assert!(
             warning
                 .as_str()
-                .is_some_and(|text| text.contains("`hang` was under way")),
+                .is_some_and(|text| text.contains("call of `hang` was not repeated")),
             "{signal}: {warning}"
         );
     }

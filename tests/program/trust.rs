@@ -81,7 +81,7 @@ fn a_configuration_gets_no_key_before_it_is_trusted() {
     for arguments in [&["run", "one.yaml"][..], &["models", "check", "one.yaml"]] {
         let told = wary(&workspace, arguments);
         let text = format!("{}{}", told.stdout, told.stderr);
-        assert!(text.contains("`fast` of .ensemble/config.yaml is left alone"), "{text}");
+        assert!(text.contains("`fast` of .ensemble/config.yaml is ignored"), "{text}");
         assert_eq!(told.code, if arguments[0] == "run" { 2 } else { 1 });
     }
     for arguments in [

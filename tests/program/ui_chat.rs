@@ -177,7 +177,7 @@ fn errors_have_the_form_that_clients_know() {
             "bad_request",
             "the role `tool` is not supported; use `user`, `assistant` or `system`",
         ),
-        (image, 400, "bad_request", "a part `image_url`"),
+        (image, 400, "bad_request", "the message part `image_url`"),
         (
             request("fails", &[("user", "one")]),
             502,

@@ -50,7 +50,11 @@ fn patterns_mean_files_and_folders() {
     let none = workspace.run(["validate", "x/*.yaml"]).expect_code(2);
     assert!(none.stderr.contains("no file matches x/*.yaml"), "{}", none.stderr);
     let no_pattern = workspace.run(["validate", "x/[.yaml"]).expect_code(2);
-    assert!(no_pattern.stderr.contains("is not a pattern"), "{}", no_pattern.stderr);
+    assert!(
+        no_pattern.stderr.contains("is not a valid pattern"),
+        "{}",
+        no_pattern.stderr
+    );
     // A name is a name before it is a pattern.
     workspace.write("e/[x].yaml", FAULTY);
     assert_eq!(found("e/[x].yaml"), ["e/[x].yaml"]);

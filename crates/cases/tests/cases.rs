@@ -133,11 +133,11 @@ fn what_is_not_met_is_told_with_its_place() {
         ),
         (
             "conditions: [executions.a > 2]",
-            "4:25 condition | executions.a > 2 | it is false: executions.a = 2",
+            "4:25 condition | executions.a > 2 | the condition is false: executions.a = 2",
         ),
         (
             "conditions: [context.nothing > 1]",
-            "4:25 condition | context.nothing > 1 | it is false: context.nothing = null",
+            "4:25 condition | context.nothing > 1 | the condition is false: context.nothing = null",
         ),
         ("not_run: {c: never}", "4:22 c does not run | never | it runs once"),
         ("warnings: [odd]", "4:23 warnings | odd | no warning"),

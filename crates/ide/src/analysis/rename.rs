@@ -114,7 +114,7 @@ fn check_new_name(view: &EditorView<'_>, what: NameSubject, new: &str) -> Result
         return Err(format!("`{new}` cannot be the name of {of}: {rule}"));
     }
     match others.iter().any(|known| known == new) {
-        true => Err(format!("there is {of} `{new}` already")),
+        true => Err(format!("{of} `{new}` already exists; choose another name")),
         false => Ok(()),
     }
 }

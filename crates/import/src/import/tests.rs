@@ -256,7 +256,7 @@ fn who_would_wait_for_one_that_was_skipped_is_told() {
     let text = "name: e\nagents:\n  - {name: g, script: known.py}\n  - {name: h, script: known.py, when: '${g.ok}', depends_on: [g]}\n  - {name: both, script: known.py, depends_on: [g, h]}\n  - {name: one, script: known.py, depends_on: [h]}\n";
     let said = lost(&imported(text));
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].starts_with("5:36 `h` may be skipped"), "{said:?}");
+    assert!(said[0].starts_with("5:36 `h` can be skipped"), "{said:?}");
 }
 
 #[test]

@@ -166,7 +166,8 @@ impl<'a> PromptRound<'a> {
 
     /// Sends the prompt and attends to the program until it has answered.
     async fn send_prompt(&mut self, told: &str) -> Result<Result<Value, Value>, PromptFailure> {
-        let request = self.opening.requests_made + 1;
+        // The ledger counts this request already.
+        let request = self.opening.requests_made + self.execution.ledger.usage().own_requests();
         let mut deciding = Deciding::new();
         let live = self.live_program()?;
         let prompt = protocol::prompt_params(&live.session, told, request);

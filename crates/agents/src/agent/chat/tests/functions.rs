@@ -61,7 +61,7 @@ async fn what_no_model_can_be_offered_is_told_by_the_first_request() {
         (vec![("double", number())], "two tools have the name `double`"),
         (
             vec![("a", json!({"type": "string"}))],
-            "the schema of tool `a` has to say `\"type\": \"object\"`",
+            "the schema of tool `a` must have `\"type\": \"object\"`",
         ),
         (
             vec![("a", json!({"type": "object", "required": 1})), ("b", number())],
@@ -167,7 +167,7 @@ fn a_window_that_cannot_be_made_is_told() {
         "{script}"
     );
     let model = made(WindowStrategy::Summarize(Some("fast".into())));
-    assert!(model.contains("`fast` names no model"), "{model}");
+    assert!(model.contains("`fast` is not a model"), "{model}");
 }
 
 #[test]
