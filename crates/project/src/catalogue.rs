@@ -43,6 +43,7 @@ pub fn list_ensembles(project: &Project) -> impl Iterator<Item = CatalogueEntry>
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test prepares files")]
 mod tests {
     use super::*;
 

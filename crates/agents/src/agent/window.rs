@@ -215,7 +215,6 @@ impl AgentWindow {
             drops_system: has_system && !sent.system,
             dropped,
             warnings,
-            ..WindowOutput::default()
         }
     }
 

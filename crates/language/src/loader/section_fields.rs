@@ -122,7 +122,7 @@ impl<'a> SectionFields<'a> {
     ) {
         for key in self.section.iter_keys().filter(|key| !key.is_for(kind)) {
             if self.get(key.name).is_some() {
-                let route = self.at.to_route().with_key(key.name);
+                let route = self.at.route().with_key(key.name);
                 findings.push(other_kind_key_finding(route, key.name, owner).with_help(help(key)));
             }
         }

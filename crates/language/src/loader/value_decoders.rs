@@ -51,7 +51,7 @@ impl<'a> NodeCursor<'a> {
     }
 
     /// The path from the root of the document.
-    pub(super) fn to_route(&self) -> Route {
+    pub(super) fn route(&self) -> Route {
         let mut steps = Vec::new();
         let mut cursor = self;
         while let Some((up, step)) = cursor.parent {
@@ -67,12 +67,12 @@ impl<'a> NodeCursor<'a> {
 
     /// The value at this place.
     pub(super) fn value_location(&self) -> RouteLocation {
-        self.to_route().into_value_location()
+        self.route().into_value_location()
     }
 
     /// The key of this value.
     pub(super) fn key_location(&self) -> RouteLocation {
-        self.to_route().into_key_location()
+        self.route().into_key_location()
     }
 
     /// The items of a list; other values are reported.
@@ -112,7 +112,7 @@ impl<'a> NodeCursor<'a> {
 pub(super) fn report_wrong_type(at: &NodeCursor<'_>, expected: &str, findings: &mut FindingList) {
     let message = format!("expected {expected}, found {}", describe_node(at.node));
     let mut finding = Finding::new_error(codes::WRONG_TYPE, at.value_location(), message);
-    finding.fix = type_fixes::find_type_fix(at.node, &at.to_route(), expected);
+    finding.fix = type_fixes::find_type_fix(at.node, &at.route(), expected);
     findings.push(match &at.node.content {
         YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null => {
             finding.with_help("write a value, or remove the key")

@@ -40,7 +40,10 @@ fn what_no_record_contains_is_left_with_its_request() {
     ledger.add_usage(used(1, 10));
     assert_eq!(ledger.record_iteration().map(|(_, usage)| usage), Some(used(1, 10)));
     ledger.change_exchange(|exchange| {
-        exchange.open_iteration(vec![Message::new(Role::User, "second")], chrono::Utc::now())
+        exchange.open_iteration(
+            vec![Message::new(Role::User, "second")],
+            chrono::DateTime::<chrono::Utc>::UNIX_EPOCH,
+        )
     });
     ledger.add_recorded_usage(used(1, 5).mark_as_tool_usage());
     ledger.open_request().fetch_add(1, Ordering::Relaxed);

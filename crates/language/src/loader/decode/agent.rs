@@ -149,7 +149,7 @@ fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: 
         return None;
     };
     for (other, _) in &kind_keys[1..] {
-        let place = |key: &str| fields.at.to_route().with_key(key).into_key_location();
+        let place = |key: &str| fields.at.route().with_key(key).into_key_location();
         let message = format!("{} has both `{key}` and `{other}`", describe_agent(fields));
         let finding = Finding::new_error(codes::TWO_KINDS, place(other), message).with_related(place(key), "the first");
         findings.push(finding.with_help(match (*kind, *other) {
@@ -158,13 +158,13 @@ fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: 
         }));
     }
     if let Some(declared) = declared.filter(|declared| declared != kind) {
-        let at = fields.at.to_route().with_key("type").into_value_location();
+        let at = fields.at.route().with_key("type").into_value_location();
         let message = format!("`type: {}` contradicts `{key}`", declared.word());
         let change = RouteEdit::WriteText(at.clone(), kind.word().to_owned());
         let finding = Finding::new_error(codes::KIND_MISMATCH, at, message)
             .with_fix(RouteFix::new_safe(format!("write `type: {}`", kind.word()), change));
         let finding = finding.with_related(
-            fields.at.to_route().with_key(*key).into_key_location(),
+            fields.at.route().with_key(*key).into_key_location(),
             "this key defines what the agent runs",
         );
         findings.push(finding.with_help(format!("write `type: {}`, or remove `type`", kind.word())));
@@ -226,7 +226,7 @@ fn has_misspelt_kind(fields: &SectionFields<'_>) -> bool {
 }
 
 fn report_missing_kind(fields: &SectionFields<'_>, declared: Option<AgentType>, findings: &mut FindingList) {
-    let route = fields.at.to_route();
+    let route = fields.at.route();
     let at = match fields.get("name") {
         Some(_) => route.with_key("name").into_value_location(),
         None => route.into_value_location(),
@@ -440,7 +440,7 @@ fn decode_model(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Model
 fn decode_config(fields: &SectionFields<'_>, findings: &mut FindingList) -> Option<JsonMap> {
     if let (Some(config), Some(parameters)) = (fields.get("config"), fields.get("parameters")) {
         let message = "`parameters` is another spelling of `config`, and the agent has both".to_owned();
-        let fix = RouteFix::new_unsafe("remove `parameters`", RouteEdit::Remove(parameters.to_route()));
+        let fix = RouteFix::new_unsafe("remove `parameters`", RouteEdit::Remove(parameters.route()));
         findings.push(
             Finding::new_error(codes::TWO_SPELLINGS, parameters.key_location(), message)
                 .with_related(config.key_location(), "first here")

@@ -36,7 +36,7 @@ fn decode_cases(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<T
     let rule = "a test file must have at least one case";
     decode_filled_list(at, "a list of cases", rule, findings, |item, findings| {
         let case = decode_case(item, findings)?;
-        let place = item.to_route().with_key("name").into_value_location();
+        let place = item.route().with_key("name").into_value_location();
         match first_locations.get(&case.name) {
             Some(first) => {
                 let message = format!("two cases have the name `{}`", case.name);
@@ -75,12 +75,12 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCa
         .unwrap_or_default();
     for (key, is_there) in [("repeat", repeat.is_some()), ("pass_rate", pass_rate.is_some())] {
         if is_there && !live {
-            report_live_only_key(at.to_route().with_key(key).into_key_location(), key, findings);
+            report_live_only_key(at.route().with_key(key).into_key_location(), key, findings);
         }
     }
     if !expect.judges.is_empty() && !live {
         report_live_only_key(
-            at.to_route().with_key("expect").with_key("judge").into_key_location(),
+            at.route().with_key("expect").with_key("judge").into_key_location(),
             "judge",
             findings,
         );
@@ -320,7 +320,7 @@ fn decode_condition(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<S
     };
     let mut finding = Finding::new_error(
         codes::CONDITION,
-        at.to_route().into_text_location(error.span),
+        at.route().into_text_location(error.span),
         error.message,
     );
     finding.help = error.help;

@@ -32,7 +32,7 @@ pub(super) fn decode_dependencies(
             if let Some(name) = decode_plain_name(item, names, findings) {
                 if let Some(first) = shorthand.insert(name.clone(), item.value_location()) {
                     let message = format!("`{name}` is in `depends_on` twice");
-                    let fix = RouteFix::new_safe("remove one of the two", RouteEdit::Remove(item.to_route()));
+                    let fix = RouteFix::new_safe("remove one of the two", RouteEdit::Remove(item.route()));
                     report_repeated_dependency(item.value_location(), message, first, fix, findings);
                 }
                 edges.push(unconditional_dependency(name, DeclaredPosition::DependsOn(index)));
@@ -45,7 +45,7 @@ pub(super) fn decode_dependencies(
             let Some(edge) = decode_dependency(item, index, names, findings) else {
                 continue;
             };
-            let place = || item.to_route().with_key("agent_name").into_value_location();
+            let place = || item.route().with_key("agent_name").into_value_location();
             if let Some(first) = shorthand.get(&edge.agent_name) {
                 let message = format!("`{}` is in both `depends_on` and `dependencies`", edge.agent_name);
                 let route = first.route.clone();
@@ -75,10 +75,10 @@ fn report_if_repeated(
 ) {
     let condition = edge.condition.as_ref().map(ConditionText::text);
     let key = (edge.agent_name.clone(), condition.cloned(), edge.on);
-    let place = || item.to_route().with_key("agent_name").into_value_location();
+    let place = || item.route().with_key("agent_name").into_value_location();
     if let Some(first) = seen.insert(key, place()) {
         let message = format!("two dependencies on `{}` have the same condition", edge.agent_name);
-        let fix = RouteFix::new_unsafe("remove the second dependency", RouteEdit::Remove(item.to_route()));
+        let fix = RouteFix::new_unsafe("remove the second dependency", RouteEdit::Remove(item.route()));
         report_repeated_dependency(place(), message, first, fix, findings);
     }
 }
@@ -171,13 +171,13 @@ fn decode_dependency(
     let on = fields.decode_optional("on", findings, |at, findings| decode_word(at, ENDINGS, findings));
     let wait_for = fields.decode_optional("wait_for", findings, |at, findings| decode_word(at, WAITS, findings));
     if wait_for.is_some() && requires_all == Some(false) {
-        let place = at.to_route().with_key("wait_for").into_key_location();
+        let place = at.route().with_key("wait_for").into_key_location();
         let message = "`wait_for` has no effect together with `requires_all: false`";
         findings.push(
             Finding::new_error(codes::WAIT_FOR_ANY_OF, place, message)
                 .with_fix(RouteFix::new_safe(
                     "remove `wait_for`",
-                    RouteEdit::Remove(at.to_route().with_key("wait_for")),
+                    RouteEdit::Remove(at.route().with_key("wait_for")),
                 ))
                 .with_help("remove `wait_for`: an agent waits only for dependencies that it requires"),
         );
@@ -205,7 +205,7 @@ fn decode_condition(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<C
         ScalarValue::Text if !scalar.text.trim().is_empty() => parse_condition(at, &scalar.text, findings),
         ScalarValue::Text | ScalarValue::Null => {
             let finding = Finding::new_error(codes::BLANK_CONDITION, at.value_location(), "the condition is blank");
-            let fix = RouteFix::new_unsafe("remove `condition`", RouteEdit::Remove(at.to_route()));
+            let fix = RouteFix::new_unsafe("remove `condition`", RouteEdit::Remove(at.route()));
             findings.push(
                 finding
                     .with_help("write an expression, or remove `condition`")
@@ -228,7 +228,7 @@ pub(super) fn build_word_fix(
     check: impl Fn(&str) -> Result<(), Span>,
 ) -> Option<RouteFix> {
     let (word, applicability) = replacements::find_replacement(text, span, check)?;
-    let change = RouteEdit::WriteText(at.to_route().into_text_location(span), word.to_owned());
+    let change = RouteEdit::WriteText(at.route().into_text_location(span), word.to_owned());
     Some(RouteFix::new(applicability, format!("write `{word}`"), change))
 }
 
@@ -240,7 +240,7 @@ fn parse_condition(at: &NodeCursor<'_>, text: &str, findings: &mut FindingList) 
     };
     let mut finding = Finding::new_error(
         codes::CONDITION,
-        at.to_route().into_text_location(error.span),
+        at.route().into_text_location(error.span),
         error.message,
     );
     finding.help = error.help;

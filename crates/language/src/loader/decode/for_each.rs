@@ -158,7 +158,7 @@ fn decode_expression(
         Err(error) => {
             let mut finding = Finding::new_error(
                 codes::CONDITION,
-                at.to_route().into_text_location(error.span),
+                at.route().into_text_location(error.span),
                 error.message,
             );
             finding.help = error.help;
@@ -170,7 +170,7 @@ fn decode_expression(
     for (agent, span) in reading.list_read_agents() {
         all_exist &= taken
             .names
-            .check_exists(&agent, || at.to_route().into_text_location(span), findings);
+            .check_exists(&agent, || at.route().into_text_location(span), findings);
     }
     all_exist.then_some(text)
 }

@@ -29,10 +29,10 @@ pub(super) fn decode_input(at: &NodeCursor<'_>, findings: &mut FindingList) -> O
         let message = format!("the default {} is not one of the choices", quote_excerpt(default));
         let finding = Finding::new_error(
             codes::DEFAULT_NOT_A_CHOICE,
-            at.to_route().with_key("default").into_value_location(),
+            at.route().with_key("default").into_value_location(),
             message,
         );
-        let finding = finding.with_related(at.to_route().with_key("choices").into_key_location(), "the choices");
+        let finding = finding.with_related(at.route().with_key("choices").into_key_location(), "the choices");
         let finding = finding.with_near_choice_fix(default, choices);
         findings.push(finding.with_help(format!(
             "the choices are {}",

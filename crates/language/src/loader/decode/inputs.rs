@@ -72,7 +72,7 @@ fn check_default_value(input: &InputDeclaration, at: &NodeCursor<'_>, findings: 
     );
     let finding = Finding::new_error(
         codes::INPUT_DEFAULT,
-        at.to_route().with_key("default").into_value_location(),
+        at.route().with_key("default").into_value_location(),
         message,
     );
     findings.push(finding.with_help("correct the default, or the schema"));

@@ -138,7 +138,7 @@ fn decode_simulated_replies(
     }
     let help = "add `replies: [text, …]` or `script: file.rhai`";
     if replies.is_none() && script.is_none() {
-        let at = fields.at.to_route().with_key("provider").into_value_location();
+        let at = fields.at.route().with_key("provider").into_value_location();
         findings.push(Finding::new_error(codes::SIMULATED, at, "this simulated model has no replies").with_help(help));
         return None;
     }
@@ -261,7 +261,7 @@ fn check_fallback_cycles(at: &NodeCursor<'_>, profiles: &NamedProfiles, findings
             step = next[next_profile].filter(|_| next_profile != current);
         }
         let place = at
-            .to_route()
+            .route()
             .with_key(&*profiles[current].0)
             .with_key("fallback")
             .into_value_location();

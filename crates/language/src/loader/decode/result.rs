@@ -54,7 +54,7 @@ fn decode_expression(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
     };
     let mut finding = Finding::new_error(
         codes::CONDITION,
-        at.to_route().into_text_location(error.span),
+        at.route().into_text_location(error.span),
         error.message,
     );
     finding.help = error.help;

@@ -118,7 +118,7 @@ fn decode_levels(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<
         };
         if let Some((first, _)) = levels.iter().find(|(known, _)| *known == code) {
             let message = format!("the level of {} is set twice", first.0);
-            let place = at.to_route().with_key(first.0).into_key_location();
+            let place = at.route().with_key(first.0).into_key_location();
             report_repetition(codes::BAD_LEVEL, entry.key_location(), message, place, findings);
             continue;
         }

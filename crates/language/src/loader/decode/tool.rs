@@ -113,7 +113,7 @@ fn decode_tool_kind(
         "script" => {
             if fields.get("parameters").is_none() {
                 let schema = serde_json::json!({"type": "object", "properties": {}});
-                let change = RouteEdit::AddKey(fields.at.to_route(), "parameters".to_owned(), schema);
+                let change = RouteEdit::AddKey(fields.at.route(), "parameters".to_owned(), schema);
                 let finding = Finding::new_error(codes::MISSING, fields.at.value_location(), "`parameters` is missing")
                     .with_fix(RouteFix::new_unsafe("add a schema without arguments", change));
                 findings.push(finding.with_help(

@@ -1,5 +1,7 @@
 //! Runs of what a script names.
 
+#![expect(clippy::disallowed_methods, reason = "the tests prepare files")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 

@@ -51,7 +51,7 @@ impl LayoutDirection {
 
 impl SvgCanvas {
     /// A position in the picture.
-    pub(super) fn to_picture_point(&self, spot: LayoutPoint) -> (f64, f64) {
+    pub(super) fn picture_point(&self, spot: LayoutPoint) -> (f64, f64) {
         let (x, y) = match self.direction {
             LayoutDirection::Down => (spot.across, spot.along),
             LayoutDirection::Right => (spot.along, spot.across),
@@ -60,9 +60,9 @@ impl SvgCanvas {
     }
 
     /// The corner of a box, and its size.
-    pub(super) fn to_rectangle(&self, area: &PlacedBox) -> ((f64, f64), Size) {
+    pub(super) fn picture_rectangle(&self, area: &PlacedBox) -> ((f64, f64), Size) {
         (
-            self.to_picture_point(area.start_corner()),
+            self.picture_point(area.start_corner()),
             self.direction.to_size(area.extent),
         )
     }
@@ -107,7 +107,7 @@ impl SvgCanvas {
 
     /// `x,y` of a place.
     pub(super) fn format_point(&self, spot: LayoutPoint) -> String {
-        let (x, y) = self.to_picture_point(spot);
+        let (x, y) = self.picture_point(spot);
         format!("{},{}", round_to_half(x), round_to_half(y))
     }
 }

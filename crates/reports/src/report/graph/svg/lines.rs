@@ -55,7 +55,7 @@ impl ArrowLabel {
         let (Some(middle), Some((width, height))) = (route.label, self.label_size()) else {
             return String::new();
         };
-        let (x, y) = canvas.to_picture_point(middle);
+        let (x, y) = canvas.picture_point(middle);
         let (left, top) = (round_to_half(x - width / 2.0), round_to_half(y - height / 2.0));
         let mut text = format!(
             "<g class=\"{}\"><title>{}</title>\
@@ -84,7 +84,7 @@ pub(super) fn draw_arrow(
 ) -> String {
     let (data, end, step) = canvas.path_data(route, if arrow.any_of { 2.0 * RING } else { 7.0 });
     let head = if arrow.any_of {
-        let (x, y) = canvas.to_picture_point(LayoutPoint {
+        let (x, y) = canvas.picture_point(LayoutPoint {
             along: end.along - step * RING,
             ..end
         });

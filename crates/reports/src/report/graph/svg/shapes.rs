@@ -54,7 +54,7 @@ impl<'a> NodeFigure<'a> {
 
     /// Draws it at its position.
     pub(super) fn draw_figure(&self, area: &PlacedBox, canvas: &SvgCanvas) -> String {
-        let ((x, y), (width, height)) = canvas.to_rectangle(area);
+        let ((x, y), (width, height)) = canvas.picture_rectangle(area);
         let (x, y, width, height) = (
             round_to_half(x),
             round_to_half(y),
