@@ -57,6 +57,7 @@ use crate::source::Span;
 
 pub use self::analysis::counts::CountThreshold;
 pub use self::analysis::demands::{ExampleVariable, RequiredValue, ValueRequirement};
+pub use self::analysis::member_reads::OutputMemberRead;
 pub use self::analysis::truths::{OutputSource, TruthRead};
 pub use self::evaluation::notes::ReadNote;
 pub use crate::condition::analysis::mutants::ConditionMutant;
