@@ -247,14 +247,14 @@ fn blocked_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReas
     let failing = || examined.iter().filter(|one| one.holds == Some(false));
     let required = failing().any(|one| one.edge.requires_all);
     let relevant = || failing().filter(move |one| !required || one.edge.requires_all);
-    let waits = agent_names(
-        plan,
-        relevant()
-            .filter(|one| one.unfulfilled == Some(UnfulfilledReason::NotEnded))
-            .map(|one| one.edge.from),
-    );
-    if !waits.is_empty() {
-        return AgentSkipReason::WaitingFor { agents: waits };
+    let names_of = |reasons: &[UnfulfilledReason]| {
+        let waits = relevant().filter(|one| one.unfulfilled.is_some_and(|reason| reasons.contains(&reason)));
+        agent_names(plan, waits.map(|one| one.edge.from))
+    };
+    let agents = names_of(&[UnfulfilledReason::NotEnded, UnfulfilledReason::LatestFailed]);
+    if !agents.is_empty() {
+        let failed = names_of(&[UnfulfilledReason::LatestFailed]);
+        return AgentSkipReason::WaitingFor { agents, failed };
     }
     match relevant().find(|one| one.unfulfilled == Some(UnfulfilledReason::Spent)) {
         Some(dependency) => AgentSkipReason::LimitReached {
