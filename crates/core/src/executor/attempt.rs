@@ -152,7 +152,8 @@ pub(super) fn finished_event(
     left: LedgerEntries,
 ) -> ExecutionFinished {
     let slot = find_slot(state, agent);
-    let end = ExecutionEnd::from_result(observation.result);
+    let result = observation.result.map_err(|failure| left.complete_failure(failure));
+    let end = ExecutionEnd::from_result(result);
     ExecutionFinished {
         turn: state.turn_count() + 1,
         agent: plan.agent_name(agent).clone(),
