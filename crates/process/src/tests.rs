@@ -159,7 +159,7 @@ async fn the_object_reaches_stdin() {
     assert_eq!(
         output,
         json!({
-            "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "parameters": {},
+            "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "failures": {}, "news": [], "parameters": {},
             "turn_count": 2, "execution": 3, "attempt": 4, "run_id": "run-1", "agent_name": "asker", "request": null, "history": [],
         })
     );

@@ -97,6 +97,13 @@ fn last_seen_turn(state: &ConversationState, agent: AgentId) -> Option<u32> {
         .and_then(|turn| turn.checked_sub(1))
 }
 
+/// The other agents with an output that the agent has not read.
+pub(crate) fn list_new_outputs(state: &ConversationState, agent: AgentId) -> impl Iterator<Item = AgentId> {
+    let seen = last_seen_turn(state, agent);
+    let others = state.plan().agent_ids().filter(move |other| *other != agent);
+    others.filter(move |other| state.agent_state(*other).last_success_turn() > seen)
+}
+
 /// Returns whether there is a new output for an agent without dependencies, that is, of any other agent.
 fn has_news_for_listener(state: &ConversationState, agent: AgentId) -> bool {
     state.latest_success_except(agent) > last_seen_turn(state, agent)

@@ -58,6 +58,15 @@ pub fn build_execution(
             .into_iter()
             .map(|(name, (_, output))| (name, output))
             .collect(),
+        latest_outputs: state
+            .list_latest_outputs(slot.agent)
+            .map(|outputs| outputs.into_iter().map(|(name, _, output)| (name, output)).collect()),
+        failures: state
+            .list_failures(slot.agent)
+            .into_iter()
+            .map(|(name, _, failure)| (name, failure))
+            .collect(),
+        news: state.list_news(slot),
         other_outputs: state
             .list_other_outputs(slot.agent)
             .into_iter()

@@ -174,6 +174,7 @@ impl SavedResultConverter {
             let execution = self.executions.entry(entry.agent_name.clone()).or_default();
             *execution += 1;
             starts.push(AgentStart {
+                news: None,
                 agent: entry.agent_name.clone(),
                 execution: *execution,
                 counts: Vec::new(),
