@@ -13,8 +13,8 @@ use crate::{
     key_variable, reasoning_source,
 };
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::thread::{ExecutionRef, LiveOutput, Message, StopReason};
-use ensemble_language::ensemble::{self, ModelChoice, ModelProfile, TokenPrice};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, StopReason};
+use ensemble_language::ensemble::{self, ModelChoice, ModelProfile};
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileChain, ProfileError, check_provider};
 
 /// A model that can be asked: profiles with their providers. Clones share the providers.
