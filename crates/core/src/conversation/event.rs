@@ -217,6 +217,9 @@ pub struct AgentStart {
     /// The outputs that the execution reads: the agent, and the number of its execution.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub reads: IndexMap<Arc<str>, u32>,
+    /// The agents whose new outputs start the agent; `None`: those of the dependencies in `counts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub news: Option<Vec<Arc<str>>>,
 }
 
 /// An attempt of an execution starts.

@@ -50,6 +50,7 @@ pub use state::{
     OpenTurn,
 };
 pub use static_readiness::has_unseen_result;
+pub(crate) use static_readiness::list_new_outputs;
 pub(crate) use static_readiness::{DependencyFact, UnfulfilledReason, find_dependency_fact};
 pub use static_readiness::{StaticReadiness, static_readiness};
 pub use unfinished_executions::{UnfinishedExecution, UnfinishedParts, UnfinishedReason};

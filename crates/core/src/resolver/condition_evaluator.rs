@@ -17,6 +17,11 @@ pub trait ConditionEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError>;
 
+    /// Returns the result of a condition on which no decision depends; `None` if it cannot be evaluated or is not known.
+    fn find_answer(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Option<bool> {
+        None
+    }
+
     /// The values that the condition read, for reports.
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead>;
 
@@ -45,6 +50,10 @@ impl ConditionEvaluator for DirectEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError> {
         condition.evaluate(&state.edge_facts(edge))
+    }
+
+    fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
+        condition.evaluate(&state.edge_facts(edge)).ok()
     }
 
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {

@@ -124,7 +124,7 @@ fn the_goal_of_a_run() {
             "and makes a success fail",
             format!("{one}success: true\nresult: {{x: 1 / 0}}\n"),
             vec![&[]],
-            "- condition_failed: result `x` `1 / 0`: division by zero",
+            "- condition_failed: result `x` `1 / 0`: division by zero: 1 / 0",
         ),
     ];
     for (case, text, turns, expected) in table {

@@ -130,6 +130,7 @@ codes! {
     EXPECTS_NOTHING = "W060", "A case of a test file has no expectations.";
     STOPPED_HANDLER = "W061", "A dependency is on failures of an agent whose failure stops the run.";
     NEVER_MET = "W062", "A required agent does not run by itself, because it belongs to a tool.";
+    UNKNOWN_NEWS = "W065", "A template asks whether the output of an agent is new, and that output never starts its agent.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";

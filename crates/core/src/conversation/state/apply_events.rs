@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::legality::IllegalRecord;
 use super::turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
@@ -25,7 +25,7 @@ use crate::conversation::question::InputRequested;
 use crate::conversation::reason::AgentSkipReason;
 use crate::conversation::static_readiness::{StaticReadiness, static_readiness};
 use crate::thread::{Thread, ThreadIteration, UNKNOWN_FATE, remembered_iterations};
-use ensemble_language::data::{ExecutionFailure, ModelUsage, RunContext, digest_text};
+use ensemble_language::data::{ModelUsage, RunContext, digest_text};
 use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
@@ -514,7 +514,7 @@ impl ConversationState {
         let (event, at) = &**finished;
         let output_data = match &event.end {
             ExecutionEnd::Succeeded(output) => output.clone(),
-            ExecutionEnd::Failed(failure) => Arc::new(failure_value(failure)),
+            ExecutionEnd::Failed(failure) => Arc::new(failure.to_output()),
         };
         Some(HistoryEntry {
             turn_number: event.turn,
@@ -532,11 +532,6 @@ impl ConversationState {
             timestamp: *at,
         })
     }
-}
-
-/// A failure in the form in which dependent agents read it.
-fn failure_value(failure: &ExecutionFailure) -> Value {
-    json!({"error": failure.error, "kind": failure.kind})
 }
 
 fn has_memory(plan: &Plan, id: AgentId) -> bool {

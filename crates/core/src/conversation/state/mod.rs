@@ -51,7 +51,7 @@ pub struct AgentState {
     unhandled: bool,
     /// Its latest output, and the number of the execution.
     output: Option<(u32, Arc<Value>)>,
-    /// Its latest failure as `{error, kind}`, and the number of the execution.
+    /// Its latest failure in the form that dependent agents read, and the number of the execution.
     failure: Option<(u32, Arc<Value>)>,
     /// LLM: the messages between the agent and its model.
     thread: Arc<Thread>,
