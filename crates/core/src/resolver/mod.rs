@@ -7,6 +7,8 @@
 mod bounds_tests;
 mod condition_evaluator;
 mod end;
+#[cfg(test)]
+mod goal_tests;
 mod merge;
 mod readiness;
 #[cfg(test)]

@@ -32,12 +32,14 @@ mod independent_agents;
 mod one_sided_loops;
 mod output_keys;
 mod prepared_answers;
+mod required_agents;
 mod run_bounds;
 mod script_reads;
 mod script_text;
 mod secrets;
 mod start_cycles;
 mod state_keys;
+mod stopped_handlers;
 mod template_keys;
 mod templates;
 mod text_secrets;
@@ -120,6 +122,8 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: idle_dependencies::check_idle_dependencies,
     Ensemble: one_sided_loops::check_one_sided_loops,
     Ensemble: early_counts::check_early_counts,
+    Ensemble: stopped_handlers::check_stopped_handlers,
+    Ensemble: required_agents::check_required_agents,
     Files: condition_keys::check_condition_keys,
     Files: template_keys::check_template_keys,
     Files: value_types::check_value_types,

@@ -128,6 +128,8 @@ codes! {
     VAIN_REQUEST = "W050", "A Rhai script makes requests that are ignored.";
     IDLE_SETTINGS = "W053", "`validate` in the user's own configuration has no effect.";
     EXPECTS_NOTHING = "W060", "A case of a test file has no expectations.";
+    STOPPED_HANDLER = "W061", "A dependency is on failures of an agent whose failure stops the run.";
+    NEVER_MET = "W062", "A required agent does not run by itself, because it belongs to a tool.";
     UNKNOWN_NEWS = "W065", "A template asks whether the output of an agent is new, and that output never starts its agent.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
@@ -138,6 +140,7 @@ codes! {
     SHARED_KEY = "H013", "A condition reads a key of the context that several agents write.";
     TRUTH_OF_ANSWER = "H014", "A condition uses a value as a boolean that a model might write as a string.";
     UNUSED_TOOL = "H020", "A tool of the file is not used.";
+    SUCCESS_ONLY = "H021", "A dependency with `on: any` is on an agent whose failure stops the run.";
 }
 
 #[cfg(test)]
