@@ -341,7 +341,7 @@ fn waiting() {
                 &agent("n", ", conversation: {max_turns: 5, trigger: every_turn}"),
                 &agent(
                     "a",
-                    &format!("{three}, dependencies: [{{agent_name: n}}, {{agent_name: b, feedback: true}}]"),
+                    &format!("{three}, dependencies: [{{agent_name: n}}, {{agent_name: b, feedback: true, on: any}}]"),
                 ),
                 &agent("b", &format!("{three}, depends_on: [n, a]")),
             ]),
