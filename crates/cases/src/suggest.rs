@@ -455,13 +455,28 @@ pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
     text
 }
 
+fn failure_to_json(failure: &ExecutionFailure) -> Value {
+    let mut map = json!({"fail": failure.error});
+    if failure.kind != FailureKind::Reported {
+        map["kind"] = json!(failure.kind);
+    }
+    if let Some(exit_code) = failure.exit_code {
+        map["exit_code"] = exit_code.into();
+    }
+    for (name, text) in [("stdout", &failure.stdout), ("stderr", &failure.stderr)] {
+        if !text.is_empty() {
+            map[name] = text.as_str().into();
+        }
+    }
+    map
+}
+
 fn stub_to_json(stub: &StubResult) -> Value {
     let mut map = match &stub.output {
         StubOutput::Text(text) if stub.tokens == 0 => return json!(text),
         StubOutput::Text(text) => json!({"text": text}),
         StubOutput::Json(value) => json!({"json": value}),
-        StubOutput::Fail(failure) if failure.kind == FailureKind::Reported => json!({"fail": failure.error}),
-        StubOutput::Fail(failure) => json!({"fail": failure.error, "kind": failure.kind}),
+        StubOutput::Fail(failure) => failure_to_json(failure),
         StubOutput::Parts(parts) => {
             let parts = parts.iter().map(|(key, stub)| (key.to_string(), stub_to_json(stub)));
             json!({"parts": parts.collect::<JsonMap>()})

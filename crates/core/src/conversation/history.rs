@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::compact_output::CompactOutput;
+use super::failed_work::WorkCounts;
 use crate::thread::StopReason;
 use ensemble_language::condition::ConditionHistory;
 use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage};
@@ -30,6 +31,10 @@ pub struct HistoryEntry {
     pub(super) output: CompactOutput,
     /// The failure; `None` after a success.
     pub failure: Option<ExecutionFailure>,
+    /// The parts of the execution.
+    pub parts: WorkCounts,
+    /// The tool calls of the model of the agent.
+    pub tool_calls: WorkCounts,
     /// The number of the last attempt.
     pub attempt: u32,
     /// The usage of all attempts: tokens and cost.

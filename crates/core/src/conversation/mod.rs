@@ -10,6 +10,7 @@ mod end;
 mod enforced_sandbox;
 mod event;
 mod exchange;
+mod failed_work;
 mod history;
 mod interruption;
 mod latest_outputs;
@@ -35,6 +36,7 @@ pub use event::{
 pub use exchange::{
     RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
 };
+pub use failed_work::{FailedWork, WorkCounts};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
 pub use outcome::CompletionReason;

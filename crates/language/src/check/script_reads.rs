@@ -310,14 +310,19 @@ fn missing_key_finding(
         script_warning(used, &read.key, message, help)
     };
     match read.variable.as_str() {
-        "dependencies" => {
+        "dependencies" | "failures" => {
             let edges = used.agents.iter().flat_map(|at| graph.dependency_edges(*at));
             let dependency_names: BTreeSet<&str> = edges.map(|edge| graph.agent_name(edge.from)).collect();
             if dependency_names.contains(key) {
                 return None;
             }
             let name = graph.agent_name(used.agents[0]);
-            let message = format!("the script reads the output of `{key}`, on which `{name}` does not depend");
+            let what = if read.variable == "failures" {
+                "failure"
+            } else {
+                "output"
+            };
+            let message = format!("the script reads the {what} of `{key}`, on which `{name}` does not depend");
             if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
                 let stored = agent.state_key();
                 let help = format!("add `{key}` to the dependencies of `{name}`, or read `context.{stored}`");

@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::CompletionReason;
 use super::counts::CountList;
 use super::event::{ExecutionFinished, FailedExecution, MessageAdded, Record, RunEnded, RunStarted};
+use super::failed_work::{FailedWork, WorkCounts};
 use super::history::{HistoryEntry, HistoryList};
 use super::interruption::RunInterruption;
 use super::latest_outputs::LatestOutputs;
@@ -399,6 +400,27 @@ impl ConversationState {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
         let finished = open.filter_map(|slot| self.history_entry(slot)).map(Cow::Owned);
         self.history.0.iter().map(Cow::Borrowed).chain(finished)
+    }
+
+    /// The agents of whose executions so far a part or a tool call failed, in declaration order.
+    pub fn list_failed_work(&self) -> Vec<FailedWork> {
+        let mut work: BTreeMap<AgentId, FailedWork> = BTreeMap::new();
+        for entry in self.list_executions() {
+            let (parts, tool_calls) = (entry.parts, entry.tool_calls);
+            if parts.count + tool_calls.count == 0 {
+                continue;
+            }
+            let Some(id) = self.plan.find_agent_id(&entry.agent_name) else {
+                continue;
+            };
+            let sum = work.entry(id).or_insert_with(|| FailedWork {
+                agent: entry.agent_name.clone(),
+                parts: WorkCounts::default(),
+                tool_calls: WorkCounts::default(),
+            });
+            (sum.parts, sum.tool_calls) = (sum.parts + parts, sum.tool_calls + tool_calls);
+        }
+        work.into_values().filter(FailedWork::has_failures).collect()
     }
 
     /// The number of executions of the agent in the whole run, including an open turn.
