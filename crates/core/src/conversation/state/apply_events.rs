@@ -195,6 +195,10 @@ impl ConversationState {
         let plan = self.plan.clone();
         let mut slots = Vec::with_capacity(event.starts.len());
         self.waits = self.count_waits(&plan, event);
+        self.add_warnings(event.warnings.iter().map(|warning| warning.message.clone()));
+        if self.keeps_account {
+            self.read_warnings.extend(event.warnings.iter().cloned());
+        }
         for start in &event.starts {
             let Some(agent) = plan.find_agent_id(&start.agent) else {
                 continue;
