@@ -20,7 +20,7 @@ pub trait AgentReplacements: Send + Sync {
     /// The runner of an agent that has no stand-in and needs this from outside; `None`: its own.
     fn missing_agent_runner(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>>;
 
-    /// The model profile that answers for this input agent, in the place of its `responses`.
+    /// The model profile that answers for this input agent or script agent.
     fn find_responder(&self, _agent: &Agent) -> Option<Arc<str>> {
         None
     }

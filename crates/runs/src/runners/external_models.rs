@@ -46,7 +46,7 @@ fn find_agent_model(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<Stri
 }
 
 /// The first model of the choice that is not simulated.
-fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContext<'_>) -> Option<String> {
+pub(crate) fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContext<'_>) -> Option<String> {
     let model_name = match choice {
         ModelChoice::Profile(name) => name.to_string(),
         ModelChoice::Model { provider, model } => format!("{provider}/{model}"),

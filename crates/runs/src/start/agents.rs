@@ -29,7 +29,7 @@ use crate::options::replacements::AgentReplacements;
 use crate::prepare::{PreparedEnsemble, collect_profiles};
 use crate::review::check_trust;
 use crate::runners::external::build_external_agent;
-use crate::runners::external_models::describe_external_need;
+use crate::runners::external_models::{describe_external_need, find_external_model};
 use crate::runners::sandboxes::build_sandbox;
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, OpenInner, SharedServices};
 use crate::runners::tools::{build_called_tool, build_toolset};
@@ -146,14 +146,32 @@ impl RunnerFactory<'_> {
     /// The runner in the place of the agent's own, if there is one, or if its own needs something from outside.
     fn find_replacement(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let stand_ins = self.find_replacements()?;
+        let needs = || match self.find_responder(agent) {
+            Some(profile) => find_external_model(&ModelChoice::Profile(profile), &self.parts),
+            None => describe_external_need(agent, &self.parts),
+        };
         stand_ins
             .find_runner(agent)
-            .or_else(|| stand_ins.missing_agent_runner(agent, describe_external_need(agent, &self.parts)?))
+            .or_else(|| stand_ins.missing_agent_runner(agent, needs()?))
+    }
+
+    /// The model profile that answers for this agent.
+    fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
+        let is_possible = matches!(agent.kind, AgentKind::Input(_) | AgentKind::Script { .. });
+        self.find_replacements()
+            .filter(|_| is_possible)
+            .and_then(|stand_ins| stand_ins.find_responder(agent))
     }
 
     fn build_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
+            AgentKind::Script { .. } if let Some(profile) = self.find_responder(agent) => {
+                let model = parts.connect_model(&ModelChoice::Profile(profile))?;
+                let runner = LlmRunner::for_script_agent(agent, model, shared.live_output.clone())?;
+                let simulated = runner.is_simulated();
+                (Arc::new(runner), simulated)
+            }
             AgentKind::Script { script, env } => {
                 let bounds = parts.process_limits(env, build_sandbox(agent.sandbox.as_deref(), parts)?)?;
                 (script::build_runner(script, &parts.places, bounds), false)
@@ -186,12 +204,17 @@ impl RunnerFactory<'_> {
                     operator: shared.operator.clone(),
                     load: &parts.script_loader(),
                     connect: &|profile| parts.connect_model(&ModelChoice::Profile(profile.clone())),
+                    agent_names: parts
+                        .prepared
+                        .plan
+                        .ensemble()
+                        .agents
+                        .iter()
+                        .map(|one| one.name.clone())
+                        .collect(),
                 };
                 let mut spec = spec.clone();
-                if let Some(profile) = self
-                    .find_replacements()
-                    .and_then(|stand_ins| stand_ins.find_responder(agent))
-                {
+                if let Some(profile) = self.find_responder(agent) {
                     spec.responses = Some(PreparedResponses::Profile(profile));
                 }
                 let runner = InputRunner::new(agent, &spec, wiring)?;
