@@ -27,6 +27,7 @@ pub fn an_execution() -> ExecutionInput {
         dependencies: Vec::new(),
         other_outputs: Vec::new(),
         history: ExecutionHistory::default(),
+        recent_agents: Vec::new(),
         parameters: Arc::new(JsonMap::new()),
         request: None,
         thread: Arc::default(),

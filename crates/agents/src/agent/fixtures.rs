@@ -91,6 +91,7 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> ExecutionInput {
         dependencies: Vec::new(),
         other_outputs: Vec::new(),
         history: ensemble_language::execution_history::ExecutionHistory::default(),
+        recent_agents: Vec::new(),
         parameters: Arc::default(),
         request: None,
         thread: Arc::default(),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::progress::{ExecutionMessages, NextStep};
-use self::substitute::ScriptSubstitute;
+pub(crate) use self::substitute::ScriptSubstitute;
 use crate::agent::attachments::AttachmentTemplates;
 use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::chat::RoundEnd;

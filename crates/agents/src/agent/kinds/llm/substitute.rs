@@ -13,13 +13,13 @@ use ensemble_language::data::JsonMap;
 use ensemble_language::ensemble::Agent;
 
 /// A script agent that a model replaces.
-pub(super) struct ScriptSubstitute {
+pub(crate) struct ScriptSubstitute {
     description: Option<Arc<str>>,
     output_schema: Option<Value>,
 }
 
 impl ScriptSubstitute {
-    pub(super) fn for_agent(agent: &Agent) -> Self {
+    pub(crate) fn for_agent(agent: &Agent) -> Self {
         Self {
             description: agent.description.as_deref().map(Arc::from),
             output_schema: agent.output_schema.clone(),
@@ -27,7 +27,7 @@ impl ScriptSubstitute {
     }
 
     /// Returns the question for the model.
-    pub(super) fn render_question(&self, execution: &ExecutionInput) -> String {
+    pub(crate) fn render_question(&self, execution: &ExecutionInput) -> String {
         let name = &execution.agent_name;
         let summary = json!({
             "turn": execution.turn_count + 1,
@@ -52,7 +52,7 @@ impl ScriptSubstitute {
     }
 
     /// Returns the output of the agent, without the full text that a reply of a model has in addition.
-    pub(super) fn convert_output(output: JsonMap) -> JsonMap {
+    pub(crate) fn convert_output(output: JsonMap) -> JsonMap {
         output_for_schema(&output).into_owned()
     }
 }
