@@ -23,8 +23,14 @@ use crate::ensemble::{
 use crate::loader::codes;
 use crate::source::{LineColumn, Route, RouteLocation, SourceText};
 
-/// The variable of a script that answers for a person, in addition to those of agents.
-const QUESTION: &str = "prompt";
+/// The variables of a script that answers for a person, in addition to those of agents.
+const ANSWER_VARIABLES: [&str; 5] = [
+    "prompt",
+    "agent_execution_count",
+    "accumulated_context",
+    "conversation_history",
+    "conversation_state",
+];
 /// The keys of the context that an outer ensemble writes.
 const OF_OUTER: [&str; 2] = ["dependencies", "request"];
 /// The highest number of findings, because each is compared with many names.
@@ -117,7 +123,7 @@ fn list_agent_scripts<'e>(
             at,
             variables: SCRIPT_VARIABLES
                 .into_iter()
-                .chain(is_answer.then_some(QUESTION))
+                .chain(ANSWER_VARIABLES.into_iter().filter(|_| is_answer))
                 .chain(agents.iter().flat_map(|at| part_variables(graph.agent_at(*at))))
                 .collect(),
             agents: if is_tool { Vec::new() } else { agents },

@@ -225,10 +225,18 @@ impl HumanReporter {
         } else {
             format_duration(finished.execution_time)
         };
+        let author = match &finished.answer {
+            Some(answer) if answer.unattended => {
+                let author = escape_hidden(&answer.describe_author());
+                format!(" · {DIM:#}{CAUTION}{author}{CAUTION:#}{DIM}")
+            }
+            Some(answer) => format!(" · {}", escape_hidden(&answer.describe_author())),
+            None => String::new(),
+        };
         let mut title = match shown.title {
-            true => format!("    {DIM}{took}{DIM:#}\n"),
+            true => format!("    {DIM}{took}{author}{DIM:#}\n"),
             false => format!(
-                "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n",
+                "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{author}{DIM:#}\n",
                 finished.agent
             ),
         };

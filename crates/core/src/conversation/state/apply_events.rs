@@ -553,6 +553,7 @@ impl ConversationState {
             stop_reason: event.exchange.last().and_then(ThreadIteration::stop_reason),
             execution_time: event.execution_time,
             timestamp: *at,
+            answer: event.answer.clone(),
         })
     }
 }
