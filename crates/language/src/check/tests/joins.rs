@@ -113,10 +113,10 @@ fn news_of_an_agent_that_never_starts_this_one() {
     );
     assert_eq!(
         w065("{{ news.other }}{{ writer }}", listens),
-        ["W065 5:60 `news.other` is always false: `j` does not depend on `other`"]
+        ["W065 5:52 `news.other` is always false: `j` does not depend on `other`"]
     );
     assert_eq!(
         w065("{% if news.wirter %}{{ writer }}{% endif %}", listens),
-        ["W065 5:63 `news.wirter` is always false: there is no agent `wirter`"]
+        ["W065 5:55 `news.wirter` is always false: there is no agent `wirter`"]
     );
 }
