@@ -90,6 +90,10 @@ codes! {
     NO_TOOL_NAME = "E091", "The `tool` of an agent does not name a tool of a server.";
     DENIED_TOOL = "E092", "An agent calls a tool that the ensemble denies.";
     NOT_FOR_PROGRAM = "E093", "An external agent cannot use this tool.";
+    MISSING_SCRIPT_FILE = "E106", "The file of a script does not exist or cannot be used.";
+    TEMPLATE_PLACE = "E107", "A `script`, `cwd` or `env` contains a template.";
+    NO_PROCESS = "E108", "An agent has `args` or `stdin`, and no process reads them.";
+    BUDGET_WITHOUT_PRICE = "E109", "A run has a `max_cost`, and no model has a price.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program is missing or cannot be used.";
@@ -128,6 +132,7 @@ codes! {
     VAIN_REQUEST = "W050", "A Rhai script makes requests that are ignored.";
     IDLE_SETTINGS = "W053", "`validate` in the user's own configuration has no effect.";
     EXPECTS_NOTHING = "W060", "A case of a test file has no expectations.";
+    UNEXPANDED_VARIABLE = "W077", "A text contains `${NAME}`, and nothing expands it.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";

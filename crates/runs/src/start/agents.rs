@@ -13,7 +13,7 @@ use ensemble_agents::agent::kinds::input::{InputOptions, InputRunner};
 use ensemble_agents::agent::kinds::llm::{self, LlmRunner};
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::nested_inputs::NestedInputs;
-use ensemble_agents::agent::kinds::script;
+use ensemble_agents::agent::kinds::script::{self, ScriptTemplates};
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::output::schema::CompiledSchema;
 use ensemble_agents::agent::output::schema_check::SchemaCheckedRunner;
@@ -154,9 +154,16 @@ impl RunnerFactory<'_> {
     fn build_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
-            AgentKind::Script { script, env } => {
+            AgentKind::Script {
+                script,
+                args,
+                stdin,
+                env,
+            } => {
                 let bounds = parts.process_limits(env, build_sandbox(agent.sandbox.as_deref(), parts)?)?;
-                (script::build_runner(script, &parts.places, bounds), false)
+                let templates = ScriptTemplates::compile_templates(agent, args, stdin.as_deref())?;
+                let runner = script::build_checked_runner(script, templates, &parts.places, bounds)?;
+                (runner, false)
             }
             AgentKind::Llm(llm) if let Some(acp) = llm.acp_agent() => {
                 let external = build_external_agent(agent, llm, acp, parts)?;

@@ -7,5 +7,6 @@ pub mod nested_inputs;
 pub mod rhai_script;
 pub(crate) mod scope;
 pub mod script;
+pub(crate) mod script_templates;
 pub mod tool_call;
 pub(crate) mod value_templates;
