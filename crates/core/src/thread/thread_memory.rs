@@ -45,6 +45,19 @@ pub fn remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIter
     kept_iterations
 }
 
+/// Returns the iterations of a failed exchange that stay in the thread of the agent: all of them. A reply that was sent
+/// back stays, because the agent has nothing else to continue from.
+pub fn failed_iterations(mut iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
+    for iteration in &mut iterations {
+        if let Some(Value::String(task)) = iteration.metadata.shift_remove(TASK)
+            && let Some(first) = iteration.messages.first_mut()
+        {
+            first.content = task;
+        }
+    }
+    iterations
+}
+
 impl Thread {
     /// The thread with this error for every call that has not ended.
     #[must_use]

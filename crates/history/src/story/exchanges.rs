@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use ensemble_core::conversation::{
     AttemptScope, ConversationState, Event, ExecutionEnd, IllegalRecord, Record, ToolCallEnded,
 };
-use ensemble_core::thread::{Attachment, Message, ThreadIteration, ToolCall, ToolEnd};
+use ensemble_core::thread::{Attachment, Message, StopReason, ThreadIteration, ToolCall, ToolEnd};
 use ensemble_language::data::ExecutionFailure;
+use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 
 /// The messages between an agent and its model in one attempt of an execution, of one of its parts, or of an agent that is
@@ -232,6 +233,12 @@ impl ExchangeCollector {
         let exchange = self.open_exchange(within);
         exchange.iterations.extend_from_slice(rest);
         exchange.scope.attempt = within.attempt;
+        if let ExchangeEnd::Failed { failure } = &end
+            && let Some(reason) = StopReason::from_failure_kind(failure.kind)
+            && let Some(last) = exchange.iterations.last_mut()
+        {
+            last.set_stop_reason(reason);
+        }
         exchange.end = end;
         let key = (within.agent.clone(), within.part.clone(), within.outer_calls.clone());
         self.open.remove(&key);
@@ -247,6 +254,11 @@ fn remembered_messages(state: &ConversationState, within: &AttemptScope) -> Vec<
     let Some(agent) = id.map(|id| state.agent_state(id)) else {
         return Vec::new();
     };
+    // A model that answers for a person receives each question alone.
+    let is_responder = id.is_some_and(|id| matches!(state.plan().agent(id).kind, AgentKind::Input(_)));
+    if is_responder {
+        return Vec::new();
+    }
     match &within.part {
         None => agent.thread().to_messages(),
         Some(part) => agent

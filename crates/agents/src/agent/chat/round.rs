@@ -105,7 +105,7 @@ impl Dialogue {
                     if reply.tool_calls.is_empty() {
                         return Ok((reply.text, reply.stop_reason));
                     }
-                    record_iteration(ledger, &opening.records).await;
+                    record_iteration(ledger, &opening.records, (self.now)()).await;
                     (specs, reply.tool_calls)
                 }
             };
@@ -381,11 +381,12 @@ pub(in crate::agent) fn add_partial_results(ledger: &AttemptLedger, text: String
 }
 
 /// Records the current iteration, with what was used since the last record.
-pub(crate) async fn record_iteration(ledger: &AttemptLedger, records: &ExecutionRecords) {
+pub(crate) async fn record_iteration(ledger: &AttemptLedger, records: &ExecutionRecords, now: DateTime<Utc>) {
     if !records.is_recording() {
         return;
     }
-    if let Some((iteration, usage)) = ledger.record_iteration() {
+    if let Some((mut iteration, usage)) = ledger.record_iteration() {
+        iteration.completed_at.get_or_insert(now);
         records.record_reply(iteration, usage).await;
     }
 }

@@ -24,7 +24,7 @@ use crate::conversation::permission::{PermissionDecided, PermissionDecision};
 use crate::conversation::question::InputRequested;
 use crate::conversation::reason::AgentSkipReason;
 use crate::conversation::static_readiness::{StaticReadiness, static_readiness};
-use crate::thread::{Thread, ThreadIteration, UNKNOWN_FATE, remembered_iterations};
+use crate::thread::{StopReason, Thread, ThreadIteration, UNKNOWN_FATE, failed_iterations, remembered_iterations};
 use ensemble_language::data::{ExecutionFailure, ModelUsage, RunContext, digest_text};
 use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
@@ -103,7 +103,7 @@ impl ConversationState {
             let failed = std::mem::take(&mut agent.failed_exchange);
             if !failed.is_empty() {
                 let thread = Arc::make_mut(&mut agent.thread);
-                let failed = Thread::from_iterations(remembered_iterations(failed))
+                let failed = Thread::from_iterations(failed_iterations(failed))
                     .close_open_calls(UNKNOWN_FATE)
                     .into_iterations();
                 *thread = std::mem::take(thread).append_iterations(failed);
@@ -214,6 +214,7 @@ impl ConversationState {
                 start: start.clone(),
                 attempt: self.agents[agent.index()].abandoned,
                 failed_attempts: 0,
+                ended_requests: 0,
                 last_ended: self.agents[agent.index()].abandoned,
                 last_failure: None,
                 usage: None,
@@ -288,6 +289,8 @@ impl ConversationState {
             slot.last_ended = event.attempt;
             slot.last_failure = Some(event.failure.clone());
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
+            let requests = slot.exchanges.own_iterations().len() + event.exchange.len();
+            slot.ended_requests += u32::try_from(requests).unwrap_or(u32::MAX);
             slot.exchanges = RecordedExchanges::default();
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
@@ -311,6 +314,12 @@ impl ConversationState {
             let recorded = slot.exchanges.take_iterations(None);
             if !recorded.is_empty() {
                 event.exchange.splice(..0, recorded);
+            }
+            let limit = event
+                .failure()
+                .and_then(|failure| StopReason::from_failure_kind(failure.kind));
+            if let (Some(reason), Some(last)) = (limit, event.exchange.last_mut()) {
+                last.set_stop_reason(reason);
             }
             // The usage of the execution contains the usage of parts that were stopped.
             slot.exchanges = RecordedExchanges::default();
