@@ -22,7 +22,7 @@ pub use attachment::Attachment;
 pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
 pub use reasoning::Reasoning;
-pub use thread_memory::{REJECTED, TASK, UNKNOWN_FATE, failed_iterations, remembered_iterations};
+pub use thread_memory::{LEFT_OUT, REJECTED, TASK, UNKNOWN_FATE, failed_iterations, remembered_iterations};
 pub use tool_call::{INTERRUPTED, ToolCall, ToolEnd};
 
 use chrono::{DateTime, Utc};
@@ -224,6 +224,15 @@ impl Thread {
     pub fn add_metadata(mut self, key: &str, value: impl Into<Value>) -> Self {
         if let Some(current) = self.iterations.last_mut() {
             current.metadata.insert(key.to_owned(), value.into());
+        }
+        self
+    }
+
+    /// Removes data from the current iteration.
+    #[must_use]
+    pub fn remove_metadata(mut self, key: &str) -> Self {
+        if let Some(current) = self.iterations.last_mut() {
+            current.metadata.shift_remove(key);
         }
         self
     }

@@ -10,6 +10,10 @@ pub const REJECTED: &str = "rejected";
 /// The metadata key of an iteration whose user message is not the one that is remembered: the message to be remembered.
 pub const TASK: &str = "task";
 
+/// The metadata key of an iteration whose request did not contain all messages of earlier executions: the ranges of those
+/// that were left out, as pairs of the first and the place after the last.
+pub const LEFT_OUT: &str = "left_out";
+
 /// The error of a call that was under way when its execution was cut short.
 pub const UNKNOWN_FATE: &str = "the call was interrupted: it is not known whether it has taken effect";
 

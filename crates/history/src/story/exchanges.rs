@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use ensemble_core::conversation::{
     AttemptScope, ConversationState, Event, ExecutionEnd, IllegalRecord, Record, ToolCallEnded,
 };
-use ensemble_core::thread::{Attachment, Message, StopReason, ThreadIteration, ToolCall, ToolEnd};
+use ensemble_core::thread::{Attachment, LEFT_OUT, Message, StopReason, ThreadIteration, ToolCall, ToolEnd};
 use ensemble_language::data::ExecutionFailure;
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
@@ -145,7 +145,25 @@ pub fn collect_model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Result<V
     }
     let mut exchanges = collector.exchanges;
     exchanges.retain(|exchange| !exchange.iterations.is_empty());
+    exchanges.iter_mut().for_each(remove_left_out_messages);
     Ok(exchanges)
+}
+
+/// Removes the remembered messages that the first request did not contain.
+fn remove_left_out_messages(exchange: &mut ModelExchange) {
+    let ranges = exchange
+        .iterations
+        .first()
+        .and_then(|first| first.metadata.get(LEFT_OUT));
+    let ranges: Vec<(usize, usize)> = ranges
+        .and_then(|ranges| serde_json::from_value(ranges.clone()).ok())
+        .unwrap_or_default();
+    let mut at = 0;
+    exchange.remembered_messages.retain(|_| {
+        let is_left_out = ranges.iter().any(|(start, end)| (*start..*end).contains(&at));
+        at += 1;
+        !is_left_out
+    });
 }
 
 /// The agent, its part and the calls around it: there is one open exchange for each.

@@ -72,6 +72,8 @@ pub struct ModelQueryResult {
     pub price: Option<TokenPrice>,
     /// `PROVIDER/MODEL` of the profile that answered.
     pub model: Option<String>,
+    /// The place in the chain of the profile that answered, or that failed last.
+    pub link: usize,
 }
 
 impl Model {
@@ -223,6 +225,7 @@ impl Model {
                             warnings,
                             price: link.profile.cost,
                             model: Some(reasoning_source(&link.profile)),
+                            link: at,
                         };
                     }
                     Err(error) => failed.push((link, error)),
@@ -234,6 +237,7 @@ impl Model {
                 warnings: query.warnings,
                 price: None,
                 model: None,
+                link: order.last().copied().unwrap_or_default(),
             }
         })
     }

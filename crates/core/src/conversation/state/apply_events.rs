@@ -25,7 +25,7 @@ use crate::conversation::question::InputRequested;
 use crate::conversation::reason::AgentSkipReason;
 use crate::conversation::static_readiness::{StaticReadiness, static_readiness};
 use crate::thread::{StopReason, Thread, ThreadIteration, UNKNOWN_FATE, failed_iterations, remembered_iterations};
-use ensemble_language::data::{ExecutionFailure, ModelUsage, RunContext, digest_text};
+use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, RunContext, digest_text};
 use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
@@ -289,8 +289,7 @@ impl ConversationState {
             slot.last_ended = event.attempt;
             slot.last_failure = Some(event.failure.clone());
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
-            let requests = slot.exchanges.own_iterations().len() + event.exchange.len();
-            slot.ended_requests += u32::try_from(requests).unwrap_or(u32::MAX);
+            slot.ended_requests += count_attempt_requests(slot.exchanges.own_iterations(), event);
             slot.exchanges = RecordedExchanges::default();
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
@@ -536,6 +535,16 @@ impl ConversationState {
             timestamp: *at,
         })
     }
+}
+
+/// Returns the number of requests in a failed attempt, of which these iterations were recorded before its end. A request
+/// with only the results of tools that failed has no iteration.
+fn count_attempt_requests(recorded: &[ThreadIteration], event: &AttemptFailed) -> u32 {
+    let iterations = recorded.len() + event.exchange.len();
+    let last = event.exchange.last().or(recorded.last());
+    let has_sent_results = last.is_some_and(|last| !last.tool_calls.is_empty());
+    let is_model_failure = event.failure.kind == FailureKind::Model;
+    u32::try_from(iterations + usize::from(has_sent_results && is_model_failure)).unwrap_or(u32::MAX)
 }
 
 /// A failure in the form in which dependent agents read it.
