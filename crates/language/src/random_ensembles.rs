@@ -90,6 +90,7 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
             timeout: None,
             retry: RetryPolicy::default(),
             on_error: OnError::Continue,
+            required: false,
         },
     )
 }
@@ -147,6 +148,7 @@ fn plan_within(agents: Vec<Agent>, limits: ConversationLimits) -> Plan {
     let ensemble = Ensemble {
         inputs: None,
         result: None,
+        success: None,
         name: "random".into(),
         description: None,
         agents,

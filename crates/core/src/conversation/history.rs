@@ -26,7 +26,7 @@ pub struct HistoryEntry {
     pub request: Option<Arc<AgentRequest>>,
     /// The digest of the run's input at that time.
     pub input_digest: Arc<str>,
-    /// The output; `{error, kind}` after a failure.
+    /// The output; the failure in the form that dependent agents read, if the execution failed.
     pub(super) output: CompactOutput,
     /// The failure; `None` after a success.
     pub failure: Option<ExecutionFailure>,
@@ -57,7 +57,7 @@ impl ConditionHistory for HistoryList {
 }
 
 impl HistoryEntry {
-    /// The output; `{error, kind}` after a failure. Of an old output with very many values, this reads the text that is
+    /// The output, or the failure in the form that dependent agents read. Of an old output with very many values, this reads the text that is
     /// kept in its place.
     pub fn output_data(&self) -> Arc<Value> {
         self.output.to_value()

@@ -1,6 +1,6 @@
 //! The source of the results of conditions: the evaluation itself, or assumed results.
 
-use crate::conversation::{ConversationState, RunValue};
+use crate::conversation::{ConditionFailure, ConversationState, RunValue, SuccessCheck};
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::PlanEdge;
 
@@ -17,11 +17,22 @@ pub trait ConditionEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError>;
 
+    /// Returns the result of a condition on which no decision depends; `None` if it cannot be evaluated or is not known.
+    fn find_answer(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Option<bool> {
+        None
+    }
+
     /// The values that the condition read, for reports.
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead>;
 
     /// The result of the run; `None` if there is none, or if outputs are not known, so that it cannot be evaluated.
     fn run_value(&self, state: &ConversationState) -> Option<RunValue>;
+
+    /// The result of `success`; `None` if the ensemble declares none.
+    ///
+    /// # Errors
+    /// The expression cannot be evaluated.
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>>;
 
     /// Every ready agent would wait for another one, so that agents run although they would wait.
     fn note_that_everyone_waits(&self) {}
@@ -41,11 +52,19 @@ impl ConditionEvaluator for DirectEvaluator {
         condition.evaluate(&state.edge_facts(edge))
     }
 
+    fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
+        condition.evaluate(&state.edge_facts(edge)).ok()
+    }
+
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
         condition.list_reads(&state.edge_facts(edge))
     }
 
     fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
         state.run_value()
+    }
+
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        state.check_success()
     }
 }

@@ -48,6 +48,7 @@ mod tool_use;
 mod unanswered_questions;
 mod undeclared_inputs;
 mod unknown_agents;
+mod unknown_news;
 mod unknown_profiles;
 mod unreached_agents;
 mod unread_config;
@@ -114,6 +115,7 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: contradictory_schemas::check_schemas,
     Ensemble: unknown_agents::check_unknown_agents,
     Ensemble: undeclared_inputs::check_undeclared_inputs,
+    Ensemble: unknown_news::check_unknown_news,
     Ensemble: constant_conditions::check_constant_conditions,
     Ensemble: blocked_agents::check_blocked_agents,
     Ensemble: exclusive_joins::check_exclusive_joins,

@@ -132,6 +132,7 @@ codes! {
     VAIN_REQUEST = "W050", "A Rhai script makes requests that are ignored.";
     IDLE_SETTINGS = "W053", "`validate` in the user's own configuration has no effect.";
     EXPECTS_NOTHING = "W060", "A case of a test file has no expectations.";
+    UNKNOWN_NEWS = "W065", "A template asks whether the output of an agent is new, and that output never starts its agent.";
     UNEXPANDED_VARIABLE = "W077", "A text contains `${NAME}`, and nothing expands it.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";

@@ -46,7 +46,6 @@ static KEY_SYNONYMS: &[KeySynonym] = key_synonyms![
     Agent "system" => "system_prompt";
     Agent "schema" => "output_schema";
     Agent "max_turn" => "conversation", "write `conversation: {max_turns: COUNT}`";
-    Agent "max_turns" => "conversation", "write `conversation: {max_turns: COUNT}`";
     Defaults "timeout" => "timeout_seconds";
     Defaults "retries" => "retry", "write `retry: {max_attempts: COUNT}`; the first attempt counts";
     Defaults "instructions" => "system_prompt";

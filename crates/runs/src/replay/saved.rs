@@ -174,6 +174,7 @@ impl SavedResultConverter {
             let execution = self.executions.entry(entry.agent_name.clone()).or_default();
             *execution += 1;
             starts.push(AgentStart {
+                news: None,
                 agent: entry.agent_name.clone(),
                 execution: *execution,
                 counts: Vec::new(),
@@ -237,6 +238,7 @@ impl SavedResultConverter {
 fn build_end_event(completion_reason: CompletionReason, detail: Option<String>) -> RunEnded {
     RunEnded {
         completion_reason,
+        success: None,
         detail,
         failed: None,
         condition: None,
@@ -326,5 +328,14 @@ fn parse_failure(data: &Value, error: &Value) -> ExecutionFailure {
         .as_str()
         .or_else(|| data.get("error")?.as_str())
         .unwrap_or("it failed");
-    ExecutionFailure::new(kind.unwrap_or(FailureKind::Reported), text)
+    let stream = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    ExecutionFailure {
+        exit_code: data
+            .get("exit_code")
+            .and_then(Value::as_i64)
+            .and_then(|code| code.try_into().ok()),
+        stdout: stream("stdout"),
+        stderr: stream("stderr"),
+        ..ExecutionFailure::new(kind.unwrap_or(FailureKind::Reported), text)
+    }
 }

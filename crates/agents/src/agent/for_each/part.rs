@@ -101,6 +101,7 @@ impl PartRun<'_> {
             let mut observation = observation;
             let result = self.judge_attempt(&mut observation);
             let mut ledger_entries = nested.end();
+            let result = result.map_err(|failure| ledger_entries.complete_failure(failure));
             let stopped = ledger_entries.take_request();
             let usage = observation.usage.or(ledger_entries.usage);
             used = used + usage.unwrap_or_default();

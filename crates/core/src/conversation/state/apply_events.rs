@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::legality::IllegalRecord;
 use super::turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
@@ -25,7 +25,7 @@ use crate::conversation::question::InputRequested;
 use crate::conversation::reason::AgentSkipReason;
 use crate::conversation::static_readiness::{StaticReadiness, static_readiness};
 use crate::thread::{StopReason, Thread, ThreadIteration, UNKNOWN_FATE, failed_iterations, remembered_iterations};
-use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage, RunContext, digest_text};
+use ensemble_language::data::{FailureKind, ModelUsage, RunContext, digest_text};
 use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
@@ -145,6 +145,7 @@ impl ConversationState {
         self.latest_successes = [None; 2];
         self.failed_agents.clear();
         self.agents_at_limit.clear();
+        self.stopping_agents.clear();
         self.run_end = None;
         self.candidates.clear();
         self.excluded_agents.clear();
@@ -205,6 +206,7 @@ impl ConversationState {
             for handled in start.handles.iter().filter_map(|name| plan.find_agent_id(name)) {
                 self.agents[handled.index()].unhandled = false;
                 self.failed_agents.remove(&handled);
+                self.stopping_agents.remove(&handled);
             }
             if start.request.is_some() {
                 self.remove_started_request(agent);
@@ -426,9 +428,12 @@ impl ConversationState {
                 agent.failed_exchange = event.exchange;
             }
         }
-        let fails_the_run = !success && plan.agent(id).on_error == OnError::Fail;
-        if fails_the_run {
+        let on_error = plan.agent(id).on_error;
+        if !success && on_error != OnError::Continue {
             self.failed_agents.entry(id).or_insert(turn);
+        }
+        if !success && on_error == OnError::Stop {
+            self.stopping_agents.insert(id);
         }
         if plan
             .max_executions(id)
@@ -517,7 +522,7 @@ impl ConversationState {
         let (event, at) = &**finished;
         let output_data = match &event.end {
             ExecutionEnd::Succeeded(output) => output.clone(),
-            ExecutionEnd::Failed(failure) => Arc::new(failure_value(failure)),
+            ExecutionEnd::Failed(failure) => Arc::new(failure.to_output()),
         };
         Some(HistoryEntry {
             turn_number: event.turn,
@@ -545,11 +550,6 @@ fn count_attempt_requests(recorded: &[ThreadIteration], event: &AttemptFailed) -
     let has_sent_results = last.is_some_and(|last| !last.tool_calls.is_empty());
     let is_model_failure = event.failure.kind == FailureKind::Model;
     u32::try_from(iterations + usize::from(has_sent_results && is_model_failure)).unwrap_or(u32::MAX)
-}
-
-/// A failure in the form in which dependent agents read it.
-fn failure_value(failure: &ExecutionFailure) -> Value {
-    json!({"error": failure.error, "kind": failure.kind})
 }
 
 fn has_memory(plan: &Plan, id: AgentId) -> bool {
