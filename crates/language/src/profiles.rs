@@ -452,6 +452,39 @@ mod tests {
     }
 
     #[test]
+    fn an_override_keeps_the_price_unless_the_new_model_has_one() {
+        let price = |cost: f64| {
+            let price: TokenPrice = serde_json::from_value(serde_json::json!({
+                "input_per_million": cost, "output_per_million": cost,
+            }))
+            .expect("a price");
+            Some(price)
+        };
+        let priced = |model: &str, cost| ModelProfile {
+            model: model.into(),
+            cost,
+            ..profile("openai", "x")
+        };
+        for (over, expected) in [
+            ("a=openai/new", price(1.0)),
+            ("a=openai/known", price(2.0)),
+            ("b=openai/new", None),
+        ] {
+            let profiles = ModelProfiles::new(vec![over.parse().expect("an override")]).with_source(
+                "the ensemble file",
+                vec![
+                    ("a".into(), priced("old", price(1.0))),
+                    ("b".into(), priced("free", None)),
+                    ("c".into(), priced("known", price(2.0))),
+                ],
+            );
+            let name = over.split('=').next().expect("a name");
+            let resolved = profiles.resolve_choice(&named(name)).expect("resolves");
+            assert_eq!(resolved.chain[0].profile.cost, expected, "{over}");
+        }
+    }
+
+    #[test]
     fn overrides_replace_provider_and_model() {
         let resolved = profiles(&["far=simulated"]).resolve_choice(&named("far")).unwrap();
         let link = &resolved.chain[0];

@@ -134,6 +134,13 @@ mod tests {
     }
 
     #[test]
+    fn a_failed_exchange_stays_with_its_replies_that_were_sent_back() {
+        let mut said = vec![iteration("u:task,again a:no !"), iteration("u:fix a:bad !")];
+        said[0].metadata.insert(TASK.to_owned(), "task".into());
+        assert_eq!(told(&failed_iterations(said)), ["u:task a:no", "u:fix a:bad"]);
+    }
+
+    #[test]
     fn the_task_is_remembered_and_not_what_was_added_to_it() {
         let mut said = iteration("u:task,with,errors a:ok");
         said.metadata.insert(TASK.to_owned(), "task".into());
