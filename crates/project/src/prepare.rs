@@ -160,6 +160,7 @@ impl PreparedEnsemble {
                 "expression cannot be evaluated",
                 Route::root().with_key("result").with_key(key.clone()),
             ),
+            None if failure.success => ("expression cannot be evaluated", Route::root().with_key("success")),
             None => {
                 let at = self.plan.find_agent_id(&failure.agent)?.index();
                 let dependency = self.plan.ensemble().agents[at].dependencies.get(failure.position)?;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::conversation::{ConversationState, ReadWarning, RunValue};
+use crate::conversation::{ConditionFailure, ConversationState, ReadWarning, RunValue, SuccessCheck};
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::PlanEdge;
 
@@ -20,6 +20,11 @@ pub trait ConditionEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError>;
 
+    /// Returns the result of a condition on which no decision depends; `None` if it cannot be evaluated or is not known.
+    fn find_answer(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Option<bool> {
+        None
+    }
+
     /// The values that the condition read, for reports.
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead>;
 
@@ -35,6 +40,12 @@ pub trait ConditionEvaluator {
 
     /// The result of the run; `None` if there is none, or if outputs are not known, so that it cannot be evaluated.
     fn run_value(&self, state: &ConversationState) -> Option<RunValue>;
+
+    /// The result of `success`; `None` if the ensemble declares none.
+    ///
+    /// # Errors
+    /// The expression cannot be evaluated.
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>>;
 
     /// Every ready agent would wait for another one, so that agents run although they would wait.
     fn note_that_everyone_waits(&self) {}
@@ -54,6 +65,10 @@ impl ConditionEvaluator for DirectEvaluator {
         condition.evaluate(&state.edge_facts(edge))
     }
 
+    fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
+        condition.evaluate(&state.edge_facts(edge)).ok()
+    }
+
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
         condition.list_reads(&state.edge_facts(edge))
     }
@@ -69,6 +84,10 @@ impl ConditionEvaluator for DirectEvaluator {
 
     fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
         state.run_value()
+    }
+
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        state.check_success()
     }
 }
 
@@ -131,5 +150,9 @@ impl ConditionEvaluator for NotingEvaluator {
             self.add_warning(state, warning.clone());
         }
         Some(value)
+    }
+
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        state.check_success()
     }
 }

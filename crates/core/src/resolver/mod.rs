@@ -7,6 +7,8 @@
 mod bounds_tests;
 mod condition_evaluator;
 mod end;
+#[cfg(test)]
+mod goal_tests;
 mod merge;
 mod readiness;
 #[cfg(test)]
@@ -108,6 +110,9 @@ fn decide_open_turn(
 }
 
 fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> NextDecision {
+    if let Some((reason, detail)) = end::find_stop(plan, state) {
+        return NextDecision::End(end::run_ended_event(plan, state, reason, detail, answers));
+    }
     let mut examined = Vec::new();
     for agent in agents_to_examine(state) {
         match decide_readiness_with(plan, state, agent, answers) {
@@ -127,8 +132,7 @@ fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn Conditi
             }),
         }
     }
-    if let Some(reason) = end::find_end_reason(plan, state, !starts.is_empty()) {
-        let (reason, detail) = reason;
+    if let Some((reason, detail)) = end::find_end_reason(plan, state, !starts.is_empty()) {
         return NextDecision::End(end::run_ended_event(plan, state, reason, detail, answers));
     }
     NextDecision::StartTurn(TurnStarted {

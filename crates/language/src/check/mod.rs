@@ -32,13 +32,17 @@ mod independent_agents;
 mod one_sided_loops;
 mod output_keys;
 mod prepared_answers;
+mod process_texts;
+mod required_agents;
 mod rhai_equivalents;
 mod run_bounds;
+mod script_arguments;
 mod script_reads;
 mod script_text;
 mod secrets;
 mod start_cycles;
 mod state_keys;
+mod stopped_handlers;
 mod template_keys;
 mod templates;
 mod text_secrets;
@@ -49,6 +53,7 @@ mod uncertain_outputs;
 mod undeclared_inputs;
 mod unheard_dependencies;
 mod unknown_agents;
+mod unknown_news;
 mod unknown_profiles;
 mod unreached_agents;
 mod unread_config;
@@ -108,12 +113,15 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: templates::check_templates,
     Ensemble: tool_use::check_tools,
     Ensemble: unread_environment::check_script_environment,
+    Ensemble: process_texts::check_process_texts,
+    Ensemble: script_arguments::check_script_arguments,
     Ensemble: prepared_answers::check_prepared_answers,
     Ensemble: for_each::check_for_each,
     Ensemble: time_limits::check_time_limits,
     Ensemble: contradictory_schemas::check_schemas,
     Ensemble: unknown_agents::check_unknown_agents,
     Ensemble: undeclared_inputs::check_undeclared_inputs,
+    Ensemble: unknown_news::check_unknown_news,
     Ensemble: constant_conditions::check_constant_conditions,
     Ensemble: blocked_agents::check_blocked_agents,
     Ensemble: exclusive_joins::check_exclusive_joins,
@@ -122,6 +130,8 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: idle_dependencies::check_idle_dependencies,
     Ensemble: one_sided_loops::check_one_sided_loops,
     Ensemble: early_counts::check_early_counts,
+    Ensemble: stopped_handlers::check_stopped_handlers,
+    Ensemble: required_agents::check_required_agents,
     Ensemble: uncertain_outputs::check_uncertain_outputs,
     Ensemble: unheard_dependencies::check_unheard_dependencies,
     Files: condition_keys::check_condition_keys,

@@ -23,8 +23,14 @@ use crate::ensemble::{
 use crate::loader::codes;
 use crate::source::{LineColumn, Route, RouteLocation, SourceText};
 
-/// The variable of a script that answers for a person, in addition to those of agents.
-const QUESTION: &str = "prompt";
+/// The variables of a script that answers for a person, in addition to those of agents.
+const ANSWER_VARIABLES: [&str; 5] = [
+    "prompt",
+    "agent_execution_count",
+    "accumulated_context",
+    "conversation_history",
+    "conversation_state",
+];
 /// The keys of the context that an outer ensemble writes.
 const OF_OUTER: [&str; 2] = ["dependencies", "request"];
 /// The highest number of findings, because each is compared with many names.
@@ -117,7 +123,7 @@ fn list_agent_scripts<'e>(
             at,
             variables: SCRIPT_VARIABLES
                 .into_iter()
-                .chain(is_answer.then_some(QUESTION))
+                .chain(ANSWER_VARIABLES.into_iter().filter(|_| is_answer))
                 .chain(agents.iter().flat_map(|at| part_variables(graph.agent_at(*at))))
                 .collect(),
             agents: if is_tool { Vec::new() } else { agents },
@@ -328,14 +334,19 @@ fn missing_key_finding(
         script_warning(used, &read.key, message, help)
     };
     match read.variable.as_str() {
-        "dependencies" => {
+        "dependencies" | "failures" => {
             let edges = used.agents.iter().flat_map(|at| graph.dependency_edges(*at));
             let dependency_names: BTreeSet<&str> = edges.map(|edge| graph.agent_name(edge.from)).collect();
             if dependency_names.contains(key) {
                 return None;
             }
             let name = graph.agent_name(used.agents[0]);
-            let message = format!("the script reads the output of `{key}`, on which `{name}` does not depend");
+            let what = if read.variable == "failures" {
+                "failure"
+            } else {
+                "output"
+            };
+            let message = format!("the script reads the {what} of `{key}`, on which `{name}` does not depend");
             if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
                 let stored = agent.state_key();
                 let help = format!("add `{key}` to the dependencies of `{name}`, or read `context.{stored}`");

@@ -1,12 +1,14 @@
 //! What the text of a Rhai script tells before a run.
 
 /// The variables of the Rhai script of an agent or a tool.
-pub const SCRIPT_VARIABLES: [&str; 13] = [
+pub const SCRIPT_VARIABLES: [&str; 15] = [
     "input",
     "input_data",
     "inputs",
     "context",
     "dependencies",
+    "failures",
+    "news",
     "parameters",
     "turn_count",
     "execution",

@@ -23,6 +23,7 @@ fn scope() -> TemplateScope {
         listens_to: ["writer", "fact-checker", "quiet", "input", "v1.2"]
             .map(Arc::from)
             .into(),
+        news: vec!["fact-checker".into(), "writer".into()],
         unprompted_outputs: dependencies.clone(),
         dependencies,
         parameters: Arc::new(serde_json::from_value(json!({"tone": "dry", "max": {"words": 9}})).unwrap()),
@@ -272,6 +273,37 @@ fn a_plain_prompt_is_followed_by_blocks() {
     assert_eq!(render_task(None, &alone).as_deref(), Ok("write about owls"), "plain");
     let text = render_task(Some(&plain), &alone);
     assert_eq!(text.as_deref(), Ok("Be brief.\n\n## Input\nwrite about owls"));
+}
+
+#[test]
+fn news_is_a_list_of_agents_of_which_each_is_asked_by_name() {
+    for (text, expected) in [
+        (
+            "{{ news | join(' ') }} {{ news[0] }} {{ news | length }}",
+            "fact-checker writer fact-checker 2",
+        ),
+        (
+            "{{ news.writer }} {{ news.quiet }} {{ news['fact-checker'] }}",
+            "True False True",
+        ),
+        (
+            "{% for agent in news %}<{{ agent }}>{% endfor %}",
+            "<fact-checker><writer>",
+        ),
+        ("{{ 'writer' in news }} {{ 'quiet' in news }}", "True False"),
+        ("{% if news.quiet %}new{% else %}known{% endif %}", "known"),
+        ("{{ news | tojson }}", "[\"fact-checker\",\"writer\"]"),
+    ] {
+        assert_eq!(render(text, &scope()).as_deref(), Ok(expected), "{text}");
+    }
+    let nothing = TemplateScope {
+        news: Vec::new(),
+        ..scope()
+    };
+    assert_eq!(
+        render("{% if news %}new{% else %}nothing{% endif %}", &nothing).as_deref(),
+        Ok("nothing")
+    );
 }
 
 #[test]

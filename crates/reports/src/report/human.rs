@@ -21,6 +21,7 @@ use ensemble_core::conversation::{
 };
 use ensemble_language::data::ExecutionFailure;
 use ensemble_language::hidden_characters::escape_hidden;
+use ensemble_language::plan::Plan;
 
 /// The verbosity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -191,7 +192,7 @@ impl HumanReporter {
         self.running.retain(|name| *name != finished.agent);
         self.show_running(finished.turn, false);
         if self.verbosity == OutputVerbosity::Quiet {
-            self.report_finished_quietly(finished);
+            self.report_finished_quietly(finished, state);
         } else {
             self.print_finished(finished, shown_parts, state);
         }
@@ -199,11 +200,11 @@ impl HumanReporter {
         self.console.print_pending();
     }
 
-    fn report_finished_quietly(&mut self, finished: &ExecutionFinished) {
+    fn report_finished_quietly(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
         match &finished.end {
             ExecutionEnd::Succeeded(output) => self.last_outputs.push(Arc::clone(output)),
             ExecutionEnd::Failed(failure) => {
-                let message = render_failure(failure, finished.attempt);
+                let message = render_failure(failure, finished, state.plan());
                 self.print_err(&format!("{}: {}\n", finished.agent, indent_later_lines(&message)));
             }
         }
@@ -224,10 +225,18 @@ impl HumanReporter {
         } else {
             format_duration(finished.execution_time)
         };
+        let author = match &finished.answer {
+            Some(answer) if answer.unattended => {
+                let author = escape_hidden(&answer.describe_author());
+                format!(" · {DIM:#}{CAUTION}{author}{CAUTION:#}{DIM}")
+            }
+            Some(answer) => format!(" · {}", escape_hidden(&answer.describe_author())),
+            None => String::new(),
+        };
         let mut title = match shown.title {
-            true => format!("    {DIM}{took}{DIM:#}\n"),
+            true => format!("    {DIM}{took}{author}{DIM:#}\n"),
             false => format!(
-                "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n",
+                "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{author}{DIM:#}\n",
                 finished.agent
             ),
         };
@@ -245,7 +254,7 @@ impl HumanReporter {
             let mut text = format!("{DIM}{}{DIM:#}\n{}", parts.counts_text(true), lines.text);
             text.push_str(&match &finished.end {
                 ExecutionEnd::Succeeded(output) => render_output(&without_part_keys(output), self.shows_everything()),
-                ExecutionEnd::Failed(failure) => render_failure(failure, finished.attempt),
+                ExecutionEnd::Failed(failure) => render_failure(failure, finished, plan),
             });
             return self.print_out(&format!("{title}{}", self.format_block(&text)));
         }
@@ -253,7 +262,7 @@ impl HumanReporter {
         let text = match &finished.end {
             ExecutionEnd::Succeeded(output) if shown.text => render_other_keys(output, self.shows_everything()),
             ExecutionEnd::Succeeded(output) => render_output(output, self.shows_everything()),
-            ExecutionEnd::Failed(failure) => render_failure(failure, finished.attempt),
+            ExecutionEnd::Failed(failure) => render_failure(failure, finished, plan),
         };
         self.print_out(&format!("{title}{}", self.format_block(&text)));
     }
@@ -426,8 +435,12 @@ fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationSt
     }
 }
 
-fn render_failure(failure: &ExecutionFailure, attempt: u32) -> String {
-    format!("{}: {}", render_failed(failure, attempt), failure.error.trim_end())
+/// The failure, and what it means for the run.
+fn render_failure(failure: &ExecutionFailure, finished: &ExecutionFinished, plan: &Plan) -> String {
+    let effect = plan.ensemble().failure_effect(&finished.agent).sentence();
+    let effect = effect.map_or_else(String::new, |effect| format!("\n{effect}"));
+    let failed = render_failed(failure, finished.attempt);
+    format!("{failed}: {}{effect}", failure.error.trim_end())
 }
 
 /// The keys of an output besides the text that was already streamed.

@@ -282,6 +282,7 @@ impl<'a> PartsExecution<'a> {
     fn fail_part(&mut self, at: usize, failure: ExecutionFailure, running: Option<&RunningPart>) {
         let stopped = self.execution.ledger.take_stopped_part(&self.list[at].key);
         let stopped_part = stopped.unwrap_or_default();
+        let failure = stopped_part.complete_failure(failure);
         self.spent = self.spent + stopped_part.usage.unwrap_or_default();
         let attempt_and_seconds = running.and_then(|part| part.latest.attempt_and_seconds());
         let (attempt, execution_time) = attempt_and_seconds.unwrap_or((self.execution.attempt, 0.0));
@@ -357,17 +358,19 @@ impl<'a> PartsExecution<'a> {
             .iter()
             .zip(&self.results)
             .filter_map(|(part, result)| match result {
-                PartResult::Failed(failure) => Some((&part.key, failure)),
+                PartResult::Failed(failure) => Some((part, failure)),
                 _ => None,
             });
         if self.has_failed() {
             return Err(match failed.next() {
-                Some((key, failure)) => self.part_failure(key, failure),
+                Some((part, failure)) => self.part_failure(&part.key, failure),
                 None => list::list_failure("too few parts succeeded".to_owned()),
             });
         }
         let failed: Vec<Value> = failed
-            .map(|(key, failure)| json!({"key": &**key, "error": failure.error, "kind": failure.kind}))
+            .map(|(part, failure)| {
+                json!({"key": &*part.key, "item": &*part.item, "error": failure.error, "kind": failure.kind})
+            })
             .collect();
         let outputs = self.results.iter().map(|result| match result {
             PartResult::Output(output) => Value::clone(output),
@@ -399,7 +402,10 @@ impl<'a> PartsExecution<'a> {
                 failure.error
             ),
         };
-        ExecutionFailure::new(failure.kind, error)
+        ExecutionFailure {
+            error,
+            ..failure.clone()
+        }
     }
 }
 

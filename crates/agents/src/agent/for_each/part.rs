@@ -72,6 +72,7 @@ impl PartRun<'_> {
             let execution = ExecutionInput {
                 ledger: nested.ledger().clone(),
                 attempt: number,
+                ended_requests: u32::try_from(requests_made).unwrap_or(u32::MAX),
                 lost_attempts,
                 last_failure: last_failure.clone(),
                 requests_made: self.execution.requests_made + u64::from(self.part.index) + requests_made,
@@ -100,6 +101,7 @@ impl PartRun<'_> {
             let mut observation = observation;
             let result = self.judge_attempt(&mut observation);
             let mut ledger_entries = nested.end();
+            let result = result.map_err(|failure| ledger_entries.complete_failure(failure));
             let stopped = ledger_entries.take_request();
             let usage = observation.usage.or(ledger_entries.usage);
             used = used + usage.unwrap_or_default();

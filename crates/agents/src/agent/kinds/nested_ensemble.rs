@@ -139,18 +139,10 @@ fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> Atte
             if !requests.is_empty() {
                 return AttemptOutcome::NeedsInput(requests);
             }
-            failed(FailureKind::Unavailable)
+            failed(FailureKind::Reported)
         }
-        CompletionReason::Timeout => failed(FailureKind::Timeout),
-        CompletionReason::Cancelled => failed(FailureKind::Cancelled),
-        CompletionReason::AgentFailed | CompletionReason::ConditionFailed => failed(FailureKind::Reported),
-        CompletionReason::Completed => Ok(nested_result(state)),
-        limit => {
-            execution
-                .ledger
-                .warn(format!("the nested run ended as {limit}: {detail}"));
-            Ok(nested_result(state))
-        }
+        _ if run_end.is_success() => Ok(nested_result(state)),
+        _ => failed(FailureKind::Reported),
     };
     let usage = execution.ledger.usage();
     AttemptOutcome::Finished(AttemptResult {

@@ -110,6 +110,16 @@ fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome
 }
 
 impl CompiledScript {
+    /// Reads and compiles the script at `path`, called `name` in messages.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a Rhai script.
+    pub(crate) fn load_file(&self, path: &Path, name: &str) -> Result<(), ExecutionFailure> {
+        let file = fs::metadata(path).map_err(|error| unreadable_failure(name, &error))?;
+        let version = FileVersion::from_metadata(&file);
+        self.load_script(ScriptFile { path, name, version }).map(drop)
+    }
+
     /// The script of a file that was found just now.
     fn load_script(&self, found: ScriptFile<'_>) -> Result<Arc<Script>, ExecutionFailure> {
         let ScriptFile { path, name, version } = found;
@@ -198,6 +208,8 @@ mod tests {
         let plain = execution.clone();
         execution.context = Arc::new(RunContext::from_iter([(Arc::from("k"), Arc::new(json!([1])))]));
         execution.dependencies = vec![(Arc::from("w"), Arc::new(json!({"n": 1})))];
+        execution.failures = vec![(Arc::from("v"), Arc::new(json!({"error": "no"})))];
+        execution.news = vec![Arc::from("w")];
         execution.parameters = Arc::new(JsonMap::from_iter([("p".to_owned(), json!(true))]));
         execution.request = Some(Arc::new(AgentRequest {
             from: Arc::from("boss"),

@@ -40,9 +40,13 @@ pub(crate) fn agent_execution(
         origin: caller.origin.with_agent(Arc::clone(name), 0, 1),
         agent_name: Arc::clone(name),
         dependencies: Vec::new(),
+        latest_outputs: None,
+        failures: Vec::new(),
+        news: Vec::new(),
         other_outputs: Vec::new(),
         history: ExecutionHistory::default(),
         thread: Arc::default(),
+        ended_requests: 0,
         last_failure: None,
         ..caller
     }

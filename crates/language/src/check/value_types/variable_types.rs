@@ -27,6 +27,7 @@ fn combined_output_type(combine: &PartCombination, of_part: ValueType) -> ValueT
     let entry = |key: &str, of: ValueType| (key.to_owned(), of);
     let failed = MapFields::with_exact_keys([
         entry("key", ValueType::any_value()),
+        entry("item", ValueType::any_value()),
         entry("error", ValueType::any_text()),
         entry("kind", failure_type().key_type("kind")),
     ]);
@@ -94,6 +95,12 @@ pub(super) fn failure_type() -> ValueType {
         ValueType::map_with_fields(MapFields::with_exact_keys([
             ("error".to_owned(), ValueType::any_text()),
             ("kind".to_owned(), ValueType::text_among(kinds)),
+            (
+                "exit_code".to_owned(),
+                ValueType::number_in(NumberRange::ALL).union_with(ValueType::nothing_value()),
+            ),
+            ("stdout".to_owned(), ValueType::any_text()),
+            ("stderr".to_owned(), ValueType::any_text()),
         ]))
     });
     FAILURE.clone()
