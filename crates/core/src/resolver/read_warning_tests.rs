@@ -52,7 +52,7 @@ fn a_condition_warns_once_about_each_key() {
     );
     assert_eq!(warnings_of(&two, &output).concat().len(), 2);
     // A key that is there in a later turn is another read, and a second missing key another warning.
-    let keys = LOOP.replace("not output.aproved", "output.aproved or output['aprovd'] or True");
+    let keys = LOOP.replace("not output.aproved", "\"output.aproved or output['aprovd'] or True\"");
     assert_eq!(warnings_of(&keys, &output).concat().len(), 2);
 }
 
@@ -77,8 +77,8 @@ fn the_result_and_success_warn_at_the_end() {
     assert_eq!(
         at_end("success: outputs.a.n != 3\nresult: {x: context.y}\n"),
         [
-            "`context.y`: the context has no `y`; it has `ok`, `n`, `a`",
             "`outputs.a.n != 3`: '3' is a string and 3 is a number, so they are never equal",
+            "`context.y`: the context has no `y`; it has `ok`, `n`, `a`",
         ]
     );
     assert_eq!(
