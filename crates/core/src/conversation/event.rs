@@ -356,6 +356,9 @@ pub struct TurnFinished {
     /// The new requests by target agent, each list in the order of the agents that ask.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub requests: RequestsByTarget,
+    /// The agents for which requests were ignored, because they have reached their `max_turns`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requested_at_limit: Vec<Arc<str>>,
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -382,7 +385,10 @@ pub struct RunEnded {
     /// among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_run: Vec<AgentNotRun>,
-    /// Warnings about the result.
+    /// The agents that still had work when their own limits kept them from running, in declaration order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exhausted: Vec<ExhaustedAgent>,
+    /// Warnings about the result, and about conditions that decide whether an agent is exhausted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }

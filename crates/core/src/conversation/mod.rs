@@ -10,6 +10,7 @@ mod end;
 mod enforced_sandbox;
 mod event;
 mod exchange;
+mod exhausted;
 mod history;
 mod interruption;
 mod latest_outputs;
@@ -35,6 +36,7 @@ pub use event::{
 pub use exchange::{
     RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
 };
+pub use exhausted::{AgentLimit, ExhaustedAgent, describe_exhausted};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
 pub use outcome::CompletionReason;
@@ -50,6 +52,8 @@ pub use state::{
     OpenTurn,
 };
 pub use static_readiness::has_unseen_result;
-pub(crate) use static_readiness::{DependencyFact, UnfulfilledReason, find_dependency_fact};
+pub(crate) use static_readiness::{
+    DependencyFact, UnfulfilledReason, find_dependency_fact, find_fact_without_limits, is_spent,
+};
 pub use static_readiness::{StaticReadiness, static_readiness};
 pub use unfinished_executions::{UnfinishedExecution, UnfinishedParts, UnfinishedReason};

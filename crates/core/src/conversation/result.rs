@@ -53,6 +53,7 @@ impl Serialize for RunResult<'_> {
         map.serialize_entry("final_state", &**state.context())?;
         map.serialize_entry("conversation_history", &ResultHistory(state))?;
         map.serialize_entry("not_run", run_end.map_or(&[][..], |ended| &ended.not_run))?;
+        map.serialize_entry("exhausted", run_end.map_or(&[][..], |ended| &ended.exhausted))?;
         map.serialize_entry("unfinished", &state.unfinished_executions().collect::<Vec<_>>())?;
         map.serialize_entry("usage", &ResultUsage(state))?;
         let of_result = run_end.map_or(&[][..], |ended| &ended.warnings);

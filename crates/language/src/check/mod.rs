@@ -51,6 +51,7 @@ mod unreached_agents;
 mod unread_config;
 mod unread_environment;
 mod unread_inputs;
+mod unrequested_agents;
 mod unused_profiles;
 mod usable_profiles;
 mod value_types;
@@ -114,6 +115,7 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: blocked_agents::check_blocked_agents,
     Ensemble: exclusive_joins::check_exclusive_joins,
     Ensemble: unreached_agents::check_unreached_agents,
+    Ensemble: unrequested_agents::check_unrequested_agents,
     Ensemble: idle_turns::check_idle_turns,
     Ensemble: idle_dependencies::check_idle_dependencies,
     Ensemble: one_sided_loops::check_one_sided_loops,

@@ -128,6 +128,8 @@ codes! {
     VAIN_REQUEST = "W050", "A Rhai script makes requests that are ignored.";
     IDLE_SETTINGS = "W053", "`validate` in the user's own configuration has no effect.";
     EXPECTS_NOTHING = "W060", "A case of a test file has no expectations.";
+    NEVER_REQUESTED = "W081", "An agent runs only on request, and no agent can request it.";
+    IDLE_START_KEY = "W082", "A key of a dependency has no effect, because its agent runs only on request.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";

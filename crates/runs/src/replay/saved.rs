@@ -194,6 +194,7 @@ impl SavedResultConverter {
         self.add_event(Event::TurnFinished(TurnFinished {
             turn,
             requests: IndexMap::new(),
+            requested_at_limit: Vec::new(),
             warnings: Vec::new(),
         }));
     }
@@ -241,6 +242,7 @@ fn build_end_event(completion_reason: CompletionReason, detail: Option<String>) 
         failed: None,
         condition: None,
         not_run: Vec::new(),
+        exhausted: Vec::new(),
         warnings: Vec::new(),
     }
 }

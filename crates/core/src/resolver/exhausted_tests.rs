@@ -1,0 +1,1 @@
+//! Tables of the agents that are exhausted at the end of a run.
