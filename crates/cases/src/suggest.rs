@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use ensemble_explore::{
-    ExecutionResult, ExplorationBudget, ExplorationGoal, ExploredExecution, PossibleEnd, find_examples,
+    ClaimSite, ExecutionResult, ExplorationBudget, ExplorationGoal, ExploredExecution, PossibleEnd, find_examples,
 };
 use ensemble_language::cases::{AgentStubs, CaseExpectations, StubOutput, StubResult, TestCase, TestFile};
 use ensemble_language::condition::{Condition, ExampleVariable, Expression, RequiredValue, ValueRequirement};
@@ -170,7 +170,11 @@ fn build_example_case(plan: &Plan, end: &PossibleEnd, name: Arc<str>, prefer: De
     for step in &end.path {
         for assumed in &step.assumed {
             for demand in Condition::required_values(&assumed.claim, assumed.answer) {
-                example.add_demand(&assumed.dependency, demand);
+                let dependency = match &assumed.site {
+                    ClaimSite::Dependency { dependency, .. } => Some(dependency),
+                    ClaimSite::Success => None,
+                };
+                example.add_demand(dependency, demand);
             }
         }
         for ran in &step.runs {
@@ -205,9 +209,9 @@ struct ExampleCase<'p> {
 
 impl ExampleCase<'_> {
     /// Notes what a value should be that is read now.
-    fn add_demand(&mut self, dependency: &Arc<str>, mut demand: ValueRequirement) {
+    fn add_demand(&mut self, dependency: Option<&Arc<str>>, mut demand: ValueRequirement) {
         let agent = match demand.variable {
-            ExampleVariable::Output => dependency.clone(),
+            ExampleVariable::Output => dependency.cloned(),
             ExampleVariable::Outputs | ExampleVariable::Context => {
                 let agents = &self.plan.ensemble().agents;
                 let key = demand.path.first().cloned().unwrap_or_default();
@@ -218,10 +222,10 @@ impl ExampleCase<'_> {
                 match named_agent {
                     Some(agent) => {
                         demand.path.remove(0);
-                        agent.name.clone()
+                        Some(agent.name.clone())
                     }
                     // A key that an output writes into the context.
-                    None => dependency.clone(),
+                    None => dependency.cloned(),
                 }
             }
             ExampleVariable::Input => {
@@ -232,6 +236,7 @@ impl ExampleCase<'_> {
             }
             ExampleVariable::Inputs => return self.add_input_demand(&demand),
         };
+        let Some(agent) = agent else { return };
         if let Some(execution) = self.latest.get(&agent) {
             let demands = self.demands.entry((agent, *execution)).or_default();
             let earlier_demand = demands.iter_mut().find(|known| known.path == demand.path);
@@ -267,7 +272,7 @@ impl ExampleCase<'_> {
             let (of, path) = Expression::parse_read_path(text)?;
             let kind = RequiredValue::Is(json!(["one"]));
             self.add_demand(
-                &ran.agent,
+                Some(&ran.agent),
                 ValueRequirement {
                     variable: of,
                     path,

@@ -86,6 +86,7 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
             timeout: None,
             retry: RetryPolicy::default(),
             on_error: OnError::Continue,
+            required: false,
         },
     )
 }
@@ -143,6 +144,7 @@ fn plan_within(agents: Vec<Agent>, limits: ConversationLimits) -> Plan {
     let ensemble = Ensemble {
         inputs: None,
         result: None,
+        success: None,
         name: "random".into(),
         description: None,
         agents,

@@ -183,7 +183,12 @@ impl EndReporter<'_> {
             let result = RunResult(state).to_text();
             self.surroundings.print_as(RunOutput::Json, &result);
         }
-        exit::exit_code_for(run_end.completion_reason, state.interruption(), self.fail_on_limit)
+        exit::exit_code_for(
+            run_end.completion_reason,
+            run_end.is_success(),
+            state.interruption(),
+            self.fail_on_limit,
+        )
     }
 }
 

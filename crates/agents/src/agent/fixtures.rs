@@ -35,6 +35,7 @@ pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
         timeout: None,
         retry: RetryPolicy::default(),
         on_error: OnError::Fail,
+        required: false,
         sandbox: None,
     }
 }

@@ -372,6 +372,9 @@ pub type RequestsByTarget = IndexMap<Arc<str>, Vec<Arc<AgentRequest>>>;
 pub struct RunEnded {
     /// The outcome.
     pub completion_reason: CompletionReason,
+    /// Whether the run reached its goal, so that its exit code is 0; absent in older journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
     /// Details of the outcome, as text: the limit, the agent, or the condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -393,6 +396,15 @@ pub struct RunEnded {
     pub warnings: Vec<String>,
 }
 
+impl RunEnded {
+    /// Returns whether the run reached its goal, so that its exit code is 0. Without a record of it, this is the case for
+    /// `completed` only.
+    pub fn is_success(&self) -> bool {
+        self.success
+            .unwrap_or(self.completion_reason == CompletionReason::Completed)
+    }
+}
+
 /// An execution that failed after all its attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedExecution {
@@ -402,16 +414,19 @@ pub struct FailedExecution {
     pub turn: u32,
 }
 
-/// A condition, or an expression of the result, that could not be evaluated.
+/// A condition, `success`, or an expression of the result, that could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConditionFailure {
-    /// The agent that has the dependency with the condition; empty for an expression of the result.
+    /// The agent that has the dependency with the condition; empty for `success` and an expression of the result.
     pub agent: Arc<str>,
     /// The position of the dependency in the agent's list, from 0.
     pub position: usize,
     /// The key of the result, if an expression of the result could not be evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Arc<str>>,
+    /// Whether `success` could not be evaluated.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub success: bool,
     /// The text of the condition.
     pub text: Arc<str>,
     /// The first byte of the part of the text that causes the error.

@@ -45,7 +45,7 @@ pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
 pub use question::InputRequested;
 pub use reason::{AgentSkipReason, AwaitedDependency, SkippedAgent};
 pub use result::{RunResult, usage_by_agent};
-pub use run_value::RunValue;
+pub use run_value::{RunValue, SuccessCheck};
 pub use state::AGENT_REQUESTS;
 pub use state::{
     AgentState, ConversationState, ExecutionProgress, ExecutionSlot, IllegalEvent, IllegalRecord, LaterMessage,

@@ -43,6 +43,7 @@ impl Serialize for RunResult<'_> {
         map.serialize_entry("run_id", &started.map(|started| &started.run_id))?;
         map.serialize_entry("ensemble", &started.map(|started| &started.ensemble))?;
         map.serialize_entry("completion_reason", &run_end.map(|ended| ended.completion_reason))?;
+        map.serialize_entry("success", &run_end.map(|ended| ended.is_success()))?;
         map.serialize_entry("detail", &run_end.and_then(|ended| ended.detail.as_ref()))?;
         map.serialize_entry("turn_count", &state.finished_turns())?;
         map.serialize_entry("agent_execution_count", &ResultCounts(state))?;

@@ -1,6 +1,6 @@
 //! The source of the results of conditions: the evaluation itself, or assumed results.
 
-use crate::conversation::{ConversationState, RunValue};
+use crate::conversation::{ConditionFailure, ConversationState, RunValue, SuccessCheck};
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::PlanEdge;
 
@@ -22,6 +22,12 @@ pub trait ConditionEvaluator {
 
     /// The result of the run; `None` if there is none, or if outputs are not known, so that it cannot be evaluated.
     fn run_value(&self, state: &ConversationState) -> Option<RunValue>;
+
+    /// The result of `success`; `None` if the ensemble declares none.
+    ///
+    /// # Errors
+    /// The expression cannot be evaluated.
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>>;
 
     /// Every ready agent would wait for another one, so that agents run although they would wait.
     fn note_that_everyone_waits(&self) {}
@@ -47,5 +53,9 @@ impl ConditionEvaluator for DirectEvaluator {
 
     fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
         state.run_value()
+    }
+
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        state.check_success()
     }
 }

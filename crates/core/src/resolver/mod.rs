@@ -95,6 +95,9 @@ fn decide_open_turn(
 }
 
 fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> NextDecision {
+    if let Some((reason, detail)) = end::find_stop(plan, state) {
+        return NextDecision::End(end::run_ended_event(plan, state, reason, detail, answers));
+    }
     let mut examined = Vec::new();
     for agent in agents_to_examine(state) {
         match decide_readiness_with(plan, state, agent, answers) {
@@ -114,8 +117,7 @@ fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn Conditi
             }),
         }
     }
-    if let Some(reason) = end::find_end_reason(plan, state, !starts.is_empty()) {
-        let (reason, detail) = reason;
+    if let Some((reason, detail)) = end::find_end_reason(plan, state, !starts.is_empty()) {
         return NextDecision::End(end::run_ended_event(plan, state, reason, detail, answers));
     }
     NextDecision::StartTurn(TurnStarted {

@@ -264,6 +264,7 @@ fn evaluate_dependency(
             agent: plan.agent_name(one.edge.to).clone(),
             position: one.edge.position,
             result: None,
+            success: false,
             text: condition.text().clone(),
             start: error.span.start,
             end: error.span.end,

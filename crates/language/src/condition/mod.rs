@@ -277,6 +277,15 @@ impl Condition {
         Self::compile_expr(text, expr)
     }
 
+    /// Compiles a condition that belongs to no dependency, so that `output` is unknown.
+    ///
+    /// # Errors
+    /// The text is no such condition.
+    pub fn compile_without_output(text: &str) -> Result<Self, CompileError> {
+        let expr = crate::condition::value_expression::parse_expression(text, PartVariables::NO_OUTPUT)?;
+        Self::compile_expr(text, expr)
+    }
+
     /// The text as the user wrote it.
     pub fn text(&self) -> &Arc<str> {
         &self.text

@@ -238,6 +238,7 @@ impl SavedResultConverter {
 fn build_end_event(completion_reason: CompletionReason, detail: Option<String>) -> RunEnded {
     RunEnded {
         completion_reason,
+        success: None,
         detail,
         failed: None,
         condition: None,

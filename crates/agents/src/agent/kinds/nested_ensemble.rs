@@ -142,7 +142,7 @@ fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> Atte
         }
         CompletionReason::Timeout => failed(FailureKind::Timeout),
         CompletionReason::Cancelled => failed(FailureKind::Cancelled),
-        CompletionReason::AgentFailed | CompletionReason::ConditionFailed => failed(FailureKind::Reported),
+        _ if !run_end.is_success() => failed(FailureKind::Reported),
         CompletionReason::Completed => Ok(nested_result(state)),
         limit => {
             execution

@@ -146,6 +146,7 @@ impl ConversationState {
         self.latest_successes = [None; 2];
         self.failed_agents.clear();
         self.agents_at_limit.clear();
+        self.stopping_agents.clear();
         self.run_end = None;
         self.candidates.clear();
         self.excluded_agents.clear();
@@ -206,6 +207,7 @@ impl ConversationState {
             for handled in start.handles.iter().filter_map(|name| plan.find_agent_id(name)) {
                 self.agents[handled.index()].unhandled = false;
                 self.failed_agents.remove(&handled);
+                self.stopping_agents.remove(&handled);
             }
             if start.request.is_some() {
                 self.remove_started_request(agent);
@@ -422,9 +424,12 @@ impl ConversationState {
                 agent.failed_exchange = event.exchange;
             }
         }
-        let fails_the_run = !success && plan.agent(id).on_error == OnError::Fail;
-        if fails_the_run {
+        let on_error = plan.agent(id).on_error;
+        if !success && on_error != OnError::Continue {
             self.failed_agents.entry(id).or_insert(turn);
+        }
+        if !success && on_error == OnError::Stop {
+            self.stopping_agents.insert(id);
         }
         if plan
             .max_executions(id)

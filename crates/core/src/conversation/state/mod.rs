@@ -126,6 +126,8 @@ pub struct ConversationState {
     failed_agents: BTreeMap<AgentId, u32>,
     /// The agents that have reached their `max_agent_executions`.
     agents_at_limit: BTreeSet<AgentId>,
+    /// The agents with `on_error: stop` that have failed.
+    stopping_agents: BTreeSet<AgentId>,
     /// The tools that somebody has permitted for the rest of the run.
     permitted_tools: Arc<BTreeSet<Arc<str>>>,
     /// Whether history and warnings are stored.
@@ -166,6 +168,7 @@ impl ConversationState {
             excluded_agents: BTreeSet::new(),
             failed_agents: BTreeMap::new(),
             agents_at_limit: BTreeSet::new(),
+            stopping_agents: BTreeSet::new(),
             permitted_tools: Arc::default(),
             keeps_account: true,
             plan,
@@ -357,6 +360,11 @@ impl ConversationState {
     /// The first agent whose failure makes the run fail.
     pub fn first_failed_agent(&self) -> Option<AgentId> {
         self.failed_agents.keys().next().copied()
+    }
+
+    /// The first agent with `on_error: stop` that has failed.
+    pub fn stopping_agent(&self) -> Option<AgentId> {
+        self.stopping_agents.first().copied()
     }
 
     /// The first failure that nobody has handled, where such a failure is the outcome of the run.

@@ -55,7 +55,7 @@ pub(in crate::vocabulary) static STUB: &[SectionKey] = keys![
 /// The keys of `expect`.
 pub(in crate::vocabulary) static EXPECT: &[SectionKey] = keys![
     "outcome": r#"{"enum": ["condition_failed", "cancelled", "timeout", "waiting_for_input", "agent_failed",
-           "token_budget", "max_agent_executions", "max_total_turns", "completed"]}"#,
+           "unsuccessful", "token_budget", "max_agent_executions", "max_total_turns", "completed"]}"#,
         "The outcome of the run.";
     "turns": r#"{"type": "array", "items": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type":
            "string"}}]}}"#,
