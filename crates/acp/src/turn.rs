@@ -176,6 +176,10 @@ impl SessionPrompt {
                             is_refusal = finished.failure().is_some_and(has_refused) && finished.usage.is_some();
                         }
                         if let Event::RunEnded(ended) = &record.event {
+                            if ended.completion_reason == CompletionReason::Completed && !ended.exhausted.is_empty() {
+                                let note = session.story.borrow_mut().note_update(ended.to_sentence().0);
+                                self.send_update(note).await;
+                            }
                             return Ok(PromptResult::Ended(Box::new(ended.clone()), is_refusal));
                         }
                     }

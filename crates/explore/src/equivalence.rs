@@ -12,7 +12,7 @@ use super::oracle::ExploredPlan;
 use super::report::{ClaimSite, ExploredExecution, StepReport};
 use super::step::{ConversationPosition, StepOutcome, can_request};
 use super::{ExplorationBudget, STEPS_FROM_ONE_STATE};
-use ensemble_core::conversation::AgentNotRun;
+use ensemble_core::conversation::{AgentNotRun, ExhaustedAgent};
 use ensemble_language::plan::Plan;
 
 /// A pair of states that the same choices lead to.
@@ -85,9 +85,11 @@ fn step_pair(worlds: &(ExploredPlan, ExploredPlan), pair: &Pair, choices: &StepC
         (StepOutcome::Turn(next), StepOutcome::Turn(other)) => PairStepResult::BothContinue(Box::new((*next, *other))),
         (StepOutcome::End(one, _), StepOutcome::End(other, _)) => {
             let names = |not_run: &[AgentNotRun]| not_run.iter().map(|one| one.agent.clone()).collect::<Vec<_>>();
+            let exhausted = |agents: &[ExhaustedAgent]| agents.iter().map(|one| one.agent.clone()).collect::<Vec<_>>();
             let is_same = one.completion_reason == other.completion_reason
                 && one.success == other.success
-                && names(&one.not_run) == names(&other.not_run);
+                && names(&one.not_run) == names(&other.not_run)
+                && exhausted(&one.exhausted) == exhausted(&other.exhausted);
             if is_same {
                 PairStepResult::BothEnded
             } else {

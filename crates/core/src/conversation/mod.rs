@@ -44,7 +44,7 @@ pub use part::{EndedParts, FailedAttempts, PartEnded, ThreadsByKey};
 pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
 pub use question::InputRequested;
 pub use reason::{AgentSkipReason, AwaitedDependency, SkippedAgent};
-pub use result::{RunResult, usage_by_agent};
+pub use result::{FailedRunResult, RunResult, usage_by_agent};
 pub use run_value::{RunValue, SuccessCheck};
 pub use state::AGENT_REQUESTS;
 pub use state::{

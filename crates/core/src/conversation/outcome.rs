@@ -67,7 +67,7 @@ impl CompletionReason {
     /// Returns whether the result lists the agents that their own limits kept from running. The other outcomes leave a
     /// turn open, or no readiness is known.
     pub fn lists_exhausted(self) -> bool {
-        self == Self::Completed || self == Self::AgentFailed || self.is_limit()
+        matches!(self, Self::Completed | Self::Unsuccessful | Self::AgentFailed) || self.is_limit()
     }
 
     /// Returns whether a message can continue the run. A run that waits for an answer needs the answer first.

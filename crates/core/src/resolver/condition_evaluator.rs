@@ -17,6 +17,20 @@ pub trait ConditionEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError>;
 
+    /// Returns whether the condition would hold after the end of the run, without limits: no agent starts or waits
+    /// because of the result.
+    ///
+    /// # Errors
+    /// The condition cannot be evaluated.
+    fn evaluate_at_end(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        self.evaluate_condition(state, edge, condition)
+    }
+
     /// The values that the condition read, for reports.
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead>;
 

@@ -5,8 +5,11 @@
 
 use super::readiness::decide_without_limits;
 use super::{Asked, ConditionEvaluator};
-use crate::conversation::{AgentLimit, ConditionFailure, ConversationState, ExhaustedAgent, RunEnded, is_spent};
-use ensemble_language::plan::{AgentId, Plan};
+use crate::conversation::{
+    AgentLimit, ConditionFailure, ConversationState, ExhaustedAgent, RunEnded, RunValue, SuccessCheck, is_spent,
+};
+use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
+use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 
 /// Adds the exhausted agents, and a warning for each agent of which a failing condition leaves this open.
 pub(super) fn add_exhausted_agents(
@@ -29,7 +32,7 @@ pub(super) fn add_exhausted_agents(
             Err(failure) => ended.warnings.push(describe_open_condition(plan, agent, &failure)),
         }
     }
-    ended
+    ended.with_exhausted_details()
 }
 
 /// The limit that alone keeps the agent from its work; `None` if there is no such limit.
@@ -48,12 +51,38 @@ fn find_exhausted_limit(
     if plan.runs_on_request(agent) || plan.is_only_tool(agent) || !is_at_max_turns && spent.is_none() {
         return Ok(None);
     }
-    let (has_work, is_ready) = decide_without_limits(plan, state, agent, answers)?;
+    let (has_work, is_ready) = decide_without_limits(plan, state, agent, &EndEvaluator(answers))?;
     Ok(match has_work && !is_ready {
         true if is_at_max_turns => Some(max_turns),
         true => spent,
         false => None,
     })
+}
+
+/// Evaluates conditions whose results start no agent.
+struct EndEvaluator<'a>(&'a dyn ConditionEvaluator);
+
+impl ConditionEvaluator for EndEvaluator<'_> {
+    fn evaluate_condition(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        self.0.evaluate_at_end(state, edge, condition)
+    }
+
+    fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
+        self.0.list_reads(state, edge, condition)
+    }
+
+    fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
+        self.0.run_value(state)
+    }
+
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        self.0.evaluate_success(state)
+    }
 }
 
 /// The first `max_executions` that is reached; those of required dependencies come first.

@@ -23,7 +23,7 @@ pub(super) fn list_unrequested_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
 pub(super) fn check_unrequested_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
     let tools: Vec<_> = subject.ensemble.list_agent_tools().map(|(_, agent)| agent).collect();
-    let is_tool = |at: usize| tools.iter().any(|tool| **tool == *graph.agent_name(at));
+    let is_tool = |at: usize| tools.iter().any(|tool| &***tool == graph.agent_name(at));
     let unrequested = list_unrequested_agents(graph).into_iter();
     let mut findings: Vec<Finding> = unrequested
         .filter(|at| !is_tool(*at))

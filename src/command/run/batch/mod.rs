@@ -403,7 +403,10 @@ fn batch_exit_code(batch: &Batch, stop: &BatchEnd, args: &BatchArgs) -> u8 {
     }
     let entries = batch.table_lines().filter_map(|line| line.entry);
     let codes: Vec<u8> = entries
-        .map(|entry| exit::exit_code_for(entry.outcome, entry.is_success(), None, args.fail_on_limit))
+        .map(|entry| {
+            let code = exit::exit_code_for(entry.outcome, entry.is_success(), None);
+            exit::apply_fail_on_limit(code, args.fail_on_limit && !entry.exhausted.is_empty())
+        })
         .collect();
     let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
     match stop {

@@ -2,10 +2,10 @@
 
 use super::{HumanReporter, OutputVerbosity};
 use crate::report::format::{
-    BAD, CAUTION, DIM, GOOD, explain_many_requests, format_count, format_duration, format_executions, render_usage,
+    CAUTION, DIM, explain_many_requests, format_count, format_duration, format_executions, render_usage,
 };
 use crate::report::replacements::describe_replacements;
-use crate::report::story::{rerun_place, sanitize_for_shell};
+use crate::report::story::{outcome_mark, rerun_place, sanitize_for_shell};
 use crate::report::wrap::indent_later_lines;
 use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, UnfinishedExecution, UnfinishedReason,
@@ -93,20 +93,15 @@ impl HumanReporter {
     pub(super) fn render_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let reason = ended.completion_reason;
         let quiet = self.verbosity == OutputVerbosity::Quiet;
-        if (quiet || self.in_chat) && reason == CompletionReason::Completed {
+        let is_plain = reason == CompletionReason::Completed && ended.exhausted.is_empty();
+        if (quiet || self.in_chat) && is_plain {
             return String::new();
         }
-        let (style, mark) = match reason {
-            CompletionReason::Completed => (GOOD, "✓"),
-            reason if reason.is_limit() => (CAUTION, "■"),
-            CompletionReason::WaitingForInput => (CAUTION, "?"),
-            _ => (BAD, "✗"),
-        };
+        let (style, mark) = outcome_mark(ended);
         let space = if quiet { "" } else { "\n" };
-        let mut text = format!("{space}{style}{mark} {reason}{style:#}");
-        if let Some(detail) = &ended.detail {
-            text.push_str(&format!(": {}", indent_later_lines(detail)));
-        }
+        let (sentence, outcome_end) = ended.to_sentence();
+        let (outcome, details) = sentence.split_at(outcome_end);
+        let mut text = format!("{space}{style}{mark} {outcome}{style:#}{}", indent_later_lines(details));
         let seconds = self
             .started_at
             .map_or(0.0, |begun| (record.at - begun).as_seconds_f64());

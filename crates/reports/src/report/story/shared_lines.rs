@@ -11,7 +11,7 @@ use crate::report::sanitized_writer::TrustedStyle;
 use crate::report::values::render_value;
 use crate::report::wrap::LineWidth;
 use ensemble_core::conversation::{
-    CompletionReason, DecidedBy, PermissionDecided, PermissionDecision, Record, RunInterruption,
+    CompletionReason, DecidedBy, PermissionDecided, PermissionDecision, Record, RunEnded, RunInterruption,
 };
 use ensemble_core::operator::escape_hidden;
 use ensemble_history::RunDriver;
@@ -70,10 +70,12 @@ pub(super) fn describe_interruption(cause: &RunInterruption) -> String {
     }
 }
 
-pub(super) fn outcome_mark(reason: CompletionReason) -> (TrustedStyle, &'static str) {
-    match reason {
-        CompletionReason::Completed => (GOOD, "✓"),
-        reason if reason.is_limit() => (CAUTION, "■"),
+/// The style and the sign of an outcome: a run that a limit cut off looks like a failure.
+pub(in crate::report) fn outcome_mark(ended: &RunEnded) -> (TrustedStyle, &'static str) {
+    match ended.completion_reason {
+        CompletionReason::Completed if ended.exhausted.is_empty() => (GOOD, "✓"),
+        CompletionReason::Completed => (CAUTION, "✓"),
+        reason if reason.is_limit() && ended.is_success() => (CAUTION, "■"),
         CompletionReason::WaitingForInput => (CAUTION, "?"),
         _ => (BAD, "✗"),
     }
