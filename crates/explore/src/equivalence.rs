@@ -12,7 +12,7 @@ use super::oracle::ExploredPlan;
 use super::report::{ClaimSite, ExploredExecution, StepReport};
 use super::step::{ConversationPosition, StepOutcome, can_request};
 use super::{ExplorationBudget, STEPS_FROM_ONE_STATE};
-use ensemble_core::conversation::{AgentNotRun, ExhaustedAgent};
+use ensemble_core::conversation::AgentNotRun;
 use ensemble_language::plan::Plan;
 
 /// A pair of states that the same choices lead to.
@@ -20,7 +20,7 @@ type Pair = (ConversationPosition, ConversationPosition);
 
 /// Returns whether every conversation of one plan is one of the other: the same agents in the same turns, after the
 /// same results of conditions, to the same ends. `None`: the budget does not suffice to know, or an agent may make
-/// requests. Time, tokens and costs are not known.
+/// requests. Time, tokens and costs are not known. Which agents are exhausted at the end is not compared.
 pub fn have_same_conversations(
     one: &Arc<Plan>,
     other: &Arc<Plan>,
@@ -31,8 +31,8 @@ pub fn have_same_conversations(
         return None;
     }
     let worlds = (
-        ExploredPlan::new(one.clone(), budget),
-        ExploredPlan::new(other.clone(), budget),
+        ExploredPlan::without_exhausted(one.clone(), budget),
+        ExploredPlan::without_exhausted(other.clone(), budget),
     );
     let start = (
         ConversationPosition::from_start(&worlds.0),
@@ -85,11 +85,9 @@ fn step_pair(worlds: &(ExploredPlan, ExploredPlan), pair: &Pair, choices: &StepC
         (StepOutcome::Turn(next), StepOutcome::Turn(other)) => PairStepResult::BothContinue(Box::new((*next, *other))),
         (StepOutcome::End(one, _), StepOutcome::End(other, _)) => {
             let names = |not_run: &[AgentNotRun]| not_run.iter().map(|one| one.agent.clone()).collect::<Vec<_>>();
-            let exhausted = |agents: &[ExhaustedAgent]| agents.iter().map(|one| one.agent.clone()).collect::<Vec<_>>();
             let is_same = one.completion_reason == other.completion_reason
                 && one.success == other.success
-                && names(&one.not_run) == names(&other.not_run)
-                && exhausted(&one.exhausted) == exhausted(&other.exhausted);
+                && names(&one.not_run) == names(&other.not_run);
             if is_same {
                 PairStepResult::BothEnded
             } else {

@@ -62,8 +62,8 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
     let dependencies = prop::collection::vec(dependency(agents), 0..4);
     let trigger =
         prop_oneof![7 => Just(TurnTrigger::News), 2 => Just(TurnTrigger::EveryTurn), 1 => Just(TurnTrigger::Request)];
-    (dependencies, 1_u32..5, trigger, any::<bool>()).prop_map(
-        move |(dependencies, max_turns, trigger, triggers)| Agent {
+    (dependencies, 1_u32..5, trigger, any::<bool>()).prop_map(move |(dependencies, max_turns, trigger, triggers)| {
+        Agent {
             name: format!("a{at}").into(),
             description: None,
             kind: AgentKind::Script {
@@ -87,8 +87,8 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
             retry: RetryPolicy::default(),
             on_error: OnError::Continue,
             required: false,
-        },
-    )
+        }
+    })
 }
 
 /// Agents, and the result of each execution.

@@ -10,7 +10,7 @@ use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::signals;
-use ensemble_core::conversation::{CompletionReason, FailedRunResult, ConversationState, RunCanceller, RunEnded};
+use ensemble_core::conversation::{CompletionReason, ConversationState, FailedRunResult, RunCanceller, RunEnded};
 use ensemble_language::diagnostic::FindingSeverity;
 use ensemble_language::source::Route;
 use ensemble_reports::report::story::quote_for_shell;

@@ -89,12 +89,7 @@ mod tests {
         use CompletionReason::*;
         let codes: Vec<(u8, u8)> = CompletionReason::ALL
             .iter()
-            .map(|reason| {
-                (
-                    exit_code_for(*reason, false, None),
-                    exit_code_for(*reason, true, None),
-                )
-            })
+            .map(|reason| (exit_code_for(*reason, false, None), exit_code_for(*reason, true, None)))
             .collect();
         let expected = vec![
             (1, 1),

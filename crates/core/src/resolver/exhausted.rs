@@ -87,7 +87,9 @@ impl ConditionEvaluator for EndEvaluator<'_> {
 
 /// The first `max_executions` that is reached; those of required dependencies come first.
 fn find_spent_limit(plan: &Plan, state: &ConversationState, agent: AgentId) -> Option<(AgentLimit, u32)> {
-    let spent = plan.incoming_edges(agent).filter(|(id, edge)| is_spent(state, *id, edge));
+    let spent = plan
+        .incoming_edges(agent)
+        .filter(|(id, edge)| is_spent(state, *id, edge));
     let (_, edge) = spent.min_by_key(|(_, edge)| (!edge.requires_all, edge.position))?;
     Some((AgentLimit::MaxExecutions, edge.max_executions?.get()))
 }

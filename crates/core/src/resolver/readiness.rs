@@ -97,7 +97,9 @@ pub(super) fn decide_without_limits(
     agent: AgentId,
     answers: &dyn ConditionEvaluator,
 ) -> Asked<(bool, bool)> {
-    let mut examined = examine_dependencies(plan, state, agent, |state, _, edge| find_fact_without_limits(state, edge));
+    let mut examined = examine_dependencies(plan, state, agent, |state, _, edge| {
+        find_fact_without_limits(state, edge)
+    });
     if examined.is_empty() || !evaluate_readiness(plan, state, &mut examined, true, answers)? {
         return Ok((false, false));
     }

@@ -147,7 +147,10 @@ fn render_headline(end: &PossibleEnd, is_complete: bool) -> String {
         turns => format!("after {}{earliest}", format_count(u64::from(turns), "turn")),
     };
     // The exhausted agents are listed below.
-    let detail = end.detail.as_ref().filter(|_| end.reason != CompletionReason::Completed);
+    let detail = end
+        .detail
+        .as_ref()
+        .filter(|_| end.reason != CompletionReason::Completed);
     let about = match (&detail, end.not_run.is_empty(), end.after_failure) {
         (Some(detail), ..) => format!(" ({detail})"),
         (None, true, _) => " (all agents ran)".to_owned(),

@@ -31,9 +31,7 @@ fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
         }
         StoryEvent::Interrupted { cause, at } => render_mark(&describe_interruption(cause), at),
         StoryEvent::Resumed { at } => render_mark("resumed", at),
-        StoryEvent::Ended { ended, at } => {
-            render_mark(&ended.to_sentence().0, at)
-        }
+        StoryEvent::Ended { ended, at } => render_mark(&ended.to_sentence().0, at),
     }
 }
 
