@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::oracle::ExploredPlan;
 use super::walk::EndClass;
 use super::{Exploration, ExplorationBudget, explore_plan, explore_whole, list_unexplored_outcomes, parts};
+use ensemble_core::conversation::CompletionReason;
 use ensemble_core::random_conversations::plan_of;
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::unconnected_conversation;
