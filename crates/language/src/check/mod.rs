@@ -29,6 +29,7 @@ mod for_each;
 mod idle_dependencies;
 mod idle_turns;
 mod independent_agents;
+mod loop_turns;
 mod one_sided_loops;
 mod output_keys;
 mod prepared_answers;
@@ -44,6 +45,7 @@ mod text_secrets;
 mod time_limits;
 mod tool_use;
 mod unanswered_questions;
+mod unasked_loops;
 mod undeclared_inputs;
 mod unknown_agents;
 mod unknown_profiles;
@@ -120,6 +122,8 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: idle_dependencies::check_idle_dependencies,
     Ensemble: one_sided_loops::check_one_sided_loops,
     Ensemble: early_counts::check_early_counts,
+    Ensemble: loop_turns::check_loop_turns,
+    Ensemble: unasked_loops::check_unasked_loops,
     Files: condition_keys::check_condition_keys,
     Files: template_keys::check_template_keys,
     Files: value_types::check_value_types,

@@ -139,6 +139,8 @@ codes! {
     SHARED_KEY = "H013", "A condition reads a key of the context that several agents write.";
     TRUTH_OF_ANSWER = "H014", "A condition uses a value as a boolean that a model might write as a string.";
     UNUSED_TOOL = "H020", "A tool of the file is not used.";
+    CUT_LOOP = "H032", "`max_total_turns` ends a loop before one of its agents reaches its `max_turns`.";
+    UNASKED_LOOP = "H033", "A loop can end at a limit, and nothing asks whether its condition ended it.";
 }
 
 #[cfg(test)]
