@@ -15,15 +15,17 @@ use super::{Exploration, ExplorationBudget, PossibleEnd, explore_plan};
 use ensemble_core::conversation::{CompletionReason, Event, ExhaustedAgent, Record};
 use ensemble_core::random_conversations::{drive, started};
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::{conversation, listed_conversation, strict, unconnected_conversation};
+use ensemble_language::random_ensembles::{
+    conversation, listed_conversation, strict, unconnected_conversation, with_goal,
+};
 
 type Key = Box<[u8]>;
 
 /// Who ran in a turn, and whether the execution succeeded.
 type Turn = Vec<(Arc<str>, u32, bool)>;
 
-/// The outcome, and the exhausted agents.
-type RunEnd = (CompletionReason, Vec<ExhaustedAgent>);
+/// The outcome, whether it is a success, and the exhausted agents.
+type RunEnd = (CompletionReason, bool, Vec<ExhaustedAgent>);
 
 /// The steps between states and the ends that are possible from them.
 #[derive(Default)]
@@ -69,7 +71,7 @@ fn everything(world: &ExploredPlan) -> Option<Found> {
                 StepOutcome::End(ended, _) => {
                     found
                         .ends
-                        .insert((from.clone(), (ended.completion_reason, ended.exhausted)));
+                        .insert((from.clone(), (ended.completion_reason, ended.is_success(), ended.exhausted)));
                 }
             }
         }
@@ -94,7 +96,10 @@ fn turns(records: &[Record]) -> (Vec<Turn>, RunEnd) {
                 run.expect("it was started").2 = finished.is_success();
             }
             Event::TurnFinished(_) => turns.push(std::mem::take(&mut open)),
-            Event::RunEnded(ended) => return (turns, (ended.completion_reason, ended.exhausted.clone())),
+            Event::RunEnded(ended) => {
+                let success = ended.is_success();
+                return (turns, (ended.completion_reason, success, ended.exhausted.clone()));
+            }
             _ => {}
         }
     }
@@ -193,19 +198,24 @@ proptest! {
     }
 
     #[test]
-    fn claims_about_parts_hold_in_conversations_of_the_whole((plan, fate) in unconnected_conversation()) {
-        let plan = Arc::new(plan);
+    fn claims_about_parts_hold_in_conversations_of_the_whole(
+        (plan, fate) in unconnected_conversation(),
+        goal in any::<u16>(),
+    ) {
+        let plan = Arc::new(with_goal(&plan, goal));
         let found = explore_plan(&plan, ExplorationBudget::with_max_states(5_000));
         for other in 0..8_u8 {
             let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other)).collect();
             let (_, records) = drive(&plan, &Arc::new(fate), u64::from(other), &[], started());
-            let (turns, (reason, exhausted)) = turns(&records);
+            let (turns, (reason, success, exhausted)) = turns(&records);
             prop_assert_eq!(bounds_hold(&found, &turns), Ok(()));
             if found.coverage.is_complete() {
                 prop_assert_eq!(claims_hold(&plan, &found, &turns), Ok(()));
                 prop_assert!(turns.len() <= found.turns as usize);
-                let is_known = found.ends.iter().any(|end| end.reason == reason && end.exhausted == exhausted);
-                prop_assert!(is_known, "{} {:?}", reason, exhausted);
+                let is_known = |end: &PossibleEnd| {
+                    end.reason == reason && end.success == success && end.exhausted == exhausted
+                };
+                prop_assert!(found.ends.iter().any(is_known), "{} {:?}", reason, exhausted);
             }
         }
     }
@@ -213,6 +223,16 @@ proptest! {
     #[test]
     fn every_turn_of_a_conversation_is_called_possible((plan, fate) in conversation(), knobs in any::<u8>()) {
         let held = holds(&Arc::new(strict(&plan, knobs)), &fate);
+        prop_assert_eq!(held, Ok(()));
+    }
+
+    #[test]
+    fn every_end_of_a_conversation_with_a_goal_is_called_possible(
+        (plan, fate) in conversation(),
+        knobs in any::<u8>(),
+        goal in any::<u16>(),
+    ) {
+        let held = holds(&Arc::new(with_goal(&strict(&plan, knobs), goal)), &fate);
         prop_assert_eq!(held, Ok(()));
     }
 

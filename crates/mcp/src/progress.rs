@@ -28,10 +28,14 @@ impl ProgressSender {
         }
     }
 
-    /// Tells of a record, if there is something to tell.
-    pub(crate) async fn send_progress(&mut self, record: &Record) {
+    /// Sends a record, if clients need to know it; `failure_effect` is what a failure in it means for the run.
+    pub(crate) async fn send_progress(&mut self, record: &Record, failure_effect: Option<&'static str>) {
         let (Some((peer, token)), Some(message)) = (&self.to, progress_message(&record.event)) else {
             return;
+        };
+        let message = match failure_effect {
+            Some(effect) => format!("{message}; {effect}"),
+            None => message,
         };
         self.sent_count += 1;
         let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.sent_count)).with_message(message);

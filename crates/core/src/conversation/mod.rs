@@ -11,6 +11,7 @@ mod enforced_sandbox;
 mod event;
 mod exchange;
 mod exhausted;
+mod failed_work;
 mod history;
 mod interruption;
 mod latest_outputs;
@@ -30,13 +31,14 @@ pub use end::ExecutionEnd;
 pub use enforced_sandbox::EnforcedSandbox;
 pub use event::{
     AgentNotRun, AgentStart, AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted,
-    FailedExecution, ForkedFrom, MessageAdded, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
+    FailedExecution, ForkedFrom, MessageAdded, ReadWarning, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
     TurnFinished, TurnStarted,
 };
 pub use exchange::{
     RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
 };
 pub use exhausted::{AgentLimit, ExhaustedAgent, describe_exhausted};
+pub use failed_work::{FailedWork, WorkCounts};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
 pub use outcome::CompletionReason;
@@ -52,6 +54,7 @@ pub use state::{
     OpenTurn,
 };
 pub use static_readiness::has_unseen_result;
+pub(crate) use static_readiness::list_new_outputs;
 pub(crate) use static_readiness::{
     DependencyFact, UnfulfilledReason, find_dependency_fact, find_fact_without_limits, is_spent,
 };

@@ -77,6 +77,10 @@ fn serialize_result<S: Serializer>(
     }
     map.serialize_entry("final_state", &**state.context())?;
     map.serialize_entry("conversation_history", &ResultHistory(state))?;
+    let failed_work = state.list_failed_work();
+    if !failed_work.is_empty() {
+        map.serialize_entry("failed_work", &failed_work)?;
+    }
     map.serialize_entry("not_run", run_end.map_or(&[][..], |ended| &ended.not_run))?;
     map.serialize_entry("exhausted", run_end.map_or(&[][..], |ended| &ended.exhausted))?;
     map.serialize_entry("unfinished", &state.unfinished_executions().collect::<Vec<_>>())?;

@@ -13,6 +13,9 @@ use ensemble_language::data::{ModelUsage, OperatorQuestion, RemainingBudget};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
+/// The number of agents in `ExecutionInput::recent_agents`.
+const RECENT_AGENTS: usize = 3;
+
 /// The executions that have not ended: first the requested ones by priority, then the others in declaration order.
 pub fn queue_executions(state: &ConversationState) -> VecDeque<AgentId> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
@@ -58,12 +61,22 @@ pub fn build_execution(
             .into_iter()
             .map(|(name, (_, output))| (name, output))
             .collect(),
+        latest_outputs: state
+            .list_latest_outputs(slot.agent)
+            .map(|outputs| outputs.into_iter().map(|(name, _, output)| (name, output)).collect()),
+        failures: state
+            .list_failures(slot.agent)
+            .into_iter()
+            .map(|(name, _, failure)| (name, failure))
+            .collect(),
+        news: state.list_news(slot),
         other_outputs: state
             .list_other_outputs(slot.agent)
             .into_iter()
             .map(|(name, _, output)| (name, output))
             .collect(),
         history: state.execution_history(slot.agent),
+        recent_agents: state.recent_agents(RECENT_AGENTS),
         parameters: plan.agent_config(slot.agent).clone(),
         request: slot.start.request.clone(),
         thread: agent_state.thread().clone(),
@@ -152,7 +165,8 @@ pub(super) fn finished_event(
     left: LedgerEntries,
 ) -> ExecutionFinished {
     let slot = find_slot(state, agent);
-    let end = ExecutionEnd::from_result(observation.result);
+    let result = observation.result.map_err(|failure| left.complete_failure(failure));
+    let end = ExecutionEnd::from_result(result);
     ExecutionFinished {
         turn: state.turn_count() + 1,
         agent: plan.agent_name(agent).clone(),

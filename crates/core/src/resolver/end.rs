@@ -149,7 +149,7 @@ fn describe_unmet_agents(plan: &Plan, state: &ConversationState, answers: &dyn C
                 return format!("`{name}` is required and never succeeded: {error}");
             }
             let reason = match decide_readiness_with(plan, state, *id, answers) {
-                Ok(AgentReadiness::NotReady(AgentSkipReason::WaitingFor { agents })) => {
+                Ok(AgentReadiness::NotReady(AgentSkipReason::WaitingFor { agents, failed })) if failed.is_empty() => {
                     let names: Vec<String> = agents.iter().map(|agent| format!("`{agent}`")).collect();
                     format!("waiting for {}", names.join(", "))
                 }

@@ -16,7 +16,7 @@ use ensemble_language::ensemble::AgentKind;
 /// Renders how many executions have ended, and how many parts of those that have not.
 fn render_execution_counts(state: &ConversationState) -> String {
     let failed = state.list_executions().filter(|entry| entry.failure.is_some()).count();
-    let text = format_executions(state.list_executions().count(), failed);
+    let text = format_executions(state.list_executions().count(), failed, &state.list_failed_work());
     match state
         .unfinished_executions()
         .filter_map(|one| Some(one.parts?.ended))
@@ -93,8 +93,7 @@ impl HumanReporter {
     pub(super) fn render_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let reason = ended.completion_reason;
         let quiet = self.verbosity == OutputVerbosity::Quiet;
-        let is_plain = reason == CompletionReason::Completed && ended.exhausted.is_empty();
-        if (quiet || self.in_chat) && is_plain {
+        if (quiet || self.in_chat) && ended.is_success() && ended.exhausted.is_empty() {
             return String::new();
         }
         let (style, mark) = outcome_mark(ended);
@@ -165,6 +164,9 @@ impl HumanReporter {
                     format!(" --from {}", rerun_place(failed, part.map(|key| &**key)))
                 });
                 format!("  run it again with: ensemble rerun {id}{from}\n")
+            }
+            CompletionReason::Unsuccessful if !self.in_chat => {
+                format!("  continue with a message: ensemble continue {id} \"…\"\n")
             }
             CompletionReason::Completed if self.in_chat => String::new(),
             _ => format!("  {DIM}recorded; replay with: ensemble replay {id}{DIM:#}\n"),

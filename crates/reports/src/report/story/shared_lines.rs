@@ -27,7 +27,7 @@ pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
     let mut lines = vec![format!(
         "{} · {} · {}",
         format_count(totals.turns.into(), "turn"),
-        format_executions(totals.all.executions, totals.all.failed),
+        format_executions(totals.all.executions, totals.all.failed, &totals.list_failed_work()),
         format_duration(story.active),
     )];
     let history = &story.history;
@@ -70,12 +70,11 @@ pub(super) fn describe_interruption(cause: &RunInterruption) -> String {
     }
 }
 
-/// The style and the sign of an outcome: a run that a limit cut off looks like a failure.
-pub(in crate::report) fn outcome_mark(ended: &RunEnded) -> (TrustedStyle, &'static str) {
+/// The mark of an outcome: whether the exit code is 0. A success with exhausted agents calls for attention.
+pub(crate) fn outcome_mark(ended: &RunEnded) -> (TrustedStyle, &'static str) {
     match ended.completion_reason {
-        CompletionReason::Completed if ended.exhausted.is_empty() => (GOOD, "✓"),
-        CompletionReason::Completed => (CAUTION, "✓"),
-        reason if reason.is_limit() && ended.is_success() => (CAUTION, "■"),
+        _ if ended.is_success() && ended.exhausted.is_empty() => (GOOD, "✓"),
+        _ if ended.is_success() => (CAUTION, "✓"),
         CompletionReason::WaitingForInput => (CAUTION, "?"),
         _ => (BAD, "✗"),
     }
