@@ -61,6 +61,7 @@ impl ConditionFailure {
             start: error.span.start,
             end: error.span.end,
             message: error.message,
+            help: error.help,
             values,
         }
     }
