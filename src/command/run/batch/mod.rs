@@ -91,7 +91,7 @@ pub(crate) struct BatchArgs {
     /// Print neither progress nor failures
     #[arg(short, long)]
     pub quiet: bool,
-    /// Exit with code 4 if a limit ends a conversation
+    /// Exit with code 4 instead of 0 if an agent still had work at its own limit
     #[arg(long)]
     pub fail_on_limit: bool,
     /// Limit the records that a power failure can lose; a killed process loses none
