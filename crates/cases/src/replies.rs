@@ -122,6 +122,8 @@ pub(crate) struct ToolStubRunner {
     pub(crate) stubs: Option<AgentStubs>,
     /// The tool itself.
     pub(crate) inner: Arc<dyn Runner>,
+    /// The result of each call, if the tool itself has a stub.
+    pub(crate) result: Option<Arc<dyn Runner>>,
     /// What the tool needs from outside, if it must not have that.
     pub(crate) needs: Option<String>,
     pub(crate) stubbed: Arc<CaseStubs>,
@@ -146,6 +148,9 @@ impl Runner for ToolStubRunner {
         if let Some(result) = call.and_then(|call| call.result.as_ref()) {
             let output = AttemptOutcome::from_output(value_to_output(result.clone()));
             return Box::pin(std::future::ready(output));
+        }
+        if let Some(result) = &self.result {
+            return result.execute_attempt(execution);
         }
         let Some(needs) = &self.needs else {
             return self.inner.execute_attempt(execution);

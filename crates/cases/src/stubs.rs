@@ -233,6 +233,14 @@ impl AgentReplacements for EnsembleStubs {
         let path = self.agent_path(agent);
         Arc::new(ToolStubRunner {
             stubs: self.find_stubs(&path).cloned(),
+            result: self.find_stubs(&self.agent_path(tool)).map(|stubs| {
+                Arc::new(StubRunner {
+                    agent: self.agent_path(tool),
+                    stubs: stubs.clone(),
+                    reading: OutputMode::Printed,
+                    stubbed: self.stubbed.clone(),
+                }) as Arc<dyn Runner>
+            }),
             agent: path,
             tool: tool.into(),
             inner: runner,

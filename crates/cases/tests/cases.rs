@@ -158,13 +158,13 @@ fn agents_that_did_not_run_have_reasons_and_no_outputs() {
     let told = failures(
         TEAM,
         &format!(
-            "cases:\n- name: x\n  {stubs}\n  expect: {{outcome: agent_failed, not_run: {{b: waiting for a, c: waiting}}}}\n- name: y\n  {stubs}\n  expect: {{not_run: {{b: nothing new}}, outputs: {{a: x, b: y}}}}\n"
+            "cases:\n- name: x\n  {stubs}\n  expect: {{outcome: agent_failed, not_run: {{b: \"waits for a, whose latest execution failed\", c: waiting}}}}\n- name: y\n  {stubs}\n  expect: {{not_run: {{b: nothing new}}, outputs: {{a: x, b: y}}}}\n"
         ),
     );
     let expected = [
         "7:52 output of a | \"x\" | no output: the agent failed with `broken`",
         "7:58 output of b | \"y\" | no output: the agent did not run",
-        "7:22 b does not run | nothing new | waiting for a",
+        "7:22 b does not run | nothing new | waits for a, whose latest execution failed",
     ];
     assert_eq!(told, [Vec::new(), expected.map(str::to_owned).to_vec()]);
 }

@@ -99,6 +99,8 @@ pub struct ExecutionInput {
     pub thread: Arc<Thread>,
     /// LLM: the number of requests that the agent sent to its model before this attempt.
     pub requests_made: u64,
+    /// LLM: the number of requests in the failed attempts of this execution, which count for `max_iterations`.
+    pub ended_requests: u32,
     /// The number of attempts directly before this one that were interrupted. Their unfinished work may be continued.
     pub lost_attempts: u32,
     /// LLM: the tokens and cost that the run may still use.
@@ -147,6 +149,7 @@ impl ExecutionInput {
             request: None,
             thread: Arc::default(),
             requests_made: 0,
+            ended_requests: 0,
             lost_attempts: 0,
             remaining: RemainingBudget::default(),
             last_failure: None,

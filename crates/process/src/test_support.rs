@@ -36,6 +36,7 @@ pub fn an_execution() -> ExecutionInput {
         thread: Arc::default(),
         remaining: RemainingBudget::default(),
         requests_made: 0,
+        ended_requests: 0,
         lost_attempts: 0,
         last_failure: None,
         ledger: AttemptLedger::default(),

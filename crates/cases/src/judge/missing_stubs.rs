@@ -55,7 +55,9 @@ pub(super) fn missing_stub_failure(at: usize, missing: &MissingStub) -> UnmetExp
             "a result of the call",
             format!("no `result`; without a result, `{tool}` needs {needs}"),
         )
-        .with_help("add `result` to the call in `replies`, or set `live: true` to call the tool"),
+        .with_help(format!(
+            "add `result` to the call in `replies`, add `stubs: {{{tool}: TEXT}}` to the case, or set `live: true` to call the tool"
+        )),
         MissingPart::Record => UnmetExpectation::from_difference(
             case_route(at).with_key("from").into_value_location(),
             format!("the recorded run has no execution {execution} of {agent}"),

@@ -10,7 +10,7 @@ use ensemble_core::conversation::{
     AgentStart, AttemptFailed, AttemptScope, Event, ExecutionFinished, PartEnded, PermissionDecided, Record,
     TurnStarted,
 };
-use ensemble_core::thread::{ThreadIteration, ToolCall};
+use ensemble_core::thread::{StopReason, ThreadIteration, ToolCall};
 
 impl RunStory {
     /// Folds the records of a run.
@@ -174,6 +174,10 @@ impl RunStory {
                 .exchange
                 .iter()
                 .for_each(|iteration| execution.add_iteration(iteration));
+            let limit = finished
+                .failure()
+                .map(|failure| StopReason::from_failure_kind(failure.kind));
+            execution.stop_reason = limit.flatten().or(execution.stop_reason);
             execution.finish_event = Some(ExecutionFinished {
                 exchange: Vec::new(),
                 ..finished.clone()

@@ -33,9 +33,11 @@ mod loop_turns;
 mod one_sided_loops;
 mod output_keys;
 mod prepared_answers;
+mod process_texts;
 mod required_agents;
 mod rhai_equivalents;
 mod run_bounds;
+mod script_arguments;
 mod script_reads;
 mod script_text;
 mod secrets;
@@ -114,6 +116,8 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: templates::check_templates,
     Ensemble: tool_use::check_tools,
     Ensemble: unread_environment::check_script_environment,
+    Ensemble: process_texts::check_process_texts,
+    Ensemble: script_arguments::check_script_arguments,
     Ensemble: prepared_answers::check_prepared_answers,
     Ensemble: for_each::check_for_each,
     Ensemble: time_limits::check_time_limits,

@@ -91,6 +91,10 @@ codes! {
     DENIED_TOOL = "E092", "An agent calls a tool that the ensemble denies.";
     NOT_FOR_PROGRAM = "E093", "An external agent cannot use this tool.";
     SCRIPT_FAILS = "E103", "Every execution of a Rhai script fails, because it calls a function that does not exist.";
+    MISSING_SCRIPT_FILE = "E106", "The file of a script does not exist or cannot be used.";
+    TEMPLATE_PLACE = "E107", "A `script`, `cwd` or `env` contains a template.";
+    NO_PROCESS = "E108", "An agent has `args` or `stdin`, and no process reads them.";
+    BUDGET_WITHOUT_PRICE = "E109", "A run has a `max_cost`, and no model has a price.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program is missing or cannot be used.";
@@ -133,6 +137,7 @@ codes! {
     NEVER_MET = "W062", "A required agent does not run by itself, because it belongs to a tool.";
     UNKNOWN_NEWS = "W065", "A template asks whether the output of an agent is new, and that output never starts its agent.";
     OUTPUT_MAY_MISS = "W072", "The result reads a member of the output of an agent that may never run.";
+    UNEXPANDED_VARIABLE = "W077", "A text contains `${NAME}`, and nothing expands it.";
     NEVER_REQUESTED = "W081", "An agent runs only on request, and no agent can request it.";
     IDLE_START_KEY = "W082", "A key of a dependency has no effect, because its agent runs only on request.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";

@@ -13,14 +13,17 @@ use ensemble_agents::agent::kinds::input::{InputOptions, InputRunner};
 use ensemble_agents::agent::kinds::llm::{self, LlmRunner};
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::nested_inputs::NestedInputs;
-use ensemble_agents::agent::kinds::script;
+use ensemble_agents::agent::kinds::script::{self, ScriptTemplates};
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::output::schema::CompiledSchema;
 use ensemble_agents::agent::output::schema_check::SchemaCheckedRunner;
 use ensemble_agents::agent::window::AgentWindow;
 use ensemble_core::runner::Runner;
-use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice, PreparedResponses};
+use ensemble_language::diagnostic::Finding;
+use ensemble_language::ensemble::{Agent, AgentKind, InputSpec, ModelChoice, PreparedResponses, ToolKind};
 use ensemble_language::loader;
+use ensemble_language::loader::codes::BUDGET_WITHOUT_PRICE;
+use ensemble_language::source::Route;
 use ensemble_process::program::ScriptFolders;
 use ensemble_project::ProjectError;
 
@@ -107,6 +110,9 @@ pub(crate) fn prepare_agents(
         }
     }
     if findings.is_empty() {
+        findings.extend(maker.check_budget_price());
+    }
+    if findings.is_empty() {
         return Ok(ready);
     }
     let document = prepared.loaded.document.as_ref();
@@ -142,6 +148,48 @@ impl RunnerFactory<'_> {
             .borrow_mut()
             .insert(agent.name.clone(), built_runner.clone());
         Ok(built_runner)
+    }
+
+    /// Reports a `max_cost` if the run can ask models, and none of them has a price. External agents and nested ensembles
+    /// can have costs of their own.
+    fn check_budget_price(&self) -> Option<Finding> {
+        let ensemble = self.parts.prepared.plan.ensemble();
+        ensemble.limits.max_cost?;
+        let is_nested = |kind: &AgentKind| matches!(kind, AgentKind::Ensemble { .. });
+        let nested_tools = ensemble.tools.iter();
+        let has_nested = ensemble.agents.iter().any(|agent| is_nested(&agent.kind))
+            || nested_tools
+                .into_iter()
+                .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
+        let mut choices = Vec::new();
+        for agent in ensemble.agents.iter().filter(|agent| !self.is_replaced(agent)) {
+            match &agent.kind {
+                AgentKind::Llm(llm) if llm.acp_agent().is_some() => return None,
+                AgentKind::Llm(llm) => choices.push(llm.model.clone()),
+                AgentKind::Input(InputSpec {
+                    responses: Some(PreparedResponses::Profile(name)),
+                    ..
+                }) => choices.push(ModelChoice::Profile(name.clone())),
+                _ => {}
+            }
+        }
+        let has_price = |choice: &ModelChoice| {
+            let resolved = self.parts.profiles.resolve_choice(choice);
+            resolved.is_ok_and(|all| all.chain.iter().any(|link| link.profile.cost.is_some()))
+        };
+        if has_nested || choices.is_empty() || choices.iter().any(has_price) {
+            return None;
+        }
+        let place = Route::root().with_key("conversation_limits").with_key("max_cost");
+        let message = "`max_cost` is never reached: no model of this run has a price";
+        let finding = Finding::new_error(BUDGET_WITHOUT_PRICE, place.into_value_location(), message);
+        Some(finding.with_help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`"))
+    }
+
+    fn is_replaced(&self, agent: &Agent) -> bool {
+        self.find_replacements().is_some_and(|stand_ins| {
+            stand_ins.whole_agent_runner(agent).is_some() || stand_ins.find_runner(agent).is_some()
+        })
     }
 
     fn find_replacements(&self) -> Option<&dyn AgentReplacements> {
@@ -181,9 +229,16 @@ impl RunnerFactory<'_> {
                 let simulated = runner.is_simulated();
                 (Arc::new(runner), simulated)
             }
-            AgentKind::Script { script, env } => {
+            AgentKind::Script {
+                script,
+                args,
+                stdin,
+                env,
+            } => {
                 let bounds = parts.process_limits(env, build_sandbox(agent.sandbox.as_deref(), parts)?)?;
-                (script::build_runner(script, &parts.places, bounds), false)
+                let templates = ScriptTemplates::compile_templates(agent, args, stdin.as_deref())?;
+                let runner = script::build_checked_runner(script, templates, &parts.places, bounds)?;
+                (runner, false)
             }
             AgentKind::Llm(llm) if let Some(acp) = llm.acp_agent() => {
                 let external = build_external_agent(agent, llm, acp, parts)?;

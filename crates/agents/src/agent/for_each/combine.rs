@@ -190,15 +190,37 @@ fn needed_votes(table: &[PartJudgement], quorum: Option<usize>) -> usize {
     quorum.unwrap_or(table.len() / 2 + 1)
 }
 
-/// Returns whether the open parts can change neither the answer nor `agreed`.
+/// Returns whether the open parts can change neither the answer nor `agreed`; they may change the counts.
 fn is_vote_decided(table: &[PartJudgement], quorum: Option<usize>) -> bool {
-    let open = table.iter().filter(|judged| **judged == PartJudgement::Open).count();
+    let is_open = |judged: &&PartJudgement| **judged == PartJudgement::Open;
+    let open = table.iter().filter(is_open).count();
     let votes = count_votes(table);
-    let leading = votes.first().map_or(0, |(_, count)| *count);
-    let second = votes.get(1).map_or(0, |(_, count)| *count);
     let needed = needed_votes(table, quorum);
-    let agreement = leading >= needed || leading + open < needed;
-    agreement && second + open < leading
+    let Some((answer, leading)) = votes.first() else {
+        return open == 0;
+    };
+    let agreement = *leading >= needed || leading + open < needed;
+    let place = |answer: &Value| {
+        table
+            .iter()
+            .position(|judged| matches!(judged, PartJudgement::Value(value) if value == answer))
+    };
+    let (leader_place, first_open) = (
+        place(answer),
+        table.iter().position(|judged| *judged == PartJudgement::Open),
+    );
+    // Of two equal counts the answer that is first in the list wins, and an open part may come before it.
+    let wins_tie = |other: Option<usize>| {
+        let first = [other, first_open].into_iter().flatten().min();
+        first < leader_place
+    };
+    let can_win = |count: usize, other: Option<usize>| match (count + open).cmp(leading) {
+        Ordering::Less => false,
+        Ordering::Equal => open > 0 && wins_tie(other),
+        Ordering::Greater => true,
+    };
+    let others = votes[1..].iter();
+    agreement && !can_win(0, None) && !others.into_iter().any(|(other, count)| can_win(*count, place(other)))
 }
 
 #[cfg(test)]
@@ -283,6 +305,29 @@ mod tests {
         assert_eq!(first.count_relevant_parts(&table[..2]), 2);
         let ended = [value(false), value(true), value(true), PartJudgement::Excluded];
         assert_eq!(combined(&first, &ended)["first"], json!({"at": 1}));
+    }
+
+    #[test]
+    fn a_vote_is_decided_when_neither_the_answer_nor_the_agreement_can_change() {
+        let cases = [
+            (None, vec![1, 1, -1], true),
+            (Some(2), vec![1, 1, -1, -1], true),
+            (Some(2), vec![-1, 1, 1, -1], false),
+            (Some(2), vec![1, 2, 1, -1], true),
+            (Some(2), vec![2, 1, 1, -1], false),
+            (Some(3), vec![1, 1, -1, -1], false),
+            (Some(3), vec![1, 2, -1, -2, -2], false),
+            (Some(4), vec![1, 1, 2, -1, -2], true),
+            (None, vec![-2, -2], true),
+            (None, vec![-1], false),
+        ];
+        for (quorum, values, expected) in cases {
+            assert_eq!(
+                is_vote_decided(&table(&values), quorum),
+                expected,
+                "{quorum:?} {values:?}"
+            );
+        }
     }
 
     proptest! {

@@ -72,6 +72,7 @@ impl PartRun<'_> {
             let execution = ExecutionInput {
                 ledger: nested.ledger().clone(),
                 attempt: number,
+                ended_requests: u32::try_from(requests_made).unwrap_or(u32::MAX),
                 lost_attempts,
                 last_failure: last_failure.clone(),
                 requests_made: self.execution.requests_made + u64::from(self.part.index) + requests_made,

@@ -326,6 +326,9 @@ impl LlmRunner {
         loop {
             let (reply, stop_reason) = match said.next_step() {
                 NextStep::Judgement(reply, stop_reason) => (reply, stop_reason),
+                NextStep::Task | NextStep::Correction(_) if self.requests_left(said, execution) == 0 => {
+                    return Err(self.exhausted_failure(execution));
+                }
                 due => {
                     let opening = self.round_request(execution, task, said, due);
                     self.run_round(opening, &*tools, execution, said).await?
@@ -358,7 +361,7 @@ impl LlmRunner {
                 };
                 return Err(ExecutionFailure::new(kind, errors));
             }
-            if self.requests_left(said) == 0 {
+            if self.requests_left(said, execution) == 0 {
                 let limit = self.max_iterations;
                 let error = format!("{errors} (no request is left for a correction: `max_iterations` is {limit})");
                 return Err(ExecutionFailure::new(FailureKind::MaxIterations, error));
@@ -388,9 +391,21 @@ impl LlmRunner {
     }
 
     /// Returns how many requests of `max_iterations` the execution has left.
-    fn requests_left(&self, said: &ExecutionMessages) -> u32 {
+    fn requests_left(&self, said: &ExecutionMessages, execution: &ExecutionInput) -> u32 {
         let requests_made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
-        self.max_iterations.saturating_sub(requests_made)
+        let of_attempts = requests_made.saturating_add(execution.ended_requests);
+        self.max_iterations.saturating_sub(of_attempts)
+    }
+
+    /// The failure of an attempt for which earlier attempts have left no request.
+    fn exhausted_failure(&self, execution: &ExecutionInput) -> ExecutionFailure {
+        let limit = self.max_iterations;
+        let before = execution.last_failure.as_ref();
+        let before = before.map_or_else(String::new, |failure| {
+            format!("; the last attempt failed: {}", failure.error)
+        });
+        let error = format!("the attempts of this execution have made {limit} requests (`max_iterations`){before}");
+        ExecutionFailure::new(FailureKind::MaxIterations, error)
     }
 
     fn round_request(
@@ -436,7 +451,7 @@ impl LlmRunner {
                 attempt: execution.attempt,
             },
             requests_made: execution.requests_made,
-            max_requests: self.requests_left(said),
+            max_requests: self.requests_left(said, execution),
             remaining: execution.remaining,
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
         }

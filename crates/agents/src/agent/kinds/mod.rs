@@ -8,5 +8,6 @@ pub mod prompt_preview;
 pub mod rhai_script;
 pub(crate) mod scope;
 pub mod script;
+pub(crate) mod script_templates;
 pub mod tool_call;
 pub(crate) mod value_templates;
