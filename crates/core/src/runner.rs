@@ -89,6 +89,8 @@ pub struct ExecutionInput {
     pub other_outputs: Vec<(Arc<str>, Arc<Value>)>,
     /// The executions so far that the agent may read: scripts as many as `conversation.history` says, templates all.
     pub history: ExecutionHistory,
+    /// The agents of the latest three executions, the oldest first.
+    pub recent_agents: Vec<Arc<str>>,
     /// The agent's `config`.
     pub parameters: Arc<JsonMap>,
     /// The request that started the agent, if there was one.
@@ -142,6 +144,7 @@ impl ExecutionInput {
             news: Vec::new(),
             other_outputs: Vec::new(),
             history: ExecutionHistory::default(),
+            recent_agents: Vec::new(),
             parameters: Arc::default(),
             request: None,
             thread: Arc::default(),

@@ -454,11 +454,11 @@ mod tests {
     #[test]
     fn an_override_keeps_the_price_unless_the_new_model_has_one() {
         let price = |cost: f64| {
-            let price: TokenPrice = serde_json::from_value(serde_json::json!({
-                "input_per_million": cost, "output_per_million": cost,
-            }))
-            .expect("a price");
-            Some(price)
+            Some(TokenPrice {
+                input_per_million: cost,
+                cached_per_million: None,
+                output_per_million: cost,
+            })
         };
         let priced = |model: &str, cost| ModelProfile {
             model: model.into(),

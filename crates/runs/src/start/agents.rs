@@ -32,9 +32,10 @@ use crate::options::replacements::AgentReplacements;
 use crate::prepare::{PreparedEnsemble, collect_profiles};
 use crate::review::check_trust;
 use crate::runners::external::build_external_agent;
-use crate::runners::external_models::describe_external_need;
+use crate::runners::external_models::{describe_external_need, find_external_model, find_external_server};
 use crate::runners::sandboxes::build_sandbox;
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, OpenInner, SharedServices};
+use crate::runners::stubbed_model::build_stubbed_model;
 use crate::runners::tools::{build_called_tool, build_toolset};
 use crate::start::secrets::add_secrets;
 
@@ -138,6 +139,10 @@ impl RunnerFactory<'_> {
             }
             None => self.build_runner(agent)?,
         };
+        let runner = match self.find_replacements() {
+            Some(stand_ins) => stand_ins.wrap_runner(agent, runner),
+            None => runner,
+        };
         let built_runner = (wrap_in_schema_check(agent, runner), simulated);
         self.built_runners
             .borrow_mut()
@@ -194,14 +199,36 @@ impl RunnerFactory<'_> {
     /// The runner in the place of the agent's own, if there is one, or if its own needs something from outside.
     fn find_replacement(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let stand_ins = self.find_replacements()?;
+        let needs = || match (self.find_responder(agent), &agent.kind) {
+            _ if stand_ins.replaces_person(agent) => None,
+            (Some(profile), _) => find_external_model(&ModelChoice::Profile(profile), &self.parts),
+            (None, AgentKind::Llm(llm)) if stand_ins.find_replies(agent).is_some() => {
+                find_external_server(llm, &self.parts)
+            }
+            (None, _) => describe_external_need(agent, &self.parts),
+        };
         stand_ins
             .find_runner(agent)
-            .or_else(|| stand_ins.missing_agent_runner(agent, describe_external_need(agent, &self.parts)?))
+            .or_else(|| stand_ins.missing_agent_runner(agent, needs()?))
+    }
+
+    /// The model profile that answers for this agent.
+    fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
+        let is_possible = matches!(agent.kind, AgentKind::Input(_) | AgentKind::Script { .. });
+        self.find_replacements()
+            .filter(|_| is_possible)
+            .and_then(|stand_ins| stand_ins.find_responder(agent))
     }
 
     fn build_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
+            AgentKind::Script { .. } if let Some(profile) = self.find_responder(agent) => {
+                let model = parts.connect_model(&ModelChoice::Profile(profile))?;
+                let runner = LlmRunner::for_script_agent(agent, model, shared.live_output.clone())?;
+                let simulated = runner.is_simulated();
+                (Arc::new(runner), simulated)
+            }
             AgentKind::Script {
                 script,
                 args,
@@ -220,7 +247,10 @@ impl RunnerFactory<'_> {
                 (Arc::new(runner), simulated)
             }
             AgentKind::Llm(llm) => {
-                let model = parts.connect_model(&llm.model)?;
+                let model = match self.find_replacements().and_then(|all| all.find_replies(agent)) {
+                    Some(stub) => build_stubbed_model(llm, stub, parts),
+                    None => parts.connect_model(&llm.model)?,
+                };
                 let window = parts.build_window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
                 let agent_tools = build_toolset(&agent.name, llm, parts, self.open, &|agent| self.get_or_build(agent))?;
@@ -241,12 +271,19 @@ impl RunnerFactory<'_> {
                     operator: shared.operator.clone(),
                     load: &parts.script_loader(),
                     connect: &|profile| parts.connect_model(&ModelChoice::Profile(profile.clone())),
+                    agent_names: parts
+                        .prepared
+                        .plan
+                        .ensemble()
+                        .agents
+                        .iter()
+                        .map(|one| one.name.clone())
+                        .collect(),
                 };
                 let mut spec = spec.clone();
-                if let Some(profile) = self
-                    .find_replacements()
-                    .and_then(|stand_ins| stand_ins.find_responder(agent))
-                {
+                if self.find_replacements().is_some_and(|all| all.replaces_person(agent)) {
+                    spec.responses = None;
+                } else if let Some(profile) = self.find_responder(agent) {
                     spec.responses = Some(PreparedResponses::Profile(profile));
                 }
                 let runner = InputRunner::new(agent, &spec, wiring)?;

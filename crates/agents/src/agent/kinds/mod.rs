@@ -4,6 +4,7 @@ pub mod input;
 pub mod llm;
 pub mod nested_ensemble;
 pub mod nested_inputs;
+pub mod prompt_preview;
 pub mod rhai_script;
 pub(crate) mod scope;
 pub mod script;

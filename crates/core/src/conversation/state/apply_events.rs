@@ -18,6 +18,7 @@ use crate::conversation::event::{
     TurnFinished, TurnStarted,
 };
 use crate::conversation::exchange::RecordedExchanges;
+use crate::conversation::failed_work::{FailedWork, WorkCounts};
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::part::{EndedParts, PartEnded};
 use crate::conversation::permission::{PermissionDecided, PermissionDecision};
@@ -168,6 +169,7 @@ impl ConversationState {
                     // The failed attempts are dropped: the execution starts again, with all its attempts and parts.
                     (slot.last_ended, slot.failed_attempts, slot.last_failure) = (slot.attempt, 0, None);
                     slot.parts = EndedParts::default();
+                    slot.tool_calls = WorkCounts::default();
                     slot.exchanges = RecordedExchanges::default();
                 }
                 slot.progress = ExecutionProgress::Pending;
@@ -193,6 +195,10 @@ impl ConversationState {
         let plan = self.plan.clone();
         let mut slots = Vec::with_capacity(event.starts.len());
         self.waits = self.count_waits(&plan, event);
+        self.add_warnings(event.warnings.iter().map(|warning| warning.message.clone()));
+        if self.keeps_account {
+            self.read_warnings.extend(event.warnings.iter().cloned());
+        }
         for start in &event.starts {
             let Some(agent) = plan.find_agent_id(&start.agent) else {
                 continue;
@@ -222,6 +228,7 @@ impl ConversationState {
                 usage: None,
                 exchanges: RecordedExchanges::default(),
                 parts: EndedParts::default(),
+                tool_calls: WorkCounts::default(),
                 progress: ExecutionProgress::Pending,
             });
         }
@@ -291,6 +298,9 @@ impl ConversationState {
             slot.last_ended = event.attempt;
             slot.last_failure = Some(event.failure.clone());
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
+            slot.tool_calls = slot.tool_calls
+                + WorkCounts::from_tool_calls(slot.exchanges.own_iterations())
+                + WorkCounts::from_tool_calls(&event.exchange);
             slot.ended_requests += count_attempt_requests(slot.exchanges.own_iterations(), event);
             slot.exchanges = RecordedExchanges::default();
         }
@@ -302,6 +312,8 @@ impl ConversationState {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
             let recorded = slot.exchanges.take_iterations(Some(&event.key));
+            slot.tool_calls =
+                slot.tool_calls + WorkCounts::from_tool_calls(&recorded) + WorkCounts::from_tool_calls(&event.exchange);
             slot.parts.add_attempt_end(event, recorded);
         }
         let warn = |warning: &String| format!("{}[{}]: {warning}", event.agent, event.key);
@@ -384,6 +396,15 @@ impl ConversationState {
         };
         let (event, _) = *finished;
         let success = entry.failure.is_none();
+        if success && entry.parts.failed > 0 {
+            let agent = plan.agent_name(id).clone();
+            let work = FailedWork {
+                agent,
+                parts: entry.parts,
+                tool_calls: WorkCounts::default(),
+            };
+            self.add_warnings(work.list_sentences());
+        }
         if self.keeps_account {
             entry.output = CompactOutput::from_output(&output);
         }
@@ -533,11 +554,14 @@ impl ConversationState {
             input_digest: self.input_digest.clone(),
             output: CompactOutput::Value(output_data),
             failure: event.failure().cloned(),
+            parts: WorkCounts::from_parts(&slot.parts),
+            tool_calls: slot.tool_calls + WorkCounts::from_tool_calls(&event.exchange),
             attempt: event.attempt,
             usage: slot.usage,
             stop_reason: event.exchange.last().and_then(ThreadIteration::stop_reason),
             execution_time: event.execution_time,
             timestamp: *at,
+            answer: event.answer.clone(),
         })
     }
 }

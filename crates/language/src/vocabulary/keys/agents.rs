@@ -141,8 +141,8 @@ pub(in crate::vocabulary) static DEPENDENCY: &[SectionKey] = keys![
            "The agent does not wait."]}"#,
         "The outputs that a ready agent waits for, so that it does not read an output that will soon be replaced. Only \
          with `requires_all: true`.", default r#""update""#, eg r#"["settled"]"#;
-    "on": r#"{"enum": ["success", "failure", "any"], "enumDescriptions": ["Successful executions.",
-           "Failed executions; `output` is `{error, kind}`.", "Successful and failed executions."]}"#,
+    "on": r#"{"enum": ["success", "failure", "any"], "enumDescriptions": ["The latest execution succeeded.",
+           "The latest execution failed; `output` is `{error, kind, exit_code, stdout, stderr}`.", "The agent has been executed."]}"#,
         "The results of the other agent that make the dependency hold and count as new outputs.",
         default r#""success""#, eg r#"["failure"]"#;
 ];
