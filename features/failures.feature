@@ -68,8 +68,6 @@ Feature: Failures and outcomes
       | {name: broken, model_profile: down, prompt: x}                                 | model            | no such luck     |
       | {name: broken, script: exit.sh, output_schema: {type: object}}                 | exit             | exit code 3      |
       | {name: broken, model_profile: text, prompt: x, output_schema: {required: [a]}} | schema           | a                |
-      | {name: broken, script: nothing-here.sh}                                                       | unavailable      | nothing-here.sh  |
-      | {name: broken, script: ./plain.txt}                                                           | unavailable      | chmod +x         |
 
   Scenario: A failure starts its failure route, which finds error and kind, and is handled
     Given the ensemble "a.yaml":

@@ -308,6 +308,7 @@ fn case(stubs: Vec<(Arc<str>, AgentStubs)>) -> TestFile {
         input: Some("in".into()),
         inputs: serde_json::Map::new(),
         answers: Vec::new(),
+        responders: Vec::new(),
         stubs,
         from: None,
         live: false,
@@ -393,7 +394,7 @@ fn changes_without_effect(
         .run_end()
         .map(|ended| ended.completion_reason.as_str());
     expecting.cases[0].expect = CaseExpectations {
-        outcome: OUTCOMES.into_iter().find(|known| Some(*known) == outcome),
+        outcomes: OUTCOMES.into_iter().filter(|known| Some(*known) == outcome).collect(),
         turns: Some(agents_by_turn(&conversation.records)),
         ..CaseExpectations::default()
     };

@@ -164,6 +164,7 @@ impl RunHistory {
             state: self.run_state(driver),
             process: driver.process_id(),
             completion_reason: self.end_event.as_ref().map(|ended| ended.completion_reason),
+            success: self.end_event.as_ref().map(RunEnded::is_success),
             detail: self.end_event.as_ref().and_then(|ended| ended.detail.clone()),
             turns: totals.turns,
             executions: totals.all.executions,

@@ -37,6 +37,9 @@ pub struct RunSummary {
     /// The outcome, if the run has ended and was not continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_reason: Option<CompletionReason>,
+    /// Whether the exit code of the run is 0, if the run has ended and was not continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
     /// Details of the outcome: the limit, the agent, or the condition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,

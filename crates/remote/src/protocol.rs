@@ -219,6 +219,12 @@ pub struct RunBrief {
     pub state: RunState,
     /// The outcome, if the run has ended or waits for an answer.
     pub outcome: Option<CompletionReason>,
+    /// Whether the exit code of the run is 0, if the run has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+    /// Details of the outcome: the limit, the agent, or the condition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
     /// The number of turns.
     pub turns: u32,
     /// The number of executions that ended.
@@ -246,6 +252,8 @@ impl From<RunSummary> for RunBrief {
             started_at: summary.started_at,
             state: summary.state,
             outcome: summary.completion_reason,
+            success: summary.success,
+            detail: summary.detail,
             turns: summary.turns,
             executions: summary.executions,
             failed: summary.failed,

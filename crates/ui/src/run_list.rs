@@ -67,6 +67,7 @@ impl CachedRun {
             "state": summary.state,
             "process": summary.process,
             "outcome": summary.completion_reason,
+            "success": summary.success,
             "turns": summary.turns,
             "executions": summary.executions,
             "failed": summary.failed,

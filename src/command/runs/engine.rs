@@ -35,6 +35,8 @@ pub(crate) async fn list_remote_runs(url: &str, as_json: bool, surroundings: &Cl
         state: brief.state,
         process: None,
         outcome: brief.outcome,
+        success: brief.success,
+        detail: brief.detail,
         turns: brief.turns,
         executions: brief.executions,
         failed: brief.failed,

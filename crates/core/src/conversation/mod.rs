@@ -30,7 +30,7 @@ pub use end::ExecutionEnd;
 pub use enforced_sandbox::EnforcedSandbox;
 pub use event::{
     AgentNotRun, AgentStart, AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted,
-    FailedExecution, ForkedFrom, MessageAdded, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
+    FailedExecution, ForkedFrom, MessageAdded, ReadWarning, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
     TurnFinished, TurnStarted,
 };
 pub use exchange::{

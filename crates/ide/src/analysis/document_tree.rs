@@ -194,13 +194,15 @@ pub(super) fn find_code_language(route: &Route) -> Option<CodeLanguage> {
     let suffix = pattern
         .strip_prefix("agents.*.")
         .or_else(|| pattern.strip_prefix("defaults."));
-    if pattern.starts_with("result.") || test_file_patterns::is_condition_pattern(&pattern) {
+    if pattern == "success" || pattern.starts_with("result.") || test_file_patterns::is_condition_pattern(&pattern) {
         return Some(CodeLanguage::Condition);
     }
     match suffix? {
         "dependencies.*.condition" | "for_each.in" | "for_each.key" => Some(CodeLanguage::Condition),
         rest if rest.starts_with("for_each.combine.") => Some(CodeLanguage::Condition),
-        "prompt" | "system_prompt" | "input.prompt" | "attachments.*" => Some(CodeLanguage::Template),
+        "prompt" | "system_prompt" | "input.prompt" | "attachments.*" | "args.*" | "stdin" => {
+            Some(CodeLanguage::Template)
+        }
         rest if rest.starts_with("inputs.") => Some(CodeLanguage::Template),
         _ => None,
     }

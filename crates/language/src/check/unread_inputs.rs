@@ -74,6 +74,8 @@ fn collect_reading_texts(
     let mut models = Vec::new();
     for agent in &graph.ensemble.agents {
         match &agent.kind {
+            // A process with `stdin` reads only what its templates contain.
+            AgentKind::Script { stdin: Some(_), .. } => {}
             AgentKind::Script { script, .. } => scripts.push(script.as_str()),
             AgentKind::Llm(llm) => match &llm.model {
                 ModelChoice::Profile(name) => models.push(&**name),
@@ -117,6 +119,7 @@ fn collect_reading_texts(
     if let Some(ResultSpec::Map(entries)) = &graph.ensemble.result {
         texts.extend(entries.iter().map(|(_, text)| text.clone()));
     }
+    texts.extend(graph.ensemble.success.iter().map(|text| text.to_string()));
     Some(texts)
 }
 

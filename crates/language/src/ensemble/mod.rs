@@ -8,6 +8,7 @@
 mod acp;
 mod agent;
 mod context_window;
+mod failure_effect;
 mod for_each;
 mod input;
 mod key_address;
@@ -23,6 +24,7 @@ pub use agent::{
     OnError, OnResume, PreparedResponses, RequiredResult, RetryBackoff, RetryPolicy, TurnTrigger, WaitFor,
 };
 pub use context_window::{ContextWindow, WindowStrategy};
+pub use failure_effect::FailureEffect;
 pub use for_each::{AtLeast, ForEach, ForEachItems, PartCombination, PartFailure};
 pub use input::InputDeclaration;
 pub use key_address::{is_own_service_url, is_private_url, list_key_variables};

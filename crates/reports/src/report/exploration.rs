@@ -40,7 +40,11 @@ fn render_exploration(ensemble: &str, found: &Exploration) -> String {
         };
         text.push_str(&format!("  {:width$}  {summary}\n", agent_summary.agent));
     }
+    let mut is_headed = false;
     for end in &found.ends {
+        if !end.success && !std::mem::replace(&mut is_headed, true) {
+            text.push_str("\nends without success\n");
+        }
         text.push_str(&format!("\n{}\n", render_headline(end, is_complete)));
         append_path(&end.path, &mut text);
         for not_run in &end.not_run {

@@ -1,6 +1,6 @@
 //! What the page shows of a run beside its rows.
 
-use ensemble_core::conversation::FailedWork;
+use ensemble_core::conversation::{FailedWork, RunEnded};
 use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunTotals};
 use serde_json::{Value, json};
@@ -37,6 +37,7 @@ impl RunView {
             "state": state,
             "process": match driven { DriverLocation::Elsewhere(process) => Some(process), _ => None },
             "outcome": end_event.map(|ended| ended.completion_reason),
+            "success": end_event.map(RunEnded::is_success),
             "detail": end_event.and_then(|ended| ended.detail.as_ref()),
             "turns": totals.turns,
             "executions": totals.all.executions,

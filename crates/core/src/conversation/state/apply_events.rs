@@ -25,8 +25,8 @@ use crate::conversation::permission::{PermissionDecided, PermissionDecision};
 use crate::conversation::question::InputRequested;
 use crate::conversation::reason::AgentSkipReason;
 use crate::conversation::static_readiness::{StaticReadiness, static_readiness};
-use crate::thread::{Thread, ThreadIteration, UNKNOWN_FATE, remembered_iterations};
-use ensemble_language::data::{ModelUsage, RunContext, digest_text};
+use crate::thread::{StopReason, Thread, ThreadIteration, UNKNOWN_FATE, failed_iterations, remembered_iterations};
+use ensemble_language::data::{FailureKind, ModelUsage, RunContext, digest_text};
 use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
@@ -104,7 +104,7 @@ impl ConversationState {
             let failed = std::mem::take(&mut agent.failed_exchange);
             if !failed.is_empty() {
                 let thread = Arc::make_mut(&mut agent.thread);
-                let failed = Thread::from_iterations(remembered_iterations(failed))
+                let failed = Thread::from_iterations(failed_iterations(failed))
                     .close_open_calls(UNKNOWN_FATE)
                     .into_iterations();
                 *thread = std::mem::take(thread).append_iterations(failed);
@@ -195,6 +195,10 @@ impl ConversationState {
         let plan = self.plan.clone();
         let mut slots = Vec::with_capacity(event.starts.len());
         self.waits = self.count_waits(&plan, event);
+        self.add_warnings(event.warnings.iter().map(|warning| warning.message.clone()));
+        if self.keeps_account {
+            self.read_warnings.extend(event.warnings.iter().cloned());
+        }
         for start in &event.starts {
             let Some(agent) = plan.find_agent_id(&start.agent) else {
                 continue;
@@ -218,6 +222,7 @@ impl ConversationState {
                 start: start.clone(),
                 attempt: self.agents[agent.index()].abandoned,
                 failed_attempts: 0,
+                ended_requests: 0,
                 last_ended: self.agents[agent.index()].abandoned,
                 last_failure: None,
                 usage: None,
@@ -296,6 +301,7 @@ impl ConversationState {
             slot.tool_calls = slot.tool_calls
                 + WorkCounts::from_tool_calls(slot.exchanges.own_iterations())
                 + WorkCounts::from_tool_calls(&event.exchange);
+            slot.ended_requests += count_attempt_requests(slot.exchanges.own_iterations(), event);
             slot.exchanges = RecordedExchanges::default();
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
@@ -321,6 +327,12 @@ impl ConversationState {
             let recorded = slot.exchanges.take_iterations(None);
             if !recorded.is_empty() {
                 event.exchange.splice(..0, recorded);
+            }
+            let limit = event
+                .failure()
+                .and_then(|failure| StopReason::from_failure_kind(failure.kind));
+            if let (Some(reason), Some(last)) = (limit, event.exchange.last_mut()) {
+                last.set_stop_reason(reason);
             }
             // The usage of the execution contains the usage of parts that were stopped.
             slot.exchanges = RecordedExchanges::default();
@@ -549,8 +561,19 @@ impl ConversationState {
             stop_reason: event.exchange.last().and_then(ThreadIteration::stop_reason),
             execution_time: event.execution_time,
             timestamp: *at,
+            answer: event.answer.clone(),
         })
     }
+}
+
+/// Returns the number of requests in a failed attempt, of which these iterations were recorded before its end. A request
+/// with only the results of tools that failed has no iteration.
+fn count_attempt_requests(recorded: &[ThreadIteration], event: &AttemptFailed) -> u32 {
+    let iterations = recorded.len() + event.exchange.len();
+    let last = event.exchange.last().or(recorded.last());
+    let has_sent_results = last.is_some_and(|last| !last.tool_calls.is_empty());
+    let is_model_failure = event.failure.kind == FailureKind::Model;
+    u32::try_from(iterations + usize::from(has_sent_results && is_model_failure)).unwrap_or(u32::MAX)
 }
 
 fn has_memory(plan: &Plan, id: AgentId) -> bool {

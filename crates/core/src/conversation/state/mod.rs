@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::CompletionReason;
 use super::counts::CountList;
-use super::event::{ExecutionFinished, FailedExecution, MessageAdded, Record, RunEnded, RunStarted};
+use super::event::{ExecutionFinished, FailedExecution, MessageAdded, ReadWarning, Record, RunEnded, RunStarted};
 use super::failed_work::{FailedWork, WorkCounts};
 use super::history::{HistoryEntry, HistoryList};
 use super::interruption::RunInterruption;
@@ -114,6 +114,8 @@ pub struct ConversationState {
     /// The value of `usage` at the last user message. Budgets count from there.
     used_before: ModelUsage,
     warnings: Vec<String>,
+    /// What conditions read in vain so far; `warnings` has the sentences.
+    read_warnings: Vec<ReadWarning>,
     /// The two latest successes of different agents: turn and agent.
     latest_successes: [Option<(u32, AgentId)>; 2],
     /// The agents whose readiness the facts leave open. A decision must examine only these.
@@ -161,6 +163,7 @@ impl ConversationState {
             usage: ModelUsage::default(),
             used_before: ModelUsage::default(),
             warnings: Vec::new(),
+            read_warnings: Vec::new(),
             latest_successes: [None; 2],
             candidates: BTreeSet::new(),
             excluded_agents: BTreeSet::new(),
@@ -318,6 +321,11 @@ impl ConversationState {
     /// All warnings for the user, in order.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Returns whether the run has a warning about the same read of the same key.
+    pub(crate) fn has_read_warning(&self, warning: &ReadWarning) -> bool {
+        self.read_warnings.iter().any(|known| known.is_same_read(warning))
     }
 
     /// The state of one agent.

@@ -30,6 +30,8 @@ pub struct ExecutionSlot {
     pub attempt: u32,
     /// The number of failed attempts, without those that a crash interrupted.
     pub failed_attempts: u32,
+    /// LLM: the number of requests in the failed attempts.
+    pub ended_requests: u32,
     /// The number of the last attempt that was not interrupted; 0 if there was none.
     pub last_ended: u32,
     /// The failure of the last failed attempt.

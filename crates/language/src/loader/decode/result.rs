@@ -9,6 +9,7 @@ use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent};
 use crate::loader::findings::FindingList;
 use crate::loader::value_decoders::{NodeCursor, decode_map, decode_name, report_empty, report_wrong_type};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reads `result` of the ensemble.
 pub(super) fn decode_result(
@@ -61,6 +62,16 @@ pub(super) fn decode_success(at: &NodeCursor<'_>, findings: &mut FindingList) ->
     };
     match scalar.value {
         ScalarValue::Bool(_) => ConditionText::parse_without_output(&scalar.text).ok(),
+        ScalarValue::Text if scalar.text.trim().is_empty() => {
+            let finding = Finding::new_error(codes::BLANK_CONDITION, at.value_location(), "`success` is blank");
+            let fix = RouteFix::new_unsafe("remove `success`", RouteEdit::Remove(at.route()));
+            findings.push(
+                finding
+                    .with_help("write an expression, or remove `success`")
+                    .with_fix(fix),
+            );
+            None
+        }
         ScalarValue::Text if check_expression(at, &scalar.text, findings) => {
             ConditionText::parse_without_output(&scalar.text).ok()
         }

@@ -234,7 +234,7 @@ impl StoryPrinter {
             about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
         }
         if let Some(answer) = &finished.answer {
-            about.push(format!("answered by {}", escape_hidden(&answer.by.to_string())));
+            about.push(escape_hidden(&answer.describe_author()).to_string());
         }
         format!(
             "  {style}{mark}{style:#} {NAME}{}{NAME:#}{again} {DIM}{}{DIM:#}\n",
@@ -339,7 +339,7 @@ impl StoryPrinter {
             text.push_str(&self.render_turn_end(turn));
         }
         let reason = ended.completion_reason;
-        let (style, mark) = outcome_mark(reason);
+        let (style, mark) = outcome_mark(ended);
         let mut line = format!("\n{style}{mark} {reason}{style:#}");
         // The questions are shown above.
         let detail = ended
