@@ -13,6 +13,8 @@ mod exhausted_tests;
 #[cfg(test)]
 mod goal_tests;
 mod merge;
+#[cfg(test)]
+mod read_warning_tests;
 mod readiness;
 #[cfg(test)]
 mod table;
