@@ -434,7 +434,7 @@ fn what_it_costs_is_told_and_limited() {
          main: {provider: openai, model: m, base_url: 'URL', cost: {input_per_million: 2.5, output_per_million: 10}}\n";
     let workspace = Workspace::new();
     let result = run_in(&workspace, &text.replace("URL", &server.url()), &[])
-        .expect_code(0)
+        .expect_code(4)
         .json();
     assert_eq!(result["completion_reason"], "token_budget", "{result:#}");
     assert_eq!(result["detail"], "max_cost 0.007 was reached: 0.009");

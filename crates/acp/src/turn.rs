@@ -326,7 +326,8 @@ async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: P
 /// Returns the stop reason of a conversation that has ended. Failures are errors with their position.
 fn stop_reason(run: &RunId, ended: &RunEnded, is_refusal: bool) -> Result<&'static str, RpcError> {
     match ended.completion_reason {
-        CompletionReason::Completed | CompletionReason::WaitingForInput => Ok("end_turn"),
+        _ if ended.is_success() => Ok("end_turn"),
+        CompletionReason::WaitingForInput => Ok("end_turn"),
         CompletionReason::TokenBudget => Ok("max_tokens"),
         CompletionReason::MaxAgentExecutions | CompletionReason::MaxTotalTurns => Ok("max_turn_requests"),
         CompletionReason::Cancelled => Ok("cancelled"),
