@@ -576,7 +576,7 @@ Feature: Agents converse over several turns
     And execution 1 of "broken" failed (exit) saying "the disk is on fire"
     And the final state has "fine" = "after"
     And the final state has no "broken"
-    And "needs_it" never ran: waiting for broken
+    And "needs_it" never ran: waits for broken, whose latest execution failed
 
   Scenario: 15. An LLM's failure is caught with its cause, and the others go on
     Given the ensemble "a.yaml":

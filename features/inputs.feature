@@ -144,7 +144,7 @@ Feature: Inputs
       """
     And the Rhai script "after.rhai":
       """
-      dependencies.inner
+      failures.inner
       """
     When I run `ensemble run outer.yaml --output json`
     Then it ends as "completed" with exit code 0

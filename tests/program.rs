@@ -94,6 +94,7 @@ mod program {
     mod testing_ensembles;
     mod testing_live;
     mod testing_mutants;
+    mod testing_people;
     mod testing_records;
     mod testing_suggestions;
     mod testing_updates;

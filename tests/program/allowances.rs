@@ -48,7 +48,7 @@ fn a_comment_on_the_line_or_above_it_allows_a_warning() {
 
 #[test]
 fn one_comment_allows_several_codes_and_hints() {
-    let text = "name: e\nagents:\n  - {name: a, script: a.rhai, conversation: {state_key: k}}\n  # ensemble: allow(H003, W003) on purpose\n  - {name: b, script: b.rhai, conversation: {state_key: k}}\n";
+    let text = "name: e\nagents:\n  - {name: a, script: a.rhai, conversation: {state_key: k}}\n  # ensemble: allow(H003, W003) on purpose\n  - {name: b, script: missing-program, conversation: {state_key: k}}\n";
     assert_eq!(found(text, &[]), [""; 0]);
 }
 

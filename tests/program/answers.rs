@@ -37,7 +37,10 @@ fn a_resume_answers_the_questions_that_were_shown_each_once() {
             &["--answer", "left.ok=yes", "--answer", "right.ok=maybe"],
             "`maybe` is not one of the choices of `right.ok`: yes, no",
         ),
-        (&["--answer", "middle.ok=yes"], "`middle.ok` asks nothing"),
+        (
+            &["--answer", "middle.ok=yes"],
+            "an answer is given for `middle.ok`, which is not an input agent",
+        ),
     ] {
         let refused = workspace.run(["resume", "--last"].iter().chain(answers)).expect_code(2);
         assert!(refused.stderr.contains(told), "{}", refused.stderr);
@@ -116,6 +119,55 @@ fn an_answers_file_is_checked_before_a_resume_uses_it() {
 }
 
 #[test]
+fn an_answer_of_a_resume_can_be_for_a_later_question() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "two.yaml",
+        "name: two\nagents:\n  - {name: first, input: {prompt: One?}}\n  \
+         - {name: second, input: {prompt: Two?, choices: ['yes', 'no']}, depends_on: [first]}\n  \
+         - {name: third, input: Three?, dependencies: [{agent_name: second, condition: \"output.response == 'no'\"}]}\n",
+    );
+    workspace.run(["run", "two.yaml"]).expect_code(3);
+    let wrong = ["resume", "--last", "--answer", "first=1", "--answer", "second=maybe"];
+    let refused = workspace.run(wrong).expect_code(2);
+    let told = "`maybe` is not one of the choices of `second`: yes, no";
+    assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    assert_eq!(workspace.journal().last().expect("records")["event"], "run_ended");
+    let both = [
+        "resume",
+        "--last",
+        "--answer",
+        "first=1",
+        "--answer",
+        "second=yes",
+        "--answer",
+        "third=x",
+    ];
+    let resumed = workspace.run(both).expect_code(0);
+    let warning = "warning: no question of `third` used the answer `x`";
+    assert!(resumed.stderr.contains(warning), "{}", resumed.stderr);
+}
+
+#[test]
+fn an_unused_answer_of_a_file_is_a_warning() {
+    let workspace = workspace();
+    workspace.write("answers.yaml", "left.ok: ['yes', 'no']\nright.ok: 'no'\n");
+    let run = workspace
+        .run([
+            "run",
+            "outer.yaml",
+            "--answers",
+            "answers.yaml",
+            "--answer",
+            "right.ok=yes",
+        ])
+        .expect_code(0);
+    for told in ["`left.ok` used the answer `no`", "`right.ok` used the answer `no`"] {
+        assert!(run.stderr.contains(told), "{}", run.stderr);
+    }
+}
+
+#[test]
 fn a_default_that_nobody_chose_is_the_default_in_the_record_and_in_reports() {
     let workspace = Workspace::new();
     let asks = "name: asks\nagents: [{name: ok, input: {prompt: Well?, choices: [a, b], default: b}}]\n";
@@ -125,8 +177,27 @@ fn a_default_that_nobody_chose_is_the_default_in_the_record_and_in_reports() {
     let finished = journal.iter().find(|record| record["event"] == "execution_finished");
     let answer = &finished.expect("it has finished")["data"]["answer"];
     assert_eq!((&answer["source"], &answer["answer"]), (&"default".into(), &"b".into()));
+    assert_eq!(
+        (&answer["unattended"], &answer["prompt"]),
+        (&true.into(), &"Well?".into())
+    );
     let shown = workspace.run(["runs", "show", "--last"]).expect_code(0).stdout;
-    assert!(shown.contains("answered by the default"), "{shown}");
+    let told = "answered by the default, because no person could be asked";
+    assert!(shown.contains(told), "{shown}");
+    let run = workspace.run(["run", "asks.yaml"]).expect_code(0);
+    assert!(run.stdout.contains(told) || run.stderr.contains(told), "{}", run.stdout);
+    let json = workspace
+        .run(["run", "asks.yaml", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(json["conversation_history"][0]["answer"]["source"], "default");
+    for form in ["markdown", "html"] {
+        let text = workspace
+            .run(["runs", "export", "--last", "--output", form])
+            .expect_code(0)
+            .stdout;
+        assert!(text.contains(told), "{form}");
+    }
 }
 
 #[test]

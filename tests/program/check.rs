@@ -62,7 +62,7 @@ loop: all conversations were examined, 11 states
 at most 4 turns and 4 executions
 
   writer     at most 2 times (max_turns 9 is never reached), at least once
-  reviewer   at most 2 times (max_turns 9 is never reached), or never (waiting for writer)
+  reviewer   at most 2 times (max_turns 9 is never reached), or never (waits for writer, whose latest execution failed)
   editor     at most once, or never (waiting for reviewer)
   archivist  never runs: waiting for editor
 
@@ -87,7 +87,7 @@ max_total_turns (max_total_turns was reached: 4), after 4 turns at the earliest
 
 agent_failed (writer failed: as assumed), after 1 turn at the earliest
   turn 1   writer fails
-           reviewer never runs: waiting for writer
+           reviewer never runs: waits for writer, whose latest execution failed
            editor never runs: waiting for reviewer
            archivist never runs: waiting for editor
 

@@ -174,7 +174,7 @@ fn faults_in_ensembles_inside() {
                     OUTER,
                     ("inner.yaml", "name: i\nagents:\n- {name: a, script: missing.rhai}\n"),
                 ],
-                &["W003 inner.yaml:3:21"],
+                &["E048 t.yaml:3:23", "E106 inner.yaml:3:21"],
             ),
             (
                 &[
@@ -276,7 +276,7 @@ fn faults_of_programs_and_command_lines() {
             ),
             (
                 &[("t.yaml", "name: t\nagents:\n- {name: a, script: missing.sh}\n")],
-                &["W003 t.yaml:3:21"],
+                &["E106 t.yaml:3:21"],
             ),
             (
                 &[(
@@ -495,7 +495,7 @@ fn each_file_has_its_findings_once() {
     workspace.write("b.yaml", outer("b"));
     workspace.write(
         "inner.yaml",
-        "name: inner\nagents:\n- {name: a, script: missing.rhai}\n",
+        "name: inner\nagents:\n- {name: a, script: missing-program}\n",
     );
     let found = |arguments: &[&str]| {
         let outcome = workspace.run([&["validate", "--format", "json"], arguments].concat());

@@ -177,14 +177,68 @@ fn a_missing_script_and_one_that_may_not_be_executed_say_what_to_do() {
     let told = workspace.run(["validate", "a.yaml"]);
     assert!(told.stdout.contains("chmod +x"), "{}", told.stdout);
     assert!(told.stdout.contains("gone.rhai"), "{}", told.stdout);
-    let history = run(&workspace).expect_code(1).json()["conversation_history"].clone();
-    for (at, says) in [(0, "chmod +x"), (1, "gone.rhai")] {
-        assert_eq!(history[at]["output_data"]["kind"], "unavailable");
+    let refused = workspace.run(["run", "a.yaml"]).expect_code(2);
+    assert!(refused.stderr.contains("chmod +x"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("error[E106]"), "{}", refused.stderr);
+    assert!(!workspace.path().join(".ensemble/runs").exists(), "no run was created");
+}
+
+#[test]
+fn a_run_refuses_scripts_that_are_not_there_also_in_nested_ensembles_and_not_for_stubs() {
+    let workspace = Workspace::new();
+    workspace.write("inner.yaml", "name: i\nagents: [{name: deep, script: gone.sh}]\n");
+    workspace.write("broken.rhai", "let = ;");
+    workspace.write(
+        "a.yaml",
+        "name: a\nagents:\n  - {name: n, ensemble: inner.yaml}\n  - {name: b, script: broken.rhai}\n  - {name: c, script: no-such-program | cat}\n",
+    );
+    let refused = workspace.run(["run", "a.yaml"]).expect_code(2).stderr;
+    for says in ["gone.sh", "broken.rhai:1:5", "no-such-program"] {
+        assert!(refused.contains(says), "{refused}");
+    }
+    let stubs = ["--stub", "n.deep=1", "--stub", "b=2", "--stub", "c=3"];
+    workspace.run(["run", "a.yaml"].into_iter().chain(stubs)).expect_code(0);
+}
+
+#[test]
+fn a_resumed_and_a_continued_run_warn_of_scripts_that_have_changed() {
+    let workspace = Workspace::new();
+    workspace.write("s.sh", "echo 1");
+    workspace.write(
+        "a.yaml",
+        "name: a\nagents:\n  - {name: s, script: s.sh}\n  - {name: q, input: {prompt: Well?}, depends_on: [s]}\n",
+    );
+    workspace.run(["run", "a.yaml"]).expect_code(3);
+    for (text, command) in [
+        ("echo 2", &["resume", "--last", "--answer", "q=y"][..]),
+        ("echo 3", &["continue", "--last", "more", "--answer", "q=z"]),
+    ] {
+        workspace.write("s.sh", text);
+        let told = workspace.run(command).expect_code(0).stderr;
         assert!(
-            history[at]["error"].as_str().expect("an error").contains(says),
-            "{history}"
+            told.contains("warning: scripts or other files") && told.contains("`s.sh`"),
+            "{told}"
         );
     }
+}
+
+#[test]
+fn a_run_names_its_project_root_and_finds_ensembles_by_their_file_names() {
+    let workspace = Workspace::new();
+    workspace.write(
+        ".ensemble/ensembles/a.yaml",
+        "name: a\nagents: [{name: s, script: pwd}]\n",
+    );
+    let told = workspace.run(["run", "a.yaml"]).expect_code(0).stderr;
+    assert!(!told.contains("the project root is"), "{told}");
+    workspace.write("below/b.yaml", "name: b\nagents: [{name: s, script: pwd}]\n");
+    let mut command = workspace.command(["run", "b.yaml"]);
+    let told = command
+        .current_dir(workspace.path().join("below"))
+        .output()
+        .expect("it runs");
+    let told = String::from_utf8_lossy(&told.stderr);
+    assert!(told.contains("note: the project root is "), "{told}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn texts_and_models_stand_in_and_every_report_says_so() {
     let outcome = run(&workspace, &given).expect_code(0);
     for told in [
         "stubs replaced inside.shout, reviewer, writer",
-        "models answered the questions of person (user)",
+        "models answered for person (user)",
     ] {
         assert!(outcome.stderr.contains(told), "{}", outcome.stderr);
     }
@@ -79,6 +79,101 @@ fn texts_and_models_stand_in_and_every_report_says_so() {
         .json();
     assert_eq!(shown["stubs"], stubs);
     workspace.run(["replay", "--last"]).expect_code(0);
+}
+
+#[test]
+fn the_stub_of_a_person_is_an_answer_that_must_be_a_choice() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "ask.yaml",
+        "name: ask\nagents: [{name: ok, input: {prompt: Well?, choices: [a, b], default: b}}]\n",
+    );
+    let refused = workspace.run(["run", "ask.yaml", "--stub", "ok=c"]).expect_code(2);
+    let told = "`c` is not one of the choices of `ok`: a, b";
+    assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    assert!(workspace.runs().is_empty());
+    workspace.run(["run", "ask.yaml", "--stub", "ok=a"]).expect_code(0);
+    let answer = answer_of(&workspace, "ok");
+    assert_eq!((&answer["source"], &answer["answer"]), (&json!("stub"), &json!("a")));
+}
+
+fn answer_of(workspace: &Workspace, agent: &str) -> Value {
+    let journal = workspace.journal();
+    let is_end = |record: &&Value| record["event"] == "execution_finished" && record["data"]["agent"] == agent;
+    journal.iter().find(is_end).expect("it has finished")["data"]["answer"].clone()
+}
+
+/// ADR-005: in a test, a model answers for a script that would ask a person.
+#[test]
+fn a_model_answers_for_a_script_agent_and_reads_what_the_script_would_read() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "clarify.yaml",
+        "name: clarify\nmodel_profiles: {user: {provider: simulated, script: user.rhai}}\nagents:\n  \
+         - {name: first, script: first.rhai}\n  \
+         - {name: ask, description: Asks the user for details, script: \"touch ran\", depends_on: [first], config: {tone: kind},\n     \
+            output_schema: {type: object, required: [size], properties: {size: {type: integer}}}}\n",
+    );
+    workspace.write("first.rhai", "#{ question: \"which size?\", urgent: true }");
+    workspace.write("user.rhai", "`{\"size\": 4, \"seen\": ${prompt.len()}}`");
+    let run = workspace.run([
+        "run",
+        "clarify.yaml",
+        "--set",
+        "shop=tea",
+        "--respond",
+        "ask=user",
+        "--output",
+        "json",
+    ]);
+    let run = run.expect_code(0).json();
+    assert!(!workspace.path().join("ran").exists(), "the script ran");
+    assert_eq!(run["final_state"]["ask"]["size"], 4, "{run}");
+    assert_eq!(run["final_state"]["ask"].as_object().expect("a map").len(), 2, "{run}");
+    let journal = workspace.journal();
+    let is_end = |record: &&Value| record["event"] == "execution_finished" && record["data"]["agent"] == "ask";
+    let asked = journal.iter().find(is_end).expect("it has finished")["data"]["exchange"][0]["messages"].to_string();
+    for part in [
+        "the agent `ask`",
+        "Asks the user for details",
+        "which size?",
+        "\\\"tone\\\":\\\"kind\\\"",
+        "\\\"turn\\\":2",
+        "\\\"recent_agents\\\":[\\\"first\\\"]",
+        "\\\"shop\\\":\\\"tea\\\"",
+        "\\\"urgent\\\":true",
+        "\\\"required\\\":[\\\"size\\\"]",
+    ] {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
+    workspace.run(["replay", "--last"]).expect_code(0);
+}
+
+#[test]
+fn a_script_of_responses_gets_the_state_of_the_conversation() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "ask.yaml",
+        "name: ask\nagents:\n  - {name: first, script: first.rhai}\n  \
+         - {name: person, input: {prompt: Well?, responses: {script: person.rhai}}, depends_on: [first]}\n",
+    );
+    workspace.write("first.rhai", "#{ mood: \"calm\" }");
+    workspace.write(
+        "person.rhai",
+        "`${turn_count} ${agent_execution_count.first} ${agent_execution_count.person} ${accumulated_context.mood} \
+         ${conversation_history[0].agent_name} ${conversation_state.turn_count} \
+         ${conversation_state.conversation_history.len()} ${conversation_state.accumulated_context.mood} \
+         ${conversation_state.agent_execution_count.first}`",
+    );
+    workspace
+        .run(["validate", "ask.yaml", "--deny-warnings"])
+        .expect_code(0);
+    let run = workspace
+        .run(["run", "ask.yaml", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(run["final_state"]["person"]["response"], "1 1 0 calm first 1 1 calm 1");
+    assert_eq!(answer_of(&workspace, "person")["source"], "script");
 }
 
 #[test]
@@ -141,16 +236,11 @@ fn a_name_that_cannot_be_meant_is_an_error() {
             "there is no agent `zzz`",
             "the agents are inside, person, reviewer, writer",
         ),
-        (
-            ["--stub", "person=x"],
-            "`person` asks a person, so it cannot have a stub",
-            "--always-answer person=TEXT",
-        ),
         (["--stub", "writer"], "--stub takes AGENT=TEXT or AGENT=@FILE", ""),
         (
-            ["--respond", "writer=user"],
-            "`writer` is not an input agent",
-            "the input agents are person",
+            ["--respond", "inside=user"],
+            "`inside` is neither an input agent nor a script agent",
+            "a model can answer for person, reviewer, writer",
         ),
         (
             ["--respond", "persn=user"],

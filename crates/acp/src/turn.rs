@@ -4,12 +4,13 @@
 
 use std::rc::Rc;
 
-use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
+use ensemble_core::conversation::{CompletionReason, Event, ExecutionFinished, RunEnded};
 use ensemble_core::operator::{OperatorRequest, PermissionRequest, QuestionRequest};
 use ensemble_core::request::{PendingRequest, RequestAnswer};
 use ensemble_core::store::RunId;
+use ensemble_core::thread::StopReason;
 use ensemble_history::{RunState, RunSummary, question_request_text};
-use ensemble_language::data::{ExecutionFailure, FailureKind, RunContext};
+use ensemble_language::data::RunContext;
 use ensemble_runs::{RunEvent, RunEventKind};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
@@ -35,7 +36,8 @@ pub(crate) struct SessionPrompt {
 
 /// The reason why following a run ended.
 enum PromptResult {
-    Ended(Box<RunEnded>, bool),
+    /// With why the model of the last execution stopped.
+    Ended(Box<RunEnded>, Option<StopReason>),
     /// A question waits for the next prompt.
     AwaitsAnswer,
 }
@@ -61,7 +63,7 @@ impl SessionPrompt {
         }
         match result? {
             PromptResult::AwaitsAnswer => Ok("end_turn"),
-            PromptResult::Ended(ended, is_refusal) => stop_reason(&self.session.id, &ended, is_refusal),
+            PromptResult::Ended(ended, last_stop) => stop_reason(&self.session.id, &ended, last_stop),
         }
     }
 
@@ -145,7 +147,7 @@ impl SessionPrompt {
         let mut asking = JoinSet::new();
         let mut has_cancelled = false;
         let mut waits_for_text = false;
-        let mut is_refusal = false;
+        let mut last_stop = None;
         loop {
             let event = tokio::select! {
                 biased;
@@ -171,12 +173,10 @@ impl SessionPrompt {
                     if run == session.id {
                         session.next_seq.set(record.seq + 1);
                         if let Event::ExecutionFinished(finished) = &record.event {
-                            let has_refused = |failure: &ExecutionFailure| failure.kind == FailureKind::Refusal;
-                            // A call without a model, which uses no tokens, can be refused, too: that is an error.
-                            is_refusal = finished.failure().is_some_and(has_refused) && finished.usage.is_some();
+                            last_stop = find_stop_reason(finished);
                         }
                         if let Event::RunEnded(ended) = &record.event {
-                            return Ok(PromptResult::Ended(Box::new(ended.clone()), is_refusal));
+                            return Ok(PromptResult::Ended(Box::new(ended.clone()), last_stop));
                         }
                     }
                 }
@@ -323,15 +323,30 @@ async fn ask_permission(session: Rc<AcpSession>, wire: Rc<ClientWire>, wanted: P
     }
 }
 
-/// Returns the stop reason of a conversation that has ended. Failures are errors with their position.
-fn stop_reason(run: &RunId, ended: &RunEnded, is_refusal: bool) -> Result<&'static str, RpcError> {
+/// Returns why the model of an execution stopped, if the execution had a model. A call without a model, which uses no
+/// tokens, can be refused, too: that is an error.
+fn find_stop_reason(finished: &ExecutionFinished) -> Option<StopReason> {
+    finished.usage?;
+    match finished.failure() {
+        Some(failure) => StopReason::from_failure_kind(failure.kind),
+        None => finished.exchange.last()?.stop_reason(),
+    }
+}
+
+/// Returns the stop reason of a conversation that has ended; `last`: why the model of the last execution stopped. Failures
+/// are errors with their position.
+fn stop_reason(run: &RunId, ended: &RunEnded, last: Option<StopReason>) -> Result<&'static str, RpcError> {
+    let failed_at = last.filter(|_| ended.completion_reason == CompletionReason::AgentFailed);
     match ended.completion_reason {
+        CompletionReason::Completed if last == Some(StopReason::MaxTokens) => Ok("max_tokens"),
         _ if ended.is_success() => Ok("end_turn"),
         CompletionReason::WaitingForInput => Ok("end_turn"),
         CompletionReason::TokenBudget => Ok("max_tokens"),
         CompletionReason::MaxAgentExecutions | CompletionReason::MaxTotalTurns => Ok("max_turn_requests"),
         CompletionReason::Cancelled => Ok("cancelled"),
-        CompletionReason::AgentFailed if is_refusal => Ok("refusal"),
+        _ if failed_at == Some(StopReason::Refusal) => Ok("refusal"),
+        _ if failed_at == Some(StopReason::MaxTurnRequests) => Ok("max_turn_requests"),
+        _ if failed_at == Some(StopReason::MaxTokens) => Ok("max_tokens"),
         reason => {
             let detail = ended.detail.as_deref().unwrap_or_default();
             let mut refusal = RpcError::internal_error(format!("{reason}: {detail}"));

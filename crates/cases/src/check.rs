@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
-use ensemble_language::cases::{AgentStubs, StubOutput, StubResult, TestCase, TestFile, case_route, expect_route};
+use ensemble_language::cases::{
+    AgentStubs, StubOutput, StubReply, StubResult, TestCase, TestFile, case_route, expect_route,
+};
 use ensemble_language::condition::Condition;
 use ensemble_language::diagnostic::{Finding, find_similar_word, render_agent_list};
-use ensemble_language::ensemble::{AgentKind, Ensemble};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind};
 use ensemble_language::loader::codes::{BAD_STUB, CONDITION_AGENT, EXPECTS_NOTHING, UNKNOWN_AGENT, UNKNOWN_INPUT};
 use ensemble_language::source::{Route, RouteLocation};
 
@@ -37,12 +39,23 @@ impl CaseChecker<'_> {
         }
         for (name, stubs) in &case.stubs {
             let place = route.with_key("stubs").with_key(name.clone());
+            if self.is_script_tool(name) {
+                continue;
+            }
             if self.check_agent_name(name, true, || place.clone().into_key_location()) {
                 let is_answered = case.answers.iter().any(|(answered, _)| answered == name);
                 self.check_stubs(name, stubs, is_answered, &place);
             }
         }
-        if let Some(inputs) = &self.ensemble.inputs {
+        for (name, _) in &case.responders {
+            let place = route.with_key("respond").with_key(name.clone());
+            if self.check_agent_name(name, true, || place.clone().into_key_location()) {
+                self.check_responder(name, &place);
+            }
+        }
+        // Unknown inputs are a reason for a refusal.
+        let inputs = self.ensemble.inputs.as_ref();
+        if let Some(inputs) = inputs.filter(|_| !case.expect.expects_refusal()) {
             let input_names: Vec<&str> = inputs.iter().map(|input| &*input.name).collect();
             for name in case.inputs.keys().filter(|name| !input_names.contains(&name.as_str())) {
                 let message = format!("the ensemble declares no input `{name}`");
@@ -70,12 +83,19 @@ impl CaseChecker<'_> {
         self.check_expectations(at, case);
     }
 
+    /// Returns whether the name is that of a script tool, whose stub is the result of each call.
+    fn is_script_tool(&self, name: &str) -> bool {
+        let tool = self.ensemble.find_tool(name);
+        self.ensemble.find_agent(name).is_none()
+            && tool.is_some_and(|tool| matches!(tool.kind, ToolKind::Script { .. }))
+    }
+
     fn check_stubs(&mut self, name: &str, stubs: &AgentStubs, is_answered: bool, place: &Route) {
         let Some(agent) = self.ensemble.find_agent(name) else {
             return;
         };
         if let AgentKind::Input(_) = agent.kind {
-            self.check_input_agent_stubs(name, stubs, is_answered, place);
+            self.check_input_agent_stubs(name, is_answered, place);
         }
         let each: Vec<(Route, &StubResult)> = match stubs {
             AgentStubs::Always(stub) => vec![(place.clone(), stub)],
@@ -86,6 +106,7 @@ impl CaseChecker<'_> {
                 .collect(),
         };
         for (place, stub) in each {
+            self.check_replies(agent, stub, &place);
             if matches!(stub.output, StubOutput::Parts(_)) && agent.for_each.is_none() {
                 let message = format!("{name} has no `for_each`, so its executions have no parts");
                 self.findings.push(Finding::new_error(
@@ -104,26 +125,73 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// A person has answers; a stub stands for one who does not answer, and has all executions of the agent then.
-    fn check_input_agent_stubs(&mut self, name: &str, stubs: &AgentStubs, is_answered: bool, place: &Route) {
-        let each = match stubs {
-            AgentStubs::Always(stub) => std::slice::from_ref(stub),
-            AgentStubs::Each(each) => each.as_slice(),
+    /// The answers of a person are in `answers` or in a stub.
+    fn check_input_agent_stubs(&mut self, name: &str, is_answered: bool, place: &Route) {
+        if is_answered {
+            let message = format!("{name} has both `answers` and a stub");
+            let finding = Finding::new_error(BAD_STUB, place.clone().into_key_location(), message);
+            let help = "write the answers into the stub, as a list with one entry per execution";
+            self.findings.push(finding.with_help(help));
+        }
+    }
+
+    /// Only an agent with a model has replies, and only a script tool has a result of a stub.
+    fn check_replies(&mut self, agent: &Agent, stub: &StubResult, place: &Route) {
+        if let StubOutput::Parts(parts) = &stub.output {
+            for (key, stub) in parts {
+                let place = place.with_key("parts").with_key(key.clone());
+                if matches!(stub.output, StubOutput::Replies(_)) {
+                    let message = "a part cannot have `replies`".to_owned();
+                    self.add_bad_stub(&place, message, "write `replies` as the stub of the agent");
+                }
+            }
+        }
+        let StubOutput::Replies(replies) = &stub.output else {
+            return;
         };
-        let fails = each.iter().any(|stub| matches!(stub.output, StubOutput::Fail(_)));
-        let (message, help) = match (fails, is_answered) {
-            (true, false) => return,
-            (true, true) => (
-                format!("{name} has both `answers` and a stub"),
-                "write the answers into the stub, as a list with one entry per execution".to_owned(),
-            ),
-            (false, _) => (
-                format!("{name} asks a person, so its stub can only fail"),
-                format!("write `answers: {{{name}: TEXT}}`"),
-            ),
+        let AgentKind::Llm(llm) = &agent.kind else {
+            let message = format!("{} calls no model, so its stub cannot have `replies`", agent.name);
+            return self.add_bad_stub(place, message, "write `text` or `json`");
         };
-        let finding = Finding::new_error(BAD_STUB, place.clone().into_key_location(), message);
+        if llm.acp_agent().is_some() {
+            let message = format!("{} is an external agent, so its stub cannot have `replies`", agent.name);
+            return self.add_bad_stub(place, message, "write `text` or `json`");
+        }
+        for (at, reply) in replies.iter().enumerate() {
+            let StubReply::Calls { calls, .. } = reply else {
+                continue;
+            };
+            let place = place.with_key("replies").with_index(at);
+            for call in calls.iter().filter(|call| call.result.is_some()) {
+                let tool = self.ensemble.find_tool(&call.tool);
+                if tool.is_some_and(|tool| !matches!(tool.kind, ToolKind::Script { .. })) {
+                    let message = format!(
+                        "`{}` is not a script tool, so the call cannot have a `result`",
+                        call.tool
+                    );
+                    self.add_bad_stub(
+                        &place,
+                        message,
+                        "add a stub for the agent or the ensemble behind the tool",
+                    );
+                }
+            }
+        }
+    }
+
+    fn add_bad_stub(&mut self, place: &Route, message: String, help: &str) {
+        let finding = Finding::new_error(BAD_STUB, place.clone().into_value_location(), message);
         self.findings.push(finding.with_help(help));
+    }
+
+    /// A model answers for a person or for a script.
+    fn check_responder(&mut self, name: &str, place: &Route) {
+        let kind = self.ensemble.find_agent(name).map(|agent| &agent.kind);
+        if kind.is_some_and(|kind| !matches!(kind, AgentKind::Input(_) | AgentKind::Script { .. })) {
+            let message = format!("{name} is neither an input agent nor a script agent, so no model can answer for it");
+            let finding = Finding::new_error(BAD_STUB, place.clone().into_key_location(), message);
+            self.findings.push(finding.with_help("write a stub for the agent"));
+        }
     }
 
     fn check_expectations(&mut self, at: usize, case: &TestCase) {
@@ -160,6 +228,29 @@ impl CaseChecker<'_> {
         {
             self.check_agent_name(name, false, || route(key).with_key(name.clone()).into_key_location());
         }
+        for (position, group) in expect.same_turn.iter().enumerate() {
+            for (at_member, name) in group.iter().enumerate() {
+                self.check_agent_name(name, false, || {
+                    route("same_turn")
+                        .with_index(position)
+                        .with_index(at_member)
+                        .into_value_location()
+                });
+            }
+        }
+        let by_path = [
+            ("at_once", entry_names(&expect.at_once)),
+            ("asked", entry_names(&expect.asked)),
+        ];
+        for (key, name) in by_path
+            .iter()
+            .flat_map(|(key, names)| names.iter().map(move |name| (*key, name)))
+        {
+            let place = || route(key).with_key(name.clone()).into_key_location();
+            if self.check_agent_name(name, true, place) && key == "asked" {
+                self.check_asked_agent(case, name, place);
+            }
+        }
         for (position, judge) in expect.judges.iter().enumerate() {
             if let Some(name) = &judge.agent {
                 self.check_agent_name(name, false, || {
@@ -175,6 +266,20 @@ impl CaseChecker<'_> {
         }
         for (position, text) in expect.conditions.iter().enumerate() {
             self.check_condition_agents(&route("conditions").with_index(position), text);
+        }
+    }
+
+    /// Only an agent that asks a model or a person has a prompt.
+    fn check_asked_agent(&mut self, case: &TestCase, name: &str, place: impl FnOnce() -> RouteLocation) {
+        let asks = |agent: &Agent| match agent.kind {
+            AgentKind::Llm(_) | AgentKind::Input(_) => true,
+            AgentKind::Script { .. } => case.responders.iter().any(|(agent, _)| **agent == *name),
+            AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => false,
+        };
+        if self.ensemble.find_agent(name).is_some_and(|agent| !asks(agent)) {
+            let message = format!("{name} asks neither a model nor a person, so it has no prompt");
+            let finding = Finding::new_error(BAD_STUB, place(), message);
+            self.findings.push(finding.with_help("remove it"));
         }
     }
 

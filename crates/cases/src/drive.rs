@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use chrono::DateTime;
 use ensemble_core::conversation::{ConversationState, Record};
 use ensemble_core::reporter::Reporter;
+use ensemble_core::request::AnswerSource;
 use ensemble_core::store::{Durability, MemoryStore};
 use ensemble_language::cases::{CaseExpectations, OUTCOMES, TestCase, case_route};
 use ensemble_project::{Project, ProjectError, Trust};
@@ -16,7 +17,7 @@ use ensemble_scripts::hold_virtual_time;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-use crate::judge::{CaseConversation, UnmetExpectation, check_expectations};
+use crate::judge::{CaseConversation, UnmetExpectation, check_expectations, check_refused_exit};
 use crate::recorded_case::RecordedCase;
 use crate::stubs::{CaseStubs, EnsembleStubs};
 use crate::suite::CheckedSuite;
@@ -47,6 +48,14 @@ pub struct CaseResult {
 }
 
 impl CaseResult {
+    /// Returns the result of a case whose ensemble or inputs are refused, as the case expects.
+    pub fn from_refusal(at: usize, case: &TestCase) -> Self {
+        Self {
+            failures: check_refused_exit(at, &case.expect),
+            ..Self::default()
+        }
+    }
+
     /// All conversations.
     pub fn all_conversations(&self) -> impl Iterator<Item = &CaseConversation> {
         self.other_conversations.iter().chain(&self.conversation)
@@ -101,6 +110,7 @@ impl CaseDriver {
             Err(error) => Err(RunError::Stopped(error)),
         };
         match conversation_result {
+            Err(error) if case.expect.expects_refusal() && is_refusal(&error) => CaseResult::from_refusal(at, case),
             Ok(conversation) => {
                 let expect = expectations_for_case(case, recorded);
                 let mut failures = check_expectations(at, &expect, &conversation);
@@ -156,10 +166,9 @@ impl CaseDriver {
         case: &TestCase,
         recorded: Option<&Arc<RecordedCase>>,
     ) -> Result<CaseConversation, RunError> {
-        let answered = case.answers.iter().map(|(agent, _)| agent.clone()).collect();
-        let stubbed = CaseStubs::new(case.stubs.clone(), answered, recorded.cloned(), case.live);
+        let stubbed = CaseStubs::new(case, recorded.cloned());
         let records = RecordCollector::default();
-        let mut options = case_run_options(case, recorded)
+        let mut options = case_run_options(case, recorded, &stubbed)
             .with_reporter(records.clone())
             .with_durability(Durability::None);
         options.replacements = Some(Arc::new(EnsembleStubs {
@@ -167,13 +176,18 @@ impl CaseDriver {
             outer_path: String::new(),
         }));
         let runs = if case.live { &self.live } else { &self.offline };
-        let runs = runs.clone().with_store(Arc::new(MemoryStore::new()));
+        let runs = runs
+            .clone()
+            .with_store(Arc::new(MemoryStore::new()))
+            .with_operator(stubbed.operator.clone());
         let run = runs.prepare_run_with(sound.ensemble.clone(), options)?.start().await?;
         let finished = run.wait_and_close().await?;
         Ok(CaseConversation {
             records: std::mem::take(&mut records.0.lock().unwrap_or_else(PoisonError::into_inner)),
             state: finished.state,
             missing: stubbed.missing_stubs(),
+            prompts: stubbed.watch.observed_prompts(),
+            loads: stubbed.watch.observed_loads(),
         })
     }
 }
@@ -222,7 +236,7 @@ fn merge_rounds(at: usize, case: &TestCase, rounds: impl Iterator<Item = CaseRes
 }
 
 /// Returns the options of the run: the recorded ones, replaced by those of the case.
-fn case_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCase>>) -> RunOptions {
+fn case_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCase>>, stubbed: &CaseStubs) -> RunOptions {
     let mut options = RunOptions::default();
     if let Some(recorded) = recorded {
         options.input = Some(recorded.input.clone());
@@ -237,8 +251,9 @@ fn case_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCase>>) -> Ru
     for (name, value) in &case.inputs {
         options.context.insert(name.as_str().into(), Arc::new(value.clone()));
     }
-    for (agent, answer) in &case.answers {
-        options.answers.insert_file_entry(&**agent, answer.clone());
+    for (agent, answer) in case.answers.iter().filter(|(agent, _)| stubbed.is_answered(agent)) {
+        let by = AnswerSource::Stub.into();
+        options.answers.insert_from(&**agent, answer.clone(), by);
     }
     options
 }
@@ -247,14 +262,20 @@ fn case_run_options(case: &TestCase, recorded: Option<&Arc<RecordedCase>>) -> Ru
 fn expectations_for_case(case: &TestCase, recorded: Option<&Arc<RecordedCase>>) -> CaseExpectations {
     match recorded {
         Some(recorded) if case.expect.is_empty() => CaseExpectations {
-            outcome: OUTCOMES
+            outcomes: OUTCOMES
                 .into_iter()
-                .find(|outcome| *outcome == recorded.outcome.as_str()),
+                .filter(|outcome| *outcome == recorded.outcome.as_str())
+                .collect(),
             turns: Some(recorded.turns.clone()),
             ..CaseExpectations::default()
         },
         _ => case.expect.clone(),
     }
+}
+
+/// Returns whether the error refuses the ensemble or its inputs, before a run.
+fn is_refusal(error: &RunError) -> bool {
+    !matches!(error, RunError::Stopped(_) | RunError::Commit(_) | RunError::Store(_))
 }
 
 /// The failure of a case whose conversation could not be held.

@@ -2,19 +2,25 @@
 //!
 //! Invariant: it is pure, and looks at nothing else once a stub is missing.
 
+mod missing_stubs;
+mod observed;
+
 use std::sync::Arc;
 
 use ensemble_core::conversation::{ConversationState, Event, Record};
 use ensemble_history::response_or_output;
-use ensemble_language::cases::{CaseExpectations, case_route, expect_route};
+use ensemble_language::cases::{CaseExpectations, expect_route};
 use ensemble_language::condition::Condition;
 use ensemble_language::data::JsonMap;
 use ensemble_language::source::RouteLocation;
 use ensemble_schema::JsonSchema;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::check::not_run_route;
-use crate::stubs::{MissingPart, MissingStub};
+use crate::judge::missing_stubs::missing_stub_failure;
+pub(crate) use crate::judge::observed::check_refused_exit;
+use crate::stubs::MissingStub;
+use crate::watch::{ObservedLoad, ObservedPrompt};
 
 /// A conversation that has ended.
 #[derive(Debug)]
@@ -25,6 +31,10 @@ pub struct CaseConversation {
     pub state: ConversationState,
     /// The executions for which nothing was prepared.
     pub missing: Vec<MissingStub>,
+    /// The prompts of the agents whose prompts are expected to contain texts.
+    pub prompts: Vec<ObservedPrompt>,
+    /// How many executions ran at once, of the agents for which that is limited.
+    pub loads: Vec<ObservedLoad>,
 }
 
 /// An expectation that is not met.
@@ -95,58 +105,26 @@ pub fn check_expectations(
         conversation,
     };
     let mut failures = Vec::new();
+    failures.extend(judge.check_refused());
     failures.extend(judge.check_outcome());
+    failures.extend(judge.check_exit());
     failures.extend(judge.check_turns());
     failures.extend(judge.check_order());
     failures.extend(judge.check_executions());
     failures.extend(judge.check_never());
+    failures.extend(judge.check_same_turn());
+    failures.extend(judge.check_at_once());
+    failures.extend(judge.check_asked());
     failures.extend(judge.check_outputs());
     failures.extend(judge.check_schemas());
     failures.extend(judge.check_result());
+    failures.extend(judge.check_exact_result());
     failures.extend(judge.check_conditions());
     failures.extend(judge.check_not_run());
     failures.extend(judge.check_warnings());
     failures.extend(judge.check_most_turns());
     failures.extend(judge.check_most_cost());
     failures
-}
-
-fn missing_stub_failure(at: usize, missing: &MissingStub) -> UnmetExpectation {
-    let MissingStub {
-        agent,
-        execution,
-        missing_part: what,
-    } = missing;
-    let place = case_route(at)
-        .with_key("stubs")
-        .with_key(agent.clone())
-        .into_key_location();
-    match what {
-        MissingPart::Stub(needs) => UnmetExpectation::new(
-            place,
-            format!("execution {execution} of {agent} has no stub, but needs {needs}"),
-        )
-        .with_help(format!(
-            "add `stubs: {{{agent}: TEXT}}` to the case, or set `live: true` to execute the agent"
-        )),
-        MissingPart::Execution(count) => UnmetExpectation::new(
-            place,
-            format!("execution {execution} of {agent} has no stub: the list ends at execution {count}"),
-        )
-        .with_help("add a stub to the list, or replace the list with one stub for every execution"),
-        MissingPart::Part(key) => UnmetExpectation::new(
-            place,
-            format!("execution {execution} of {agent} has no stub for the part `{key}`"),
-        )
-        .with_help(format!("add `{key}` to `parts` of the stub")),
-        MissingPart::Record => UnmetExpectation::new(
-            case_route(at).with_key("from").into_value_location(),
-            format!("the recorded run has no execution {execution} of {agent}"),
-        )
-        .with_help(format!(
-            "add `stubs: {{{agent}: TEXT}}` to the case, or record the run again"
-        )),
-    }
 }
 
 pub(crate) struct ExpectationJudge<'c> {
@@ -169,14 +147,19 @@ impl ExpectationJudge<'_> {
     }
 
     fn check_outcome(&self) -> Option<UnmetExpectation> {
-        let expected = self.expect.outcome?;
+        let expected = &self.expect.outcomes;
+        if expected.is_empty() {
+            return None;
+        }
         let (actual, detail) = match self.state().run_end() {
             Some(run_end) => (run_end.completion_reason.as_str(), run_end.detail.as_deref()),
             None => ("none", None),
         };
         let actual_text = detail.map_or_else(|| actual.to_owned(), |detail| format!("{actual} ({detail})"));
-        (expected != actual)
-            .then(|| UnmetExpectation::from_difference(self.key_location("outcome"), "outcome", expected, actual_text))
+        (!expected.contains(&actual)).then(|| {
+            let place = self.key_location("outcome");
+            UnmetExpectation::from_difference(place, "outcome", expected.join(" or "), actual_text)
+        })
     }
 
     fn check_turns(&self) -> Option<UnmetExpectation> {
@@ -367,6 +350,17 @@ impl ExpectationJudge<'_> {
         ))
     }
 
+    fn check_exact_result(&self) -> Option<UnmetExpectation> {
+        let expected = self.expect.exact_result.as_ref()?;
+        let actual = self.run_result();
+        (!is_same_value(expected, &actual)).then(|| {
+            let place = expect_route(self.at, "result")
+                .with_key("exactly")
+                .into_value_location();
+            UnmetExpectation::from_difference(place, "result", expected.to_string(), actual.to_string())
+        })
+    }
+
     fn check_conditions(&self) -> Vec<UnmetExpectation> {
         let mut failures = Vec::new();
         let facts = self.state().facts_without_output();
@@ -530,6 +524,36 @@ fn format_times(count: u32) -> String {
     }
 }
 
+/// What is there instead of a key: the keys of the map.
+fn describe_missing_key(map: &Map<String, Value>) -> String {
+    const MOST: usize = 12;
+    if map.is_empty() {
+        return "there is no such key; there are no keys".to_owned();
+    }
+    let keys: Vec<String> = map.keys().take(MOST).map(|key| format!("`{key}`")).collect();
+    let more_text = match map.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("there is no such key; the keys are {}{more_text}", keys.join(", "))
+}
+
+/// Returns whether two values are equal; numbers are compared by their value.
+pub(crate) fn is_same_value(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let is_same =
+                |(key, value): (&String, &Value)| other.get(key).is_some_and(|other| is_same_value(value, other));
+            one.len() == other.len() && one.iter().all(is_same)
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_value(one, other))
+        }
+        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        (one, other) => one == other,
+    }
+}
+
 /// The first value that `actual` lacks: its place, what is expected there, and what is there.
 fn find_difference(expected: &Value, actual: &Value, place: String) -> Option<(String, String, String)> {
     match (expected, actual) {
@@ -537,7 +561,7 @@ fn find_difference(expected: &Value, actual: &Value, place: String) -> Option<(S
             let inside = format!("{place}.{key}");
             match actual.get(key) {
                 Some(actual) => find_difference(value, actual, inside),
-                None => Some((inside, value.to_string(), "there is no such key".to_owned())),
+                None => Some((inside, value.to_string(), describe_missing_key(actual))),
             }
         }),
         (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {

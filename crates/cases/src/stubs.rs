@@ -5,13 +5,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
-use ensemble_language::cases::{AgentStubs, StubOutput, StubResult};
+use ensemble_language::cases::{AgentStubs, StubOutput, StubResult, TestCase};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, ModelUsage};
-use ensemble_language::ensemble::Agent;
+use ensemble_language::ensemble::{Agent, AgentKind};
 use ensemble_process::output;
-use ensemble_runs::{AgentReplacements, OutputMode, StubbedQuestion};
+use ensemble_runs::{AgentReplacements, OutputMode, PromptPreview, ReplyStub};
+use serde_json::Value;
 
+use crate::people::{CaseOperator, PersonRunner};
 use crate::recorded_case::RecordedCase;
+use crate::replies::{AgentReplies, RepliesRunner, ToolStubRunner, find_execution_stub, has_replies};
+use crate::watch::CaseWatch;
 
 /// An execution for which nothing was prepared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,32 +39,56 @@ pub enum MissingPart {
     Part(Arc<str>),
     /// The recorded run has no such execution.
     Record,
+    /// The stub has only so many replies of the model.
+    Reply(usize),
+    /// A tool of the agent has no result, and itself needs this.
+    Tool {
+        /// The tool.
+        tool: Arc<str>,
+        /// What it needs.
+        needs: String,
+    },
 }
 
 /// The stubs of a case.
 pub(crate) struct CaseStubs {
     stubs: Vec<(Arc<str>, AgentStubs)>,
     answered_agents: Vec<Arc<str>>,
+    responders: Vec<(Arc<str>, Arc<str>)>,
     recorded: Option<Arc<RecordedCase>>,
     is_live: bool,
     missing: Mutex<Vec<MissingStub>>,
+    /// The people.
+    pub(crate) operator: Arc<CaseOperator>,
+    /// The observations.
+    pub(crate) watch: Arc<CaseWatch>,
 }
 
 impl CaseStubs {
     /// Creates stubs: those of a test file, then those of a recorded run. Agents that are answered ask.
-    pub(crate) fn new(
-        stubs: Vec<(Arc<str>, AgentStubs)>,
-        answered: Vec<Arc<str>>,
-        recorded: Option<Arc<RecordedCase>>,
-        is_live: bool,
-    ) -> Arc<Self> {
+    pub(crate) fn new(case: &TestCase, recorded: Option<Arc<RecordedCase>>) -> Arc<Self> {
+        let (mut stubs, mut answered_agents) = (case.stubs.clone(), Vec::new());
+        for (agent, answer) in &case.answers {
+            match default_answers(answer) {
+                Some(answers) => stubs.push((agent.clone(), answers)),
+                None => answered_agents.push(agent.clone()),
+            }
+        }
         Arc::new(Self {
             stubs,
-            answered_agents: answered,
+            answered_agents,
+            responders: case.responders.clone(),
             recorded,
-            is_live,
+            is_live: case.live,
             missing: Mutex::default(),
+            operator: Arc::default(),
+            watch: CaseWatch::for_expectations(&case.expect),
         })
+    }
+
+    /// Returns whether plain answers of the agent are given with the run.
+    pub(crate) fn is_answered(&self, agent: &Arc<str>) -> bool {
+        self.answered_agents.contains(agent)
     }
 
     /// The executions for which nothing was prepared.
@@ -69,6 +97,12 @@ impl CaseStubs {
     }
 
     fn add_missing(&self, agent: &Arc<str>, execution: u32, what: MissingPart) -> AttemptOutcome {
+        self.note_missing(agent, execution, what);
+        AttemptOutcome::from_failure(FailureKind::Unavailable, "the test has no stub for this execution")
+    }
+
+    /// Notes that nothing was prepared.
+    pub(crate) fn note_missing(&self, agent: &Arc<str>, execution: u32, what: MissingPart) {
         let missing = MissingStub {
             agent: agent.clone(),
             execution,
@@ -78,7 +112,24 @@ impl CaseStubs {
         if !all.contains(&missing) {
             all.push(missing);
         }
-        AttemptOutcome::from_failure(FailureKind::Unavailable, "the test has no stub for this execution")
+    }
+}
+
+/// Returns the answers of a person who also answers with nothing, which means the `default`.
+fn default_answers(answer: &Value) -> Option<AgentStubs> {
+    let is_blank = |answer: &Value| answer.as_str().is_some_and(|text| text.trim().is_empty());
+    let to_stub = |answer: &Value| {
+        StubResult::without_delay(match answer {
+            Value::String(text) => StubOutput::Text(text.clone()),
+            answer => StubOutput::Json(answer.clone()),
+        })
+    };
+    match answer {
+        Value::Array(answers) if answers.iter().any(is_blank) => {
+            Some(AgentStubs::Each(answers.iter().map(to_stub).collect()))
+        }
+        answer if is_blank(answer) => Some(AgentStubs::Always(to_stub(answer))),
+        _ => None,
     }
 }
 
@@ -94,6 +145,15 @@ impl EnsembleStubs {
         format!("{}{agent}", self.outer_path).into()
     }
 
+    fn stub_runner(&self, agent: &Agent, path: Arc<str>, stubs: &AgentStubs) -> Arc<dyn Runner> {
+        Arc::new(StubRunner {
+            agent: path,
+            stubs: stubs.clone(),
+            reading: OutputMode::for_agent(agent),
+            stubbed: self.stubbed.clone(),
+        })
+    }
+
     fn find_stubs(&self, path: &str) -> Option<&AgentStubs> {
         let mut stubs = self.stubbed.stubs.iter();
         stubs.find(|(name, _)| **name == *path).map(|(_, stubs)| stubs)
@@ -106,24 +166,87 @@ impl AgentReplacements for EnsembleStubs {
         let path = self.agent_path(&agent.name);
         let is_given = self.find_stubs(&path).is_some() || self.stubbed.answered_agents.contains(&path);
         (self.outer_path.is_empty() && !is_given).then(|| {
-            Arc::new(RecordedCaseRunner {
-                agent: path,
+            let runner = Arc::new(RecordedCaseRunner {
+                agent: path.clone(),
                 recorded,
                 stubbed: self.stubbed.clone(),
-            }) as Arc<dyn Runner>
+            });
+            let watch = &self.stubbed.watch;
+            watch.wrap_runner(&path, || PromptPreview::for_agent(agent), runner)
         })
     }
 
     fn find_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let path = self.agent_path(&agent.name);
-        let stubs = self.find_stubs(&path)?.clone();
-        Some(Arc::new(StubRunner {
+        let stubs = self.find_stubs(&path)?;
+        let is_person = matches!(agent.kind, AgentKind::Input(_));
+        (!is_person && !has_replies(stubs)).then(|| self.stub_runner(agent, path, stubs))
+    }
+
+    fn replaces_person(&self, agent: &Agent) -> bool {
+        self.find_stubs(&self.agent_path(&agent.name)).is_some() && matches!(agent.kind, AgentKind::Input(_))
+    }
+
+    fn find_replies(&self, agent: &Agent) -> Option<Arc<dyn ReplyStub>> {
+        let path = self.agent_path(&agent.name);
+        let stubs = self.find_stubs(&path).filter(|stubs| has_replies(stubs))?.clone();
+        Some(Arc::new(AgentReplies {
             agent: path,
             stubs,
-            reading: OutputMode::for_agent(agent),
-            question: StubbedQuestion::for_agent(agent),
             stubbed: self.stubbed.clone(),
         }))
+    }
+
+    fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
+        let path = self.agent_path(&agent.name);
+        let mut responders = self.stubbed.responders.iter();
+        responders
+            .find(|(name, _)| *name == path)
+            .map(|(_, profile)| profile.clone())
+    }
+
+    fn wrap_runner(&self, agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
+        let path = self.agent_path(&agent.name);
+        let runner: Arc<dyn Runner> = match (&agent.kind, self.find_stubs(&path)) {
+            (AgentKind::Input(spec), Some(stubs)) => Arc::new(PersonRunner {
+                inner: runner,
+                stubs: stubs.clone(),
+                has_default: spec.default.is_some(),
+                operator: self.stubbed.operator.clone(),
+            }),
+            (_, Some(stubs)) if has_replies(stubs) => Arc::new(RepliesRunner {
+                stubs: stubs.clone(),
+                inner: runner,
+                results: self.stub_runner(agent, path.clone(), stubs),
+                earlier_requests: Mutex::default(),
+            }),
+            _ => runner,
+        };
+        let preview = || match self.find_responder(agent) {
+            Some(_) if matches!(agent.kind, AgentKind::Script { .. }) => Some(PromptPreview::for_substitute(agent)),
+            _ => PromptPreview::for_agent(agent),
+        };
+        self.stubbed.watch.wrap_runner(&path, preview, runner)
+    }
+
+    fn wrap_tool(&self, agent: &str, tool: &str, runner: Arc<dyn Runner>, needs: Option<String>) -> Arc<dyn Runner> {
+        let path = self.agent_path(agent);
+        Arc::new(ToolStubRunner {
+            stubs: self.find_stubs(&path).cloned(),
+            result: self.find_stubs(&self.agent_path(tool)).map(|stubs| {
+                Arc::new(StubRunner {
+                    agent: self.agent_path(tool),
+                    stubs: stubs.clone(),
+                    reading: OutputMode::Printed,
+                    stubbed: self.stubbed.clone(),
+                }) as Arc<dyn Runner>
+            }),
+            agent: path,
+            tool: tool.into(),
+            inner: runner,
+            needs: needs.filter(|_| !self.stubbed.is_live),
+            stubbed: self.stubbed.clone(),
+        })
     }
 
     fn missing_agent_runner(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>> {
@@ -149,8 +272,6 @@ struct StubRunner {
     agent: Arc<str>,
     stubs: AgentStubs,
     reading: OutputMode,
-    /// The question of an input agent.
-    question: Option<StubbedQuestion>,
     stubbed: Arc<CaseStubs>,
 }
 
@@ -167,6 +288,11 @@ impl StubRunner {
             StubOutput::Text(text) => self.reading.parse_output(text, &execution.ledger),
             StubOutput::Json(value) => output::from_value(value.clone()),
             StubOutput::Fail(failure) => Err(failure.clone()),
+            // The check of the file refuses replies of agents without a model, and of parts.
+            StubOutput::Replies(_) => Err(ExecutionFailure::new(
+                FailureKind::Unavailable,
+                "`replies` need an agent with a model",
+            )),
             StubOutput::Parts(parts) => {
                 let key = execution
                     .part
@@ -180,9 +306,6 @@ impl StubRunner {
                 };
             }
         };
-        if let (Some(question), Ok(output)) = (&self.question, &result) {
-            question.record_answer(execution, output).await;
-        }
         stub_outcome(stub, result)
     }
 }
@@ -207,11 +330,7 @@ fn stub_outcome(stub: &StubResult, result: Result<JsonMap, ExecutionFailure>) ->
 impl Runner for StubRunner {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(async move {
-            let stub = match &self.stubs {
-                AgentStubs::Always(stub) => Ok(stub),
-                AgentStubs::Each(stubs) => stubs.get(execution.execution as usize - 1).ok_or(stubs.len()),
-            };
-            match stub {
+            match find_execution_stub(&self.stubs, execution.execution) {
                 Ok(stub) => self.run_stub(stub, &execution).await,
                 Err(count) => {
                     let missing_part = MissingPart::Execution(count);

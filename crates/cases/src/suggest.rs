@@ -135,9 +135,10 @@ fn verify_case(
     reached.add(&sound.ensemble.plan, &conversation.records);
     let reason = conversation.state.run_end()?.completion_reason;
     case.expect = CaseExpectations {
-        outcome: ensemble_language::cases::OUTCOMES
+        outcomes: ensemble_language::cases::OUTCOMES
             .into_iter()
-            .find(|outcome| *outcome == reason.as_str()),
+            .filter(|outcome| *outcome == reason.as_str())
+            .collect(),
         turns: Some(agents_by_turn(&conversation.records)),
         ..CaseExpectations::default()
     };
@@ -321,6 +322,7 @@ impl ExampleCase<'_> {
             input: self.input.and_then(|input| Some(input.as_str()?.into())),
             inputs: self.inputs,
             answers,
+            responders: Vec::new(),
             stubs,
             from: None,
             live: false,
@@ -443,7 +445,7 @@ pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
         }
     }
     line("expect:".to_owned());
-    if let Some(outcome) = case.expect.outcome {
+    for outcome in &case.expect.outcomes {
         line(format!("  outcome: {outcome}"));
     }
     let spelt = |turn: &Vec<Arc<str>>| match turn.as_slice() {
@@ -455,17 +457,34 @@ pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
     text
 }
 
+fn failure_to_json(failure: &ExecutionFailure) -> Value {
+    let mut map = json!({"fail": failure.error});
+    if failure.kind != FailureKind::Reported {
+        map["kind"] = json!(failure.kind);
+    }
+    if let Some(exit_code) = failure.exit_code {
+        map["exit_code"] = exit_code.into();
+    }
+    for (name, text) in [("stdout", &failure.stdout), ("stderr", &failure.stderr)] {
+        if !text.is_empty() {
+            map[name] = text.as_str().into();
+        }
+    }
+    map
+}
+
 fn stub_to_json(stub: &StubResult) -> Value {
     let mut map = match &stub.output {
         StubOutput::Text(text) if stub.tokens == 0 => return json!(text),
         StubOutput::Text(text) => json!({"text": text}),
         StubOutput::Json(value) => json!({"json": value}),
-        StubOutput::Fail(failure) if failure.kind == FailureKind::Reported => json!({"fail": failure.error}),
-        StubOutput::Fail(failure) => json!({"fail": failure.error, "kind": failure.kind}),
+        StubOutput::Fail(failure) => failure_to_json(failure),
         StubOutput::Parts(parts) => {
             let parts = parts.iter().map(|(key, stub)| (key.to_string(), stub_to_json(stub)));
             json!({"parts": parts.collect::<JsonMap>()})
         }
+        // No suggested case has replies.
+        StubOutput::Replies(_) => json!({}),
     };
     if stub.tokens > 0 {
         map["tokens"] = stub.tokens.into();

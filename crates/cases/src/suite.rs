@@ -22,6 +22,8 @@ pub struct TestSuite {
     loaded: LoadedTestFile,
     /// The ensemble, if it can run.
     ensemble: Option<Arc<PreparedEnsemble>>,
+    /// Whether the ensemble has errors, as every case expects.
+    is_refused: bool,
     /// For each case, its recorded run.
     recorded: Vec<Option<Arc<RecordedCase>>>,
     /// All findings, in the order of the text.
@@ -45,6 +47,7 @@ impl TestSuite {
         let loaded = loader::load_test_file(source);
         let mut suite = Self {
             ensemble: None,
+            is_refused: false,
             recorded: Vec::new(),
             findings: Vec::new(),
             loaded,
@@ -56,7 +59,10 @@ impl TestSuite {
                     findings = check_cases(file, ensemble.plan.ensemble());
                     suite.ensemble = Some(Arc::new(ensemble));
                 }
-                Err(finding) => findings.push(*finding),
+                Err(error) if error.has_errors && file.cases.iter().all(|case| case.expect.expects_refusal()) => {
+                    suite.is_refused = true;
+                }
+                Err(error) => findings.push(error.finding),
             }
             suite.recorded = load_recorded_cases(file, &ensemble_folder(path, runs.project()), runs, &mut findings);
         }
@@ -82,6 +88,15 @@ impl TestSuite {
         })
     }
 
+    /// The cases of an ensemble that is refused, as they expect. Returns `None` if the file has errors.
+    pub fn refused_cases(&self) -> Option<&TestFile> {
+        let file = self.loaded.file.as_ref().filter(|_| self.is_refused)?;
+        let mut findings = self.findings.iter();
+        findings
+            .all(|finding| finding.severity != FindingSeverity::Error)
+            .then_some(file)
+    }
+
     /// The text as it was loaded.
     pub fn loaded_cases(&self) -> &LoadedTestFile {
         &self.loaded
@@ -94,8 +109,19 @@ impl TestSuite {
     }
 }
 
+/// An ensemble that cannot be tested.
+struct UntestableEnsemble {
+    finding: Finding,
+    /// Whether the file of the ensemble has errors, so that a run refuses the ensemble.
+    has_errors: bool,
+}
+
 /// The ensemble that the file tests.
-fn prepare_ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<PreparedEnsemble, Box<Finding>> {
+fn prepare_ensemble(
+    file: &TestFile,
+    path: &Path,
+    project: &Project,
+) -> Result<PreparedEnsemble, Box<UntestableEnsemble>> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let beside = || default_ensemble_name(name).unwrap_or_default();
     let ensemble_name = file.ensemble.as_deref().map_or_else(beside, str::to_owned);
@@ -112,7 +138,8 @@ fn prepare_ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<P
     };
     prepared.map_err(|error| {
         let ensemble_path = ensemble.display();
-        Box::new(match error {
+        let has_errors = matches!(error, ProjectError::Invalid(_));
+        let finding = match error {
             ProjectError::Invalid(errors) => {
                 let first = errors.first().map_or("", |error| error.message.as_str());
                 let message = format!("{ensemble_name} has errors; the first one is: {first}");
@@ -121,7 +148,8 @@ fn prepare_ensemble(file: &TestFile, path: &Path, project: &Project) -> Result<P
             }
             other => Finding::new_error(NO_ENSEMBLE_TO_TEST, place(), other.to_string())
                 .with_help("write the path of the ensemble file, relative to the test file, as `ensemble`"),
-        })
+        };
+        Box::new(UntestableEnsemble { finding, has_errors })
     })
 }
 

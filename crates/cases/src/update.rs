@@ -11,7 +11,7 @@ use ensemble_history::response_or_output;
 use ensemble_language::cases::{CaseExpectations, TestCase};
 use serde_json::{Map, Value, json};
 
-use crate::judge::{CaseConversation, ExpectationJudge, agents_by_turn, is_same_agents};
+use crate::judge::{CaseConversation, ExpectationJudge, agents_by_turn, is_same_agents, is_same_value};
 
 /// The expectations as they are written, with those replaced that the conversation contradicts; `None`: nothing is to be
 /// replaced. What holds stays as it is written.
@@ -50,7 +50,13 @@ impl ExpectationUpdater<'_> {
     fn update_expectation(&self, key: &str, written: &Value) -> Option<Value> {
         let keep_written = || Some(written.clone());
         match key {
-            "outcome" => Some(self.actual_outcome()),
+            "outcome" => Some(self.update_outcome(written)),
+            "exit" => Some(self.judge.actual_exit().into()),
+            "refused" => None,
+            "at_once" => Some(map_entries(written, |name, limit| {
+                Some(self.update_maximum(limit, self.judge.load_of(name).into()))
+            })),
+            "result" if self.expect.exact_result.is_some() => Some(self.update_exact_result(written)),
             "turns" => Some(self.update_turns(written)),
             "order" => self
                 .update_order()
@@ -80,6 +86,24 @@ impl ExpectationUpdater<'_> {
                 Some(if is_met { written.clone() } else { actual() })
             }
             _ => keep_written(),
+        }
+    }
+
+    /// The outcome, unless it is one of those that are expected.
+    fn update_outcome(&self, written: &Value) -> Value {
+        let actual = self.actual_outcome();
+        let is_expected = actual
+            .as_str()
+            .is_some_and(|actual| self.expect.outcomes.contains(&actual));
+        if is_expected { written.clone() } else { actual }
+    }
+
+    fn update_exact_result(&self, written: &Value) -> Value {
+        let actual = self.judge.run_result();
+        let is_same = |expected: &Value| is_same_value(expected, &actual);
+        match self.expect.exact_result.as_ref().is_some_and(is_same) {
+            true => written.clone(),
+            false => json!({"exactly": *actual}),
         }
     }
 

@@ -89,6 +89,8 @@ pub struct ExecutionInput {
     pub other_outputs: Vec<(Arc<str>, Arc<Value>)>,
     /// The executions so far that the agent may read: scripts as many as `conversation.history` says, templates all.
     pub history: ExecutionHistory,
+    /// The agents of the latest three executions, the oldest first.
+    pub recent_agents: Vec<Arc<str>>,
     /// The agent's `config`.
     pub parameters: Arc<JsonMap>,
     /// The request that started the agent, if there was one.
@@ -97,6 +99,8 @@ pub struct ExecutionInput {
     pub thread: Arc<Thread>,
     /// LLM: the number of requests that the agent sent to its model before this attempt.
     pub requests_made: u64,
+    /// LLM: the number of requests in the failed attempts of this execution, which count for `max_iterations`.
+    pub ended_requests: u32,
     /// The number of attempts directly before this one that were interrupted. Their unfinished work may be continued.
     pub lost_attempts: u32,
     /// LLM: the tokens and cost that the run may still use.
@@ -140,10 +144,12 @@ impl ExecutionInput {
             news: Vec::new(),
             other_outputs: Vec::new(),
             history: ExecutionHistory::default(),
+            recent_agents: Vec::new(),
             parameters: Arc::default(),
             request: None,
             thread: Arc::default(),
             requests_made: 0,
+            ended_requests: 0,
             lost_attempts: 0,
             remaining: RemainingBudget::default(),
             last_failure: None,

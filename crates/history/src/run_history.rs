@@ -169,6 +169,7 @@ impl RunHistory {
             turns: totals.turns,
             executions: totals.all.executions,
             failed: totals.all.failed,
+            failed_work: totals.list_failed_work(),
             usage: totals.all.usage,
             questions: self.pending_requests(),
             records: self.next_seq,

@@ -31,6 +31,9 @@ pub const OUTCOMES: [&str; 10] = [
     "completed",
 ];
 
+/// The exit code of a command that refuses the ensemble or its inputs.
+pub const REFUSED_EXIT: u8 = 2;
+
 /// A test file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestFile {
@@ -51,6 +54,8 @@ pub struct TestCase {
     pub inputs: JsonMap,
     /// Answers of people, by agent: a list is by execution.
     pub answers: Vec<(Arc<str>, Value)>,
+    /// Model profiles that answer for input agents and script agents, by agent.
+    pub responders: Vec<(Arc<str>, Arc<str>)>,
     /// What stands in the place of agents, by agent; `outer.inner` names an agent of an inner ensemble.
     pub stubs: Vec<(Arc<str>, AgentStubs)>,
     /// A recorded run whose inputs and results are used: its folder or journal relative to the file, or its id.
@@ -113,13 +118,46 @@ pub enum StubOutput {
     Fail(ExecutionFailure),
     /// For an agent with `for_each`: the result of each part, by the key of the part.
     Parts(Vec<(Arc<str>, StubResult)>),
+    /// For an LLM agent: the replies of its model. The agent itself runs, with its tools. Never empty.
+    Replies(Vec<StubReply>),
+}
+
+/// The reply of a model to one request of an execution.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StubReply {
+    /// The text of the reply.
+    Text(String),
+    /// The request fails with this message.
+    Error(String),
+    /// The reply calls these tools, in parallel. Never empty.
+    Calls {
+        /// The text in addition to the calls.
+        text: String,
+        /// The calls.
+        calls: Vec<StubToolCall>,
+    },
+}
+
+/// A tool call in the reply of a stub.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StubToolCall {
+    /// The tool, by the name that the model uses.
+    pub tool: Arc<str>,
+    /// The arguments.
+    pub arguments: JsonMap,
+    /// The result, if the tool itself is not called.
+    pub result: Option<Value>,
 }
 
 /// The expectations of a conversation. Absent expectations are not checked.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CaseExpectations {
-    /// The outcome: one of [`OUTCOMES`].
-    pub outcome: Option<&'static str>,
+    /// The possible outcomes, each one of [`OUTCOMES`]; an empty list: any outcome.
+    pub outcomes: Vec<&'static str>,
+    /// The exit code of `ensemble run`.
+    pub exit: Option<u8>,
+    /// `true`: the ensemble or its inputs are refused before a run.
+    pub refused: bool,
     /// All turns in order, each with the agents that run in it.
     pub turns: Option<Vec<Vec<Arc<str>>>>,
     /// Agents that run in this order, with others before, between and after them.
@@ -128,12 +166,20 @@ pub struct CaseExpectations {
     pub executions: Vec<(Arc<str>, u32)>,
     /// Agents that do not run.
     pub never: Vec<Arc<str>>,
+    /// Groups of agents, each of which runs in one turn.
+    pub same_turn: Vec<Vec<Arc<str>>>,
+    /// The highest number of executions or parts of each agent that run at the same time.
+    pub at_once: Vec<(Arc<str>, u32)>,
+    /// Texts that the prompts of each agent contain: what its model or its person is asked.
+    pub asked: Vec<(Arc<str>, Vec<String>)>,
     /// What the latest outputs of agents contain.
     pub outputs: Vec<(Arc<str>, Value)>,
     /// The JSON Schemas of the latest outputs of agents.
     pub schemas: Vec<(Arc<str>, Value)>,
     /// What the result of the run contains.
     pub result: Option<Value>,
+    /// The exact result of the run.
+    pub exact_result: Option<Value>,
     /// Conditions that are true at the end.
     pub conditions: Vec<String>,
     /// Agents that never ran, each with a part of the reason.
@@ -165,6 +211,11 @@ impl CaseExpectations {
     /// Returns whether nothing is expected.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns whether no run is expected.
+    pub fn expects_refusal(&self) -> bool {
+        self.refused || self.exit == Some(REFUSED_EXIT)
     }
 }
 

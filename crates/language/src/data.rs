@@ -222,7 +222,7 @@ impl FailureKind {
     /// of its output back to its model, as often as it may.
     pub fn is_retryable(self, corrected: bool) -> bool {
         match self {
-            Self::Refusal => false,
+            Self::Refusal | Self::MaxIterations => false,
             Self::Schema | Self::MaxTokens => !corrected,
             _ => true,
         }

@@ -49,6 +49,14 @@ impl ExecutionHistory {
         self.history.as_ref()?.field_value(self.from + at, name)
     }
 
+    /// Any field of entry `at`, from 0, also one that differs when the same conversation is held again.
+    pub fn find_field(&self, at: usize, name: &str) -> Option<Arc<Value>> {
+        if at >= self.len() {
+            return None;
+        }
+        self.history.as_ref()?.field_value(self.from + at, name)
+    }
+
     /// The agent of entry `at`, and the number of its execution.
     pub fn find_execution(&self, at: usize) -> Option<(Arc<str>, u32)> {
         let agent = self.field_value(at, "agent_name")?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::data::JsonMap;
 use crate::diagnostic::find_similar_word;
-use crate::ensemble::{HttpProvider, ModelChoice, ModelProfile, SIMULATED, list_provider_names};
+use crate::ensemble::{HttpProvider, ModelChoice, ModelProfile, SIMULATED, TokenPrice, list_provider_names};
 
 /// All profiles that a run can use.
 #[derive(Debug, Clone, Default)]
@@ -26,8 +26,9 @@ struct ProfileSource {
 /// `--model profile=provider/model`, `--model '*=provider/model'`.
 ///
 /// An override replaces provider and model. It also removes the settings of the replaced provider (`base_url`,
-/// `api_key_env`, `headers`, prepared replies), the price and the fallback. A profile that already has this provider
-/// keeps all of these, so that `'*=simulated'` runs everything offline with the prepared replies.
+/// `api_key_env`, `headers`, prepared replies) and the fallback. A profile that already has this provider keeps all of
+/// these, so that `'*=simulated'` runs everything offline with the prepared replies. The price of the profile stays, unless
+/// a profile with the new model has a price.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelOverride {
     /// The profile's name, or `provider/model` of agents that name a model; `*` is all.
@@ -243,11 +244,26 @@ impl ModelProfiles {
     fn apply_overrides(&self, name: Arc<str>, profile: Option<ModelProfile>) -> Option<ChainedProfile> {
         let profile = match (ModelOverride::find_for_profile(&self.overrides, &name), profile) {
             (None, profile) => profile?,
-            (Some(over), profile) => over.apply_to(profile.unwrap_or_default()),
+            (Some(over), profile) => {
+                let profile = over.apply_to(profile.unwrap_or_default());
+                ModelProfile {
+                    cost: self.find_model_price(over).or(profile.cost),
+                    ..profile
+                }
+            }
         };
         Some(ChainedProfile {
             name,
             profile: Arc::new(profile),
+        })
+    }
+
+    /// The price of the model that replaces another one, if a profile with this model has a price.
+    fn find_model_price(&self, over: &ModelOverride) -> Option<TokenPrice> {
+        let mut profiles = self.named_profiles().map(|(_, profile)| profile);
+        profiles.find_map(|profile| {
+            let is_same = profile.provider == over.provider && profile.model == over.model;
+            profile.cost.filter(|_| is_same)
         })
     }
 
@@ -290,7 +306,6 @@ impl ModelOverride {
             headers: if stays { profile.headers } else { Vec::new() },
             context_window: profile.context_window.filter(|_| stays && profile.model == self.model),
             options: if stays { profile.options } else { JsonMap::new() },
-            cost: profile.cost.filter(|_| stays && profile.model == self.model),
             simulated: profile.simulated.filter(|_| stays),
             fallback: profile.fallback.filter(|_| stays),
             ..profile
@@ -434,6 +449,39 @@ mod tests {
             names(&profiles.resolve_choice(&named("ring")).unwrap()),
             ["ring", "ring-2"]
         );
+    }
+
+    #[test]
+    fn an_override_keeps_the_price_unless_the_new_model_has_one() {
+        let price = |cost: f64| {
+            Some(TokenPrice {
+                input_per_million: cost,
+                cached_per_million: None,
+                output_per_million: cost,
+            })
+        };
+        let priced = |model: &str, cost| ModelProfile {
+            model: model.into(),
+            cost,
+            ..profile("openai", "x")
+        };
+        for (over, expected) in [
+            ("a=openai/new", price(1.0)),
+            ("a=openai/known", price(2.0)),
+            ("b=openai/new", None),
+        ] {
+            let profiles = ModelProfiles::new(vec![over.parse().expect("an override")]).with_source(
+                "the ensemble file",
+                vec![
+                    ("a".into(), priced("old", price(1.0))),
+                    ("b".into(), priced("free", None)),
+                    ("c".into(), priced("known", price(2.0))),
+                ],
+            );
+            let name = over.split('=').next().expect("a name");
+            let resolved = profiles.resolve_choice(&named(name)).expect("resolves");
+            assert_eq!(resolved.chain[0].profile.cost, expected, "{over}");
+        }
     }
 
     #[test]

@@ -66,6 +66,8 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
             name: format!("a{at}").into(),
             description: None,
             kind: AgentKind::Script {
+                args: Vec::new(),
+                stdin: None,
                 script: "x".into(),
                 env: Vec::new(),
             },

@@ -352,6 +352,18 @@ fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
     names.into_iter().map(|name| (name.clone(), place(&name))).collect()
 }
 
+/// The variables that a template reads, with the keys behind them as far as they are literal: `context.draft`; empty if
+/// the text is not a template.
+pub fn list_read_paths(text: &str) -> Vec<String> {
+    if is_constant(text) {
+        return Vec::new();
+    }
+    let paths = parse_checked(text).map(|template| template.undeclared_variables(true));
+    let mut paths: Vec<String> = paths.into_iter().flatten().collect();
+    paths.sort();
+    paths
+}
+
 /// Returns whether the text is a template that uses any variable. The template is parsed but not kept.
 pub fn uses_variables(text: &str) -> bool {
     !list_used_variables(text).is_empty()

@@ -32,6 +32,12 @@ pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
             "error": {"type": "string", "description": "The error of the failed agent."},
             "turns": {"type": "integer", "description": "The number of turns."},
             "executions": {"type": "integer", "description": "The number of finished executions."},
+            "failed": {"type": "integer", "description": "The number of failed executions."},
+            "failed_work": {
+                "type": "array",
+                "description": "By agent: how many parts of `for_each` and how many tool calls of models failed.",
+                "items": {"type": "object"},
+            },
             "started_at": {"type": "string"},
             "requests": {
                 "type": "array",
@@ -108,6 +114,12 @@ pub(crate) fn summary_json(summary: &RunSummary) -> Value {
         "turns": summary.turns,
         "executions": summary.executions,
     });
+    if summary.failed > 0 {
+        document["failed"] = json!(summary.failed);
+    }
+    if !summary.failed_work.is_empty() {
+        document["failed_work"] = json!(summary.failed_work);
+    }
     if let Some(process) = summary.process.filter(|process| *process != std::process::id()) {
         document["process"] = json!(process);
     }

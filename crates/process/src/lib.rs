@@ -108,10 +108,21 @@ pub async fn run_program(
     bounds: &ProcessLimits,
     execution: &ExecutionInput,
 ) -> AttemptOutcome {
+    run_program_with_stdin(invocation, folder, bounds, execution, None).await
+}
+
+/// Runs the program like [`run_program`]; `stdin` replaces the JSON object.
+pub async fn run_program_with_stdin(
+    invocation: &ProgramInvocation,
+    folder: &Path,
+    bounds: &ProcessLimits,
+    execution: &ExecutionInput,
+    stdin: Option<&str>,
+) -> AttemptOutcome {
     let observed = AttemptOutcome::Finished(AttemptResult {
         parts: Vec::new(),
         answer: None,
-        result: run_to_output(invocation, folder, bounds, execution).await,
+        result: run_to_output(invocation, folder, bounds, execution, stdin).await,
         usage: None,
         exchange: Vec::new(),
     });
@@ -123,10 +134,11 @@ async fn run_to_output(
     folder: &Path,
     bounds: &ProcessLimits,
     execution: &ExecutionInput,
+    stdin: Option<&str>,
 ) -> Result<JsonMap, ExecutionFailure> {
     let started = start_process(invocation, folder, bounds, execution).await;
     let running = started.map_err(|error| process_failures::start_failure(invocation, folder, &error))?;
-    let served = running.serve_pipes(execution, bounds).await;
+    let served = running.serve_pipes(execution, stdin, bounds).await;
     served.map_err(|unexplained| match &bounds.sandbox {
         Some(sandbox) => sandbox.explain_failure(unexplained.failure, &unexplained.stderr),
         None => unexplained.failure,
@@ -311,6 +323,7 @@ impl RunningProcess {
     async fn serve_pipes(
         mut self,
         execution: &ExecutionInput,
+        stdin_text: Option<&str>,
         bounds: &ProcessLimits,
     ) -> Result<JsonMap, UnexplainedFailure> {
         let Self {
@@ -324,7 +337,7 @@ impl RunningProcess {
 
         let pipes = async {
             tokio::join!(
-                payload::write_payload(stdin, execution),
+                payload::write_input(stdin, stdin_text, execution),
                 stderr_tail.read_to_end(stderr)
             );
             pending::<Infallible>().await

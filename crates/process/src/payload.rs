@@ -18,6 +18,16 @@ use ensemble_language::execution_history::ExecutionHistory;
 /// The number of bytes that are collected before they are written.
 const PIECE: usize = 64 * 1024;
 
+/// Writes the text, or else the object, and drops the pipe, which closes it.
+pub(super) async fn write_input(mut pipe: impl AsyncWrite + Unpin, text: Option<&str>, execution: &ExecutionInput) {
+    match text {
+        Some(text) => {
+            let _nobody_reads = pipe.write_all(text.as_bytes()).await;
+        }
+        None => write_payload(pipe, execution).await,
+    }
+}
+
 /// Writes the object and a newline, and drops the pipe, which closes it.
 ///
 /// An error means that the script has closed its stdin, which is permitted.

@@ -24,6 +24,11 @@ const SHELL_WORDS: [&str; 19] = [
     "type", "ulimit", "umask", "unset", "wait",
 ];
 
+/// Words with which a command of the shell's own language begins.
+const SHELL_KEYWORDS: [&str; 13] = [
+    "if", "for", "while", "until", "case", "{", "[", "[[", ".", "source", "test", "true", "false",
+];
+
 /// The search path for programs if PATH is not set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -52,6 +57,18 @@ pub struct ScriptLookupError {
     pub message: String,
     /// A suggestion for the user.
     pub help: String,
+    /// Whether the text names a file by its path or its extension, and there is no such file.
+    pub is_missing_file: bool,
+}
+
+impl ScriptLookupError {
+    /// Returns the error of a file that is not there.
+    pub fn for_missing_file(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self {
+            is_missing_file: true,
+            ..lookup_error(message, help)
+        }
+    }
 }
 
 impl fmt::Display for ScriptLookupError {
@@ -112,6 +129,75 @@ pub fn resolve_script(script: &str, places: &ScriptFolders) -> Result<ResolvedSc
     }
 }
 
+/// Finds what `script` names, as [`resolve_script`] does, for an agent with further arguments. A line whose special
+/// characters are all in quotes needs no shell then.
+///
+/// # Errors
+/// As [`resolve_script`]. A shell reads the line, and the line does not use its arguments.
+pub fn resolve_script_with_arguments(
+    script: &str,
+    places: &ScriptFolders,
+) -> Result<ResolvedScript, ScriptLookupError> {
+    let script = script.trim();
+    if script.is_empty() || places.find_file(script).is_some() || !needs_shell(script, places) {
+        return resolve_script(script, places);
+    }
+    let is_plain = !assigns_a_variable(script)
+        && !SHELL_WORDS.contains(&script.split_whitespace().next().unwrap_or_default())
+        && !has_unquoted_syntax(script);
+    if is_plain && let Some([program, arguments @ ..]) = shlex::split(script).as_deref() {
+        return resolve_command(program, arguments.iter().map(OsString::from).collect(), places);
+    }
+    if let Some(error) = unused_arguments_error(script) {
+        return Err(error);
+    }
+    // The name of the command, `$0`, comes before its arguments.
+    resolve_interpreted("sh", vec!["-c".into(), script.into(), "sh".into()], script, places)
+}
+
+/// Returns the error of a line that a shell reads and that does not use its arguments.
+pub fn find_unused_arguments(script: &str, places: &ScriptFolders) -> Option<ScriptLookupError> {
+    let error = unused_arguments_error(script.trim())?;
+    let resolved = resolve_script_with_arguments(script, places);
+    (resolved.err().as_ref() == Some(&error)).then_some(error)
+}
+
+fn unused_arguments_error(script: &str) -> Option<ScriptLookupError> {
+    let is_argument = |(at, _): (usize, &str)| {
+        let next = script[at + 1..].trim_start_matches('{').chars().next();
+        next.is_some_and(|c| "@*#".contains(c) || c.is_ascii_digit() && c != '0')
+    };
+    let uses_arguments =
+        script.match_indices('$').any(is_argument) || script.split_whitespace().any(|word| word == "shift");
+    (!uses_arguments).then(|| {
+        lookup_error(
+            format!("a shell reads `{script}`, which does not use its `args`"),
+            r#"write `"$@"` where the arguments belong, or `"$1"` for the first one"#,
+        )
+    })
+}
+
+/// Returns whether a character that only a shell understands is outside of quotes.
+fn has_unquoted_syntax(script: &str) -> bool {
+    let mut quote = None;
+    let mut is_escaped = false;
+    for character in script.chars() {
+        let was_escaped = std::mem::replace(&mut is_escaped, false);
+        match (quote, character) {
+            _ if was_escaped => {}
+            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+            (Some('\''), _) => {}
+            (_, '\\') => is_escaped = true,
+            (Some(_), '$' | '`') => return true,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(character),
+            (None, _) if SHELL_SYNTAX.contains(character) => return true,
+            (None, _) => {}
+        }
+    }
+    false
+}
+
 /// Returns the script files that `script` names: the file that is run, and further words that are files with the extension
 /// of a script. A program on PATH is none of them.
 pub fn find_files(script: &str, places: &ScriptFolders) -> Vec<PathBuf> {
@@ -150,6 +236,52 @@ pub fn must_be_file(script: &str) -> bool {
     is_file_path(first) && !script.contains(|character| SHELL_SYNTAX.contains(character))
 }
 
+/// Finds the program that a run needs for this `script`: what the script names, and the first word of a line that a shell
+/// reads. Words behind an assignment, and words that a shell expands or knows, are not examined.
+///
+/// # Errors
+/// As [`resolve_script`]. There is no such program.
+pub fn find_needed_program(script: &str, places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
+    let resolved = resolve_script(script, places)?;
+    let script = script.trim();
+    if places.find_file(script).is_some() || !needs_shell(script, places) || assigns_a_variable(script) {
+        return Ok(resolved);
+    }
+    let first = script.split_whitespace().next().unwrap_or_default();
+    let end = first.find(|c| "|&;<>".contains(c)).unwrap_or(first.len());
+    let program = first[..end].trim_matches(['"', '\'']);
+    let is_shell_word = SHELL_WORDS.contains(&program) || SHELL_KEYWORDS.contains(&program);
+    let is_plain = !program.is_empty() && !program.contains(['$', '`', '*', '?', '(', ')', '~', '#', '\'', '"', '\\']);
+    if is_shell_word || !is_plain {
+        return Ok(resolved);
+    }
+    // A shell runs in the project root, and looks for a path from there.
+    let is_there = match program.contains('/') {
+        true => places.project_root.join(program).exists(),
+        false => find_on_path(program, places),
+    };
+    match is_there {
+        true => Ok(resolved),
+        false => Err(missing_command_error(program, places)),
+    }
+}
+
+fn missing_command_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
+    match program.contains('/') {
+        true => ScriptLookupError::for_missing_file(
+            format!("there is no file `{program}` in the folder of the command line"),
+            format!(
+                "write the path relative to the project root, `{}`",
+                places.project_root.display()
+            ),
+        ),
+        false => lookup_error(
+            format!("`{program}` is not a command: looked for it in every folder of PATH"),
+            "correct the name, or install the program",
+        ),
+    }
+}
+
 /// Finds the program of a command line that is already split into words.
 pub fn resolve_words(words: &[String], places: &ScriptFolders) -> Result<ResolvedScript, ScriptLookupError> {
     match words {
@@ -183,6 +315,7 @@ pub fn resolve_external(program: &AcpProgram, places: &ScriptFolders) -> Result<
                 path.display()
             ),
             help: "name a program that speaks the Agent Client Protocol".to_owned(),
+            is_missing_file: false,
         }),
         (Err(_), AcpProgram::Known(known)) => Err(ScriptLookupError {
             message: format!(
@@ -190,6 +323,7 @@ pub fn resolve_external(program: &AcpProgram, places: &ScriptFolders) -> Result<
                 known.command, known.name
             ),
             help: format!("install it with `{}`, or write `acp: simulated`", known.install),
+            is_missing_file: false,
         }),
         (Err(error), AcpProgram::Command { .. }) => Err(error),
     }
@@ -281,10 +415,14 @@ fn missing_error(program: &str, places: &ScriptFolders) -> ScriptLookupError {
     let candidates = places.list_candidates(program);
     let mut searched_places: Vec<String> = candidates.iter().map(|path| format!("`{}`", path.display())).collect();
     if let Some(folder) = candidates.iter().find(|path| path.is_dir()) {
-        return lookup_error(format!("`{}` is a folder", folder.display()), "name a file in it");
+        let message = format!("`{}` is a folder", folder.display());
+        return ScriptLookupError {
+            is_missing_file: is_file_path(program),
+            ..lookup_error(message, "name a file in it")
+        };
     }
     if is_file_path(program) {
-        return lookup_error(
+        return ScriptLookupError::for_missing_file(
             format!(
                 "there is no file `{program}`: looked for {}",
                 searched_places.join(", ")
@@ -306,6 +444,7 @@ fn lookup_error(message: impl Into<String>, help: impl Into<String>) -> ScriptLo
     ScriptLookupError {
         message: message.into(),
         help: help.into(),
+        is_missing_file: false,
     }
 }
 

@@ -37,7 +37,8 @@ use ensemble_language::ensemble::{
 use ensemble_language::loader::{Fixes, codes};
 use ensemble_language::source::{Route, RouteLocation};
 use ensemble_process::program::{
-    ResolvedScript, ScriptFolders, ScriptLookupError, resolve_external, resolve_script, resolve_words,
+    ResolvedScript, ScriptFolders, ScriptLookupError, find_needed_program, find_unused_arguments, resolve_external,
+    resolve_words,
 };
 use ensemble_scripts::{self, WrittenOutput};
 
@@ -135,7 +136,7 @@ impl<'s> EnsembleFolder<'s> {
         if let Some(cached_script) = self.scripts.borrow().get(script) {
             return cached_script.clone();
         }
-        let resolved = resolve_script(script, &self.places).and_then(|found| check_startable(found, &self.places));
+        let resolved = find_needed_program(script, &self.places).and_then(|found| check_startable(found, &self.places));
         let mut scripts = self.scripts.borrow_mut();
         if scripts.len() >= MOST {
             scripts.clear();
@@ -171,6 +172,19 @@ impl<'s> EnsembleFolder<'s> {
             Ok(ResolvedScript::Process(_)) => None,
             Err(error) => unavailable_finding(error, at),
         }
+    }
+
+    /// The arguments of command lines that a shell reads and that do not use them.
+    fn check_unused_arguments<'e>(&'e self, ensemble: &'e Ensemble) -> impl Iterator<Item = Finding> + 'e {
+        let agents = ensemble.agents.iter().enumerate();
+        agents.filter_map(|(at, agent)| {
+            let AgentKind::Script { script, args, .. } = &agent.kind else {
+                return None;
+            };
+            let error = find_unused_arguments(script, &self.places).filter(|_| !args.is_empty())?;
+            let at = Agent::route_at(at).with_key("args").into_key_location();
+            Some(Finding::new_error(codes::NO_PROCESS, at, error.message).with_help(error.help))
+        })
     }
 
     /// The inputs that agents give their ensembles, and that do not fit.
@@ -303,6 +317,7 @@ impl CheckContext for EnsembleFolder<'_> {
         let agents = ensemble.agents.iter().enumerate().filter_map(of_agent);
         let findings = agents.chain(ensemble.tools.iter().filter_map(of_tool));
         let findings = findings.chain(self.check_attachments(ensemble));
+        let findings = findings.chain(self.check_unused_arguments(ensemble));
         let findings = findings.chain(paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir));
         let findings = findings.chain(self.check_inner_inputs(ensemble));
         let findings = findings.chain(self.check_syntax(ensemble));
@@ -311,7 +326,11 @@ impl CheckContext for EnsembleFolder<'_> {
 }
 
 fn unavailable_finding(unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
-    Some(Finding::new_warning(codes::NO_SCRIPT, at, unavailable.message).with_help(unavailable.help))
+    let finding = match unavailable.is_missing_file {
+        true => Finding::new_error(codes::MISSING_SCRIPT_FILE, at, unavailable.message),
+        false => Finding::new_warning(codes::NO_SCRIPT, at, unavailable.message),
+    };
+    Some(finding.with_help(unavailable.help))
 }
 
 fn given_folder(file: &Path) -> PathBuf {

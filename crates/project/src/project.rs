@@ -85,7 +85,13 @@ impl Project {
             return Err(ProjectError::IsFolder(given.to_owned()));
         }
         let is_path = given.contains('/') || given.ends_with(".yaml") || given.ends_with(".yml");
-        let places: Vec<PathBuf> = if is_path {
+        let is_file_name = is_path && !given.contains('/');
+        let places: Vec<PathBuf> = if is_file_name {
+            let folders = name_search_folders(folder, root);
+            let below_folder = [folder.join(".ensemble/ensembles")];
+            let folders = [root.to_owned()].into_iter().chain(folders).chain(below_folder);
+            folders.map(|folder| folder.join(given)).collect()
+        } else if is_path {
             vec![root.join(given)]
         } else {
             let folders = name_search_folders(folder, root);
@@ -171,15 +177,20 @@ impl Project {
 
     /// The path as a person in this folder would write it.
     pub fn relative_path(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(&self.folder)
-            .map_or_else(|_| path.to_owned(), Path::to_owned)
+        // Below `/`, a path without its first slash would look like a path relative to another folder.
+        let base = self.folder.parent().map(|_| &self.folder);
+        let relative = base.and_then(|base| path.strip_prefix(base).ok());
+        relative.unwrap_or(path).to_owned()
     }
 
-    /// The nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder.
+    /// The nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder. The user's home and `/`
+    /// are project roots only if they are the caller's folder.
     pub fn project_root(&self, folder: &Path) -> PathBuf {
+        let caller = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
         let is_root = |folder: &PathBuf| {
+            let is_shared = folder.parent().is_none() || Some(folder) == self.home.as_ref();
             let ensemble_dir = folder.join(".ensemble");
-            ensemble_dir.is_dir() && !self.trust.is_foreign(&ensemble_dir)
+            (!is_shared || *folder == caller) && ensemble_dir.is_dir() && !self.trust.is_foreign(&ensemble_dir)
         };
         let nearest_root = self.project_ancestors(folder).into_iter().find(is_root);
         nearest_root.unwrap_or_else(|| self.folder.clone())

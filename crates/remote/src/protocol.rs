@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
+use ensemble_core::conversation::{CompletionReason, FailedWork, Record, RunStarted};
 use ensemble_core::records::{LineError, decode_record, encode_record};
 use ensemble_core::request::{AnswerAuthor, RequestDigest};
 use ensemble_core::store::RunId;
@@ -231,6 +231,9 @@ pub struct RunBrief {
     pub executions: usize,
     /// The number of executions that failed.
     pub failed: usize,
+    /// The agents of whose executions a part or a tool call failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_work: Vec<FailedWork>,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
 }
@@ -254,6 +257,7 @@ impl From<RunSummary> for RunBrief {
             turns: summary.turns,
             executions: summary.executions,
             failed: summary.failed,
+            failed_work: summary.failed_work,
             usage: summary.usage,
         }
     }

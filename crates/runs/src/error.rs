@@ -54,16 +54,13 @@ pub enum RunError {
         /// The agents, those of inner ensembles included.
         agents: Vec<String>,
     },
-    /// A text stands in for an agent that asks a person.
-    #[error("`{0}` asks a person, so it cannot have a stub")]
-    StubForPerson(String),
-    /// A model answers for an agent that asks nobody.
-    #[error("`{agent}` is not an input agent, so it asks no questions")]
+    /// A model answers for an agent that is neither an input agent nor a script agent.
+    #[error("`{agent}` is neither an input agent nor a script agent, so no model can answer for it")]
     RespondsForNobody {
         /// The agent.
         agent: String,
-        /// The input agents.
-        inputs: Vec<String>,
+        /// The input agents and script agents.
+        possible: Vec<String>,
     },
     /// A tool is allowed or denied that is not there.
     #[error("there is no tool `{tool}`")]

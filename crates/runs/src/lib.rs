@@ -49,7 +49,7 @@ pub use crate::drive::events::{LiveEvent, LiveEventKind, RunEvent, RunEventKind,
 pub use crate::drive::host::Host;
 pub use crate::drive::run::{FinishedRun, Run};
 pub use crate::fork::forked_run::{ForkChanges, ReadyFork};
-pub use crate::options::replacements::AgentReplacements;
+pub use crate::options::replacements::{AgentReplacements, ReplyStub};
 pub use crate::options::run_options::{CacheFolder, RunOptions};
 pub use crate::service::answer_checks::check_option_answers;
 pub use crate::start::ready::ReadyRun;
@@ -58,6 +58,7 @@ pub use crate::start::runs::{EnsembleRef, HeldRun, Runs, WhichRun};
 pub use crate::start::substitutes::OutputMode;
 pub use ensemble_agents::agent::kinds::input::RunAnswers;
 pub use ensemble_agents::agent::kinds::input::StubbedQuestion;
+pub use ensemble_agents::agent::kinds::prompt_preview::PromptPreview;
 pub use ensemble_project::{ForeignFile, IgnoredContent, PreparedEnsemble, Project, ProjectError, Trust};
 pub use error::RunError;
 pub use inputs::{InputError, inputs_schema as schema_of_inputs};

@@ -60,7 +60,7 @@ pub(crate) struct EndReporter<'a> {
     pub(crate) showing: &'a ShowingArgs,
     /// The output streams.
     pub(crate) surroundings: &'a CliEnvironment,
-    /// Whether an answer that no question has taken is an error.
+    /// Whether an answer to a question that has another answer is an error.
     refuses_unused_answers: bool,
 }
 
@@ -74,7 +74,7 @@ impl<'a> EndReporter<'a> {
         }
     }
 
-    /// With an error for an answer that no question has taken, instead of a warning.
+    /// With an error for an answer to a question that has another answer, instead of a warning.
     pub(crate) fn refuse_unused_answers(self) -> Self {
         Self {
             refuses_unused_answers: true,
@@ -149,18 +149,20 @@ impl EndReporter<'_> {
 
     /// Prints the answers that no question has taken, and returns the exit code of the command.
     fn report_unused_answers(&self, unused: &[UnusedAnswer], code: u8) -> u8 {
-        let is_mistake = |answer: &&UnusedAnswer| !(self.refuses_unused_answers && answer.is_for_every_question);
-        let unused: Vec<&UnusedAnswer> = unused.iter().filter(is_mistake).collect();
-        for answer in &unused {
+        let mut is_refused = false;
+        for answer in unused {
             let (address, text) = (&answer.address, &answer.text);
-            let message = match (&answer.decided_refusal, self.refuses_unused_answers) {
-                (Some(decided), true) => format!("error: {decided} (`{text}`)\n"),
-                (None, true) => format!("error: `{address}` asked no question; the answer `{text}` was not used\n"),
-                (_, false) => format!("warning: no question of `{address}` used the answer `{text}`\n"),
+            let message = match &answer.decided_refusal {
+                _ if self.refuses_unused_answers && answer.is_for_every_question => continue,
+                Some(decided) if self.refuses_unused_answers => {
+                    is_refused = true;
+                    format!("error: {decided} (`{text}`)\n")
+                }
+                _ => format!("warning: no question of `{address}` used the answer `{text}`\n"),
             };
             self.surroundings.print_err(&message);
         }
-        match self.refuses_unused_answers && !unused.is_empty() && code == exit::SUCCESS {
+        match is_refused && code == exit::SUCCESS {
             true => exit::USAGE,
             false => code,
         }

@@ -42,8 +42,8 @@ pub(crate) struct RunArgs {
     /// output. The reports of the run, and of runs that continue it, name the stub
     #[arg(long = "stub", value_name = "AGENT=TEXT|@FILE", add = completions::complete_stubs(), action = ArgAction::Append)]
     pub stub: Vec<String>,
-    /// Let the model of this profile answer the questions of this input agent
-    #[arg(long = "respond", value_name = "AGENT=PROFILE", add = completions::complete_answers(), action = ArgAction::Append)]
+    /// Let the model of this profile answer for this input agent or script agent
+    #[arg(long = "respond", value_name = "AGENT=PROFILE", add = completions::complete_responders(), action = ArgAction::Append)]
     pub respond: Vec<String>,
     /// Answers and models.
     #[command(flatten)]

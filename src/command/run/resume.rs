@@ -137,7 +137,7 @@ fn note_changes(recorded: &RecordedRun, command: &str, surroundings: &CliEnviron
     let changed = recorded.describe_changed_definitions(&surroundings.project);
     if !changed.is_empty() {
         surroundings.print_err(&format!(
-            "note: files that the agents use have changed since the run started; the run continues with the changed files\n  {}\n",
+            "warning: scripts or other files of the agents have changed since the run recorded them; the run continues with the changed files\n  {}\n",
             changed.join("\n  ")
         ));
     }

@@ -1,5 +1,6 @@
 //! `ensemble run`: one conversation from input to outcome.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::driver::{EndReporter, QueuedMessages, drive_run, print_condition_error, print_findings};
@@ -15,7 +16,7 @@ use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_core::resolver::NextDecision;
-use ensemble_runs::{EnsembleRef, ReadyRun};
+use ensemble_runs::{EnsembleRef, PreparedEnsemble, ReadyRun};
 
 /// `ensemble run`.
 pub(crate) fn run_ensemble(args: &RunArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
@@ -33,6 +34,7 @@ pub(crate) fn run_ensemble(args: &RunArgs, surroundings: &CliEnvironment) -> Res
     };
     let prepared = Arc::new(runs.prepare_ensemble(&EnsembleRef::from_file(ensemble))?);
     print_findings(&prepared, &args.showing, surroundings);
+    print_project_root(&prepared, &args.showing, surroundings);
     if let Some(url) = &args.on {
         return engine::run_remotely(url, args, &runs, prepared, showing, surroundings);
     }
@@ -54,6 +56,15 @@ pub(crate) fn run_ensemble(args: &RunArgs, surroundings: &CliEnvironment) -> Res
         return block_on(ui::run_with_page(ready, runs, args.port, ending));
     }
     block_on(drive_run(ready, messages, ending))
+}
+
+/// Prints the project root of the run, if it is not the caller's folder.
+fn print_project_root(prepared: &PreparedEnsemble, args: &ShowingArgs, surroundings: &CliEnvironment) {
+    let canonical = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let root = canonical(&prepared.root);
+    if !args.quiet && root != canonical(&surroundings.project.folder) {
+        surroundings.print_err(&format!("note: the project root is {}\n", root.display()));
+    }
 }
 
 /// Prints which agents would run first, and why the others would not.

@@ -40,6 +40,7 @@ pub(crate) async fn list_remote_runs(url: &str, as_json: bool, surroundings: &Cl
         turns: brief.turns,
         executions: brief.executions,
         failed: brief.failed,
+        failed_work: brief.failed_work,
         usage: brief.usage,
     });
     let rows: Vec<super::RunListRow> = rows.collect();

@@ -15,7 +15,7 @@ use crate::command::shared::error::CliError;
 use crate::command::shared::runtime::block_on;
 use ensemble_core::conversation::Event;
 use ensemble_core::store::StoredRun;
-use ensemble_language::ensemble::{AgentKind, Ensemble};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble};
 use ensemble_language::hidden_characters::is_hidden_character;
 use ensemble_language::loader::{codes, load_ensemble};
 use ensemble_language::source::SourceText;
@@ -92,12 +92,26 @@ pub(crate) fn complete_answers() -> ArgValueCompleter {
     })
 }
 
-/// `AGENT=` for the agents of the line that ask nobody.
+/// `AGENT=` for all agents of the line.
 pub(crate) fn complete_stubs() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let agents = find_line_ensemble().map(|ensemble| ensemble.agents).unwrap_or_default();
-        let running = agents.iter().filter(|agent| !matches!(agent.kind, AgentKind::Input(_)));
-        candidates_with_prefix(typed, running.map(|agent| format!("{}=", agent.name)))
+        candidates_with_prefix(typed, agents.iter().map(|agent| format!("{}=", agent.name)))
+    })
+}
+
+/// `AGENT=` for the agents of the line for which a model can answer.
+pub(crate) fn complete_responders() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let agents = find_line_ensemble().map(|ensemble| ensemble.agents).unwrap_or_default();
+        let is_possible = |agent: &&Agent| matches!(agent.kind, AgentKind::Input(_) | AgentKind::Script { .. });
+        candidates_with_prefix(
+            typed,
+            agents
+                .iter()
+                .filter(is_possible)
+                .map(|agent| format!("{}=", agent.name)),
+        )
     })
 }
 

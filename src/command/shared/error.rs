@@ -184,10 +184,9 @@ fn run_error_help(error: &RunError) -> Option<String> {
             Some(similar) => format!("did you mean `{similar}`?"),
             None => format!("the agents are {}", agents.join(", ")),
         },
-        RunError::StubForPerson(agent) => format!("answer the agent with `--always-answer {agent}=TEXT`"),
-        RunError::RespondsForNobody { inputs, .. } => match inputs.as_slice() {
-            [] => "this ensemble has no input agents".to_owned(),
-            inputs => format!("the input agents are {}", inputs.join(", ")),
+        RunError::RespondsForNobody { possible, .. } => match possible.as_slice() {
+            [] => "this ensemble has no input agents and no script agents".to_owned(),
+            possible => format!("a model can answer for {}", possible.join(", ")),
         },
         RunError::NoTool { similar, tools, .. } => match (similar, tools.as_slice()) {
             (Some(similar), _) => format!("did you mean `{similar}`?"),

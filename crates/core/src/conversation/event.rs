@@ -25,7 +25,7 @@ use super::reason::SkippedAgent;
 use crate::request::{AnswerRecord, RequestOrigin};
 use crate::thread::ThreadIteration;
 use crate::trace::TraceParent;
-use ensemble_language::condition::ConditionRead;
+use ensemble_language::condition::{ConditionRead, ReadNote};
 use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage, RunContext};
 use ensemble_language::definition::ExternalDefinitions;
 
@@ -196,6 +196,40 @@ pub struct TurnStarted {
     /// The agents that were examined and do not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<SkippedAgent>,
+    /// What the conditions of this decision read in vain, each read once in a run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<ReadWarning>,
+}
+
+/// A condition or an expression read a key that is missing, or compared values that are never equal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadWarning {
+    /// The condition or the expression: `critic.dependencies[0]`, `result.summary`.
+    pub at: Arc<str>,
+    /// The read in the user's text: `output.aproved`.
+    pub read: String,
+    /// The key that is missing; empty for a comparison.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// The sentence for the user.
+    pub message: String,
+}
+
+impl ReadWarning {
+    /// The warning about a note of the expression at this position. `dependency`: the agent whose output is `output`.
+    pub fn from_note(at: &Arc<str>, note: ReadNote, dependency: Option<&str>) -> Self {
+        Self {
+            at: at.clone(),
+            message: note.describe(dependency),
+            read: note.expression,
+            key: note.key,
+        }
+    }
+
+    /// Returns whether it is about the same read of the same key.
+    pub fn is_same_read(&self, other: &Self) -> bool {
+        (&self.at, &self.read, &self.key) == (&other.at, &other.read, &other.key)
+    }
 }
 
 /// The start of an agent in the turn.
@@ -432,6 +466,9 @@ pub struct ConditionFailure {
     pub end: usize,
     /// The error message.
     pub message: String,
+    /// What to write instead, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
     /// The values that the condition read.
     pub values: Vec<ConditionRead>,
 }

@@ -7,6 +7,8 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::compact_output::CompactOutput;
+use super::failed_work::WorkCounts;
+use crate::request::AnswerRecord;
 use crate::thread::StopReason;
 use ensemble_language::condition::ConditionHistory;
 use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage};
@@ -30,6 +32,10 @@ pub struct HistoryEntry {
     pub(super) output: CompactOutput,
     /// The failure; `None` after a success.
     pub failure: Option<ExecutionFailure>,
+    /// The parts of the execution.
+    pub parts: WorkCounts,
+    /// The tool calls of the model of the agent.
+    pub tool_calls: WorkCounts,
     /// The number of the last attempt.
     pub attempt: u32,
     /// The usage of all attempts: tokens and cost.
@@ -40,6 +46,8 @@ pub struct HistoryEntry {
     pub execution_time: f64,
     /// When the execution ended.
     pub timestamp: DateTime<Utc>,
+    /// Input agents: the question, the answer, and who answered. Conditions do not read it.
+    pub answer: Option<Box<AnswerRecord>>,
 }
 
 /// All executions so far, the oldest first.
@@ -119,6 +127,9 @@ impl serde::Serialize for HistoryEntry {
         map.serialize_entry("usage", &self.usage)?;
         if let Some(reason) = self.stop_reason {
             map.serialize_entry("stop_reason", &reason)?;
+        }
+        if let Some(answer) = &self.answer {
+            map.serialize_entry("answer", answer)?;
         }
         map.end()
     }

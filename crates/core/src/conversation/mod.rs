@@ -10,6 +10,7 @@ mod end;
 mod enforced_sandbox;
 mod event;
 mod exchange;
+mod failed_work;
 mod history;
 mod interruption;
 mod latest_outputs;
@@ -29,12 +30,13 @@ pub use end::ExecutionEnd;
 pub use enforced_sandbox::EnforcedSandbox;
 pub use event::{
     AgentNotRun, AgentStart, AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted,
-    FailedExecution, ForkedFrom, MessageAdded, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
+    FailedExecution, ForkedFrom, MessageAdded, ReadWarning, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
     TurnFinished, TurnStarted,
 };
 pub use exchange::{
     RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
 };
+pub use failed_work::{FailedWork, WorkCounts};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
 pub use outcome::CompletionReason;

@@ -53,6 +53,10 @@ impl Serialize for RunResult<'_> {
         }
         map.serialize_entry("final_state", &**state.context())?;
         map.serialize_entry("conversation_history", &ResultHistory(state))?;
+        let failed_work = state.list_failed_work();
+        if !failed_work.is_empty() {
+            map.serialize_entry("failed_work", &failed_work)?;
+        }
         map.serialize_entry("not_run", run_end.map_or(&[][..], |ended| &ended.not_run))?;
         map.serialize_entry("unfinished", &state.unfinished_executions().collect::<Vec<_>>())?;
         map.serialize_entry("usage", &ResultUsage(state))?;

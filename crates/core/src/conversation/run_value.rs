@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ConversationState;
-use super::event::ConditionFailure;
+use super::event::{ConditionFailure, ReadWarning};
 use ensemble_language::condition::{ConditionRead, EvaluateError};
 use ensemble_language::data::JsonMap;
 use ensemble_language::plan::PlannedResult;
@@ -18,6 +18,8 @@ pub struct RunValue {
     pub value: Arc<Value>,
     /// The expressions that cannot be evaluated.
     pub failures: Vec<ConditionFailure>,
+    /// What the expressions read in vain.
+    pub warnings: Vec<ReadWarning>,
 }
 
 /// The result of `success`.
@@ -59,6 +61,7 @@ impl ConditionFailure {
             start: error.span.start,
             end: error.span.end,
             message: error.message,
+            help: error.help,
             values,
         }
     }
@@ -95,6 +98,7 @@ impl ConversationState {
                 return Some(RunValue {
                     value: self.agent_state(*agent).output().cloned().unwrap_or_default(),
                     failures: Vec::new(),
+                    warnings: Vec::new(),
                 });
             }
             PlannedResult::Map(entries) => entries,
@@ -102,8 +106,14 @@ impl ConversationState {
         let facts = self.facts_without_output();
         let mut map = JsonMap::new();
         let mut failures = Vec::new();
+        let mut warnings = Vec::new();
         for (key, expression) in entries {
-            let value = expression.evaluate(&facts).unwrap_or_else(|error| {
+            let (value, notes) = expression.evaluate_with_notes(&facts);
+            if !notes.is_empty() {
+                let at: Arc<str> = format!("result.{key}").into();
+                warnings.extend(notes.into_iter().map(|note| ReadWarning::from_note(&at, note, None)));
+            }
+            let value = value.unwrap_or_else(|error| {
                 failures.push(ConditionFailure {
                     agent: "".into(),
                     position: 0,
@@ -113,7 +123,8 @@ impl ConversationState {
                     start: error.span.start,
                     end: error.span.end,
                     message: error.message,
-                    values: expression.list_reads(&facts),
+                    help: error.help,
+                    values: expression.list_reads_of_failure(&facts),
                 });
                 Value::Null
             });
@@ -122,6 +133,7 @@ impl ConversationState {
         Some(RunValue {
             value: Arc::new(Value::Object(map)),
             failures,
+            warnings,
         })
     }
 }

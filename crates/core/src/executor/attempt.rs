@@ -13,6 +13,9 @@ use ensemble_language::data::{ModelUsage, OperatorQuestion, RemainingBudget};
 use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::{AgentId, Plan};
 
+/// The number of agents in `ExecutionInput::recent_agents`.
+const RECENT_AGENTS: usize = 3;
+
 /// The executions that have not ended: first the requested ones by priority, then the others in declaration order.
 pub fn queue_executions(state: &ConversationState) -> VecDeque<AgentId> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
@@ -73,10 +76,12 @@ pub fn build_execution(
             .map(|(name, _, output)| (name, output))
             .collect(),
         history: state.execution_history(slot.agent),
+        recent_agents: state.recent_agents(RECENT_AGENTS),
         parameters: plan.agent_config(slot.agent).clone(),
         request: slot.start.request.clone(),
         thread: agent_state.thread().clone(),
         requests_made: agent_state.requests_made() + slot.usage_so_far().map_or(0, |used| used.own_requests()),
+        ended_requests: slot.ended_requests,
         lost_attempts: slot.attempt - slot.last_ended,
         remaining: remaining_budget(plan, state, slot.usage_so_far()),
         last_failure: slot.last_failure.clone(),

@@ -141,6 +141,31 @@ pub struct AnswerRecord {
     /// Who answered.
     #[serde(flatten)]
     pub by: AnswerAuthor,
+    /// `true`: the answer is the `default`, because no person could be asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unattended: bool,
+}
+
+impl AnswerRecord {
+    /// Creates the record of the answer to a request.
+    pub fn for_request(request: &PendingRequest, answer: String, by: AnswerAuthor) -> Self {
+        Self {
+            address: request.address.clone(),
+            prompt: request.question.prompt.clone(),
+            choices: request.question.choices.clone(),
+            answer,
+            by,
+            unattended: false,
+        }
+    }
+
+    /// Returns the words for people that say who answered.
+    pub fn describe_author(&self) -> String {
+        match self.unattended {
+            true => format!("answered by {}, because no person could be asked", self.by),
+            false => format!("answered by {}", self.by),
+        }
+    }
 }
 
 /// An answer of a client to a pending request.

@@ -21,10 +21,11 @@ use std::sync::Arc;
 
 use crate::conversation::{
     AgentSkipReason, AgentStart, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress, OpenTurn,
-    RunEnded, RunInterruption, SkippedAgent, TurnFinished, TurnStarted,
+    ReadWarning, RunEnded, RunInterruption, SkippedAgent, TurnFinished, TurnStarted,
 };
 use ensemble_language::plan::{AgentId, Plan};
 
+use condition_evaluator::NotingEvaluator;
 pub use condition_evaluator::{ConditionEvaluator, DirectEvaluator};
 use readiness::decide_readiness_with;
 pub use readiness::{AgentReadiness, decide_readiness};
@@ -45,7 +46,22 @@ pub enum NextDecision {
 
 /// Decides what happens next.
 pub fn decide_next_step(plan: &Plan, state: &ConversationState) -> NextDecision {
-    decide_with_evaluator(plan, state, &DirectEvaluator)
+    let evaluator = NotingEvaluator::default();
+    let decision = decide_with_evaluator(plan, state, &evaluator);
+    add_read_warnings(decision, evaluator.into_warnings())
+}
+
+/// Adds to the decision what its conditions read in vain.
+fn add_read_warnings(mut decision: NextDecision, warnings: Vec<ReadWarning>) -> NextDecision {
+    match &mut decision {
+        NextDecision::StartTurn(turn) => turn.warnings = warnings,
+        NextDecision::End(ended) => {
+            let messages = warnings.into_iter().map(|warning| warning.message);
+            ended.warnings.extend(messages);
+        }
+        NextDecision::Perform | NextDecision::FinishTurn(_) => {}
+    }
+    decision
 }
 
 /// Decides what would happen next with these results of conditions.
@@ -123,6 +139,7 @@ fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn Conditi
         turn: state.turn_count() + 1,
         starts,
         waiting,
+        warnings: Vec::new(),
     })
 }
 

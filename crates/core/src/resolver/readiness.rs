@@ -267,7 +267,8 @@ fn evaluate_dependency(
             start: error.span.start,
             end: error.span.end,
             message: error.message,
-            values: answers.list_reads(state, one.edge, condition),
+            help: error.help,
+            values: answers.list_reads_of_failure(state, one.edge, condition),
         })
 }
 

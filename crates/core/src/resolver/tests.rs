@@ -11,6 +11,9 @@ use ensemble_language::ensemble::{RequiredResult, WaitFor};
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 use ensemble_language::random_ensembles::conversation;
 
+/// An agent that starts: whether a request starts it, the counts of its capped edges, and its news.
+type Started = (AgentId, bool, Vec<usize>, Vec<Arc<str>>);
+
 /// The rules, read off the whole record of the conversation.
 struct Oracle<'a> {
     plan: &'a Plan,
@@ -35,19 +38,20 @@ impl Oracle<'_> {
         u32::try_from(counting.count()).expect("few")
     }
 
-    /// Who starts, with the counts of the edges that have a cap.
-    fn ready(&self, agent: AgentId) -> Option<(bool, Vec<usize>)> {
+    /// Who starts, with the counts of the edges that have a cap, and the agents whose outputs are new.
+    fn ready(&self, agent: AgentId) -> Option<(bool, Vec<usize>, Vec<Arc<str>>)> {
         let spec = self.plan.agent(agent);
         let executions = self.executions(agent);
         if executions >= spec.conversation.max_turns.get() as usize {
             return None;
         }
         if !self.driver.state.agent_requests(agent).is_empty() {
-            return Some((true, Vec::new()));
+            return Some((true, Vec::new(), Vec::new()));
         }
         let first = executions == 0;
         let (mut all, mut any, mut any_exists, mut news) = (true, false, false, false);
         let mut counts = Vec::new();
+        let mut names: Vec<Arc<str>> = Vec::new();
         for (_, edge) in self.plan.incoming_edges(agent) {
             let of_from = || self.driver.results.iter().filter(|(_, who, _)| *who == edge.from);
             let ended = match edge.on {
@@ -74,37 +78,47 @@ impl Oracle<'_> {
                 any |= holds;
             }
             news |= holds && unseen;
+            let name = self.plan.agent_name(edge.from);
+            if holds && unseen && !exempt && !names.contains(name) {
+                names.push(name.clone());
+            }
             if holds && unseen && !exempt && edge.max_executions.is_some() {
                 counts.push(edge.position);
             }
         }
         if spec.dependencies.is_empty() {
             let since = self.last_start(agent);
-            news = self
-                .driver
-                .results
-                .iter()
-                .any(|(turn, who, success)| *who != agent && *success && *turn >= since);
+            let is_new = |id: &AgentId| {
+                let mut results = self.driver.results.iter();
+                *id != agent && results.any(|(turn, who, success)| who == id && *success && *turn >= since)
+            };
+            let new = self.plan.agent_ids().filter(is_new);
+            names = new.map(|id| self.plan.agent_name(id).clone()).collect();
+            news = !names.is_empty();
+            names.retain(|_| !first);
         }
         let ready = all && (any || !any_exists) && (first || self.plan.runs_every_turn(agent) || news);
-        ready.then_some((false, counts))
+        ready.then_some((false, counts, names))
     }
 }
 
 impl Oracle<'_> {
     /// The agents that start, by the rule about waiting, and for how many turns in a row the others have waited for which
     /// dependency.
-    fn starts(&self) -> (Vec<(AgentId, bool, Vec<usize>)>, Waited) {
-        let ready: Vec<(AgentId, bool, Vec<usize>)> = self
+    fn starts(&self) -> (Vec<Started>, Waited) {
+        let ready: Vec<Started> = self
             .plan
             .agent_ids()
-            .filter_map(|id| self.ready(id).map(|(requested, counts)| (id, requested, counts)))
+            .filter_map(|id| {
+                self.ready(id)
+                    .map(|(requested, counts, news)| (id, requested, counts, news))
+            })
             .collect();
         let ids: Vec<AgentId> = ready.iter().map(|(id, ..)| *id).collect();
         for with_feedback in [true, false] {
             let mut waited = Waited::new();
             let mut going = ready.clone();
-            going.retain(|(id, requested, _)| {
+            going.retain(|(id, requested, ..)| {
                 let edges = self.plan.incoming_edges(*id).map(|(_, edge)| edge);
                 let waits_for: Vec<&PlanEdge> = edges
                     .filter(|edge| !*requested && self.waits(edge, &ids, with_feedback))
@@ -171,7 +185,7 @@ impl Oracle<'_> {
 }
 
 /// What the oracle compares of a start.
-fn comparable(plan: &Plan, start: &AgentStart) -> (AgentId, bool, Vec<usize>) {
+fn comparable(plan: &Plan, start: &AgentStart) -> Started {
     let agent = plan.find_agent_id(&start.agent).expect("agents of the plan start");
     let capped: Vec<usize> = plan
         .incoming_edges(agent)
@@ -179,7 +193,15 @@ fn comparable(plan: &Plan, start: &AgentStart) -> (AgentId, bool, Vec<usize>) {
         .map(|(_, edge)| edge.position)
         .collect();
     let counts = start.counts.iter().copied().filter(|at| capped.contains(at)).collect();
-    (agent, start.request.is_some(), counts)
+    let mut news: Vec<Arc<str>> = Vec::new();
+    for (_, edge) in plan.incoming_edges(agent) {
+        let name = plan.agent_name(edge.from);
+        if start.counts.contains(&edge.position) && !news.contains(name) {
+            news.push(name.clone());
+        }
+    }
+    let news = start.news.clone().unwrap_or(news);
+    (agent, start.request.is_some(), counts, news)
 }
 
 proptest! {

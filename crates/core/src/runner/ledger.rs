@@ -154,6 +154,13 @@ impl AttemptLedger {
         self.lock().entries.answer = Some(answer);
     }
 
+    /// Marks the answer to the question of the agent as given without a person.
+    pub fn mark_unattended(&self) {
+        if let Some(answer) = &mut self.lock().entries.answer {
+            answer.unattended = true;
+        }
+    }
+
     /// Returns the usage of the attempt so far.
     pub fn usage(&self) -> ModelUsage {
         self.lock().usage()

@@ -22,10 +22,11 @@ pub use attachment::Attachment;
 pub use json::ThreadError;
 pub use live_output::{ExecutionRef, LiveOutput, LiveUpdate, NoLiveOutput};
 pub use reasoning::Reasoning;
-pub use thread_memory::{REJECTED, TASK, UNKNOWN_FATE, remembered_iterations};
+pub use thread_memory::{LEFT_OUT, REJECTED, TASK, UNKNOWN_FATE, failed_iterations, remembered_iterations};
 pub use tool_call::{INTERRUPTED, ToolCall, ToolEnd};
 
 use chrono::{DateTime, Utc};
+use ensemble_language::data::FailureKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -55,6 +56,19 @@ pub enum StopReason {
     Refusal,
     /// The dialogue was stopped from outside.
     Cancelled,
+}
+
+impl StopReason {
+    /// Returns the reason that a failure of this kind states: a limit of the loop, a refusal or a cancellation.
+    pub fn from_failure_kind(kind: FailureKind) -> Option<Self> {
+        match kind {
+            FailureKind::MaxIterations => Some(Self::MaxTurnRequests),
+            FailureKind::MaxTokens => Some(Self::MaxTokens),
+            FailureKind::Refusal => Some(Self::Refusal),
+            FailureKind::Cancelled => Some(Self::Cancelled),
+            _ => None,
+        }
+    }
 }
 
 /// A message of a thread.
@@ -214,6 +228,15 @@ impl Thread {
         self
     }
 
+    /// Removes data from the current iteration.
+    #[must_use]
+    pub fn remove_metadata(mut self, key: &str) -> Self {
+        if let Some(current) = self.iterations.last_mut() {
+            current.metadata.shift_remove(key);
+        }
+        self
+    }
+
     /// Completes the current iteration, if it is in progress. An iteration without messages is dropped.
     #[must_use]
     pub fn complete_iteration(mut self, at: DateTime<Utc>) -> Self {
@@ -304,11 +327,15 @@ impl Thread {
 impl ThreadIteration {
     /// An iteration of which only this is known.
     pub fn with_stop_reason(reason: StopReason) -> Self {
+        let mut iteration = Self::default();
+        iteration.set_stop_reason(reason);
+        iteration
+    }
+
+    /// Sets why the model stopped the reply.
+    pub fn set_stop_reason(&mut self, reason: StopReason) {
         let reason = serde_json::to_value(reason).expect("a stop reason is a string");
-        Self {
-            metadata: Map::from_iter([("stop_reason".to_owned(), reason)]),
-            ..Self::default()
-        }
+        self.metadata.insert("stop_reason".to_owned(), reason);
     }
 
     /// Returns why the model stopped the reply, if that is known.

@@ -10,6 +10,10 @@ pub const REJECTED: &str = "rejected";
 /// The metadata key of an iteration whose user message is not the one that is remembered: the message to be remembered.
 pub const TASK: &str = "task";
 
+/// The metadata key of an iteration whose request did not contain all messages of earlier executions: the ranges of those
+/// that were left out, as pairs of the first and the place after the last.
+pub const LEFT_OUT: &str = "left_out";
+
 /// The error of a call that was under way when its execution was cut short.
 pub const UNKNOWN_FATE: &str = "the call was interrupted: it is not known whether it has taken effect";
 
@@ -43,6 +47,19 @@ pub fn remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIter
         is_correction = is_rejected;
     }
     kept_iterations
+}
+
+/// Returns the iterations of a failed exchange that stay in the thread of the agent: all of them. A reply that was sent
+/// back stays, because the agent has nothing else to continue from.
+pub fn failed_iterations(mut iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
+    for iteration in &mut iterations {
+        if let Some(Value::String(task)) = iteration.metadata.shift_remove(TASK)
+            && let Some(first) = iteration.messages.first_mut()
+        {
+            first.content = task;
+        }
+    }
+    iterations
 }
 
 impl Thread {
@@ -114,6 +131,13 @@ mod tests {
             let said = said.iter().map(|text| iteration(text)).collect();
             assert_eq!(told(&remembered_iterations(said)), expected);
         }
+    }
+
+    #[test]
+    fn a_failed_exchange_stays_with_its_replies_that_were_sent_back() {
+        let mut said = vec![iteration("u:task,again a:no !"), iteration("u:fix a:bad !")];
+        said[0].metadata.insert(TASK.to_owned(), "task".into());
+        assert_eq!(told(&failed_iterations(said)), ["u:task a:no", "u:fix a:bad"]);
     }
 
     #[test]

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use ensemble_core::conversation::{
     AttemptScope, ConversationState, Event, ExecutionEnd, IllegalRecord, Record, ToolCallEnded,
 };
-use ensemble_core::thread::{Attachment, Message, ThreadIteration, ToolCall, ToolEnd};
+use ensemble_core::thread::{Attachment, LEFT_OUT, Message, StopReason, ThreadIteration, ToolCall, ToolEnd};
 use ensemble_language::data::ExecutionFailure;
+use ensemble_language::ensemble::AgentKind;
 use ensemble_language::plan::Plan;
 
 /// The messages between an agent and its model in one attempt of an execution, of one of its parts, or of an agent that is
@@ -144,7 +145,25 @@ pub fn collect_model_exchanges(records: &[Record], plan: &Arc<Plan>) -> Result<V
     }
     let mut exchanges = collector.exchanges;
     exchanges.retain(|exchange| !exchange.iterations.is_empty());
+    exchanges.iter_mut().for_each(remove_left_out_messages);
     Ok(exchanges)
+}
+
+/// Removes the remembered messages that the first request did not contain.
+fn remove_left_out_messages(exchange: &mut ModelExchange) {
+    let ranges = exchange
+        .iterations
+        .first()
+        .and_then(|first| first.metadata.get(LEFT_OUT));
+    let ranges: Vec<(usize, usize)> = ranges
+        .and_then(|ranges| serde_json::from_value(ranges.clone()).ok())
+        .unwrap_or_default();
+    let mut at = 0;
+    exchange.remembered_messages.retain(|_| {
+        let is_left_out = ranges.iter().any(|(start, end)| (*start..*end).contains(&at));
+        at += 1;
+        !is_left_out
+    });
 }
 
 /// The agent, its part and the calls around it: there is one open exchange for each.
@@ -232,6 +251,12 @@ impl ExchangeCollector {
         let exchange = self.open_exchange(within);
         exchange.iterations.extend_from_slice(rest);
         exchange.scope.attempt = within.attempt;
+        if let ExchangeEnd::Failed { failure } = &end
+            && let Some(reason) = StopReason::from_failure_kind(failure.kind)
+            && let Some(last) = exchange.iterations.last_mut()
+        {
+            last.set_stop_reason(reason);
+        }
         exchange.end = end;
         let key = (within.agent.clone(), within.part.clone(), within.outer_calls.clone());
         self.open.remove(&key);
@@ -247,6 +272,11 @@ fn remembered_messages(state: &ConversationState, within: &AttemptScope) -> Vec<
     let Some(agent) = id.map(|id| state.agent_state(id)) else {
         return Vec::new();
     };
+    // A model that answers for a person receives each question alone.
+    let is_responder = id.is_some_and(|id| matches!(state.plan().agent(id).kind, AgentKind::Input(_)));
+    if is_responder {
+        return Vec::new();
+    }
     match &within.part {
         None => agent.thread().to_messages(),
         Some(part) => agent

@@ -10,7 +10,7 @@ use ensemble_core::conversation::{
     AgentStart, AttemptFailed, AttemptScope, Event, ExecutionFinished, PartEnded, PermissionDecided, Record,
     TurnStarted,
 };
-use ensemble_core::thread::{ThreadIteration, ToolCall};
+use ensemble_core::thread::{StopReason, ThreadIteration, ToolCall};
 
 impl RunStory {
     /// Folds the records of a run.
@@ -40,7 +40,11 @@ impl RunStory {
                 let context = context.clone();
                 self.events.push(StoryEvent::ContextGiven { context, at });
             }
-            Event::TurnStarted(turn) => self.events.push(StoryEvent::Turn(Box::new(new_turn(turn, at)))),
+            Event::TurnStarted(turn) => {
+                self.warnings
+                    .extend(turn.warnings.iter().map(|warning| warning.message.clone()));
+                self.events.push(StoryEvent::Turn(Box::new(new_turn(turn, at))));
+            }
             Event::ExecutionStarted(started) => {
                 if let Some(execution) = self.open_execution_mut(&started.agent) {
                     execution.question = None;
@@ -170,6 +174,10 @@ impl RunStory {
                 .exchange
                 .iter()
                 .for_each(|iteration| execution.add_iteration(iteration));
+            let limit = finished
+                .failure()
+                .map(|failure| StopReason::from_failure_kind(failure.kind));
+            execution.stop_reason = limit.flatten().or(execution.stop_reason);
             execution.finish_event = Some(ExecutionFinished {
                 exchange: Vec::new(),
                 ..finished.clone()
@@ -268,6 +276,6 @@ fn new_turn(event: &TurnStarted, at: DateTime<Utc>) -> StoryTurn {
         executions: event.starts.iter().map(StoryExecution::from_start).collect(),
         skipped_agents: event.waiting.clone(),
         requests: indexmap::IndexMap::new(),
-        warnings: Vec::new(),
+        warnings: event.warnings.iter().map(|warning| warning.message.clone()).collect(),
     }
 }

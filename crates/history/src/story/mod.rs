@@ -245,6 +245,12 @@ impl StoryTurn {
 }
 
 impl StoryExecution {
+    /// Returns the words for people that say who answered the question of an input agent.
+    pub fn answer_author(&self) -> Option<String> {
+        let answer = self.finish_event.as_ref()?.answer.as_ref()?;
+        Some(answer.describe_author())
+    }
+
     /// Returns the usage of all attempts; `None` if the execution has used no model.
     pub fn total_usage(&self) -> Option<ModelUsage> {
         Some(self.totals.usage).filter(|usage| *usage != ModelUsage::default())

@@ -200,7 +200,9 @@ pub(super) fn find_code_language(route: &Route) -> Option<CodeLanguage> {
     match suffix? {
         "dependencies.*.condition" | "for_each.in" | "for_each.key" => Some(CodeLanguage::Condition),
         rest if rest.starts_with("for_each.combine.") => Some(CodeLanguage::Condition),
-        "prompt" | "system_prompt" | "input.prompt" | "attachments.*" => Some(CodeLanguage::Template),
+        "prompt" | "system_prompt" | "input.prompt" | "attachments.*" | "args.*" | "stdin" => {
+            Some(CodeLanguage::Template)
+        }
         rest if rest.starts_with("inputs.") => Some(CodeLanguage::Template),
         _ => None,
     }

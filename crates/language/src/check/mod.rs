@@ -32,8 +32,11 @@ mod independent_agents;
 mod one_sided_loops;
 mod output_keys;
 mod prepared_answers;
+mod process_texts;
 mod required_agents;
+mod rhai_equivalents;
 mod run_bounds;
+mod script_arguments;
 mod script_reads;
 mod script_text;
 mod secrets;
@@ -46,7 +49,9 @@ mod text_secrets;
 mod time_limits;
 mod tool_use;
 mod unanswered_questions;
+mod uncertain_outputs;
 mod undeclared_inputs;
+mod unheard_dependencies;
 mod unknown_agents;
 mod unknown_news;
 mod unknown_profiles;
@@ -70,7 +75,8 @@ pub use context::CheckContext;
 pub use context::OutputKeys;
 pub use run_bounds::{EarlyCountBound, RunBounds, collect_variable_types, compute_run_bounds};
 pub use script_text::{
-    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES,
+    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, UnknownFunction,
+    WINDOW_VARIABLES,
 };
 pub use text_secrets::TextSecrets;
 
@@ -107,6 +113,8 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: templates::check_templates,
     Ensemble: tool_use::check_tools,
     Ensemble: unread_environment::check_script_environment,
+    Ensemble: process_texts::check_process_texts,
+    Ensemble: script_arguments::check_script_arguments,
     Ensemble: prepared_answers::check_prepared_answers,
     Ensemble: for_each::check_for_each,
     Ensemble: time_limits::check_time_limits,
@@ -124,8 +132,10 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: early_counts::check_early_counts,
     Ensemble: stopped_handlers::check_stopped_handlers,
     Ensemble: required_agents::check_required_agents,
+    Ensemble: uncertain_outputs::check_uncertain_outputs,
     Files: condition_keys::check_condition_keys,
     Files: template_keys::check_template_keys,
+    Files: unheard_dependencies::check_unheard_dependencies,
     Files: value_types::check_value_types,
     Files: fixed_conditions::check_fixed_conditions,
     Files: script_reads::check_script_reads,

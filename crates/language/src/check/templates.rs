@@ -80,7 +80,14 @@ pub(super) fn list_agent_templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(
             }
             templates
         }
-        AgentKind::Script { .. } => Vec::new(),
+        AgentKind::Script { args, stdin, .. } => {
+            let arguments = args.iter().enumerate();
+            let mut templates: Vec<(&str, Route)> = arguments
+                .map(|(at, text)| (text.as_str(), route.with_key("args").with_index(at)))
+                .collect();
+            templates.extend(stdin.as_deref().map(|text| (text, route.with_key("stdin"))));
+            templates
+        }
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn check_script_environment(subject: &CheckSubject<'_>) -> Vec<Findin
     let ensemble = subject.ensemble;
     let agents = ensemble.agents.iter().enumerate();
     let of_agents = agents.filter_map(|(at, agent)| match &agent.kind {
-        AgentKind::Script { script, env } => Some((Agent::route_at(at), script, env)),
+        AgentKind::Script { script, env, .. } => Some((Agent::route_at(at), script, env)),
         _ => None,
     });
     let of_tools = ensemble.tools.iter().filter_map(|(name, tool)| match &tool.kind {
@@ -41,6 +41,6 @@ pub(super) fn check_script_environment(subject: &CheckSubject<'_>) -> Vec<Findin
     .collect()
 }
 
-fn is_rhai_script(script: &str) -> bool {
+pub(super) fn is_rhai_script(script: &str) -> bool {
     script.trim().ends_with(".rhai")
 }

@@ -74,6 +74,8 @@ fn collect_reading_texts(
     let mut models = Vec::new();
     for agent in &graph.ensemble.agents {
         match &agent.kind {
+            // A process with `stdin` reads only what its templates contain.
+            AgentKind::Script { stdin: Some(_), .. } => {}
             AgentKind::Script { script, .. } => scripts.push(script.as_str()),
             AgentKind::Llm(llm) => match &llm.model {
                 ModelChoice::Profile(name) => models.push(&**name),

@@ -50,6 +50,10 @@ pub enum AgentKind {
     Script {
         /// A path or a command line.
         script: String,
+        /// Further arguments of its process, as templates; each is one argument.
+        args: Vec<String>,
+        /// The text that its process reads instead of the JSON object, as a template.
+        stdin: Option<String>,
         /// Variables of its environment beside those of the user.
         env: Vec<(String, SettingValue)>,
     },

@@ -3,7 +3,7 @@
 use super::codes;
 use crate::diagnostic::{Finding, find_nearest_word, find_similar_word};
 use crate::source::RouteLocation;
-use crate::vocabulary::{FileSection, ForeignKey, KeyReplacement};
+use crate::vocabulary::{FileSection, ForeignKey, KeyReplacement, KeySynonym};
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Returns whether keys of llm-orc are explained in the section.
@@ -17,6 +17,14 @@ fn explains_foreign_keys(section: FileSection) -> bool {
 
 /// Returns the finding about an unknown key of `section`.
 pub(super) fn unknown_key_finding(key: &str, section: FileSection, at: RouteLocation) -> Finding {
+    if let Some(synonym) = KeySynonym::find_in_section(section, key) {
+        let message = format!("unknown key {} in {}", quote_excerpt(key), section.title());
+        let finding = Finding::new_error(codes::UNKNOWN_KEY, at, message);
+        return match synonym.advice {
+            Some(advice) => finding.with_help(advice),
+            None => finding.with_near_name_fix(key, synonym.meant),
+        };
+    }
     if let Some(foreign) = ForeignKey::find_by_name(key).filter(|_| explains_foreign_keys(section)) {
         let message = format!("`{key}` is a key of llm-orc, not of this language");
         let mut finding = Finding::new_error(codes::FOREIGN_KEY, at, message).with_help(foreign.advice);
@@ -53,6 +61,9 @@ fn foreign_key_fix(replacement: KeyReplacement, at: &RouteLocation) -> RouteFix 
 
 /// Returns the key of `section` that an unknown key probably means, as [`unknown_key_finding`] suggests it.
 pub(super) fn find_meant_key(key: &str, section: FileSection) -> Option<&'static str> {
+    if let Some(synonym) = KeySynonym::find_in_section(section, key) {
+        return Some(synonym.meant);
+    }
     let is_known = ForeignKey::find_by_name(key).is_some() || section.find_section_with_key(key).is_some();
     if is_known {
         return None;

@@ -75,10 +75,16 @@ fn find_execution_reads(ensemble: &Ensemble, agent: &Agent) -> ExecutionReads {
             history: HistoryRead::all_if(template::uses_history(&input.prompt)),
             ..ExecutionReads::default()
         },
-        AgentKind::Script { .. } => ExecutionReads {
-            history: HistoryRead::latest(agent.conversation.history.into()),
-            ..ExecutionReads::default()
-        },
+        AgentKind::Script { args, stdin, .. } => {
+            let mut templates = args.iter().chain(stdin);
+            ExecutionReads {
+                history: match templates.any(|text| template::uses_history(text)) {
+                    true => HistoryRead::All,
+                    false => HistoryRead::latest(agent.conversation.history.into()),
+                },
+                ..ExecutionReads::default()
+            }
+        }
         AgentKind::Ensemble { prompt, inputs, .. } => {
             let of_prompt = prompt.as_deref().is_some_and(template::uses_history);
             ExecutionReads {

@@ -276,6 +276,37 @@ fn a_plain_prompt_is_followed_by_blocks() {
 }
 
 #[test]
+fn news_is_a_list_of_agents_of_which_each_is_asked_by_name() {
+    for (text, expected) in [
+        (
+            "{{ news | join(' ') }} {{ news[0] }} {{ news | length }}",
+            "fact-checker writer fact-checker 2",
+        ),
+        (
+            "{{ news.writer }} {{ news.quiet }} {{ news['fact-checker'] }}",
+            "True False True",
+        ),
+        (
+            "{% for agent in news %}<{{ agent }}>{% endfor %}",
+            "<fact-checker><writer>",
+        ),
+        ("{{ 'writer' in news }} {{ 'quiet' in news }}", "True False"),
+        ("{% if news.quiet %}new{% else %}known{% endif %}", "known"),
+        ("{{ news | tojson }}", "[\"fact-checker\",\"writer\"]"),
+    ] {
+        assert_eq!(render(text, &scope()).as_deref(), Ok(expected), "{text}");
+    }
+    let nothing = TemplateScope {
+        news: Vec::new(),
+        ..scope()
+    };
+    assert_eq!(
+        render("{% if news %}new{% else %}nothing{% endif %}", &nothing).as_deref(),
+        Ok("nothing")
+    );
+}
+
+#[test]
 fn every_fixed_name_has_a_value() {
     for name in VARIABLES {
         let text = format!("{{{{ {name} is defined }}}}");

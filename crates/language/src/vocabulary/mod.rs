@@ -6,6 +6,7 @@
 
 mod agent_types;
 mod foreign_keys;
+mod key_synonyms;
 mod keys;
 mod sections;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod words;
 
 pub use agent_types::{AgentType, CHOOSERS, chooses_type};
 pub(crate) use foreign_keys::{ForeignKey, KeyReplacement};
+pub(crate) use key_synonyms::KeySynonym;
 pub use keys::SectionKey;
 pub use sections::FileSection;
 pub(crate) use words::word_names;

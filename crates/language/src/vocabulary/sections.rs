@@ -73,6 +73,8 @@ pub enum FileSection {
     Case,
     /// The map of a stub.
     Stub,
+    /// The map of an item of `replies` of a stub.
+    StubReply,
     /// The map of `expect`.
     Expect,
     /// The map of `judge`.
@@ -104,7 +106,7 @@ const fn section_row(
 }
 
 /// All sections, in the order of [`FileSection`].
-static SECTIONS: [SectionRow; 32] = [
+static SECTIONS: [SectionRow; 33] = [
     section_row(FileSection::Ensemble, "the ensemble", "", ensembles::ENSEMBLE),
     section_row(FileSection::Agent, "an agent", "agent", agents::AGENT),
     section_row(FileSection::Defaults, "`defaults`", "defaults", agents::DEFAULTS),
@@ -170,6 +172,12 @@ static SECTIONS: [SectionRow; 32] = [
     section_row(FileSection::TestFile, "a test file", "", cases::TEST_FILE),
     section_row(FileSection::Case, "a case", "case", cases::CASE),
     section_row(FileSection::Stub, "a stub", "stub_map", cases::STUB),
+    section_row(
+        FileSection::StubReply,
+        "an item of `replies`",
+        "stub_reply",
+        cases::STUB_REPLY,
+    ),
     section_row(FileSection::Expect, "`expect`", "expect", cases::EXPECT),
     section_row(FileSection::Judge, "`judge`", "judge", cases::JUDGE),
 ];

@@ -160,9 +160,11 @@ fn every_key_of_a_test_file_has_a_decoder() {
         match section {
             FileSection::TestFile => with(json!({"cases": [{"name": "x"}]})),
             FileSection::Case => case(with(json!({"name": "x", "live": true}))),
-            FileSection::Stub if matches!(key, "json" | "fail" | "parts") => stub(with(json!({}))),
+            FileSection::Stub if matches!(key, "json" | "fail" | "parts" | "replies") => stub(with(json!({}))),
             FileSection::Stub if key == "kind" => stub(with(json!({"fail": "x"}))),
             FileSection::Stub => stub(with(json!({"text": "x"}))),
+            FileSection::StubReply if matches!(key, "text" | "error") => stub(json!({"replies": [with(json!({}))]})),
+            FileSection::StubReply => stub(json!({"replies": [with(json!({"tool": "x"}))]})),
             FileSection::Expect => case(json!({"name": "x", "live": true, "expect": with(json!({}))})),
             _ => {
                 let judge = with(json!({"criterion": "x", "model_profile": "p"}));

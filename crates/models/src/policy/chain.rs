@@ -176,6 +176,7 @@ impl Model {
                             warnings,
                             price: link.profile.cost,
                             model: Some(reasoning_source(&link.profile)),
+                            link: at,
                         };
                     }
                     Err(error) => failed.push((link, error)),
@@ -187,6 +188,7 @@ impl Model {
                 warnings: query.warnings,
                 price: None,
                 model: None,
+                link: order.last().copied().unwrap_or_default(),
             }
         })
     }

@@ -41,4 +41,6 @@ pub struct ModelQueryResult {
     pub price: Option<TokenPrice>,
     /// `PROVIDER/MODEL` of the profile that answered.
     pub model: Option<String>,
+    /// The place in the chain of the profile that answered, or that failed last.
+    pub link: usize,
 }

@@ -71,6 +71,51 @@ fn a_script_is_sought_beside_the_ensemble_then_in_the_root_then_in_scripts() {
 }
 
 #[test]
+fn a_run_needs_the_first_word_of_a_script() {
+    let project = Project::new();
+    project.write("here.sh", "true", 0o755);
+    let rows = [
+        ("./here.sh | cat", None),
+        ("./gone.sh | cat", Some(true)),
+        ("no-such-program | cat", Some(false)),
+        ("no-such-program", Some(false)),
+        ("gone.rhai", Some(true)),
+        ("X=1 no-such-program", None),
+        ("exit 3", None),
+        ("if true; then echo; fi", None),
+        ("f() { echo; }; f", None),
+        ("> out.txt echo", None),
+        ("$PROGRAM x", None),
+        ("python3 gone.py", None),
+    ];
+    for (script, missing_file) in rows {
+        let found = find_needed_program(script, &project.places());
+        assert_eq!(found.err().map(|error| error.is_missing_file), missing_file, "{script}");
+    }
+}
+
+#[test]
+fn a_line_with_arguments_needs_a_shell_only_outside_of_quotes() {
+    let project = Project::new();
+    let resolved = |script: &str| resolve_script_with_arguments(script, &project.places());
+    assert_eq!(
+        resolved("sh -c 'echo \"$1\"' zero"),
+        Ok(invocation("sh", &["-c", "echo \"$1\"", "zero"]))
+    );
+    assert_eq!(
+        resolved("echo \"$1\" | cat"),
+        Ok(invocation("sh", &["-c", "echo \"$1\" | cat", "sh"]))
+    );
+    assert_eq!(resolved("echo a"), Ok(invocation("echo", &["a"])));
+    for unused in ["echo $HOME", "echo a | cat", "echo \"$0\" > x"] {
+        let error = resolved(unused).expect_err(unused);
+        assert!(error.message.contains("does not use its `args`"), "{error}");
+        assert_eq!(find_unused_arguments(unused, &project.places()), Some(error));
+    }
+    assert_eq!(find_unused_arguments("no-such-program", &project.places()), None);
+}
+
+#[test]
 fn the_extension_says_how_a_file_is_run() {
     let project = Project::new();
     let shell_script = project.write("scripts/a.sh", "#!/bin/false\n", 0o755);

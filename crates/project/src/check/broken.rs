@@ -53,11 +53,10 @@ impl EnsembleFolder<'_> {
         match self.places.find_file(name) {
             Some(path) => self.check_rhai_file(&path, at),
             None => {
-                let error = ScriptLookupError {
-                    message: format!("there is no script `{name}`"),
-                    help: "put the script into the folder of the ensemble, the project root or its `scripts` folder"
-                        .to_owned(),
-                };
+                let error = ScriptLookupError::for_missing_file(
+                    format!("there is no script `{name}`"),
+                    "put the script into the folder of the ensemble, the project root or its `scripts` folder",
+                );
                 unavailable_finding(error, at)
             }
         }

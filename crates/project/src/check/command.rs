@@ -49,6 +49,7 @@ pub(super) fn check_startable(
                 "write the path relative to the project root, `{}`",
                 places.project_root.display()
             ),
+            is_missing_file: false,
         });
     }
     let ResolvedScript::Process(invocation) = &resolved else {
@@ -72,6 +73,7 @@ pub(super) fn check_startable(
                 message: format!("`{shown_program}` is executable, but its first line names no interpreter"),
                 help: "begin it with a line such as `#!/bin/sh`, or give it an extension (.rhai, .sh, .py, .js)"
                     .to_owned(),
+                is_missing_file: false,
             })
         } else {
             Ok(resolved)
@@ -81,6 +83,7 @@ pub(super) fn check_startable(
         Some(interpreter) => Err(ScriptLookupError {
             message: format!("`{shown_program}` needs the interpreter `{interpreter}`, which does not exist"),
             help: "install it, or correct the script's first line".to_owned(),
+            is_missing_file: false,
         }),
         None => Ok(resolved),
     }

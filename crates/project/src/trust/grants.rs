@@ -48,7 +48,7 @@ pub(crate) fn list_ensemble_variables(ensemble: &Ensemble, overrides: &[ModelOve
     let mut keys: BTreeSet<&str> = list_key_variables().collect();
     keys.extend(named_variables(ensemble));
     for agent in &ensemble.agents {
-        if let AgentKind::Script { script, env } = &agent.kind {
+        if let AgentKind::Script { script, env, .. } = &agent.kind {
             let label = format!("agent `{}`", escape_hidden(&agent.name));
             add_script_lines(&label, script, env, &keys, &mut lines);
         }

@@ -225,10 +225,18 @@ impl HumanReporter {
         } else {
             format_duration(finished.execution_time)
         };
+        let author = match &finished.answer {
+            Some(answer) if answer.unattended => {
+                let author = escape_hidden(&answer.describe_author());
+                format!(" · {DIM:#}{CAUTION}{author}{CAUTION:#}{DIM}")
+            }
+            Some(answer) => format!(" · {}", escape_hidden(&answer.describe_author())),
+            None => String::new(),
+        };
         let mut title = match shown.title {
-            true => format!("    {DIM}{took}{DIM:#}\n"),
+            true => format!("    {DIM}{took}{author}{DIM:#}\n"),
             false => format!(
-                "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{DIM:#}\n",
+                "  {NAME}{}{NAME:#}{again} {DIM}{kind} · {took}{author}{DIM:#}\n",
                 finished.agent
             ),
         };
@@ -290,6 +298,16 @@ impl HumanReporter {
         }
     }
 
+    /// Prints warnings that belong to no execution.
+    fn print_warnings<'w>(&self, warnings: impl Iterator<Item = &'w String>) {
+        for warning in warnings {
+            self.print_err(&format!(
+                "{CAUTION}warning{CAUTION:#}: {}\n",
+                indent_later_lines(warning)
+            ));
+        }
+    }
+
     fn shows_everything(&self) -> bool {
         self.verbosity == OutputVerbosity::Verbose
     }
@@ -339,12 +357,7 @@ impl HumanReporter {
                 .collect();
             self.print_out(&text);
         }
-        for warning in &ended.warnings {
-            self.print_err(&format!(
-                "{CAUTION}warning{CAUTION:#}: {}\n",
-                indent_later_lines(warning)
-            ));
-        }
+        self.print_warnings(ended.warnings.iter());
         let text = self.render_summary(ended, record, state);
         self.print_err(&text);
         // Text to be typed stays on one line.
@@ -388,19 +401,17 @@ impl Reporter for HumanReporter {
                     self.print_out(&format!("\n{NAME}you{NAME:#}\n{}", self.format_block(&message.text)));
                 }
             }
-            Event::TurnStarted(turn) => self.report_turn_start(turn),
+            Event::TurnStarted(turn) => {
+                self.print_warnings(turn.warnings.iter().map(|warning| &warning.message));
+                self.report_turn_start(turn);
+            }
             Event::AttemptFailed(failed) => self.report_failed_attempt(failed),
             Event::PartEnded(part) => self.report_part_end(part),
             Event::ExecutionFinished(finished) => {
                 self.report_finished(state.finished_execution(&finished.agent).unwrap_or(finished), state);
             }
             Event::TurnFinished(finished) => {
-                for warning in &finished.warnings {
-                    self.print_err(&format!(
-                        "{CAUTION}warning{CAUTION:#}: {}\n",
-                        indent_later_lines(warning)
-                    ));
-                }
+                self.print_warnings(finished.warnings.iter());
             }
             Event::RunEnded(ended) => self.report_run_end(ended, record, state),
             _ => {}

@@ -16,10 +16,7 @@ pub(crate) fn describe_replacements(started: &RunStarted) -> Vec<(&'static str, 
     if !started.responders.is_empty() {
         let all = started.responders.iter();
         let all: Vec<String> = all.map(|(agent, profile)| format!("{agent} ({profile})")).collect();
-        replacements.push((
-            "responders",
-            format!("models answered the questions of {}", all.join(", ")),
-        ));
+        replacements.push(("responders", format!("models answered for {}", all.join(", "))));
     }
     replacements
 }

@@ -50,7 +50,7 @@ pub struct UnusedAnswer {
     pub address: String,
     /// The answer.
     pub text: String,
-    /// Whether the answer was for every question, so that it is no mistake if there was none.
+    /// Whether the answer was for every question, or is from a file, so that it is no mistake if there was none.
     pub is_for_every_question: bool,
     /// The refusal that says which answer was used instead. `None` if the agent has not asked.
     pub decided_refusal: Option<AnswerRefusal>,

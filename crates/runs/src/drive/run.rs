@@ -210,7 +210,8 @@ impl Run {
     /// # Errors
     /// The journal cannot be read.
     pub async fn unused_answers(&self) -> Result<Vec<UnusedAnswer>, RunError> {
-        let (next, always) = (self.answers.list_unused_next(), self.answers.list_unused_always());
+        let (next, mut always) = (self.answers.list_unused_next(), self.answers.list_unused_always());
+        always.extend(self.answers.list_unused_file());
         if next.is_empty() && always.is_empty() {
             return Ok(Vec::new());
         }

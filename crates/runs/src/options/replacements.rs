@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ensemble_core::runner::Runner;
-use ensemble_language::ensemble::Agent;
+use ensemble_language::ensemble::{Agent, PreparedReply};
 
 /// Gives runners that perform agents in the place of the agents' own.
 ///
@@ -20,11 +20,40 @@ pub trait AgentReplacements: Send + Sync {
     /// The runner of an agent that has no stand-in and needs this from outside; `None`: its own.
     fn missing_agent_runner(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>>;
 
-    /// The model profile that answers for this input agent, in the place of its `responses`.
+    /// The model profile that answers for this input agent or script agent.
     fn find_responder(&self, _agent: &Agent) -> Option<Arc<str>> {
         None
     }
 
+    /// Returns whether a stub answers for the person of this input agent, instead of its `responses`.
+    fn replaces_person(&self, _agent: &Agent) -> bool {
+        false
+    }
+
+    /// The replies that replace the model of this LLM agent. The agent itself runs.
+    fn find_replies(&self, _agent: &Agent) -> Option<Arc<dyn ReplyStub>> {
+        None
+    }
+
+    /// Wraps the runner of an execution, or of one part of it.
+    fn wrap_runner(&self, _agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
+        runner
+    }
+
+    /// Wraps the runner of a script tool of an agent, which needs this from outside.
+    fn wrap_tool(&self, _agent: &str, _tool: &str, runner: Arc<dyn Runner>, _needs: Option<String>) -> Arc<dyn Runner> {
+        runner
+    }
+
     /// The stand-ins of the ensemble that this agent stands for.
     fn for_nested_agent(&self, agent: &str) -> Arc<dyn AgentReplacements>;
+}
+
+/// Gives the replies of a model that is not called.
+pub trait ReplyStub: Send + Sync {
+    /// The reply to a request of an execution, both counted from 1.
+    ///
+    /// # Errors
+    /// There is no such reply; in words.
+    fn find_reply(&self, execution: u32, request: u64) -> Result<PreparedReply, String>;
 }

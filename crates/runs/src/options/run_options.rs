@@ -51,7 +51,7 @@ pub struct RunOptions {
     pub live_output: Option<Arc<dyn LiveOutput>>,
     /// Texts that stand in for agents, by their names: such an agent does not run. A run that goes on keeps its own.
     pub stubs: BTreeMap<Arc<str>, Arc<str>>,
-    /// Model profiles that answer for input agents, by their names. A run that goes on keeps its own.
+    /// Model profiles that answer for input agents and script agents, by their names. A run that goes on keeps its own.
     pub responders: BTreeMap<Arc<str>, Arc<str>>,
     /// Who makes a trace of the run; `None`: no telemetry.
     pub tracer: Option<Arc<dyn RunTracer>>,

@@ -190,7 +190,12 @@ impl SavedResultConverter {
             ));
         }
         let waiting = Vec::new();
-        let started = Event::TurnStarted(TurnStarted { turn, starts, waiting });
+        let started = Event::TurnStarted(TurnStarted {
+            turn,
+            starts,
+            waiting,
+            warnings: Vec::new(),
+        });
         self.events.push((started_at, started));
         self.events.extend(ends);
         self.add_event(Event::TurnFinished(TurnFinished {

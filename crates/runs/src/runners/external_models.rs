@@ -3,7 +3,8 @@
 //! Invariant: an agent without such a part starts no process and asks no model.
 
 use ensemble_language::ensemble::{
-    Agent, AgentKind, InputSpec, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, ToolKind, WindowStrategy,
+    Agent, AgentKind, InputSpec, LlmSpec, ModelChoice, PermissionMode, PreparedResponses, ToolDefinition, ToolKind,
+    WindowStrategy,
 };
 use ensemble_process::program::{ResolvedScript, resolve_script};
 
@@ -29,7 +30,7 @@ pub(crate) fn describe_external_need(agent: &Agent, parts: &AgentBuildContext<'_
 }
 
 /// The program that `script` starts. A Rhai script needs none, whether it is there or not.
-fn resolve_program(script: &str, parts: &AgentBuildContext<'_>) -> Option<String> {
+pub(crate) fn resolve_program(script: &str, parts: &AgentBuildContext<'_>) -> Option<String> {
     let is_rhai = match resolve_script(script, &parts.places) {
         Ok(resolved) => matches!(resolved, ResolvedScript::Rhai(_)),
         Err(_) => script.trim().ends_with(".rhai"),
@@ -46,7 +47,7 @@ fn find_agent_model(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<Stri
 }
 
 /// The first model of the choice that is not simulated.
-fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContext<'_>) -> Option<String> {
+pub(crate) fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContext<'_>) -> Option<String> {
     let model_name = match choice {
         ModelChoice::Profile(name) => name.to_string(),
         ModelChoice::Model { provider, model } => format!("{provider}/{model}"),
@@ -56,6 +57,16 @@ fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContext<'_>) -> O
         Ok(resolved) => resolved.first_remote().map(|model| format!("the model `{model}`")),
         Err(_) => Some(format!("the model profile `{model_name}`")),
     }
+}
+
+/// Describes the first MCP server of the agent's tools.
+pub(crate) fn find_external_server(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {
+    let ensemble = parts.prepared.plan.ensemble();
+    let is_server =
+        |tool: &ToolDefinition| tool.permission != PermissionMode::Deny && matches!(tool.kind, ToolKind::Mcp(_));
+    let mut names = llm.tools.iter().map(|used| &used.tool);
+    let name = names.find(|name| ensemble.find_tool(name).is_some_and(is_server))?;
+    Some(format!("the MCP server `{name}`"))
 }
 
 fn find_external_tools(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<String> {

@@ -4,4 +4,5 @@ pub(crate) mod external;
 pub(crate) mod external_models;
 pub(crate) mod sandboxes;
 pub(crate) mod shared_parts;
+pub(crate) mod stubbed_model;
 pub(crate) mod tools;

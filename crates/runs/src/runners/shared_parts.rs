@@ -9,6 +9,7 @@ use ensemble_agents::agent::acp::AcpPrograms;
 use ensemble_agents::agent::build_error::BuildError;
 use ensemble_agents::agent::kinds::input::AnswerQueue;
 use ensemble_agents::agent::kinds::nested_ensemble::NestedConversations;
+use ensemble_agents::agent::kinds::script::ScriptStartError;
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::tools::ToolPermissions;
 use ensemble_agents::agent::window::{AgentWindow, WindowResources, default_window, input_token_limit};
@@ -19,7 +20,7 @@ use ensemble_core::thread::LiveOutput;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::diagnostic::FindingCode;
 use ensemble_language::ensemble::{Agent, AgentKind, LlmSpec, ModelChoice, SettingValue};
-use ensemble_language::loader::codes::{NO_SANDBOX, NOT_READY};
+use ensemble_language::loader::codes::{BROKEN_SCRIPT, MISSING_SCRIPT_FILE, NO_PROCESS, NO_SANDBOX, NOT_READY};
 use ensemble_language::profiles::{ModelOverride, ModelProfiles, ProfileError};
 use ensemble_language::source::Route;
 use ensemble_models::{Model, ModelNetwork, ReplyCache};
@@ -247,7 +248,12 @@ impl AgentBuildContext<'_> {
 }
 
 fn format_folders(places: &[PathBuf], root: &Path) -> String {
-    let relative_text = |place: &PathBuf| place.strip_prefix(root).unwrap_or(place).display().to_string();
+    // Below `/`, a path without its first slash would look like a path relative to another folder.
+    let base = root.parent().is_some().then_some(root);
+    let relative_text = |place: &PathBuf| {
+        let relative = base.and_then(|base| place.strip_prefix(base).ok());
+        relative.unwrap_or(place).display().to_string()
+    };
     let mut place_texts: Vec<String> = places.iter().map(relative_text).collect();
     place_texts.dedup();
     place_texts.join(", ")
@@ -314,6 +320,29 @@ impl AgentBuildError {
         );
         finding.help = self.help;
         finding
+    }
+}
+
+impl From<ScriptStartError> for AgentBuildError {
+    fn from(error: ScriptStartError) -> Self {
+        match error {
+            ScriptStartError::Lookup(error) => Self {
+                code: match error.is_missing_file {
+                    true => MISSING_SCRIPT_FILE,
+                    false => NOT_READY,
+                },
+                ..Self::new(error.message).with_help(error.help)
+            },
+            ScriptStartError::Compile(message) => Self {
+                code: BROKEN_SCRIPT,
+                ..Self::new(format!("the script does not compile: {message}"))
+            },
+            ScriptStartError::UnusedArguments(error) => Self {
+                code: NO_PROCESS,
+                key: Some("args"),
+                ..Self::new(error.message).with_help(error.help)
+            },
+        }
     }
 }
 

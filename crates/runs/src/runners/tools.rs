@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
-use ensemble_agents::agent::kinds::script;
+use ensemble_agents::agent::kinds::script::{self, ScriptTemplates};
 use ensemble_agents::agent::kinds::tool_call::{CalledToolOptions, CalledToolRunner};
 use ensemble_agents::agent::mcp::McpAddress;
 use ensemble_agents::agent::tools::{AgentToolset, ToolRunner};
@@ -18,6 +18,7 @@ use ensemble_language::ensemble::{
 };
 
 use crate::drive::client_servers::ClientServer;
+use crate::runners::external_models::resolve_program;
 use crate::runners::sandboxes::build_sandbox;
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, OpenInner};
 
@@ -143,7 +144,11 @@ fn build_tool_runner(
             ..
         } => {
             let bounds = parts.process_limits(env, build_sandbox(given.as_deref(), parts)?)?;
-            let runner = script::build_runner(script, &parts.places, bounds);
+            let runner = script::build_checked_runner(script, ScriptTemplates::default(), &parts.places, bounds)?;
+            let runner = match &parts.shared.replacements {
+                Some(stand_ins) => stand_ins.wrap_tool(agent, name, runner, resolve_program(script, parts)),
+                None => runner,
+            };
             plain(ToolRunner::Script(runner))
         }
         ToolKind::Agent { agent, .. } => {

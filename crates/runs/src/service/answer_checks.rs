@@ -49,8 +49,8 @@ fn pending_addresses(recorded: &RecordedRun) -> Vec<RequestAddress> {
 }
 
 impl HeldRun {
-    /// Checks the answers and permissions of options against the requests that wait, before the run continues. The first
-    /// answer for each address must be for a request that waits; it then is for this request only.
+    /// Checks the answers and permissions of options against the requests that wait, before the run continues. An answer
+    /// for a request that waits is for this request only.
     ///
     /// # Errors
     /// A request is decided, a name is not unique, or an answer is none of the choices or does not match the schema.
@@ -85,7 +85,8 @@ pub fn check_option_answers<'r>(
         AnswerRefusal::NotPending { .. } => {
             let is_meant = |address: &RequestAddress| address.is_named(given) || address.to_string() == given;
             let decided = find_decided_in(records.clone(), is_meant);
-            decided.or_else(|| (!pending.is_empty() || has_ended).then_some(refusal))
+            // An agent that has not asked can ask later.
+            decided.or_else(|| has_ended.then_some(refusal))
         }
         refusal => Some(refusal),
     };

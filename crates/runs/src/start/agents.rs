@@ -13,14 +13,17 @@ use ensemble_agents::agent::kinds::input::{InputOptions, InputRunner};
 use ensemble_agents::agent::kinds::llm::{self, LlmRunner};
 use ensemble_agents::agent::kinds::nested_ensemble::NestedEnsembleRunner;
 use ensemble_agents::agent::kinds::nested_inputs::NestedInputs;
-use ensemble_agents::agent::kinds::script;
+use ensemble_agents::agent::kinds::script::{self, ScriptTemplates};
 use ensemble_agents::agent::mcp::McpServers;
 use ensemble_agents::agent::output::schema::CompiledSchema;
 use ensemble_agents::agent::output::schema_check::SchemaCheckedRunner;
 use ensemble_agents::agent::window::AgentWindow;
 use ensemble_core::runner::Runner;
-use ensemble_language::ensemble::{Agent, AgentKind, ModelChoice, PreparedResponses};
+use ensemble_language::diagnostic::Finding;
+use ensemble_language::ensemble::{Agent, AgentKind, InputSpec, ModelChoice, PreparedResponses, ToolKind};
 use ensemble_language::loader;
+use ensemble_language::loader::codes::BUDGET_WITHOUT_PRICE;
+use ensemble_language::source::Route;
 use ensemble_process::program::ScriptFolders;
 use ensemble_project::ProjectError;
 
@@ -29,9 +32,10 @@ use crate::options::replacements::AgentReplacements;
 use crate::prepare::{PreparedEnsemble, collect_profiles};
 use crate::review::check_trust;
 use crate::runners::external::build_external_agent;
-use crate::runners::external_models::describe_external_need;
+use crate::runners::external_models::{describe_external_need, find_external_model, find_external_server};
 use crate::runners::sandboxes::build_sandbox;
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError, OpenInner, SharedServices};
+use crate::runners::stubbed_model::build_stubbed_model;
 use crate::runners::tools::{build_called_tool, build_toolset};
 use crate::start::secrets::add_secrets;
 
@@ -106,6 +110,9 @@ pub(crate) fn prepare_agents(
         }
     }
     if findings.is_empty() {
+        findings.extend(maker.check_budget_price());
+    }
+    if findings.is_empty() {
         return Ok(ready);
     }
     let document = prepared.loaded.document.as_ref();
@@ -132,11 +139,57 @@ impl RunnerFactory<'_> {
             }
             None => self.build_runner(agent)?,
         };
+        let runner = match self.find_replacements() {
+            Some(stand_ins) => stand_ins.wrap_runner(agent, runner),
+            None => runner,
+        };
         let built_runner = (wrap_in_schema_check(agent, runner), simulated);
         self.built_runners
             .borrow_mut()
             .insert(agent.name.clone(), built_runner.clone());
         Ok(built_runner)
+    }
+
+    /// Reports a `max_cost` if the run can ask models, and none of them has a price. External agents and nested ensembles
+    /// can have costs of their own.
+    fn check_budget_price(&self) -> Option<Finding> {
+        let ensemble = self.parts.prepared.plan.ensemble();
+        ensemble.limits.max_cost?;
+        let is_nested = |kind: &AgentKind| matches!(kind, AgentKind::Ensemble { .. });
+        let nested_tools = ensemble.tools.iter();
+        let has_nested = ensemble.agents.iter().any(|agent| is_nested(&agent.kind))
+            || nested_tools
+                .into_iter()
+                .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
+        let mut choices = Vec::new();
+        for agent in ensemble.agents.iter().filter(|agent| !self.is_replaced(agent)) {
+            match &agent.kind {
+                AgentKind::Llm(llm) if llm.acp_agent().is_some() => return None,
+                AgentKind::Llm(llm) => choices.push(llm.model.clone()),
+                AgentKind::Input(InputSpec {
+                    responses: Some(PreparedResponses::Profile(name)),
+                    ..
+                }) => choices.push(ModelChoice::Profile(name.clone())),
+                _ => {}
+            }
+        }
+        let has_price = |choice: &ModelChoice| {
+            let resolved = self.parts.profiles.resolve_choice(choice);
+            resolved.is_ok_and(|all| all.chain.iter().any(|link| link.profile.cost.is_some()))
+        };
+        if has_nested || choices.is_empty() || choices.iter().any(has_price) {
+            return None;
+        }
+        let place = Route::root().with_key("conversation_limits").with_key("max_cost");
+        let message = "`max_cost` is never reached: no model of this run has a price";
+        let finding = Finding::new_error(BUDGET_WITHOUT_PRICE, place.into_value_location(), message);
+        Some(finding.with_help("give the profiles of the models a `cost`, or limit tokens with `max_total_tokens`"))
+    }
+
+    fn is_replaced(&self, agent: &Agent) -> bool {
+        self.find_replacements().is_some_and(|stand_ins| {
+            stand_ins.whole_agent_runner(agent).is_some() || stand_ins.find_runner(agent).is_some()
+        })
     }
 
     fn find_replacements(&self) -> Option<&dyn AgentReplacements> {
@@ -146,17 +199,46 @@ impl RunnerFactory<'_> {
     /// The runner in the place of the agent's own, if there is one, or if its own needs something from outside.
     fn find_replacement(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let stand_ins = self.find_replacements()?;
+        let needs = || match (self.find_responder(agent), &agent.kind) {
+            _ if stand_ins.replaces_person(agent) => None,
+            (Some(profile), _) => find_external_model(&ModelChoice::Profile(profile), &self.parts),
+            (None, AgentKind::Llm(llm)) if stand_ins.find_replies(agent).is_some() => {
+                find_external_server(llm, &self.parts)
+            }
+            (None, _) => describe_external_need(agent, &self.parts),
+        };
         stand_ins
             .find_runner(agent)
-            .or_else(|| stand_ins.missing_agent_runner(agent, describe_external_need(agent, &self.parts)?))
+            .or_else(|| stand_ins.missing_agent_runner(agent, needs()?))
+    }
+
+    /// The model profile that answers for this agent.
+    fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
+        let is_possible = matches!(agent.kind, AgentKind::Input(_) | AgentKind::Script { .. });
+        self.find_replacements()
+            .filter(|_| is_possible)
+            .and_then(|stand_ins| stand_ins.find_responder(agent))
     }
 
     fn build_runner(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         let (parts, shared) = (&self.parts, self.parts.shared);
         Ok(match &agent.kind {
-            AgentKind::Script { script, env } => {
+            AgentKind::Script { .. } if let Some(profile) = self.find_responder(agent) => {
+                let model = parts.connect_model(&ModelChoice::Profile(profile))?;
+                let runner = LlmRunner::for_script_agent(agent, model, shared.live_output.clone())?;
+                let simulated = runner.is_simulated();
+                (Arc::new(runner), simulated)
+            }
+            AgentKind::Script {
+                script,
+                args,
+                stdin,
+                env,
+            } => {
                 let bounds = parts.process_limits(env, build_sandbox(agent.sandbox.as_deref(), parts)?)?;
-                (script::build_runner(script, &parts.places, bounds), false)
+                let templates = ScriptTemplates::compile_templates(agent, args, stdin.as_deref())?;
+                let runner = script::build_checked_runner(script, templates, &parts.places, bounds)?;
+                (runner, false)
             }
             AgentKind::Llm(llm) if let Some(acp) = llm.acp_agent() => {
                 let external = build_external_agent(agent, llm, acp, parts)?;
@@ -165,7 +247,10 @@ impl RunnerFactory<'_> {
                 (Arc::new(runner), simulated)
             }
             AgentKind::Llm(llm) => {
-                let model = parts.connect_model(&llm.model)?;
+                let model = match self.find_replacements().and_then(|all| all.find_replies(agent)) {
+                    Some(stub) => build_stubbed_model(llm, stub, parts),
+                    None => parts.connect_model(&llm.model)?,
+                };
                 let window = parts.build_window(llm, &model)?;
                 let sums_up = window.as_ref().is_some_and(AgentWindow::is_simulated);
                 let agent_tools = build_toolset(&agent.name, llm, parts, self.open, &|agent| self.get_or_build(agent))?;
@@ -186,12 +271,19 @@ impl RunnerFactory<'_> {
                     operator: shared.operator.clone(),
                     load: &parts.script_loader(),
                     connect: &|profile| parts.connect_model(&ModelChoice::Profile(profile.clone())),
+                    agent_names: parts
+                        .prepared
+                        .plan
+                        .ensemble()
+                        .agents
+                        .iter()
+                        .map(|one| one.name.clone())
+                        .collect(),
                 };
                 let mut spec = spec.clone();
-                if let Some(profile) = self
-                    .find_replacements()
-                    .and_then(|stand_ins| stand_ins.find_responder(agent))
-                {
+                if self.find_replacements().is_some_and(|all| all.replaces_person(agent)) {
+                    spec.responses = None;
+                } else if let Some(profile) = self.find_responder(agent) {
                     spec.responses = Some(PreparedResponses::Profile(profile));
                 }
                 let runner = InputRunner::new(agent, &spec, wiring)?;

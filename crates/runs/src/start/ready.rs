@@ -214,6 +214,9 @@ impl AgentBuildOptions<'_> {
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
         let agents = prepare_agents(&prepared, &shared, &nested_ensemble_opener(outermost.clone()))?;
+        for (address, text) in substitutes.iter().flat_map(|all| all.list_stub_answers()) {
+            shared.answers.add_stub(&address, &text);
+        }
         if !are_checked {
             shared
                 .answers

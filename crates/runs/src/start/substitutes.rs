@@ -56,8 +56,29 @@ impl OutputMode {
 pub(crate) struct RunReplacements {
     stubs: BTreeMap<Arc<str>, Arc<str>>,
     responders: BTreeMap<Arc<str>, Arc<str>>,
-    /// The agents that were made ready, and whether each asks a person.
-    ready_agents: Mutex<BTreeMap<String, bool>>,
+    /// The agents that were made ready.
+    ready_agents: Mutex<BTreeMap<String, ReplaceableKind>>,
+}
+
+/// The kind of an agent, as far as it decides what can replace the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReplaceableKind {
+    /// An input agent: a stub is its answer, and a model can answer.
+    Person,
+    /// A script agent: a model can answer in its place.
+    Script,
+    /// Any other agent.
+    Other,
+}
+
+impl ReplaceableKind {
+    fn for_agent(agent: &Agent) -> Self {
+        match agent.kind {
+            AgentKind::Input(_) => Self::Person,
+            AgentKind::Script { .. } => Self::Script,
+            AgentKind::Llm(_) | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => Self::Other,
+        }
+    }
 }
 
 impl RunReplacements {
@@ -87,9 +108,10 @@ impl RunReplacements {
     /// # Errors
     /// A name is wrong.
     pub(crate) fn check_own(&self, ensemble: &Ensemble) -> Result<(), RunError> {
-        let asks = |agent: &Agent| matches!(agent.kind, AgentKind::Input(_));
         let agents = ensemble.agents.iter();
-        let own_agents = agents.map(|agent| (agent.name.to_string(), asks(agent))).collect();
+        let own_agents = agents
+            .map(|agent| (agent.name.to_string(), ReplaceableKind::for_agent(agent)))
+            .collect();
         self.check_names(&own_agents, |name| name.contains('.'))
     }
 
@@ -102,24 +124,33 @@ impl RunReplacements {
         self.check_names(&ready_agents, |_| false)
     }
 
-    fn check_names(&self, agents: &BTreeMap<String, bool>, is_left: impl Fn(&str) -> bool) -> Result<(), RunError> {
+    /// Returns the answers of the stubs of input agents, by their addresses.
+    pub(crate) fn list_stub_answers(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        let ready_agents = self.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_person = |name: &Arc<str>| ready_agents.get(&**name) == Some(&ReplaceableKind::Person);
+        let stubs = self.stubs.iter().filter(|(name, _)| is_person(name));
+        stubs.map(|(name, text)| (name.clone(), text.clone())).collect()
+    }
+
+    fn check_names(
+        &self,
+        agents: &BTreeMap<String, ReplaceableKind>,
+        is_left: impl Fn(&str) -> bool,
+    ) -> Result<(), RunError> {
         let all = || agents.keys().map(String::as_str);
         for name in self.stubs.keys() {
-            match agents.get(&**name) {
-                Some(false) => {}
-                Some(true) => return Err(RunError::StubForPerson(name.to_string())),
-                None if is_left(name) => {}
-                None => return Err(no_agent_error(name, all())),
+            if !agents.contains_key(&**name) && !is_left(name) {
+                return Err(no_agent_error(name, all()));
             }
         }
         for name in self.responders.keys() {
             match agents.get(&**name) {
-                Some(true) => {}
-                Some(false) => {
-                    let inputs = agents.iter().filter(|(_, asks)| **asks);
+                Some(ReplaceableKind::Person | ReplaceableKind::Script) => {}
+                Some(ReplaceableKind::Other) => {
+                    let possible = agents.iter().filter(|(_, kind)| **kind != ReplaceableKind::Other);
                     return Err(RunError::RespondsForNobody {
                         agent: name.to_string(),
-                        inputs: inputs.map(|(name, _)| name.clone()).collect(),
+                        possible: possible.map(|(name, _)| name.clone()).collect(),
                     });
                 }
                 None if is_left(name) => {}
@@ -173,10 +204,12 @@ impl AgentReplacements for EnsembleReplacements {
 
     fn find_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let path = self.agent_path(&agent.name);
-        let asks = matches!(agent.kind, AgentKind::Input(_));
-        let stub = self.all.stubs.get(path.as_str()).filter(|_| !asks).cloned();
+        let kind = ReplaceableKind::for_agent(agent);
+        // The stub of an input agent is an answer.
+        let is_answer = kind == ReplaceableKind::Person;
+        let stub = self.all.stubs.get(path.as_str()).filter(|_| !is_answer).cloned();
         let mut ready_agents = self.all.ready_agents.lock().unwrap_or_else(PoisonError::into_inner);
-        ready_agents.insert(path, asks);
+        ready_agents.insert(path, kind);
         stub.map(|text| {
             let reading = OutputMode::for_agent(agent);
             Arc::new(TextRunner { text, mode: reading }) as Arc<dyn Runner>

@@ -1,6 +1,6 @@
 //! What the page shows of a run beside its rows.
 
-use ensemble_core::conversation::RunEnded;
+use ensemble_core::conversation::{FailedWork, RunEnded};
 use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunTotals};
 use serde_json::{Value, json};
@@ -42,6 +42,7 @@ impl RunView {
             "turns": totals.turns,
             "executions": totals.all.executions,
             "failed": totals.all.failed,
+            "failed_work": totals.list_failed_work().iter().flat_map(FailedWork::list_sentences).collect::<Vec<_>>(),
             "usage": totals.all.usage,
             "warnings": &warnings[warnings.len().saturating_sub(WARNINGS)..],
             "agents": self.agents_json(&totals),

@@ -21,14 +21,15 @@ pub(crate) fn test_mutants(
         ensemble: sound.ensemble.source.name().to_owned(),
         ..FileMutants::default()
     };
-    let offline = cases.iter().filter(|case| !sound.file.cases[case.at].live);
-    if offline.clone().any(|case| !case.result.failures.is_empty()) {
+    if cases.iter().any(|case| !case.result.failures.is_empty()) {
         file_mutants.not_tried_because = Some("a case fails without a change".to_owned());
         return file_mutants;
     }
-    let offline: Vec<usize> = offline.map(|case| case.at).collect();
-    if offline.is_empty() {
-        file_mutants.not_tried_because = Some("all cases are live".to_owned());
+    // The cases that need no model and no process come first, because the first case that notices a change suffices.
+    let mut tried: Vec<usize> = cases.iter().map(|case| case.at).collect();
+    tried.sort_by_key(|at| sound.file.cases[*at].live);
+    if tried.is_empty() {
+        file_mutants.not_tried_because = Some("there is no case".to_owned());
         return file_mutants;
     }
     let Some(document) = &sound.ensemble.loaded.document else {
@@ -36,7 +37,7 @@ pub(crate) fn test_mutants(
     };
     let has_time = || end.is_none_or(|end| Instant::now() < end);
     for mutant in all_mutants(sound.ensemble.plan.ensemble(), document) {
-        let fate = mutant.test_mutant(driver, sound, &offline, &has_time);
+        let fate = mutant.test_mutant(driver, sound, &tried, &has_time);
         file_mutants
             .mutants
             .push(to_shown_mutant(&mutant, fate, sound.ensemble));

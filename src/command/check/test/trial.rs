@@ -13,12 +13,12 @@ use crate::command::check::test::coverage_picture;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_cases::coverage::{CaseCoverage, ReachedParts, UnreachedPart};
-use ensemble_cases::drive::CaseDriver;
+use ensemble_cases::drive::{CaseDriver, CaseResult};
 use ensemble_cases::judge::UnmetExpectation;
 use ensemble_cases::suite::{CheckedSuite, TestSuite};
 use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_explore::Exploration;
-use ensemble_language::cases::case_route;
+use ensemble_language::cases::{TestFile, case_route};
 use ensemble_language::diagnostic::Diagnostic;
 use ensemble_language::source::{LineColumn, SourceText};
 use ensemble_project::PreparedEnsemble;
@@ -89,7 +89,11 @@ pub(crate) fn test_file(
         if args.suggest {
             file.suggestions = Some(suggestions::suggest_for_gaps(&suite, sound, &cases, driver));
         }
-        file.cases = cases.iter().map(|case| to_tested_case(&suite, sound, case)).collect();
+    }
+    if let Some(TestFile { cases: tested, .. }) = suite.sound_suite().map(|sound| sound.file).or(suite.refused_cases())
+    {
+        let to_tested = |case: &CaseRun| to_tested_case(&suite, &tested[case.at].name, case);
+        file.cases = cases.iter().map(to_tested).collect();
     }
     Ok(TestFileResult {
         file,
@@ -108,16 +112,20 @@ fn load_source(path: &Path, trying: TestOptions<'_>) -> Result<SourceText, CliEr
 }
 
 fn run_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -> Vec<CaseRun> {
-    let Some(sound) = suite.sound_suite() else {
+    let sound = suite.sound_suite();
+    let Some(file) = sound.map(|sound| sound.file).or(suite.refused_cases()) else {
         return Vec::new();
     };
     let is_asked = |name: &str| args.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()));
-    let cases = sound.file.cases.iter().enumerate();
+    let cases = file.cases.iter().enumerate();
     let selected_cases = cases.filter(|(_, case)| is_asked(&case.name));
     selected_cases
-        .map(|(at, _)| {
+        .map(|(at, case)| {
             let began = Instant::now();
-            let case_result = driver.run_case(sound, at);
+            let case_result = match sound {
+                Some(sound) => driver.run_case(sound, at),
+                None => CaseResult::from_refusal(at, case),
+            };
             CaseRun {
                 at,
                 result: case_result,
@@ -128,7 +136,7 @@ fn run_cases(suite: &TestSuite, driver: &CaseDriver, args: &TestArgs) -> Vec<Cas
         .collect()
 }
 
-fn to_tested_case(suite: &TestSuite, sound: CheckedSuite<'_>, case: &CaseRun) -> TestedCase {
+fn to_tested_case(suite: &TestSuite, case_name: &str, case: &CaseRun) -> TestedCase {
     let name = find_position(
         suite,
         suite
@@ -136,7 +144,7 @@ fn to_tested_case(suite: &TestSuite, sound: CheckedSuite<'_>, case: &CaseRun) ->
             .start,
     );
     TestedCase {
-        name: sound.file.cases[case.at].name.to_string(),
+        name: case_name.to_owned(),
         line: name.line,
         seconds: case.seconds,
         failures: to_failures(suite, &case.result.failures),

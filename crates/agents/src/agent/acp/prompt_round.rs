@@ -241,7 +241,7 @@ impl<'a> PromptRound<'a> {
         if is_new {
             let call = self.calls.call_record(&id);
             self.add_message(text, thought, vec![call]);
-            record_iteration(&self.execution.ledger, &self.opening.records).await;
+            record_iteration(&self.execution.ledger, &self.opening.records, (self.external.now)()).await;
         } else {
             self.text = text;
             self.thought = thought;

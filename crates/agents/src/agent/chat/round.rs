@@ -13,7 +13,7 @@ use super::tools::ReplyCalls;
 use super::{Dialogue, DialogueErrorKind, ModelTools, WindowInput, WindowOutput};
 use ensemble_core::runner::{AttemptLedger, ExecutionRecords};
 use ensemble_core::thread::{
-    Attachment, ExecutionRef, LiveOutput, Message, Role, StopReason, TASK, Thread, ThreadIteration, ToolCall,
+    Attachment, ExecutionRef, LEFT_OUT, LiveOutput, Message, Role, StopReason, TASK, Thread, ThreadIteration, ToolCall,
 };
 use ensemble_language::data::{ModelUsage, RemainingBudget};
 use ensemble_language::ensemble::TokenPrice;
@@ -105,7 +105,7 @@ impl Dialogue {
                     if reply.tool_calls.is_empty() {
                         return Ok((reply.text, reply.stop_reason));
                     }
-                    record_iteration(ledger, &opening.records).await;
+                    record_iteration(ledger, &opening.records, (self.now)()).await;
                     (specs, reply.tool_calls)
                 }
             };
@@ -208,6 +208,7 @@ impl Dialogue {
         };
         let system = systems.first().cloned().flatten();
         let task = messages.get(opening.earlier).cloned();
+        let message_count = messages.len();
         let fitted = self.fit_messages(opening, system.as_deref(), messages, ledger).await?;
         let (mut messages, systems, system) = match fitted.drops_system {
             false => (fitted.messages, systems, system),
@@ -250,6 +251,13 @@ impl Dialogue {
                 self.model.set_token_limit(beside + tokens_of(&messages));
             }
         }
+        ledger.change_exchange(|exchange| {
+            let exchange = correct_system_prompt(exchange, systems.get(answer.link).cloned().flatten());
+            match self.window.is_some() || messages.len() != message_count {
+                true => add_left_out_messages(exchange, opening, &messages),
+                false => exchange,
+            }
+        });
         // The requests of one attempt tend to have the same trouble.
         answer.warnings.drain(..).for_each(|warning| ledger.warn_once(warning));
         let reply = answer.result.map_err(DialogueErrorKind::from)?;
@@ -363,6 +371,40 @@ const FURTHER_REQUESTS: &str = "further_requests";
 /// The metadata key for the instructions of the requests from this iteration on, which the thread does not contain.
 const SYSTEM_PROMPT: &str = "system_prompt";
 
+/// Corrects the system prompt of an iteration that states one: a context window may have left it out, and a fallback
+/// profile may have another one.
+fn correct_system_prompt(exchange: Thread, sent: Option<String>) -> Thread {
+    let last = exchange.iterations().last();
+    let stated = last.and_then(|last| last.metadata.get(SYSTEM_PROMPT)?.as_str());
+    match (stated, sent) {
+        (Some(stated), Some(sent)) if stated != sent => exchange.add_metadata(SYSTEM_PROMPT, sent),
+        (Some(_), None) => exchange.remove_metadata(SYSTEM_PROMPT),
+        _ => exchange,
+    }
+}
+
+/// Adds the ranges of the earlier messages that the request does not contain, if there are any.
+fn add_left_out_messages(exchange: Thread, opening: &RoundRequest, sent: &[Message]) -> Thread {
+    let earlier = opening.thread.to_messages();
+    let mut before = sent.len();
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for (at, message) in earlier.iter().take(opening.earlier).enumerate().rev() {
+        let is_it = |sent: &Message| sent.role == message.role && sent.content == message.content;
+        match sent[..before].iter().rposition(is_it) {
+            Some(place) => before = place,
+            None => match ranges.last_mut() {
+                Some((start, _)) if *start == at + 1 => *start = at,
+                _ => ranges.push((at, at + 1)),
+            },
+        }
+    }
+    ranges.reverse();
+    match ranges.is_empty() {
+        true => exchange,
+        false => exchange.add_metadata(LEFT_OUT, json!(ranges)),
+    }
+}
+
 /// The metadata key for the messages that were dropped from the request.
 const DROPPED: &str = "dropped";
 
@@ -381,11 +423,12 @@ pub(in crate::agent) fn add_partial_results(ledger: &AttemptLedger, text: String
 }
 
 /// Records the current iteration, with what was used since the last record.
-pub(crate) async fn record_iteration(ledger: &AttemptLedger, records: &ExecutionRecords) {
+pub(crate) async fn record_iteration(ledger: &AttemptLedger, records: &ExecutionRecords, now: DateTime<Utc>) {
     if !records.is_recording() {
         return;
     }
-    if let Some((iteration, usage)) = ledger.record_iteration() {
+    if let Some((mut iteration, usage)) = ledger.record_iteration() {
+        iteration.completed_at.get_or_insert(now);
         records.record_reply(iteration, usage).await;
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::list::{compile_expression, list_failure};
 use crate::agent::build_error::BuildError;
 use ensemble_core::runner::ExecutionPart;
-use ensemble_language::condition::{Condition, ConditionFacts, Expression, PartFacts, PartVariables};
+use ensemble_language::condition::{Condition, ConditionFacts, Expression, PartFacts, PartVariables, ReadNote};
 use ensemble_language::data::ExecutionFailure;
 use ensemble_language::ensemble::{ForEach, PartCombination};
 
@@ -51,7 +51,7 @@ impl PartCombiner {
         })
     }
 
-    /// The value of the expression for the output of a part.
+    /// The value of the expression for the output of a part. Adds to `notes` what it read in vain.
     ///
     /// # Errors
     /// It has none, or one that cannot be combined: a failure of the part.
@@ -60,6 +60,7 @@ impl PartCombiner {
         facts: &ConditionFacts,
         part: &ExecutionPart,
         output: &Arc<Value>,
+        notes: &mut Vec<ReadNote>,
     ) -> Result<PartJudgement, ExecutionFailure> {
         let facts = || ConditionFacts {
             output: Some(output.clone()),
@@ -69,9 +70,14 @@ impl PartCombiner {
             }),
             ..facts.clone()
         };
+        let mut evaluate = |expression: &Expression| {
+            let (value, found) = expression.evaluate_with_notes(&facts());
+            notes.extend(found);
+            value
+        };
         let value = match self {
             Self::List => Ok(Value::Null),
-            Self::Best(expression) => match expression.evaluate(&facts()) {
+            Self::Best(expression) => match evaluate(expression) {
                 Ok(value @ (Value::Number(_) | Value::String(_))) => Ok(value),
                 Ok(other) => {
                     let message = format!("`combine.best` evaluates to {other}; expected a number or a text");
@@ -79,11 +85,12 @@ impl PartCombiner {
                 }
                 Err(error) => Err(("best", error)),
             },
-            Self::First(condition) => match condition.evaluate(&facts()) {
-                Ok(is_it) => Ok(Value::Bool(is_it)),
-                Err(error) => Err(("first", error)),
-            },
-            Self::Majority { answer, .. } => answer.evaluate(&facts()).map_err(|error| ("majority", error)),
+            Self::Majority { answer, .. } => evaluate(answer).map_err(|error| ("majority", error)),
+            Self::First(condition) => {
+                let (is_it, found) = condition.evaluate_with_notes(&facts());
+                notes.extend(found);
+                is_it.map(Value::Bool).map_err(|error| ("first", error))
+            }
         };
         match value {
             Ok(value) => Ok(PartJudgement::Value(value)),
@@ -183,15 +190,37 @@ fn needed_votes(table: &[PartJudgement], quorum: Option<usize>) -> usize {
     quorum.unwrap_or(table.len() / 2 + 1)
 }
 
-/// Returns whether the open parts can change neither the answer nor `agreed`.
+/// Returns whether the open parts can change neither the answer nor `agreed`; they may change the counts.
 fn is_vote_decided(table: &[PartJudgement], quorum: Option<usize>) -> bool {
-    let open = table.iter().filter(|judged| **judged == PartJudgement::Open).count();
+    let is_open = |judged: &&PartJudgement| **judged == PartJudgement::Open;
+    let open = table.iter().filter(is_open).count();
     let votes = count_votes(table);
-    let leading = votes.first().map_or(0, |(_, count)| *count);
-    let second = votes.get(1).map_or(0, |(_, count)| *count);
     let needed = needed_votes(table, quorum);
-    let agreement = leading >= needed || leading + open < needed;
-    agreement && second + open < leading
+    let Some((answer, leading)) = votes.first() else {
+        return open == 0;
+    };
+    let agreement = *leading >= needed || leading + open < needed;
+    let place = |answer: &Value| {
+        table
+            .iter()
+            .position(|judged| matches!(judged, PartJudgement::Value(value) if value == answer))
+    };
+    let (leader_place, first_open) = (
+        place(answer),
+        table.iter().position(|judged| *judged == PartJudgement::Open),
+    );
+    // Of two equal counts the answer that is first in the list wins, and an open part may come before it.
+    let wins_tie = |other: Option<usize>| {
+        let first = [other, first_open].into_iter().flatten().min();
+        first < leader_place
+    };
+    let can_win = |count: usize, other: Option<usize>| match (count + open).cmp(leading) {
+        Ordering::Less => false,
+        Ordering::Equal => open > 0 && wins_tie(other),
+        Ordering::Greater => true,
+    };
+    let others = votes[1..].iter();
+    agreement && !can_win(0, None) && !others.into_iter().any(|(other, count)| can_win(*count, place(other)))
 }
 
 #[cfg(test)]
@@ -276,6 +305,29 @@ mod tests {
         assert_eq!(first.count_relevant_parts(&table[..2]), 2);
         let ended = [value(false), value(true), value(true), PartJudgement::Excluded];
         assert_eq!(combined(&first, &ended)["first"], json!({"at": 1}));
+    }
+
+    #[test]
+    fn a_vote_is_decided_when_neither_the_answer_nor_the_agreement_can_change() {
+        let cases = [
+            (None, vec![1, 1, -1], true),
+            (Some(2), vec![1, 1, -1, -1], true),
+            (Some(2), vec![-1, 1, 1, -1], false),
+            (Some(2), vec![1, 2, 1, -1], true),
+            (Some(2), vec![2, 1, 1, -1], false),
+            (Some(3), vec![1, 1, -1, -1], false),
+            (Some(3), vec![1, 2, -1, -2, -2], false),
+            (Some(4), vec![1, 1, 2, -1, -2], true),
+            (None, vec![-2, -2], true),
+            (None, vec![-1], false),
+        ];
+        for (quorum, values, expected) in cases {
+            assert_eq!(
+                is_vote_decided(&table(&values), quorum),
+                expected,
+                "{quorum:?} {values:?}"
+            );
+        }
     }
 
     proptest! {

@@ -7,6 +7,7 @@
 
 mod combine;
 mod list;
+mod noted_reads;
 mod part;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use serde_json::{Map, Value, json};
 
 use self::combine::{PartCombiner, PartJudgement};
 use self::list::ForEachList;
+use self::noted_reads::NotedReads;
 use self::part::{LatestAttempt, PartOutcome, PartRun};
 use super::build_error::BuildError;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
@@ -35,6 +37,7 @@ pub struct ForEachRunner {
     runner: Arc<dyn Runner>,
     list: ForEachList,
     combiner: PartCombiner,
+    noted_reads: NotedReads,
     max_parallel: usize,
     on_error: PartFailure,
     at_least: AtLeast,
@@ -55,6 +58,7 @@ impl ForEachRunner {
             runner,
             list: ForEachList::compile_spec(spec)?,
             combiner: PartCombiner::compile_spec(spec)?,
+            noted_reads: NotedReads::default(),
             max_parallel: spec.max_parallel.get() as usize,
             on_error: spec.on_error,
             at_least: spec.at_least,
@@ -73,7 +77,10 @@ impl Runner for ForEachRunner {
                 let error = "an agent with `for_each` runs only in a conversation";
                 return AttemptOutcome::from_failure(FailureKind::Unavailable, error);
             };
-            let list = match self.list.build_parts(&parts.facts) {
+            let mut notes = Vec::new();
+            let list = self.list.build_parts(&parts.facts, &mut notes);
+            self.noted_reads.report_notes(&notes, &execution.ledger);
+            let list = match list {
                 Ok(list) => list,
                 Err(failure) => return finished_outcome(Err(failure)),
             };
@@ -252,10 +259,10 @@ impl<'a> PartsExecution<'a> {
 
     fn set_part_result(&mut self, at: usize, result: Result<Arc<Value>, ExecutionFailure>) {
         let judged = result.and_then(|output| {
-            let judged = self
-                .runner
-                .combiner
-                .judge_output(&self.from_run.facts, &self.list[at], &output)?;
+            let judged =
+                self.runner
+                    .combiner
+                    .judge_output(&self.from_run.facts, &self.list[at], &output, &mut Vec::new())?;
             Ok((output, judged))
         });
         self.open -= 1;

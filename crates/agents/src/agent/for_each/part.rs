@@ -72,6 +72,7 @@ impl PartRun<'_> {
             let execution = ExecutionInput {
                 ledger: nested.ledger().clone(),
                 attempt: number,
+                ended_requests: u32::try_from(requests_made).unwrap_or(u32::MAX),
                 lost_attempts,
                 last_failure: last_failure.clone(),
                 requests_made: self.execution.requests_made + u64::from(self.part.index) + requests_made,
@@ -148,10 +149,12 @@ impl PartRun<'_> {
     /// The output, if the combination can use it. If not, the attempt has failed.
     fn judge_attempt(&self, observation: &mut AttemptResult) -> Result<Arc<Value>, ExecutionFailure> {
         let output = Arc::new(Value::Object(observation.result.clone()?));
+        let mut notes = Vec::new();
         let judged = self
             .runner
             .combiner
-            .judge_output(&self.from_run.facts, &self.part, &output);
+            .judge_output(&self.from_run.facts, &self.part, &output, &mut notes);
+        self.runner.noted_reads.report_notes(&notes, &self.execution.ledger);
         if let Err(failure) = judged {
             observation.result = Err(failure.clone());
             return Err(failure);

@@ -209,6 +209,12 @@ fn when_the_time_is_up_open_parts_have_failed_and_are_logged() {
         .as_array()
         .expect("a list")
         .iter()
+        .inspect(|one| {
+            assert!(
+                one.as_object()
+                    .is_some_and(|one| one.keys().eq(["key", "item", "error", "kind"]))
+            )
+        })
         .map(|one| &one["kind"])
         .collect();
     assert_eq!(kinds, ["timeout", "timeout"]);

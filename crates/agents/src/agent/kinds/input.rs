@@ -11,6 +11,7 @@ mod stubbed;
 
 pub use crate::agent::kinds::input::check::check_answer;
 pub use answers::{AnswerQueue, RunAnswers};
+pub(crate) use responder::summarize_context;
 pub use stubbed::StubbedQuestion;
 
 use std::sync::Arc;
@@ -62,6 +63,8 @@ pub struct InputOptions<'a> {
     pub load: &'a LoadScript,
     /// Connects the model of the profile that `responses` names.
     pub connect: &'a dyn Fn(&Arc<str>) -> Result<Model, ProfileError>,
+    /// The names of all agents of the ensemble, for a script of `responses`.
+    pub agent_names: Arc<[Arc<str>]>,
 }
 
 /// The result of asking the operator.
@@ -161,8 +164,14 @@ impl InputRunner {
             true => OperatorAnswer::Nobody,
             false => self.ask_operator(request, execution).await,
         };
-        let default =
-            |default: &String| self.accept_answer(json!(default), &AnswerSource::Default.into(), request, execution);
+        let is_unattended = answered == OperatorAnswer::Nobody;
+        let default = |default: &String| {
+            let end = self.accept_answer(json!(default), &AnswerSource::Default.into(), request, execution);
+            if is_unattended {
+                execution.ledger.mark_unattended();
+            }
+            end
+        };
         match (answered, &self.default) {
             (OperatorAnswer::Text { text, .. }, Some(value)) if text.trim().is_empty() => default(value),
             (OperatorAnswer::Text { text, by }, _) => {
@@ -225,13 +234,9 @@ impl InputRunner {
         let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
         match accepted_output {
             Some(output) => {
-                execution.ledger.set_answer(AnswerRecord {
-                    address: request.address.clone(),
-                    prompt: request.question.prompt.clone(),
-                    choices: request.question.choices.clone(),
-                    answer: text,
-                    by: by.clone(),
-                });
+                execution
+                    .ledger
+                    .set_answer(AnswerRecord::for_request(request, text, by.clone()));
                 QuestionEnd::Output(output)
             }
             None => QuestionEnd::Failed(ExecutionFailure::new(

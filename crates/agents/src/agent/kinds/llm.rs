@@ -10,12 +10,14 @@
 //! The runner keeps no state between executions: [`ExecutionInput`] carries the thread and the number of earlier requests.
 
 mod progress;
+mod substitute;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use self::progress::{ExecutionMessages, NextStep};
+pub(crate) use self::substitute::ScriptSubstitute;
 use crate::agent::attachments::AttachmentTemplates;
 use crate::agent::build_error::{BuildError, compile_template};
 use crate::agent::chat::RoundEnd;
@@ -27,7 +29,7 @@ use crate::agent::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Run
 use ensemble_core::reply::{output_for_schema, parse_json_reply, parse_plain_reply, quotes_requests};
 use ensemble_core::thread::{Attachment, ExecutionRef, LiveOutput, NoLiveOutput, StopReason};
 use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
-use ensemble_language::ensemble::{Agent, LlmSpec, MemoryMode};
+use ensemble_language::ensemble::{Agent, LlmSpec, MemoryMode, ModelChoice};
 use ensemble_language::profiles::ChainedProfile;
 use ensemble_language::template::{Template, TemplateError, TemplateScope};
 use ensemble_models::Model;
@@ -52,6 +54,8 @@ pub struct LlmRunner {
     /// The agent may request other agents.
     triggers: bool,
     listens_to: Arc<[Arc<str>]>,
+    /// The script agent that the model replaces. The task is a question about the agent then.
+    substitute: Option<ScriptSubstitute>,
 }
 
 /// The warning about requests that are not taken.
@@ -188,7 +192,34 @@ impl LlmRunner {
             tool_source: None,
             live_output,
             speaker,
+            substitute: None,
         }))
+    }
+
+    /// Builds the runner of a script agent in whose place a model answers.
+    pub fn for_script_agent(agent: &Agent, model: Model, live_output: Arc<dyn LiveOutput>) -> Result<Self, BuildError> {
+        let spec = LlmSpec {
+            // The model is connected already.
+            model: ModelChoice::Profile("".into()),
+            prompt: None,
+            system_prompt: None,
+            attachments: Vec::new(),
+            memory: MemoryMode::None,
+            context_window: None,
+            tools: Vec::new(),
+            max_iterations: LlmSpec::MAX_ITERATIONS,
+            max_parallel_tools: LlmSpec::MAX_PARALLEL_TOOLS,
+        };
+        let options = LlmOptions {
+            live_output,
+            ..LlmOptions::for_model(model)
+        };
+        Ok(Self {
+            // Another attempt of the script agent corrects the reply.
+            max_tries: 1,
+            substitute: Some(ScriptSubstitute::for_agent(agent)),
+            ..Self::new(agent, &spec, options)?
+        })
     }
 
     /// Returns whether the model is simulated.
@@ -204,6 +235,10 @@ impl LlmRunner {
                     .await
             }
             Err(failure) => Err(failure),
+        };
+        let result = match &self.substitute {
+            Some(_) => result.map(ScriptSubstitute::convert_output),
+            None => result,
         };
         execution.ledger.close_round();
         let is_kept = self.memory == MemoryMode::Conversation && execution.part.is_none() && result.is_ok();
@@ -262,9 +297,12 @@ impl LlmRunner {
             systems.push(Some(parts.join("\n\n")).filter(|text| !text.trim().is_empty()));
         }
         warn_about_missed_keys(&scope, "system_prompt of the model profile", execution);
-        let user = template_worker::render_agent_task(self.prompt.as_ref(), &scope)
-            .await
-            .map_err(failed("prompt"))?;
+        let user = match &self.substitute {
+            Some(substitute) => substitute.render_question(execution),
+            None => template_worker::render_agent_task(self.prompt.as_ref(), &scope)
+                .await
+                .map_err(failed("prompt"))?,
+        };
         warn_about_missed_keys(&scope, "prompt", execution);
         Ok(RenderedTask {
             systems,
@@ -288,6 +326,9 @@ impl LlmRunner {
         loop {
             let (reply, stop_reason) = match said.next_step() {
                 NextStep::Judgement(reply, stop_reason) => (reply, stop_reason),
+                NextStep::Task | NextStep::Correction(_) if self.requests_left(said, execution) == 0 => {
+                    return Err(self.exhausted_failure(execution));
+                }
                 due => {
                     let opening = self.round_request(execution, task, said, due);
                     self.run_round(opening, &*tools, execution, said).await?
@@ -320,7 +361,7 @@ impl LlmRunner {
                 };
                 return Err(ExecutionFailure::new(kind, errors));
             }
-            if self.requests_left(said) == 0 {
+            if self.requests_left(said, execution) == 0 {
                 let limit = self.max_iterations;
                 let error = format!("{errors} (no request is left for a correction: `max_iterations` is {limit})");
                 return Err(ExecutionFailure::new(FailureKind::MaxIterations, error));
@@ -350,9 +391,21 @@ impl LlmRunner {
     }
 
     /// Returns how many requests of `max_iterations` the execution has left.
-    fn requests_left(&self, said: &ExecutionMessages) -> u32 {
+    fn requests_left(&self, said: &ExecutionMessages, execution: &ExecutionInput) -> u32 {
         let requests_made = u32::try_from(said.iterations.len()).unwrap_or(u32::MAX);
-        self.max_iterations.saturating_sub(requests_made)
+        let of_attempts = requests_made.saturating_add(execution.ended_requests);
+        self.max_iterations.saturating_sub(of_attempts)
+    }
+
+    /// The failure of an attempt for which earlier attempts have left no request.
+    fn exhausted_failure(&self, execution: &ExecutionInput) -> ExecutionFailure {
+        let limit = self.max_iterations;
+        let before = execution.last_failure.as_ref();
+        let before = before.map_or_else(String::new, |failure| {
+            format!("; the last attempt failed: {}", failure.error)
+        });
+        let error = format!("the attempts of this execution have made {limit} requests (`max_iterations`){before}");
+        ExecutionFailure::new(FailureKind::MaxIterations, error)
     }
 
     fn round_request(
@@ -398,7 +451,7 @@ impl LlmRunner {
                 attempt: execution.attempt,
             },
             requests_made: execution.requests_made,
-            max_requests: self.requests_left(said),
+            max_requests: self.requests_left(said, execution),
             remaining: execution.remaining,
             output_schema: self.schema.as_ref().map(|(_, value)| Arc::clone(value)),
         }

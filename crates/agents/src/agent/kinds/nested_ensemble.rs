@@ -118,7 +118,8 @@ fn to_context(map: &JsonMap) -> RunContext {
 }
 
 fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> AttemptOutcome {
-    for warning in state.warnings() {
+    let of_end = state.run_end().map_or(&[][..], |ended| &ended.warnings);
+    for warning in state.warnings().iter().chain(of_end) {
         execution.ledger.warn(warning.clone());
     }
     let Some(run_end) = state.run_end() else {

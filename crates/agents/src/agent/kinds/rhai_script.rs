@@ -110,6 +110,16 @@ fn finished_outcome(result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome
 }
 
 impl CompiledScript {
+    /// Reads and compiles the script at `path`, called `name` in messages.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a Rhai script.
+    pub(crate) fn load_file(&self, path: &Path, name: &str) -> Result<(), ExecutionFailure> {
+        let file = fs::metadata(path).map_err(|error| unreadable_failure(name, &error))?;
+        let version = FileVersion::from_metadata(&file);
+        self.load_script(ScriptFile { path, name, version }).map(drop)
+    }
+
     /// The script of a file that was found just now.
     fn load_script(&self, found: ScriptFile<'_>) -> Result<Arc<Script>, ExecutionFailure> {
         let ScriptFile { path, name, version } = found;

@@ -1,35 +1,58 @@
 //! Script agents: running the program that `script:` names.
 //!
-//! A script is searched for each execution, because an agent may write the script that a later agent runs. Only a
-//! program on PATH is remembered, until there is a file of this name. `validate` uses the same search, so that both
-//! agree.
+//! A run starts only if its scripts are there and its Rhai scripts compile ([`build_checked_runner`]). A script is searched
+//! again for each execution, because it may change while the run waits. Only a program on PATH is remembered, until there
+//! is a file of this name. `validate` uses the same search, so that both agree.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::agent::kinds::rhai_script;
 use crate::agent::kinds::rhai_script::CompiledScript;
+pub use crate::agent::kinds::script_templates::ScriptTemplates;
 use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::FailureKind;
 use ensemble_process::program::{
-    ResolvedScript, ScriptFolders, ScriptLookupError, list_rhai_files, names_file, resolve_script,
+    ResolvedScript, ScriptFolders, ScriptLookupError, find_needed_program, find_unused_arguments, list_rhai_files,
+    names_file, resolve_script, resolve_script_with_arguments,
 };
 use ensemble_process::{self, ProcessLimits, ProgramInvocation};
 
+/// The reason why a script cannot be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScriptStartError {
+    /// The script, or the program that it needs, is not there.
+    Lookup(ScriptLookupError),
+    /// The Rhai script cannot be read or does not compile.
+    Compile(String),
+    /// A shell reads the command line, which does not use its arguments.
+    UnusedArguments(ScriptLookupError),
+}
+
 /// The runner of a script agent; the bounds are those of a child process.
 pub fn build_runner(script: &str, places: &ScriptFolders, bounds: ProcessLimits) -> Arc<dyn Runner> {
-    Arc::new(ScriptRunner {
-        script: script.to_owned(),
-        places: places.clone(),
-        bounds,
-        rhai_files: list_rhai_files(script, places),
-        on_path: OnceLock::new(),
-        compiled: CompiledScript::default(),
-    })
+    Arc::new(ScriptRunner::new(script, ScriptTemplates::default(), places, bounds))
+}
+
+/// The runner of a script that must be there now, with its arguments and its input.
+///
+/// # Errors
+/// The script or the program that it needs is not there, a Rhai script does not compile, or the arguments are not used.
+pub fn build_checked_runner(
+    script: &str,
+    templates: ScriptTemplates,
+    places: &ScriptFolders,
+    bounds: ProcessLimits,
+) -> Result<Arc<dyn Runner>, ScriptStartError> {
+    let runner = ScriptRunner::new(script, templates, places, bounds);
+    runner.check_startable()?;
+    Ok(Arc::new(runner))
 }
 
 struct ScriptRunner {
     script: String,
+    templates: ScriptTemplates,
     places: ScriptFolders,
     bounds: ProcessLimits,
     /// Where it may lie and what it is called there, if its name says that it is a Rhai script.
@@ -40,14 +63,62 @@ struct ScriptRunner {
 }
 
 impl ScriptRunner {
+    fn new(script: &str, templates: ScriptTemplates, places: &ScriptFolders, bounds: ProcessLimits) -> Self {
+        Self {
+            script: script.to_owned(),
+            templates,
+            places: places.clone(),
+            bounds,
+            rhai_files: list_rhai_files(script, places),
+            on_path: OnceLock::new(),
+            compiled: CompiledScript::default(),
+        }
+    }
+
+    /// Looks for the script, and compiles a Rhai script for the first execution.
+    fn check_startable(&self) -> Result<(), ScriptStartError> {
+        if self.templates.has_arguments()
+            && let Some(error) = find_unused_arguments(&self.script, &self.places)
+        {
+            return Err(ScriptStartError::UnusedArguments(error));
+        }
+        match find_needed_program(&self.script, &self.places).map_err(ScriptStartError::Lookup)? {
+            ResolvedScript::Process(_) => Ok(()),
+            ResolvedScript::Rhai(path) => self
+                .compiled
+                .load_file(&path, &self.places.display_path(&path))
+                .map_err(|failure| ScriptStartError::Compile(failure.error)),
+        }
+    }
+
+    fn resolve_once(&self) -> Result<ResolvedScript, ScriptLookupError> {
+        match self.templates.has_arguments() {
+            true => resolve_script_with_arguments(&self.script, &self.places),
+            false => resolve_script(&self.script, &self.places),
+        }
+    }
+
+    /// Runs the process with its arguments and its input.
+    async fn run_process(&self, mut invocation: ProgramInvocation, execution: &ExecutionInput) -> AttemptOutcome {
+        let rendered = match self.templates.render(execution).await {
+            Ok(rendered) => rendered,
+            Err(error) => return AttemptOutcome::from_failure(FailureKind::Unavailable, error),
+        };
+        invocation
+            .arguments
+            .extend(rendered.args.into_iter().map(OsString::from));
+        let (folder, stdin) = (&self.places.project_root, rendered.stdin.as_deref());
+        ensemble_process::run_program_with_stdin(&invocation, folder, &self.bounds, execution, stdin).await
+    }
+
     fn resolve_cached(&self) -> Result<ResolvedScript, ScriptLookupError> {
         if names_file(&self.script, &self.places) {
-            return resolve_script(&self.script, &self.places);
+            return self.resolve_once();
         }
         if let Some(invocation) = self.on_path.get() {
             return Ok(ResolvedScript::Process(invocation.clone()));
         }
-        let resolved = resolve_script(&self.script, &self.places)?;
+        let resolved = self.resolve_once()?;
         if let ResolvedScript::Process(invocation) = &resolved {
             let _it_was_empty = self.on_path.set(invocation.clone());
         }
@@ -67,10 +138,7 @@ impl Runner for ScriptRunner {
                     let name = self.places.display_path(&path);
                     rhai_script::run_script_file(&self.compiled, &path, &name, execution).await
                 }
-                Ok(ResolvedScript::Process(invocation)) => {
-                    ensemble_process::run_program(&invocation, &self.places.project_root, &self.bounds, &execution)
-                        .await
-                }
+                Ok(ResolvedScript::Process(invocation)) => self.run_process(invocation, &execution).await,
                 Err(unavailable) => AttemptOutcome::from_failure(FailureKind::Unavailable, unavailable.to_string()),
             }
         })

@@ -46,6 +46,7 @@ pub(crate) fn agent_execution(
         other_outputs: Vec::new(),
         history: ExecutionHistory::default(),
         thread: Arc::default(),
+        ended_requests: 0,
         last_failure: None,
         ..caller
     }

@@ -127,6 +127,13 @@ impl ConversationState {
         }
     }
 
+    /// The agents of the latest executions in the history, at most this many, the oldest first.
+    pub fn recent_agents(&self, count: usize) -> Vec<Arc<str>> {
+        let from = self.history.0.len().saturating_sub(count);
+        let recent = self.history.0[from..].iter();
+        recent.map(|entry| entry.agent_name.clone()).collect()
+    }
+
     /// The latest outputs that follow a prompt without variables, after those of the dependencies: of every other agent
     /// that has succeeded, and of the agent itself if it does not remember it. Empty for an agent that reads none.
     pub fn list_other_outputs(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {

@@ -18,14 +18,15 @@ use crate::conversation::event::{
     TurnFinished, TurnStarted,
 };
 use crate::conversation::exchange::RecordedExchanges;
+use crate::conversation::failed_work::{FailedWork, WorkCounts};
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::part::{EndedParts, PartEnded};
 use crate::conversation::permission::{PermissionDecided, PermissionDecision};
 use crate::conversation::question::InputRequested;
 use crate::conversation::reason::AgentSkipReason;
 use crate::conversation::static_readiness::{StaticReadiness, static_readiness};
-use crate::thread::{Thread, ThreadIteration, UNKNOWN_FATE, remembered_iterations};
-use ensemble_language::data::{ModelUsage, RunContext, digest_text};
+use crate::thread::{StopReason, Thread, ThreadIteration, UNKNOWN_FATE, failed_iterations, remembered_iterations};
+use ensemble_language::data::{FailureKind, ModelUsage, RunContext, digest_text};
 use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
@@ -103,7 +104,7 @@ impl ConversationState {
             let failed = std::mem::take(&mut agent.failed_exchange);
             if !failed.is_empty() {
                 let thread = Arc::make_mut(&mut agent.thread);
-                let failed = Thread::from_iterations(remembered_iterations(failed))
+                let failed = Thread::from_iterations(failed_iterations(failed))
                     .close_open_calls(UNKNOWN_FATE)
                     .into_iterations();
                 *thread = std::mem::take(thread).append_iterations(failed);
@@ -168,6 +169,7 @@ impl ConversationState {
                     // The failed attempts are dropped: the execution starts again, with all its attempts and parts.
                     (slot.last_ended, slot.failed_attempts, slot.last_failure) = (slot.attempt, 0, None);
                     slot.parts = EndedParts::default();
+                    slot.tool_calls = WorkCounts::default();
                     slot.exchanges = RecordedExchanges::default();
                 }
                 slot.progress = ExecutionProgress::Pending;
@@ -193,6 +195,10 @@ impl ConversationState {
         let plan = self.plan.clone();
         let mut slots = Vec::with_capacity(event.starts.len());
         self.waits = self.count_waits(&plan, event);
+        self.add_warnings(event.warnings.iter().map(|warning| warning.message.clone()));
+        if self.keeps_account {
+            self.read_warnings.extend(event.warnings.iter().cloned());
+        }
         for start in &event.starts {
             let Some(agent) = plan.find_agent_id(&start.agent) else {
                 continue;
@@ -216,11 +222,13 @@ impl ConversationState {
                 start: start.clone(),
                 attempt: self.agents[agent.index()].abandoned,
                 failed_attempts: 0,
+                ended_requests: 0,
                 last_ended: self.agents[agent.index()].abandoned,
                 last_failure: None,
                 usage: None,
                 exchanges: RecordedExchanges::default(),
                 parts: EndedParts::default(),
+                tool_calls: WorkCounts::default(),
                 progress: ExecutionProgress::Pending,
             });
         }
@@ -290,6 +298,10 @@ impl ConversationState {
             slot.last_ended = event.attempt;
             slot.last_failure = Some(event.failure.clone());
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
+            slot.tool_calls = slot.tool_calls
+                + WorkCounts::from_tool_calls(slot.exchanges.own_iterations())
+                + WorkCounts::from_tool_calls(&event.exchange);
+            slot.ended_requests += count_attempt_requests(slot.exchanges.own_iterations(), event);
             slot.exchanges = RecordedExchanges::default();
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
@@ -300,6 +312,8 @@ impl ConversationState {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
             let recorded = slot.exchanges.take_iterations(Some(&event.key));
+            slot.tool_calls =
+                slot.tool_calls + WorkCounts::from_tool_calls(&recorded) + WorkCounts::from_tool_calls(&event.exchange);
             slot.parts.add_attempt_end(event, recorded);
         }
         let warn = |warning: &String| format!("{}[{}]: {warning}", event.agent, event.key);
@@ -313,6 +327,12 @@ impl ConversationState {
             let recorded = slot.exchanges.take_iterations(None);
             if !recorded.is_empty() {
                 event.exchange.splice(..0, recorded);
+            }
+            let limit = event
+                .failure()
+                .and_then(|failure| StopReason::from_failure_kind(failure.kind));
+            if let (Some(reason), Some(last)) = (limit, event.exchange.last_mut()) {
+                last.set_stop_reason(reason);
             }
             // The usage of the execution contains the usage of parts that were stopped.
             slot.exchanges = RecordedExchanges::default();
@@ -376,6 +396,15 @@ impl ConversationState {
         };
         let (event, _) = *finished;
         let success = entry.failure.is_none();
+        if success && entry.parts.failed > 0 {
+            let agent = plan.agent_name(id).clone();
+            let work = FailedWork {
+                agent,
+                parts: entry.parts,
+                tool_calls: WorkCounts::default(),
+            };
+            self.add_warnings(work.list_sentences());
+        }
         if self.keeps_account {
             entry.output = CompactOutput::from_output(&output);
         }
@@ -525,13 +554,26 @@ impl ConversationState {
             input_digest: self.input_digest.clone(),
             output: CompactOutput::Value(output_data),
             failure: event.failure().cloned(),
+            parts: WorkCounts::from_parts(&slot.parts),
+            tool_calls: slot.tool_calls + WorkCounts::from_tool_calls(&event.exchange),
             attempt: event.attempt,
             usage: slot.usage,
             stop_reason: event.exchange.last().and_then(ThreadIteration::stop_reason),
             execution_time: event.execution_time,
             timestamp: *at,
+            answer: event.answer.clone(),
         })
     }
+}
+
+/// Returns the number of requests in a failed attempt, of which these iterations were recorded before its end. A request
+/// with only the results of tools that failed has no iteration.
+fn count_attempt_requests(recorded: &[ThreadIteration], event: &AttemptFailed) -> u32 {
+    let iterations = recorded.len() + event.exchange.len();
+    let last = event.exchange.last().or(recorded.last());
+    let has_sent_results = last.is_some_and(|last| !last.tool_calls.is_empty());
+    let is_model_failure = event.failure.kind == FailureKind::Model;
+    u32::try_from(iterations + usize::from(has_sent_results && is_model_failure)).unwrap_or(u32::MAX)
 }
 
 fn has_memory(plan: &Plan, id: AgentId) -> bool {

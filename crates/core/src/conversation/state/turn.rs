@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::conversation::event::{AgentStart, ExecutionFinished};
 use crate::conversation::exchange::RecordedExchanges;
+use crate::conversation::failed_work::WorkCounts;
 use crate::conversation::part::EndedParts;
 use crate::request::PendingRequest;
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
@@ -29,6 +30,8 @@ pub struct ExecutionSlot {
     pub attempt: u32,
     /// The number of failed attempts, without those that a crash interrupted.
     pub failed_attempts: u32,
+    /// LLM: the number of requests in the failed attempts.
+    pub ended_requests: u32,
     /// The number of the last attempt that was not interrupted; 0 if there was none.
     pub last_ended: u32,
     /// The failure of the last failed attempt.
@@ -39,6 +42,8 @@ pub struct ExecutionSlot {
     pub exchanges: RecordedExchanges,
     /// The parts that have ended, of an agent with `for_each`.
     pub parts: EndedParts,
+    /// The tool calls of the attempts of its model that failed, and of its parts.
+    pub tool_calls: WorkCounts,
     /// The progress of the execution.
     pub progress: ExecutionProgress,
 }

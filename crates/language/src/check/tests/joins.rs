@@ -77,4 +77,46 @@ fn joins_of_branches_that_exclude_each_other() {
     assert_eq!(of_one("context.k.x", "not context.k.x").len(), 1);
     assert_eq!(of_one("output.k", "not output.k"), [""; 0]);
     assert_eq!(of_one("turn_count > 3", "turn_count > 2"), [""; 0]);
+    // The latest execution of an agent succeeded or failed, however often the agent runs.
+    let of_results = |one: &str, other: &str| {
+        w021(&format!(
+            "- {{name: r, script: x, conversation: {{max_turns: 9, trigger: every_turn}}}}\n- {{name: j, script: x, dependencies: [{{agent_name: r, on: {one}}}, {{agent_name: r, on: {other}}}]}}"
+        ))
+    };
+    assert_eq!(of_results("success", "failure").len(), 1);
+    assert_eq!(of_results("success", "any"), [""; 0]);
+}
+
+#[test]
+fn news_of_an_agent_that_never_starts_this_one() {
+    let w065 = |prompt: &str, dependencies: &str| {
+        let found = shown(&format!(
+            "- {{name: writer, script: x}}\n- {{name: other, script: x, depends_on: [writer]}}\n- {{name: j, model: simulated/any, prompt: \"{prompt}\"{dependencies}}}"
+        ));
+        found
+            .into_iter()
+            .filter(|one| one.starts_with("W065"))
+            .collect::<Vec<_>>()
+    };
+    let listens = ", depends_on: [writer]";
+    assert_eq!(
+        w065(
+            "{% if news.writer %}{{ news | join(', ') }}{% endif %}{{ news[0] }}",
+            listens
+        ),
+        [""; 0]
+    );
+    assert_eq!(
+        w065("{{ news.other }}{{ writer }}", ""),
+        [""; 0],
+        "it listens to everyone"
+    );
+    assert_eq!(
+        w065("{{ news.other }}{{ writer }}", listens),
+        ["W065 5:52 `news.other` is always false: `j` does not depend on `other`"]
+    );
+    assert_eq!(
+        w065("{% if news.wirter %}{{ writer }}{% endif %}", listens),
+        ["W065 5:55 `news.wirter` is always false: there is no agent `wirter`"]
+    );
 }

@@ -83,6 +83,47 @@ fn tools_that_never_run_side_by_side() {
 }
 
 #[test]
+fn templates_and_variables_that_nothing_expands() {
+    let server = "- {name: a, model: xai/n, tools: [t]}\ntools: {t: {mcp: {command: [x], cwd: \"{{ a }}\"}}}";
+    for (agents, expected) in [
+        ("- {name: a, script: \"x {{ input }}\"}", vec!["E107 3:24"]),
+        ("- {name: a, script: x, env: {A: \"{{ b }}\"}}", vec!["E107 3:34"]),
+        (server, vec!["E107 4:40"]),
+        (
+            "- {name: a, script: x, args: [\"{{ input }}\"], stdin: \"{{ input }}\"}",
+            vec![],
+        ),
+        ("- {name: a, script: x, env: {A: \"${B}\"}}", vec!["W077 3:34"]),
+        ("- {name: a, script: x, env: {A: \"x${B:-1}\"}}", vec!["W077 3:35"]),
+        ("- {name: a, script: x, args: [\"${B}\"]}", vec!["W077 3:32"]),
+        ("- {name: a, script: \"echo ${B}\"}", vec![]),
+        ("- {name: a, script: x, env: {A: \"$B ${} {B}\"}}", vec![]),
+        (
+            "- {name: a, script: a.rhai, args: [x], stdin: y}",
+            vec!["E108 3:29", "E108 3:40"],
+        ),
+        ("- {name: a, script: a.rhai, args: []}", vec![]),
+    ] {
+        let found: Vec<String> = shown(agents)
+            .into_iter()
+            .filter(|one| ["E107", "E108", "W077"].contains(&&one[..4]))
+            .map(|one| one.splitn(3, ' ').take(2).collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(found, expected, "{agents}");
+    }
+}
+
+#[test]
+fn arguments_and_input_of_scripts_are_templates() {
+    let found = shown("- {name: a, script: x, args: [\"{{ nope }}\"], stdin: \"{{ item }}\"}");
+    let codes: Vec<&str> = found.iter().map(|one| &one[..9]).collect();
+    assert_eq!(codes, ["E044 3:35", "E044 3:57"], "{found:?}");
+    let found =
+        shown("- {name: a, script: x, for_each: {times: 2}, args: [\"{{ item }}\"], stdin: \"{{ part.key }}\"}");
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
 fn an_environment_that_no_script_reads() {
     let warning = |place: &str| {
         vec![format!(

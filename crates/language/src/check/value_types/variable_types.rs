@@ -27,6 +27,7 @@ fn combined_output_type(combine: &PartCombination, of_part: ValueType) -> ValueT
     let entry = |key: &str, of: ValueType| (key.to_owned(), of);
     let failed = MapFields::with_exact_keys([
         entry("key", ValueType::any_value()),
+        entry("item", ValueType::any_value()),
         entry("error", ValueType::any_text()),
         entry("kind", failure_type().key_type("kind")),
     ]);

@@ -31,8 +31,8 @@ use crate::loader::json;
 use crate::loader::key_messages::{find_meant_key, format_choices, quote_excerpt};
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
-    NodeCursor, decode_bool, decode_count, decode_count_or_zero, decode_filled_texts, decode_name, decode_seconds,
-    decode_text, decode_word,
+    NodeCursor, decode_bool, decode_count, decode_count_or_zero, decode_filled_texts, decode_list, decode_name,
+    decode_seconds, decode_text, decode_word,
 };
 use crate::vocabulary::{AgentType, CHOOSERS, FileSection, SectionKey, chooses_type};
 use crate::yaml::edit::{RouteEdit, RouteFix};
@@ -106,7 +106,7 @@ pub(super) fn check_defaults(
     }
     fields.decode_optional("model", findings, decode_model);
     fields.decode_optional("input", findings, input::check_default_input);
-    for key in ["prompt", "system_prompt"] {
+    for key in ["prompt", "system_prompt", "stdin"] {
         fields.decode_optional(key, findings, decode_text);
     }
     fields.decode_optional("acp", findings, acp::decode_program);
@@ -117,6 +117,9 @@ pub(super) fn check_defaults(
     fields.decode_optional("arguments", findings, json::decode_json_map);
     fields.decode_optional("tools", findings, |at, findings| tools.decode_tool_uses(at, findings));
     fields.decode_optional("env", findings, tool::decode_env);
+    fields.decode_optional("args", findings, |at, findings| {
+        decode_list(at, "a list of strings", findings, decode_text)
+    });
     for key in ["max_iterations", "max_parallel_tools"] {
         fields.decode_optional(key, findings, decode_count);
     }
@@ -180,8 +183,15 @@ fn decode_kind(fields: &SectionFields<'_>, tools: &DeclaredTools<'_>, findings: 
             let env = fields
                 .decode_optional("env", findings, tool::decode_env)
                 .unwrap_or_default();
-            decode_reference(&at, findings).map(|script| AgentKind::Script {
-                script: script.to_string(),
+            let args = match fields.get("args") {
+                Some(at) => decode_list(&at, "a list of strings", findings, decode_text),
+                None => Some(Vec::new()),
+            };
+            let stdin = fields.decode_optional("stdin", findings, decode_text);
+            Some(AgentKind::Script {
+                script: decode_reference(&at, findings)?.to_string(),
+                args: args?,
+                stdin,
                 env,
             })
         }
@@ -264,7 +274,7 @@ fn other_type_help(key: &SectionKey, agent_type: AgentType) -> String {
     match (agent_type, key.name) {
         (AgentType::Input, "prompt") => "write the question as `input.prompt`",
         (AgentType::Script, "prompt") => {
-            "a script receives the run's input as `input` and its `config` as `parameters`"
+            "a script receives the run's input as `input` and its `config` as `parameters`; `stdin` replaces them by a text"
         }
         (AgentType::Tool, "tools") => "an agent with a `tool` calls this one tool and no others",
         (AgentType::Tool, "prompt") => {
@@ -274,7 +284,10 @@ fn other_type_help(key: &SectionKey, agent_type: AgentType) -> String {
             "the external agent has its own model and its own limits"
         }
         (AgentType::Ensemble, "arguments") => "an agent with an `ensemble` passes values by name with `inputs`",
-        (AgentType::Script, "arguments") => "a script receives the `config` of its agent as `parameters`",
+        (AgentType::Script, "arguments") => "write the arguments of the process as `args`",
+        (AgentType::Acp, "args") => "write the arguments of the program in `acp`: `acp: {command: PROGRAM, args: [...]}`",
+        (AgentType::Tool, "args") => "write what the tool receives as `arguments`",
+        (_, "args" | "stdin") => "only an agent with a `script` starts a process that reads it",
         (AgentType::Llm | AgentType::Input | AgentType::Acp, "history") => {
             "the history is a variable of the agent's templates: write `{{ transcript }}` or `{{ history }}`"
         }

@@ -4,8 +4,13 @@ use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::run_files;
-use crate::cases::{AgentStubs, CaseExpectations, JudgeQuestion, OUTCOMES, StubOutput, StubResult, TestCase, TestFile};
+use crate::cases::{
+    AgentStubs, CaseExpectations, JudgeQuestion, OUTCOMES, StubOutput, StubReply, StubResult, StubToolCall, TestCase,
+    TestFile,
+};
 use crate::condition::Condition;
 use crate::data::{Cost, ExecutionFailure, FailureKind, JsonMap};
 use crate::diagnostic::Finding;
@@ -21,6 +26,9 @@ use crate::loader::value_decoders::{
 };
 use crate::source::RouteLocation;
 use crate::vocabulary::FileSection;
+
+/// The only key of a `result` that must be equal to the result of the run.
+const EXACTLY: &str = "exactly";
 
 /// Reads a test file.
 pub(in crate::loader) fn decode_test_file(document: &YamlDocument, findings: &mut FindingList) -> Option<TestFile> {
@@ -51,16 +59,21 @@ fn decode_cases(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<T
 fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCase> {
     let fields = SectionFields::from_map(at, FileSection::Case, findings)?;
     let name = fields.decode_required("name", "write what the case shows", findings, decode_filled_text);
-    let answers = fields
-        .decode_optional("answers", findings, run_files::decode_answers_at)
-        .unwrap_or_default();
-    let answers = answers.into_iter().map(|(agent, answers)| match answers {
-        run_files::AgentAnswers::Always(answer) => (agent, answer),
-        run_files::AgentAnswers::Each(answers) => (agent, answers.into()),
-    });
     let stubs = fields.decode_optional("stubs", findings, |at, findings| {
         decode_map(at, "a map from agents to stubs", findings, |_, entry, findings| {
             decode_stubs(entry, findings)
+        })
+    });
+    let mut stubs = stubs.unwrap_or_default();
+    let answers = fields
+        .decode_optional("answers", findings, |at, findings| {
+            decode_answers(at, &mut stubs, findings)
+        })
+        .unwrap_or_default();
+    let responders = fields.decode_optional("respond", findings, |at, findings| {
+        let what = "a map from agents to model profiles";
+        decode_map(at, what, findings, |_, entry, findings| {
+            decode_filled_text(entry, findings)
         })
     });
     let repeat = fields.decode_optional("repeat", findings, decode_count);
@@ -90,8 +103,9 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCa
         inputs: fields
             .decode_optional("inputs", findings, json::decode_json_map)
             .unwrap_or_else(JsonMap::new),
-        answers: answers.collect(),
-        stubs: stubs.unwrap_or_default(),
+        answers,
+        responders: responders.unwrap_or_default(),
+        stubs,
         from: fields.decode_optional("from", findings, decode_filled_text),
         live,
         repeat: repeat.unwrap_or(NonZeroU32::MIN),
@@ -99,6 +113,37 @@ fn decode_case(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<TestCa
         expect,
         name: name?,
     })
+}
+
+/// Decodes the answers of people. Answers that take time are stubs of the person.
+fn decode_answers(
+    at: &NodeCursor<'_>,
+    stubs: &mut Vec<(Arc<str>, AgentStubs)>,
+    findings: &mut FindingList,
+) -> Option<Vec<(Arc<str>, Value)>> {
+    let mut plain = Vec::new();
+    for (agent, entry) in at.require_entries("a map from agents to answers", findings)? {
+        if takes_time(&entry.node.content) {
+            let late_answers = decode_stubs(&entry, findings);
+            stubs.extend(late_answers.map(|answers| (agent.clone(), answers)));
+            continue;
+        }
+        let answers = run_files::decode_agent_answers(&entry, findings);
+        plain.extend(answers.map(|answers| match answers {
+            run_files::AgentAnswers::Always(answer) => (agent.clone(), answer),
+            run_files::AgentAnswers::Each(answers) => (agent.clone(), answers.into()),
+        }));
+    }
+    Some(plain)
+}
+
+/// Returns whether an answer, or one of a list of answers, has the key `delay_seconds`.
+fn takes_time(content: &YamlContent) -> bool {
+    match content {
+        YamlContent::Mapping(entries) => entries.iter().any(|entry| &*entry.key == "delay_seconds"),
+        YamlContent::Sequence(items) => items.iter().any(|item| takes_time(&item.content)),
+        YamlContent::Scalar(_) => false,
+    }
 }
 
 /// A key of live cases only: without models, every conversation is the same, and nobody can be asked.
@@ -147,7 +192,7 @@ fn decode_stubs(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Agent
     .map(AgentStubs::Each)
 }
 
-/// A text, or a map with one of `text`, `json`, `fail` and `parts`.
+/// A text, or a map with one of `text`, `json`, `fail`, `parts` and `replies`.
 fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubResult> {
     if matches!(at.node.content, YamlContent::Scalar(_)) {
         return decode_text(at, findings)
@@ -155,25 +200,38 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubRe
             .map(StubResult::without_delay);
     }
     let fields = SectionFields::from_map(at, FileSection::Stub, findings)?;
-    const RESULTS: [&str; 4] = ["text", "json", "fail", "parts"];
-    let help = "write one of `text`, `json`, `fail` and `parts`";
+    const RESULTS: [&str; 5] = ["text", "json", "fail", "parts", "replies"];
+    let help = "write one of `text`, `json`, `fail`, `parts` and `replies`";
     let codes = [codes::BAD_STUB, codes::BAD_STUB];
     let (given, _) = fields.require_exactly_one(&RESULTS, codes, help, findings)?;
     let bad = |at: RouteLocation, message: String, help: &str| {
         Finding::new_error(codes::BAD_STUB, at, message).with_help(help)
     };
     let kind = fields.decode_optional("kind", findings, decode_failure_kind);
-    if let Some(kind) = fields.get("kind").filter(|_| given != "fail") {
-        let message = "`kind` has no effect, because this stub does not fail".to_owned();
-        findings.push(bad(kind.key_location(), message, "remove it, or write `fail: MESSAGE`"));
+    for name in ["kind", "exit_code", "stdout", "stderr"] {
+        if let Some(key) = fields.get(name).filter(|_| given != "fail") {
+            let message = format!("`{name}` has no effect, because this stub does not fail");
+            findings.push(bad(key.key_location(), message, "remove it, or write `fail: MESSAGE`"));
+        }
     }
     let gives = match given {
         "text" => StubOutput::Text(fields.decode_optional("text", findings, decode_text)?),
         "json" => StubOutput::Json(fields.decode_optional("json", findings, json::decode_json)?),
         "fail" => {
             let error = fields.decode_optional("fail", findings, decode_text)?;
-            StubOutput::Fail(ExecutionFailure::new(kind.unwrap_or(FailureKind::Reported), error))
+            let exit_code = fields.decode_optional("exit_code", findings, decode_count_or_zero);
+            let mut text = |name: &str| fields.decode_optional(name, findings, decode_text).unwrap_or_default();
+            StubOutput::Fail(ExecutionFailure {
+                exit_code: exit_code.and_then(|code| code.try_into().ok()),
+                stdout: text("stdout"),
+                stderr: text("stderr"),
+                ..ExecutionFailure::new(kind.unwrap_or(FailureKind::Reported), error)
+            })
         }
+        "replies" => StubOutput::Replies(fields.decode_optional("replies", findings, |at, findings| {
+            let rule = "`replies` must have at least one reply";
+            decode_filled_list(at, "a list of replies", rule, findings, decode_stub_reply)
+        })?),
         _ => StubOutput::Parts(fields.decode_optional("parts", findings, |at, findings| {
             decode_map(
                 at,
@@ -207,6 +265,64 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubRe
     })
 }
 
+/// A text, a map with one of `text`, `tool` and `error`, or a list of calls.
+fn decode_stub_reply(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubReply> {
+    match at.node.content {
+        YamlContent::Scalar(_) => return decode_text(at, findings).map(StubReply::Text),
+        YamlContent::Sequence(_) => {
+            let rule = "this list of calls is empty";
+            let calls = decode_filled_list(at, "a list of calls", rule, findings, |item, findings| {
+                let fields = SectionFields::from_map(item, FileSection::StubReply, findings)?;
+                decode_stub_call(&fields, findings)
+            })?;
+            let text = String::new();
+            return Some(StubReply::Calls { text, calls });
+        }
+        YamlContent::Mapping(_) => {}
+    }
+    let fields = SectionFields::from_map(at, FileSection::StubReply, findings)?;
+    if fields.get("tool").is_some() {
+        let text = fields
+            .decode_optional("text", findings, decode_text)
+            .unwrap_or_default();
+        let calls = vec![decode_stub_call(&fields, findings)?];
+        return Some(StubReply::Calls { text, calls });
+    }
+    for key in ["arguments", "result"] {
+        if let Some(value) = fields.get(key) {
+            let message = format!("`{key}` has no effect, because this reply calls no tool");
+            let finding = Finding::new_error(codes::BAD_STUB, value.key_location(), message);
+            findings.push(finding.with_help("add `tool: NAME`"));
+        }
+    }
+    let codes = [codes::BAD_STUB, codes::BAD_STUB];
+    let help = "write one of `text`, `tool` and `error`";
+    match fields.require_exactly_one(&["text", "error"], codes, help, findings)?.0 {
+        "text" => fields
+            .decode_optional("text", findings, decode_text)
+            .map(StubReply::Text),
+        _ => fields
+            .decode_optional("error", findings, decode_text)
+            .map(StubReply::Error),
+    }
+}
+
+fn decode_stub_call(fields: &SectionFields<'_>, findings: &mut FindingList) -> Option<StubToolCall> {
+    if let Some(error) = fields.get("error") {
+        let message = "`error` has no effect, because this reply calls a tool".to_owned();
+        let finding = Finding::new_error(codes::BAD_STUB, error.key_location(), message);
+        findings.push(finding.with_help("remove it"));
+    }
+    let help = "name the tool that the reply calls";
+    let tool = fields.decode_required("tool", help, findings, decode_filled_text);
+    let arguments = fields.decode_optional("arguments", findings, json::decode_json_map);
+    Some(StubToolCall {
+        arguments: arguments.unwrap_or_default(),
+        result: fields.decode_optional("result", findings, json::decode_json),
+        tool: tool?,
+    })
+}
+
 fn decode_failure_kind(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<FailureKind> {
     let names: Vec<(String, FailureKind)> = FailureKind::ALL
         .into_iter()
@@ -221,9 +337,36 @@ fn decode_expectations(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
     let names = |at: &NodeCursor<'_>, findings: &mut FindingList| {
         decode_list(at, "a list of agents", findings, decode_filled_text)
     };
-    let outcomes = OUTCOMES.map(|outcome| (outcome, outcome));
+    let (result, exact_result) = fields
+        .decode_optional("result", findings, decode_expected_result)
+        .unwrap_or_default();
     Some(CaseExpectations {
-        outcome: fields.decode_optional("outcome", findings, |at, findings| decode_word(at, &outcomes, findings)),
+        outcomes: fields
+            .decode_optional("outcome", findings, decode_outcomes)
+            .unwrap_or_default(),
+        exit: fields.decode_optional("exit", findings, decode_exit_code),
+        refused: fields
+            .decode_optional("refused", findings, decode_bool)
+            .unwrap_or_default(),
+        same_turn: fields
+            .decode_optional("same_turn", findings, |at, findings| {
+                decode_list(at, "a list of lists of agents", findings, names)
+            })
+            .unwrap_or_default(),
+        at_once: fields
+            .decode_optional("at_once", findings, |at, findings| {
+                decode_map(at, "a map from agents to numbers", findings, |_, entry, findings| {
+                    decode_count(entry, findings).map(NonZeroU32::get)
+                })
+            })
+            .unwrap_or_default(),
+        asked: fields
+            .decode_optional("asked", findings, |at, findings| {
+                decode_map(at, "a map from agents to texts", findings, |_, entry, findings| {
+                    decode_expected_texts(entry, findings)
+                })
+            })
+            .unwrap_or_default(),
         turns: fields.decode_optional("turns", findings, |at, findings| {
             decode_list(
                 at,
@@ -261,7 +404,8 @@ fn decode_expectations(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
                 )
             })
             .unwrap_or_default(),
-        result: fields.decode_optional("result", findings, json::decode_json),
+        result,
+        exact_result,
         conditions: fields
             .decode_optional("conditions", findings, |at, findings| {
                 decode_list(at, "a list of conditions", findings, decode_condition)
@@ -285,6 +429,48 @@ fn decode_expectations(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
             })
             .unwrap_or_default(),
     })
+}
+
+/// An outcome, or a list of possible outcomes.
+fn decode_outcomes(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<&'static str>> {
+    let words = OUTCOMES.map(|outcome| (outcome, outcome));
+    match at.node.content {
+        YamlContent::Sequence(_) => {
+            let rule = "`outcome` must have at least one outcome";
+            decode_filled_list(at, "a list of outcomes", rule, findings, |item, findings| {
+                decode_word(item, &words, findings)
+            })
+        }
+        _ => decode_word(at, &words, findings).map(|outcome| vec![outcome]),
+    }
+}
+
+fn decode_exit_code(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u8> {
+    let code = decode_count_or_zero(at, findings)?;
+    match u8::try_from(code) {
+        Ok(code) => Some(code),
+        Err(_) => {
+            report_wrong_type(at, "an exit code from 0 to 255", findings);
+            None
+        }
+    }
+}
+
+/// A text, or a list of texts.
+fn decode_expected_texts(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
+    match at.node.content {
+        YamlContent::Scalar(_) => decode_text(at, findings).map(|text| vec![text]),
+        _ => decode_list(at, "a text or a list of texts", findings, decode_text),
+    }
+}
+
+/// The expected content of the result, or `{exactly: VALUE}`: the exact result.
+fn decode_expected_result(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<(Option<Value>, Option<Value>)> {
+    let value = json::decode_json(at, findings)?;
+    match value {
+        Value::Object(mut map) if map.len() == 1 && map.contains_key(EXACTLY) => Some((None, map.remove(EXACTLY))),
+        value => Some((Some(value), None)),
+    }
 }
 
 /// The name of an agent, or those of all agents of the turn.

@@ -24,29 +24,26 @@ pub(in crate::loader) fn decode_answers(
     document: &YamlDocument,
     findings: &mut FindingList,
 ) -> Option<Vec<(Arc<str>, AgentAnswers)>> {
-    decode_answers_at(&NodeCursor::from_root(document.root()), findings)
-}
-
-/// Likewise, from any place.
-pub(super) fn decode_answers_at(
-    at: &NodeCursor<'_>,
-    findings: &mut FindingList,
-) -> Option<Vec<(Arc<str>, AgentAnswers)>> {
+    let at = NodeCursor::from_root(document.root());
     let mut answers = Vec::new();
     for (agent, entry) in at.require_entries("a map from agents to answers", findings)? {
-        let read = if let YamlContent::Sequence(items) = &entry.node.content {
-            if items.is_empty() {
-                report_empty(&entry, "this list of answers is empty", findings);
-            }
-            let items = entry.require_items("a list of answers", findings)?;
-            let values: Vec<_> = items.iter().map(|item| decode_answer(item, findings)).collect();
-            values.into_iter().collect::<Option<Vec<_>>>().map(AgentAnswers::Each)
-        } else {
-            decode_answer(&entry, findings).map(AgentAnswers::Always)
-        };
+        let read = decode_agent_answers(&entry, findings);
         answers.extend(read.map(|read| (agent.clone(), read)));
     }
     Some(answers)
+}
+
+/// The answers of one agent: one for every execution, or a list with one for each.
+pub(super) fn decode_agent_answers(entry: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AgentAnswers> {
+    let YamlContent::Sequence(items) = &entry.node.content else {
+        return decode_answer(entry, findings).map(AgentAnswers::Always);
+    };
+    if items.is_empty() {
+        report_empty(entry, "this list of answers is empty", findings);
+    }
+    let items = entry.require_items("a list of answers", findings)?;
+    let values: Vec<_> = items.iter().map(|item| decode_answer(item, findings)).collect();
+    values.into_iter().collect::<Option<Vec<_>>>().map(AgentAnswers::Each)
 }
 
 /// The text that a person would type, or the output itself. Numbers and booleans are used as they are written.

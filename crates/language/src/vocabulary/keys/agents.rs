@@ -21,6 +21,13 @@ pub(in crate::vocabulary) static AGENT: &[SectionKey] = keys![
     "script": FILLED,
         "A script: a path or a command line. A `.rhai` script runs inside the program; any other script is a process \
          that reads JSON and writes its output.", for script, eg r#"["reviewer.rhai", "analyse.py --strict"]"#;
+    "args": TEXTS,
+        "Script: further arguments of its process. Each item is a template like `prompt` and becomes one argument, which no \
+         shell reads. In a command line that needs a shell, they are `\"$1\"`, `\"$2\"` and so on. Not for Rhai scripts. \
+         Default: none.", for script, eg r#"[["--file", "{{ item }}"]]"#;
+    "stdin": TEXT,
+        "Script: the text that its process reads on its standard input instead of the JSON object, a template like \
+         `prompt`. Not for Rhai scripts. Default: the JSON object.", for script, eg r#"["{{ writer.response }}"]"#;
     "env": ENVIRONMENT,
         "Script: variables of its environment, in addition to the user's variables. The script does not receive the \
          user's variables with API keys of providers, or variables that profiles name, unless they are listed here. A \
@@ -134,8 +141,8 @@ pub(in crate::vocabulary) static DEPENDENCY: &[SectionKey] = keys![
            "The agent does not wait."]}"#,
         "The outputs that a ready agent waits for, so that it does not read an output that will soon be replaced. Only \
          with `requires_all: true`.", default r#""update""#, eg r#"["settled"]"#;
-    "on": r#"{"enum": ["success", "failure", "any"], "enumDescriptions": ["Successful executions.",
-           "Failed executions; `output` is `{error, kind}`.", "Successful and failed executions."]}"#,
+    "on": r#"{"enum": ["success", "failure", "any"], "enumDescriptions": ["The latest execution succeeded.",
+           "The latest execution failed; `output` is `{error, kind, exit_code, stdout, stderr}`.", "The agent has been executed."]}"#,
         "The results of the other agent that make the dependency hold and count as new outputs.",
         default r#""success""#, eg r#"["failure"]"#;
 ];

@@ -20,7 +20,9 @@ pub(in crate::vocabulary) static CASE: &[SectionKey] = keys![
     "inputs": MAP, "Inputs by name, or values of the context if the ensemble declares no inputs.";
     "answers": r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/answers"}}"##,
         "Answers of people, by input agent: one answer for every execution, or a list with one answer for each \
-         execution.";
+         execution. A map with `delay_seconds` is an answer that takes time.";
+    "respond": r#"{"type": "object", "additionalProperties": {"type": "string"}}"#,
+        "Model profiles that answer for input agents and script agents, by agent.";
     "stubs": r##"{"type": "object", "additionalProperties": {"oneOf": [{"$ref": "#/$defs/stub"}, {"type": "array",
            "minItems": 1, "items": {"$ref": "#/$defs/stub"}}]}}"##,
         "Results that replace agents: one result for every execution, or a list with one result for each execution. \
@@ -44,19 +46,37 @@ pub(in crate::vocabulary) static STUB: &[SectionKey] = keys![
     "kind": r#"{"enum": ["exit", "signal", "timeout", "output_too_large", "reported", "model", "refusal", "max_tokens",
            "max_iterations", "cancelled", "schema", "unavailable", "sandbox"]}"#,
         "The kind of the failure.", default r#""reported""#;
+    "exit_code": r#"{"type": "integer", "minimum": 0}"#, "The exit code of the failed script.";
+    "stdout": TEXT, "The end of the standard output of the failed script.";
+    "stderr": TEXT, "The end of the standard error of the failed script.";
     "parts": r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/stub"}}"##,
         "For an agent with `for_each`: the result of each part, by its key.";
+    "replies": r##"{"type": "array", "minItems": 1, "items": {"oneOf": [{"type": "string"}, {"$ref":
+           "#/$defs/stub_reply"}, {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/stub_reply"}}]}}"##,
+        "For an agent with a model: the replies of the model, one for each request. The agent calls its tools itself. A \
+         list of calls is one reply that calls tools in parallel.";
     "delay_seconds": AMOUNT, "The duration of the execution in virtual time. The test does not wait.", default "0";
     "tokens": WHOLE, "The tokens that each attempt uses, for `max_total_tokens`.";
     "cost": AMOUNT, "The cost of each attempt, for `max_cost` and `most_cost`.";
     "failed_attempts": COUNT, "The number of attempts that fail before the result, for `retry`.";
 ];
 
+/// The keys of an item of `replies`.
+pub(in crate::vocabulary) static STUB_REPLY: &[SectionKey] = keys![
+    "text": TEXT, "The text of the reply.";
+    "tool": FILLED_TEST, "The tool that the reply calls, by the name that the model uses.";
+    "arguments": MAP, "The arguments of the call.";
+    "result": ANY, "The result of the call. The tool itself is not called.";
+    "error": TEXT, "The error with which the request fails.";
+];
+
 /// The keys of `expect`.
 pub(in crate::vocabulary) static EXPECT: &[SectionKey] = keys![
-    "outcome": r#"{"enum": ["condition_failed", "cancelled", "timeout", "waiting_for_input", "agent_failed",
-           "unsuccessful", "token_budget", "max_agent_executions", "max_total_turns", "completed"]}"#,
-        "The outcome of the run.";
+    "outcome": r##"{"oneOf": [{"$ref": "#/$defs/outcome"}, {"type": "array", "minItems": 1, "items": {"$ref":
+           "#/$defs/outcome"}}]}"##,
+        "The outcome of the run, or a list of possible outcomes.";
+    "exit": r#"{"type": "integer", "minimum": 0, "maximum": 255}"#, "The exit code of `ensemble run`.";
+    "refused": FLAG, "`true`: the ensemble or its inputs are refused before a run.", default "false";
     "turns": r#"{"type": "array", "items": {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type":
            "string"}}]}}"#,
         "All turns in order: the agent of the turn, or a list of its agents.";
@@ -64,11 +84,19 @@ pub(in crate::vocabulary) static EXPECT: &[SectionKey] = keys![
     "executions": r#"{"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}"#,
         "The number of executions of each agent.";
     "never": TEXTS, "Agents that do not run.";
+    "same_turn": r#"{"type": "array", "items": {"type": "array", "items": {"type": "string"}}}"#,
+        "Groups of agents. All agents of a group run together in at least one turn.";
+    "at_once": r#"{"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}}"#,
+        "The maximum number of executions or parts of an agent that run at the same time.";
+    "asked": r#"{"type": "object", "additionalProperties": {"type": ["string", "array"], "items": {"type":
+           "string"}}}"#,
+        "Texts that the prompts of an agent contain: the prompts for its model, or the questions to its person.";
     "outputs": r#"{"type": "object", "additionalProperties": true}"#,
         "The expected content of the latest outputs of agents; maps can have more keys.";
     "schemas": r#"{"type": "object", "additionalProperties": {"type": ["object", "boolean"]}}"#,
         "JSON Schemas of the latest outputs of agents.";
-    "result": ANY, "The expected content of the result of the run; maps can have more keys.";
+    "result": ANY,
+        "The expected content of the result of the run; maps can have more keys. `{exactly: VALUE}`: the exact result.";
     "conditions": TEXTS, "Conditions, as in a dependency, that are true at the end of the run.";
     "not_run": r#"{"oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object", "additionalProperties":
            {"type": "string"}}]}"#,

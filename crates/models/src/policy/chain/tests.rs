@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{BoxFuture, ModelRequest, OnPiece, ReplyPiece};
-use ensemble_core::thread::{NoLiveOutput, Role};
+use ensemble_core::thread::{Message, NoLiveOutput, Role};
 use ensemble_language::ensemble::{ModelProfile, RetryBackoff, RetryPolicy};
 
 /// Answers with its name and the number, or fails; tells what it was asked.

@@ -16,7 +16,7 @@ use ensemble_language::ensemble::AgentKind;
 /// Renders how many executions have ended, and how many parts of those that have not.
 fn render_execution_counts(state: &ConversationState) -> String {
     let failed = state.list_executions().filter(|entry| entry.failure.is_some()).count();
-    let text = format_executions(state.list_executions().count(), failed);
+    let text = format_executions(state.list_executions().count(), failed, &state.list_failed_work());
     match state
         .unfinished_executions()
         .filter_map(|one| Some(one.parts?.ended))

@@ -45,6 +45,7 @@ pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
         "turn_count": totals.turns,
         "executions": totals.all.executions,
         "failed": totals.all.failed,
+        "failed_work": totals.list_failed_work(),
         "usage": totals.all.usage,
         "simulated": started.map(|started| &started.simulated),
         "stubs": started.map(|started| &started.stubs),

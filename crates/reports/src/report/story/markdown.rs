@@ -159,6 +159,7 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
     if let Some(usage) = execution.total_usage() {
         about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
     }
+    about.extend(execution.answer_author().map(|author| escape_inline(&author)));
     let mut text = format!("**{}**{again} · {}\n\n", execution.agent, about.join(" · "));
     for decided in &execution.permissions {
         text.push_str(&format!("- {}\n\n", escape_inline(&render_decision(decided))));

@@ -234,7 +234,7 @@ impl StoryPrinter {
             about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
         }
         if let Some(answer) = &finished.answer {
-            about.push(format!("answered by {}", escape_hidden(&answer.by.to_string())));
+            about.push(escape_hidden(&answer.describe_author()).to_string());
         }
         format!(
             "  {style}{mark}{style:#} {NAME}{}{NAME:#}{again} {DIM}{}{DIM:#}\n",

@@ -35,6 +35,8 @@ struct AnswerQueueState {
     answers: RunAnswers,
     /// The addresses of `--always-answer` that were used.
     used_always: HashSet<String>,
+    /// The entries of the file that were used: the address and, for a list, the position.
+    used_file: HashSet<(String, Option<usize>)>,
 }
 
 /// The given answer for one question.
@@ -127,6 +129,16 @@ impl RunAnswers {
         Some(answer.filter(|answer| !answer.is_null()))
     }
 
+    /// Finds the position in the file of the answer to a question of that execution (from 1).
+    fn find_file_position(&self, address: &RequestAddress, execution: u32) -> Option<(String, Option<usize>)> {
+        let (given, entry) = self.file.iter().find(|(given, _)| is_answer_for(given, address))?;
+        let position = match entry {
+            Value::Array(_) => Some(usize::try_from(execution).ok()?.checked_sub(1)?),
+            _ => None,
+        };
+        Some((given.clone(), position))
+    }
+
     /// Returns who gave the entry of the file for an address.
     fn find_answerer(&self, address: &RequestAddress) -> AnswerAuthor {
         let mut given_by = self.given_by.iter();
@@ -168,7 +180,7 @@ impl AnswerQueue {
     pub fn new(answers: RunAnswers) -> Self {
         Self(Mutex::new(AnswerQueueState {
             answers,
-            used_always: HashSet::new(),
+            ..AnswerQueueState::default()
         }))
     }
 
@@ -189,6 +201,35 @@ impl AnswerQueue {
         always.map(|(address, text)| (address.clone(), text.clone())).collect()
     }
 
+    /// Returns the answers of the file that no question has taken: the address, and the text.
+    pub fn list_unused_file(&self) -> Vec<(String, String)> {
+        let state = self.lock();
+        let by_stub = |address: &str| state.answers.given_by.contains_key(address);
+        let entries = state.answers.file.iter().filter(|(address, _)| !by_stub(address));
+        let items = entries.flat_map(|(address, entry)| match entry {
+            Value::Array(list) => {
+                let items = list.iter().enumerate();
+                items.map(|(at, answer)| (address, Some(at), answer)).collect()
+            }
+            every => vec![(address, None, every)],
+        });
+        let unused = items
+            .filter(|(address, at, answer)| !answer.is_null() && !state.used_file.contains(&((*address).clone(), *at)));
+        unused
+            .map(|(address, _, answer)| (address.clone(), answer_text(answer)))
+            .collect()
+    }
+
+    /// Adds the text of a stub as the answer to every question of the address. A JSON object is the whole output.
+    pub fn add_stub(&self, address: &str, text: &str) {
+        let answer = match serde_json::from_str(text) {
+            Ok(Value::Object(output)) => Value::Object(output),
+            _ => Value::String(text.to_owned()),
+        };
+        let answers = &mut self.lock().answers;
+        answers.insert_from(address, answer, AnswerSource::Stub.into());
+    }
+
     /// Runs a function on the answers that are left.
     pub fn with_answers<T>(&self, read: impl FnOnce(&RunAnswers) -> T) -> T {
         read(&self.lock().answers)
@@ -204,7 +245,11 @@ impl AnswerQueue {
 
     /// Takes the answer for a question of that execution (from 1).
     pub(crate) fn take_queued_answer(&self, address: &RequestAddress, execution: u32) -> QueuedAnswer {
-        let AnswerQueueState { answers, used_always } = &mut *self.lock();
+        let AnswerQueueState {
+            answers,
+            used_always,
+            used_file,
+        } = &mut *self.lock();
         if let Some(text) = answers.take_next(address) {
             return QueuedAnswer::Answer(Value::String(text), AnswerSource::Option.into());
         }
@@ -214,7 +259,10 @@ impl AnswerQueue {
         }
         match answers.find_in_file(address, execution) {
             None => QueuedAnswer::NotGiven,
-            Some(Some(answer)) => QueuedAnswer::Answer(answer.clone(), answers.find_answerer(address)),
+            Some(Some(answer)) => {
+                used_file.extend(answers.find_file_position(address, execution));
+                QueuedAnswer::Answer(answer.clone(), answers.find_answerer(address))
+            }
             Some(None) => QueuedAnswer::Exhausted,
         }
     }

@@ -5,8 +5,10 @@
 //! exactly the answers of the interrupted run. The context for the model does not contain the number of the turn; with
 //! it no question would ever be repeated.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use super::InputOptions;
@@ -17,7 +19,7 @@ use crate::agent::kinds::scope::rhai_variables;
 use ensemble_core::request::AnswerSource;
 use ensemble_core::runner::ExecutionRecords;
 use ensemble_core::thread::{ExecutionRef, NoLiveOutput, Role, Thread, ThreadIteration};
-use ensemble_language::data::{ExecutionFailure, FailureKind, OperatorQuestion, RunContext};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, OperatorQuestion, RunContext};
 use ensemble_language::ensemble::PreparedResponses;
 use ensemble_language::execution_history::ExecutionHistory;
 use ensemble_language::template::{Template, TemplateScope, render_output_text};
@@ -33,7 +35,11 @@ const MOST: usize = 40;
 /// A source of answers that replaces the operator.
 pub(crate) enum QuestionResponder {
     List(Vec<String>),
-    Script(Arc<Script>),
+    Script {
+        script: Arc<Script>,
+        /// The names of all agents, for the counts of their executions.
+        agent_names: Arc<[Arc<str>]>,
+    },
     Model {
         dialogue: Dialogue,
         /// The `system_prompt` of each profile in the chain.
@@ -45,7 +51,10 @@ impl QuestionResponder {
     pub(crate) fn new(responses: &PreparedResponses, options: &InputOptions<'_>) -> Result<Self, BuildError> {
         Ok(match responses {
             PreparedResponses::List(answers) => Self::List(answers.clone()),
-            PreparedResponses::Script(path) => Self::Script(compile_script(path, options)?),
+            PreparedResponses::Script(path) => Self::Script {
+                script: compile_script(path, options)?,
+                agent_names: options.agent_names.clone(),
+            },
             PreparedResponses::Profile(name) => {
                 let model = (options.connect)(name)?;
                 let prompts = model.profiles().map(|link| {
@@ -68,7 +77,7 @@ impl QuestionResponder {
     pub(crate) fn answer_source(&self) -> AnswerSource {
         match self {
             Self::List(_) | Self::Model { .. } => AnswerSource::Responder,
-            Self::Script(_) => AnswerSource::Script,
+            Self::Script { .. } => AnswerSource::Script,
         }
     }
 
@@ -85,7 +94,7 @@ impl QuestionResponder {
                 let at = usize::try_from(execution.execution.saturating_sub(1)).unwrap_or(usize::MAX);
                 Ok(answers.get(at).or(answers.last()).map(|answer| json!(answer)))
             }
-            Self::Script(script) => answer_by_script(script, question, execution).await,
+            Self::Script { script, agent_names } => answer_by_script(script, agent_names, question, execution).await,
             Self::Model {
                 dialogue,
                 profile_prompts,
@@ -114,6 +123,7 @@ fn compile_script(path: &str, options: &InputOptions<'_>) -> Result<Arc<Script>,
 
 async fn answer_by_script(
     script: &Arc<Script>,
+    agent_names: &[Arc<str>],
     question: &OperatorQuestion,
     execution: &ExecutionInput,
 ) -> Result<Option<Value>, ExecutionFailure> {
@@ -122,6 +132,7 @@ async fn answer_by_script(
     variables.retain(|(name, _)| name != "history");
     variables.push(("history".into(), ScriptVariable::Past(ExecutionHistory::default())));
     variables.push(("prompt".into(), ScriptVariable::Text(question.prompt.as_str().into())));
+    variables.extend(conversation_variables(script, agent_names, execution));
     match script.run(variables).await {
         Ok(Value::Null) => Ok(None),
         Ok(answer) => Ok(Some(answer)),
@@ -133,6 +144,67 @@ async fn answer_by_script(
             Err(ExecutionFailure::new(kind, describe_script_failure(&failure)))
         }
     }
+}
+
+/// Returns the state of the conversation with the field names of ADR-005: each field as a variable, and all fields in
+/// `conversation_state`. A variable that the script does not read is empty.
+fn conversation_variables(
+    script: &Script,
+    agent_names: &[Arc<str>],
+    execution: &ExecutionInput,
+) -> Vec<(Cow<'static, str>, ScriptVariable)> {
+    const STATE: &str = "conversation_state";
+    const COUNTS: &str = "agent_execution_count";
+    const HISTORY: &str = "conversation_history";
+    let is_read = |name: &str| script.reads_variable(name) || script.reads_variable(STATE);
+    let counts = match is_read(COUNTS) {
+        true => count_executions(agent_names, &execution.history),
+        false => Map::new(),
+    };
+    let history = match is_read(HISTORY) {
+        true => list_history_entries(&execution.history),
+        false => Value::Null,
+    };
+    let state = match script.reads_variable(STATE) {
+        true => json!({
+            "turn_count": execution.turn_count,
+            COUNTS: counts,
+            "accumulated_context": *execution.context,
+            HISTORY: history,
+        }),
+        false => Value::Null,
+    };
+    let context = ScriptVariable::Context(Arc::clone(&execution.context));
+    vec![
+        (COUNTS.into(), ScriptVariable::Map(Arc::new(counts))),
+        ("accumulated_context".into(), context),
+        (HISTORY.into(), ScriptVariable::Json(Arc::new(history))),
+        (STATE.into(), ScriptVariable::Json(Arc::new(state))),
+    ]
+}
+
+/// Returns the number of executions of every agent.
+fn count_executions(agent_names: &[Arc<str>], history: &ExecutionHistory) -> JsonMap {
+    let mut counts: IndexMap<Arc<str>, u64> = agent_names.iter().map(|name| (name.clone(), 0)).collect();
+    for (agent, _) in (0..history.len()).filter_map(|at| history.find_execution(at)) {
+        *counts.entry(agent).or_default() += 1;
+    }
+    let entries = counts.into_iter();
+    entries
+        .map(|(agent, count)| (agent.to_string(), count.into()))
+        .collect()
+}
+
+/// Returns the executions so far with the field names of ADR-005.
+fn list_history_entries(history: &ExecutionHistory) -> Value {
+    let entry = |at| {
+        let fields = ["turn_number", "agent_name", "input_data", "output_data"]
+            .into_iter()
+            .chain(["execution_time", "timestamp", "execution", "success"]);
+        let fields = fields.filter_map(|name| Some((name.to_owned(), Value::clone(&*history.find_field(at, name)?))));
+        Value::Object(fields.collect())
+    };
+    (0..history.len()).map(entry).collect()
 }
 
 async fn answer_by_model(
@@ -228,7 +300,7 @@ fn render_user_question(question: &OperatorQuestion, execution: &ExecutionInput)
 }
 
 /// The texts, numbers and booleans of the context.
-fn summarize_context(context: &RunContext) -> Map<String, Value> {
+pub(crate) fn summarize_context(context: &RunContext) -> Map<String, Value> {
     let plain = context.iter().filter_map(|(key, value)| match &**value {
         Value::String(text) => Some((key.to_string(), shorten_value(text))),
         Value::Number(_) | Value::Bool(_) => Some((key.to_string(), Value::clone(value))),

@@ -47,12 +47,7 @@ impl StubbedQuestion {
             Some(text) if output.len() == 1 => text.to_owned(),
             _ => Value::Object(output.clone()).to_string(),
         };
-        execution.ledger.set_answer(AnswerRecord {
-            address: request.address,
-            prompt: request.question.prompt,
-            choices: request.question.choices,
-            answer,
-            by: AnswerSource::Stub.into(),
-        });
+        let record = AnswerRecord::for_request(&request, answer, AnswerSource::Stub.into());
+        execution.ledger.set_answer(record);
     }
 }

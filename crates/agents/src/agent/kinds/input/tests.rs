@@ -93,6 +93,7 @@ impl Setup {
             operator: someone.clone(),
             load: &|_| Ok(self.script.to_owned()),
             connect: &|name| self.connect(name),
+            agent_names: ["writer", "asker"].map(Arc::from).into(),
         };
         (
             InputRunner::new(&agent, &self.spec, options).expect("is sound"),

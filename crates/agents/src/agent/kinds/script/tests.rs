@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 use ensemble_language::data::ExecutionFailure;
+use ensemble_language::source::SourceText;
 use ensemble_process::DEFAULT_OUTPUT_CAP;
 use ensemble_process::test_support::{an_execution, unwatched};
 
@@ -65,6 +66,63 @@ async fn command_lines_run_with_and_without_a_shell() {
         .await
         .expect_err("a failure");
     assert_eq!(failure.kind, FailureKind::Unavailable);
+}
+
+impl Project {
+    /// Runs the script of an agent with these `args` and this `stdin`, with an input of several words.
+    async fn perform_with(&self, script: &str, args: &[&str], stdin: Option<&str>) -> Result<Value, ExecutionFailure> {
+        let source = SourceText::new("e.yaml", "name: e\nagents: [{name: a, script: ls}]\n");
+        let ensemble = ensemble_language::loader::load_ensemble(&source)
+            .ensemble
+            .expect("an ensemble");
+        let args: Vec<String> = args.iter().map(|text| (*text).to_owned()).collect();
+        let templates = ScriptTemplates::compile_templates(&ensemble.agents[0], &args, stdin).expect("templates");
+        let runner = build_checked_runner(script, templates, &self.places(), unwatched(DEFAULT_OUTPUT_CAP));
+        let execution = ExecutionInput {
+            input: "it's $HOME; a  b".into(),
+            ..an_execution()
+        };
+        match runner.expect("a script").execute_attempt(execution).await {
+            AttemptOutcome::Finished(observation) => observation.result.map(Value::Object),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn arguments_are_one_each_and_no_shell_reads_them() {
+    let project = Project::new();
+    let text = |text: &str| Ok(json!({"response": text}));
+    let performed = project
+        .perform_with("printf '<%s>'", &["{{ input }}", "", "-x"], None)
+        .await;
+    assert_eq!(performed, text("<it's $HOME; a  b><><-x>"));
+    let performed = project
+        .perform_with("printf '<%s>' \"$@\" | cat", &["{{ input }}", "$1"], None)
+        .await;
+    assert_eq!(performed, text("<it's $HOME; a  b><$1>"));
+    let performed = project.perform_with("cat", &["-A"], Some("{{ input }}\nend\n")).await;
+    assert_eq!(performed, text("it's $HOME; a  b$\nend$"));
+    let performed = project.perform_with("wc -c", &[], Some("")).await;
+    assert_eq!(performed, Ok(json!({"response": 0})));
+    let performed = project.perform_with("cat", &["{{ input.x.y }}"], None).await;
+    assert_eq!(performed.map_err(|failure| failure.kind), Err(FailureKind::Unavailable));
+}
+
+#[test]
+fn a_script_must_be_there_before_the_run_and_a_rhai_script_must_compile() {
+    let project = Project::new();
+    project.write("broken.rhai", "let = ;", 0o644);
+    project.write("fine.rhai", "1", 0o644);
+    let start = |script: &str| {
+        let bounds = unwatched(DEFAULT_OUTPUT_CAP);
+        build_checked_runner(script, ScriptTemplates::default(), &project.places(), bounds).map(drop)
+    };
+    assert_eq!(start("fine.rhai"), Ok(()));
+    assert!(matches!(start("broken.rhai"), Err(ScriptStartError::Compile(_))));
+    assert!(matches!(start("gone.rhai"), Err(ScriptStartError::Lookup(_))));
+    assert!(matches!(start("no-such-program"), Err(ScriptStartError::Lookup(_))));
+    assert_eq!(start("exit 3"), Ok(()));
 }
 
 #[tokio::test]

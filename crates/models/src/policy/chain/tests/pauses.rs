@@ -5,6 +5,7 @@ use futures_util::FutureExt;
 use super::*;
 use crate::policy::reply_forwarder::ReplyForwarder;
 use ensemble_core::thread::{LiveOutput, LiveUpdate};
+use ensemble_language::ensemble::TokenPrice;
 
 /// Always fails so, at once.
 struct Failing(ModelError);

@@ -182,6 +182,7 @@ fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String>
             usage.output_tokens
         ));
     }
+    about.extend(execution.answer_author());
     about
 }
 

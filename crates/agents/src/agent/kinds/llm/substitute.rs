@@ -1,0 +1,87 @@
+//! A model that answers in the place of a script agent (`--respond`, and `respond` of test files): its question.
+//!
+//! Invariant: the question contains everything that the script would read.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::agent::ExecutionInput;
+use crate::agent::kinds::input::summarize_context;
+use ensemble_core::reply::output_for_schema;
+use ensemble_language::data::JsonMap;
+use ensemble_language::ensemble::Agent;
+
+/// A script agent that a model replaces.
+pub(crate) struct ScriptSubstitute {
+    description: Option<Arc<str>>,
+    output_schema: Option<Value>,
+}
+
+impl ScriptSubstitute {
+    pub(crate) fn for_agent(agent: &Agent) -> Self {
+        Self {
+            description: agent.description.as_deref().map(Arc::from),
+            output_schema: agent.output_schema.clone(),
+        }
+    }
+
+    /// Returns the question for the model.
+    pub(crate) fn render_question(&self, execution: &ExecutionInput) -> String {
+        let name = &execution.agent_name;
+        let summary = json!({
+            "turn": execution.turn_count + 1,
+            "recent_agents": execution.recent_agents,
+            "key_context": summarize_context(&execution.context),
+        });
+        let mut text = format!("You take the place of the agent `{name}` in a conversation between agents.\n");
+        if let Some(description) = &self.description {
+            text.push_str(&format!("Description of the agent: {description}\n"));
+        }
+        let reads = Value::Object(list_reads(execution));
+        text.push_str(&format!(
+            "Conversation context: {summary}\nThe agent reads: {reads}\n\nRespond with the output of the agent, as it \
+             would respond in this conversation context. Be realistic and contextually appropriate."
+        ));
+        if let Some(schema) = &self.output_schema {
+            text.push_str(&format!(
+                "\nThe output is one JSON object that matches this JSON Schema: {schema}"
+            ));
+        }
+        text
+    }
+
+    /// Returns the output of the agent, without the full text that a reply of a model has in addition.
+    pub(crate) fn convert_output(output: JsonMap) -> JsonMap {
+        output_for_schema(&output).into_owned()
+    }
+}
+
+/// The data that the script would read.
+fn list_reads(execution: &ExecutionInput) -> Map<String, Value> {
+    let mut reads = Map::new();
+    reads.insert("input".to_owned(), json!(execution.input));
+    if !execution.inputs.is_empty() {
+        reads.insert("inputs".to_owned(), json!(execution.inputs));
+    }
+    let outputs: Map<_, _> = execution
+        .dependencies
+        .iter()
+        .map(|(name, output)| (name.to_string(), Value::clone(output)))
+        .collect();
+    reads.insert("dependencies".to_owned(), Value::Object(outputs));
+    if !execution.parameters.is_empty() {
+        reads.insert("parameters".to_owned(), json!(execution.parameters));
+    }
+    if let Some(request) = &execution.request {
+        reads.insert("request".to_owned(), json!(request));
+    }
+    if !execution.history.is_empty() {
+        reads.insert("history".to_owned(), json!(execution.history));
+    }
+    if let Some(part) = &execution.part {
+        reads.insert(part.item_name.to_string(), Value::clone(&part.item));
+        reads.insert("part".to_owned(), Value::clone(&part.variable));
+    }
+    reads
+}

@@ -1,0 +1,82 @@
+//! The prompts of agents, rendered without asking a model or a person: tests of ensembles compare them.
+//!
+//! Invariant: a preview is the text that the agent would send in the same execution.
+
+use std::sync::Arc;
+
+use ensemble_language::ensemble::{Agent, AgentKind};
+use ensemble_language::template::Template;
+use ensemble_scripts::template_worker;
+
+use crate::agent::ExecutionInput;
+use crate::agent::kinds::llm::ScriptSubstitute;
+use crate::agent::kinds::scope::{build_scope, list_dependencies};
+
+/// The prompt of an agent.
+pub struct PromptPreview {
+    kind: PreviewKind,
+    listens_to: Arc<[Arc<str>]>,
+}
+
+enum PreviewKind {
+    /// The question of an input agent.
+    Question(Template),
+    /// The task of an LLM agent.
+    Task {
+        system_prompt: Option<Template>,
+        prompt: Option<Template>,
+    },
+    /// The question to a model that replaces a script agent.
+    Substitute(ScriptSubstitute),
+}
+
+impl PromptPreview {
+    /// Returns the prompt of an input agent or of an LLM agent. Returns `None` for another agent, and if a template is wrong.
+    pub fn for_agent(agent: &Agent) -> Option<Self> {
+        let compile = |text: Option<&str>| text.map(Template::compile).transpose().ok();
+        let kind = match &agent.kind {
+            AgentKind::Input(spec) => PreviewKind::Question(Template::compile(&spec.prompt).ok()?),
+            AgentKind::Llm(llm) => PreviewKind::Task {
+                system_prompt: compile(llm.system_prompt.as_deref())?,
+                prompt: compile(llm.prompt.as_deref())?,
+            },
+            AgentKind::Script { .. } | AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => return None,
+        };
+        Some(Self {
+            kind,
+            listens_to: list_dependencies(agent),
+        })
+    }
+
+    /// Returns the question to a model that replaces a script agent.
+    pub fn for_substitute(agent: &Agent) -> Self {
+        Self {
+            kind: PreviewKind::Substitute(ScriptSubstitute::for_agent(agent)),
+            listens_to: list_dependencies(agent),
+        }
+    }
+
+    /// Renders the prompt of an execution: the system prompt, and then the task.
+    ///
+    /// # Errors
+    /// The template cannot be rendered; in words.
+    pub async fn render(&self, execution: &ExecutionInput) -> Result<String, String> {
+        let scope = build_scope(execution, &self.listens_to);
+        match &self.kind {
+            PreviewKind::Question(template) => template_worker::render_template(template, &scope)
+                .await
+                .map_err(|error| error.to_string()),
+            PreviewKind::Task { system_prompt, prompt } => {
+                let mut text = String::new();
+                if let Some(template) = system_prompt {
+                    let rendered = template_worker::render_template(template, &scope).await;
+                    text = rendered.map_err(|error| error.to_string())? + "\n\n";
+                }
+                let task = template_worker::render_agent_task(prompt.as_ref(), &scope).await;
+                text.push_str(&task.map_err(|error| error.to_string())?);
+                Ok(text)
+            }
+            PreviewKind::Substitute(substitute) => Ok(substitute.render_question(execution)),
+        }
+    }
+}

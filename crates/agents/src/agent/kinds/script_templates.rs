@@ -1,0 +1,85 @@
+//! The `args` and `stdin` of a script agent: templates over the variables of prompts.
+
+use std::sync::Arc;
+
+use crate::agent::ExecutionInput;
+use crate::agent::build_error::{BuildError, compile_template};
+use crate::agent::kinds::scope::{build_scope, list_dependencies, warn_about_missed_keys};
+use ensemble_language::ensemble::Agent;
+use ensemble_language::template::{Template, TemplateScope};
+use ensemble_scripts::template_worker;
+
+/// The compiled `args` and `stdin` of a script agent.
+#[derive(Default)]
+pub struct ScriptTemplates {
+    args: Vec<Template>,
+    stdin: Option<Template>,
+    listens_to: Arc<[Arc<str>]>,
+}
+
+/// The arguments and the input of one process.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct RenderedArguments {
+    /// Each is one argument.
+    pub(crate) args: Vec<String>,
+    /// The text that replaces the JSON object.
+    pub(crate) stdin: Option<String>,
+}
+
+impl ScriptTemplates {
+    /// Compiles the templates.
+    ///
+    /// # Errors
+    /// A text is not a template.
+    pub fn compile_templates(agent: &Agent, args: &[String], stdin: Option<&str>) -> Result<Self, BuildError> {
+        let args = args.iter().enumerate();
+        let args = args.map(|(at, text)| compile_template(&format!("args[{at}]"), Some(text)));
+        Ok(Self {
+            args: args.filter_map(Result::transpose).collect::<Result<_, BuildError>>()?,
+            stdin: compile_template("stdin", stdin.map(keep_last_newline).as_deref())?,
+            listens_to: list_dependencies(agent),
+        })
+    }
+
+    /// Returns whether the process has further arguments.
+    pub(crate) fn has_arguments(&self) -> bool {
+        !self.args.is_empty()
+    }
+
+    /// Renders the templates. An error names the key.
+    pub(crate) async fn render(&self, execution: &ExecutionInput) -> Result<RenderedArguments, String> {
+        if self.args.is_empty() && self.stdin.is_none() {
+            return Ok(RenderedArguments::default());
+        }
+        let scope = build_scope(execution, &self.listens_to);
+        let mut rendered = RenderedArguments::default();
+        for (at, template) in self.args.iter().enumerate() {
+            let which = format!("args[{at}]");
+            rendered
+                .args
+                .push(render_text(template, &scope, &which, execution).await?);
+        }
+        if let Some(template) = &self.stdin {
+            rendered.stdin = Some(render_text(template, &scope, "stdin", execution).await?);
+        }
+        Ok(rendered)
+    }
+}
+
+/// The engine removes the last newline of a template, and a process reads lines.
+fn keep_last_newline(text: &str) -> String {
+    let newline = if text.ends_with('\n') { "\n" } else { "" };
+    format!("{text}{newline}")
+}
+
+async fn render_text(
+    template: &Template,
+    scope: &TemplateScope,
+    which: &str,
+    execution: &ExecutionInput,
+) -> Result<String, String> {
+    let text = template_worker::render_template(template, scope).await;
+    let text = text.map_err(|error| format!("{which}: {error}"))?;
+    warn_about_missed_keys(scope, which, execution);
+    Ok(text)
+}

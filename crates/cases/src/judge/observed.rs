@@ -1,0 +1,148 @@
+//! Expectations about what a run does besides its outputs: its exit code, its prompts, and the executions that run together.
+
+use std::sync::Arc;
+
+use ensemble_language::cases::{CaseExpectations, REFUSED_EXIT, expect_route};
+use serde_json::Value;
+
+use crate::exit_code::exit_code_for;
+use crate::judge::{ExpectationJudge, UnmetExpectation, agents_by_turn, format_turns};
+use crate::watch::ObservedPrompt;
+
+/// Compares the exit code of a refused ensemble with the expected one.
+pub(crate) fn check_refused_exit(at: usize, expect: &CaseExpectations) -> Vec<UnmetExpectation> {
+    let wrong = expect.exit.filter(|exit| *exit != REFUSED_EXIT);
+    let unmet = wrong.map(|exit| {
+        let place = expect_route(at, "exit").into_value_location();
+        let actual = format!("{REFUSED_EXIT}, because the ensemble or its inputs are refused");
+        UnmetExpectation::from_difference(place, "exit", exit.to_string(), actual)
+    });
+    unmet.into_iter().collect()
+}
+
+/// The highest number of characters of a prompt in a failure.
+const LONGEST_PROMPT: usize = 1_000;
+
+/// Returns a prompt for people, without the end of a long one.
+fn shorten_prompt(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_PROMPT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+impl ExpectationJudge<'_> {
+    /// A conversation was held, so nothing was refused.
+    pub(super) fn check_refused(&self) -> Option<UnmetExpectation> {
+        let actual = || match self.state().run_end() {
+            Some(ended) => format!("a run that ended as {}", ended.completion_reason.as_str()),
+            None => "a run".to_owned(),
+        };
+        let place = self.key_location("refused");
+        let expected = "the ensemble or its inputs are refused before a run";
+        self.expect
+            .refused
+            .then(|| UnmetExpectation::from_difference(place, "refused", expected, actual()))
+    }
+
+    /// Returns the exit code of `ensemble run` for the conversation.
+    pub(crate) fn actual_exit(&self) -> u8 {
+        let state = self.state();
+        state.run_end().map_or(0, |ended| {
+            exit_code_for(ended.completion_reason, false, state.interruption())
+        })
+    }
+
+    pub(super) fn check_exit(&self) -> Option<UnmetExpectation> {
+        let expected = self.expect.exit?;
+        let actual = self.actual_exit();
+        let text = || match self.state().run_end() {
+            Some(ended) => format!("{actual} ({})", ended.completion_reason.as_str()),
+            None => actual.to_string(),
+        };
+        (expected != actual)
+            .then(|| UnmetExpectation::from_difference(self.key_location("exit"), "exit", expected.to_string(), text()))
+    }
+
+    pub(super) fn check_same_turn(&self) -> Vec<UnmetExpectation> {
+        let actual = agents_by_turn(&self.conversation.records);
+        let is_met = |group: &[Arc<str>]| actual.iter().any(|turn| group.iter().all(|name| turn.contains(name)));
+        let groups = self.expect.same_turn.iter().enumerate();
+        groups
+            .filter(|(_, group)| !is_met(group))
+            .map(|(position, group)| {
+                let place = expect_route(self.at, "same_turn")
+                    .with_index(position)
+                    .into_value_location();
+                let expected = format!("a turn with {}", group.join(" + "));
+                UnmetExpectation::from_difference(place, "same turn", expected, format_turns(&actual))
+            })
+            .collect()
+    }
+
+    /// Returns how many executions or parts of an agent ran at once.
+    pub(crate) fn load_of(&self, name: &str) -> u32 {
+        let mut loads = self.conversation.loads.iter();
+        loads.find(|load| *load.agent == *name).map_or(0, |load| load.most)
+    }
+
+    pub(super) fn check_at_once(&self) -> Vec<UnmetExpectation> {
+        let limits = self.expect.at_once.iter();
+        limits
+            .filter(|(name, limit)| self.load_of(name) > *limit)
+            .map(|(name, limit)| {
+                let place = self.entry_location("at_once", name);
+                let actual = self.load_of(name).to_string();
+                UnmetExpectation::from_difference(place, format!("{name} at once"), format!("at most {limit}"), actual)
+            })
+            .collect()
+    }
+
+    pub(super) fn check_asked(&self) -> Vec<UnmetExpectation> {
+        let mut failures = Vec::new();
+        for (name, texts) in &self.expect.asked {
+            let prompts: Vec<&ObservedPrompt> = self
+                .conversation
+                .prompts
+                .iter()
+                .filter(|prompt| prompt.agent == *name)
+                .collect();
+            let is_in =
+                |prompt: &&ObservedPrompt, part: &str| prompt.text.as_ref().is_ok_and(|text| text.contains(part));
+            for (position, part) in texts.iter().enumerate() {
+                if prompts.iter().any(|prompt| is_in(prompt, part)) {
+                    continue;
+                }
+                let place = expect_route(self.at, "asked")
+                    .with_key(name.clone())
+                    .with_index(position)
+                    .into_value_location();
+                failures.push(UnmetExpectation::from_difference(
+                    place,
+                    format!("prompt of {name}"),
+                    format!("a prompt that contains {}", Value::from(part.as_str())),
+                    describe_prompts(&prompts),
+                ));
+            }
+        }
+        failures
+    }
+}
+
+/// Describes the prompts of an agent.
+fn describe_prompts(prompts: &[&ObservedPrompt]) -> String {
+    let describe = |prompt: &&ObservedPrompt| {
+        let text = match &prompt.text {
+            Ok(text) => shorten_prompt(text),
+            Err(error) => format!("the prompt cannot be rendered: {error}"),
+        };
+        match prompts.len() {
+            1 => text,
+            _ => format!("execution {}: {text}", prompt.execution),
+        }
+    };
+    match prompts {
+        [] => "the agent was asked nothing".to_owned(),
+        all => all.iter().map(describe).collect::<Vec<_>>().join("; "),
+    }
+}

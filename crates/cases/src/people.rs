@@ -1,0 +1,111 @@
+//! People in a case: they answer as its stubs say, perhaps late.
+//!
+//! Invariant: a person is asked in the way of a run, so that choices, `default` and `timeout_seconds` mean the same.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ensemble_core::operator::{Operator, OperatorAnswer, PermissionAnswer, PermissionRequest, QuestionRequest};
+use ensemble_core::request::AnswerSource;
+use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
+use ensemble_language::cases::{AgentStubs, StubOutput, StubResult};
+use ensemble_language::data::{ExecutionFailure, FailureKind};
+
+/// The people of a case.
+#[derive(Default)]
+pub(crate) struct CaseOperator {
+    /// The stubs of the questions that are asked, by their addresses.
+    stubs: Mutex<HashMap<String, StubResult>>,
+}
+
+impl CaseOperator {
+    fn set_stub(&self, address: String, stub: StubResult) {
+        let mut stubs = self.stubs.lock().unwrap_or_else(PoisonError::into_inner);
+        stubs.insert(address, stub);
+    }
+
+    fn find_stub(&self, address: &str) -> Option<StubResult> {
+        let stubs = self.stubs.lock().unwrap_or_else(PoisonError::into_inner);
+        stubs.get(address).cloned()
+    }
+
+    async fn answer_question(&self, asked: QuestionRequest) -> OperatorAnswer {
+        let Some(stub) = self.find_stub(&asked.request.address.to_string()) else {
+            return OperatorAnswer::Nobody;
+        };
+        let text = match stub.output {
+            StubOutput::Text(text) => text,
+            StubOutput::Json(value) => value.to_string(),
+            StubOutput::Fail(_) => {
+                tokio::time::sleep(asked.timeout.unwrap_or(stub.delay)).await;
+                return OperatorAnswer::TimedOut;
+            }
+            StubOutput::Parts(_) | StubOutput::Replies(_) => return OperatorAnswer::Nobody,
+        };
+        // An answer that was refused takes no more time.
+        if asked.refused.is_none() {
+            if let Some(limit) = asked.timeout.filter(|limit| stub.delay >= *limit) {
+                tokio::time::sleep(limit).await;
+                return OperatorAnswer::TimedOut;
+            }
+            if !stub.delay.is_zero() {
+                tokio::time::sleep(stub.delay).await;
+            }
+        }
+        OperatorAnswer::from_text(text, AnswerSource::Stub)
+    }
+}
+
+impl Operator for CaseOperator {
+    fn ask_question(&self, asked: QuestionRequest) -> BoxFuture<'_, OperatorAnswer> {
+        Box::pin(self.answer_question(asked))
+    }
+
+    fn request_permission(&self, _requested: PermissionRequest) -> BoxFuture<'_, PermissionAnswer> {
+        Box::pin(std::future::ready(PermissionAnswer::Nobody))
+    }
+}
+
+/// An input agent whose person answers as the stubs say.
+pub(crate) struct PersonRunner {
+    pub(crate) inner: Arc<dyn Runner>,
+    pub(crate) stubs: AgentStubs,
+    /// Whether the agent has a `default`, which a run uses if the person does not answer in time.
+    pub(crate) has_default: bool,
+    pub(crate) operator: Arc<CaseOperator>,
+}
+
+impl PersonRunner {
+    /// The stub of an execution. After the end of a list, no person answers.
+    fn find_stub(&self, execution: u32) -> Option<&StubResult> {
+        match &self.stubs {
+            AgentStubs::Always(stub) => Some(stub),
+            AgentStubs::Each(stubs) => stubs.get(usize::try_from(execution).ok()?.checked_sub(1)?),
+        }
+    }
+
+    /// The failure of an execution that no answer prevents.
+    fn find_failure<'s>(&self, stub: &'s StubResult) -> Option<&'s ExecutionFailure> {
+        match &stub.output {
+            StubOutput::Fail(failure) if failure.kind == FailureKind::Timeout && self.has_default => None,
+            StubOutput::Fail(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+impl Runner for PersonRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(async move {
+            if let Some(stub) = self.find_stub(execution.execution) {
+                if let Some(failure) = self.find_failure(stub) {
+                    tokio::time::sleep(stub.delay).await;
+                    return AttemptOutcome::Finished(AttemptResult::from_result(Err(failure.clone())));
+                }
+                let address = execution.origin.address.to_string();
+                self.operator.set_stub(address, stub.clone());
+            }
+            self.inner.execute_attempt(execution).await
+        })
+    }
+}

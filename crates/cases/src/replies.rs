@@ -1,0 +1,170 @@
+//! Replies of a model that a stub gives: the agent itself runs, with its tools.
+//!
+//! Invariant: a request without a prepared reply is noted, and never replaced by a guess.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ensemble_core::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use ensemble_language::cases::{AgentStubs, StubOutput, StubReply, StubResult, StubToolCall};
+use ensemble_language::data::{FailureKind, value_to_output};
+use ensemble_language::ensemble::{PreparedReply, PreparedToolCall};
+use ensemble_runs::ReplyStub;
+
+use crate::stubs::{CaseStubs, MissingPart};
+
+/// Returns the stub of an execution; the error is the number of stubs.
+pub(crate) fn find_execution_stub(stubs: &AgentStubs, execution: u32) -> Result<&StubResult, usize> {
+    match stubs {
+        AgentStubs::Always(stub) => Ok(stub),
+        AgentStubs::Each(stubs) => {
+            let at = usize::try_from(execution).unwrap_or(usize::MAX).saturating_sub(1);
+            stubs.get(at).ok_or(stubs.len())
+        }
+    }
+}
+
+/// Returns whether a stub gives replies of a model.
+pub(crate) fn has_replies(stubs: &AgentStubs) -> bool {
+    let all = match stubs {
+        AgentStubs::Always(stub) => std::slice::from_ref(stub),
+        AgentStubs::Each(stubs) => stubs.as_slice(),
+    };
+    all.iter().any(|stub| matches!(stub.output, StubOutput::Replies(_)))
+}
+
+fn execution_replies(stubs: &AgentStubs, execution: u32) -> &[StubReply] {
+    match find_execution_stub(stubs, execution).map(|stub| &stub.output) {
+        Ok(StubOutput::Replies(replies)) => replies,
+        _ => &[],
+    }
+}
+
+/// The replies of an agent.
+pub(crate) struct AgentReplies {
+    pub(crate) agent: Arc<str>,
+    pub(crate) stubs: AgentStubs,
+    pub(crate) stubbed: Arc<CaseStubs>,
+}
+
+impl ReplyStub for AgentReplies {
+    fn find_reply(&self, execution: u32, request: u64) -> Result<PreparedReply, String> {
+        let replies = execution_replies(&self.stubs, execution);
+        let at = usize::try_from(request).unwrap_or(usize::MAX).saturating_sub(1);
+        match replies.get(at) {
+            Some(StubReply::Text(text)) => Ok(PreparedReply::Text(text.clone())),
+            Some(StubReply::Error(message)) => Ok(PreparedReply::Error(message.clone())),
+            Some(StubReply::Calls { text, calls }) => {
+                let call = |call: &StubToolCall| PreparedToolCall {
+                    name: call.tool.to_string(),
+                    arguments: call.arguments.clone(),
+                };
+                Ok(PreparedReply::Calls {
+                    text: text.clone(),
+                    tool_calls: calls.iter().map(call).collect(),
+                })
+            }
+            None => {
+                let missing_part = MissingPart::Reply(replies.len());
+                self.stubbed.note_missing(&self.agent, execution, missing_part);
+                Err("the test has no reply for this request".to_owned())
+            }
+        }
+    }
+}
+
+/// Runs an agent whose model gives prepared replies. An execution with another stub has its result.
+pub(crate) struct RepliesRunner {
+    pub(crate) stubs: AgentStubs,
+    /// The agent itself.
+    pub(crate) inner: Arc<dyn Runner>,
+    /// The results of stubs without replies.
+    pub(crate) results: Arc<dyn Runner>,
+    /// The requests before each execution, and before each part.
+    pub(crate) earlier_requests: Mutex<HashMap<(u32, Option<Arc<str>>), u64>>,
+}
+
+impl RepliesRunner {
+    /// Counts the requests from the first attempt of the execution on.
+    fn with_own_requests(&self, mut execution: ExecutionInput) -> ExecutionInput {
+        let part = execution.part.as_ref().map(|part| part.key.clone());
+        let mut earlier = self.earlier_requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = earlier
+            .entry((execution.execution, part))
+            .or_insert(execution.requests_made);
+        execution.requests_made = execution.requests_made.saturating_sub(*before);
+        execution
+    }
+}
+
+impl Runner for RepliesRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        match find_execution_stub(&self.stubs, execution.execution).map(|stub| (&stub.output, stub.delay)) {
+            Ok((StubOutput::Replies(_), delay)) => {
+                let execution = self.with_own_requests(execution);
+                Box::pin(async move {
+                    if !delay.is_zero() {
+                        tokio::time::sleep(delay).await;
+                    }
+                    self.inner.execute_attempt(execution).await
+                })
+            }
+            _ => self.results.execute_attempt(execution),
+        }
+    }
+}
+
+/// Runs a script tool of an agent, or gives the result that a stub has for the call.
+pub(crate) struct ToolStubRunner {
+    pub(crate) agent: Arc<str>,
+    pub(crate) tool: Arc<str>,
+    /// The stubs of the agent.
+    pub(crate) stubs: Option<AgentStubs>,
+    /// The tool itself.
+    pub(crate) inner: Arc<dyn Runner>,
+    /// The result of each call, if the tool itself has a stub.
+    pub(crate) result: Option<Arc<dyn Runner>>,
+    /// What the tool needs from outside, if it must not have that.
+    pub(crate) needs: Option<String>,
+    pub(crate) stubbed: Arc<CaseStubs>,
+}
+
+impl Runner for ToolStubRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        let segment = execution.origin.address.segments().last();
+        let number = segment
+            .and_then(|segment| segment.calls.last())
+            .map_or(1, |call| call.number);
+        let replies = self
+            .stubs
+            .as_ref()
+            .map_or(&[][..], |stubs| execution_replies(stubs, execution.execution));
+        let calls = replies.iter().flat_map(|reply| match reply {
+            StubReply::Calls { calls, .. } => calls.as_slice(),
+            StubReply::Text(_) | StubReply::Error(_) => &[],
+        });
+        let mut calls_of_tool = calls.filter(|call| call.tool == self.tool);
+        let call = calls_of_tool.nth(usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1));
+        if let Some(result) = call.and_then(|call| call.result.as_ref()) {
+            let output = AttemptOutcome::from_output(value_to_output(result.clone()));
+            return Box::pin(std::future::ready(output));
+        }
+        if let Some(result) = &self.result {
+            return result.execute_attempt(execution);
+        }
+        let Some(needs) = &self.needs else {
+            return self.inner.execute_attempt(execution);
+        };
+        let missing_part = MissingPart::Tool {
+            tool: self.tool.clone(),
+            needs: needs.clone(),
+        };
+        self.stubbed
+            .note_missing(&self.agent, execution.execution, missing_part);
+        let error = "the test has no result for this call";
+        Box::pin(std::future::ready(AttemptOutcome::from_failure(
+            FailureKind::Unavailable,
+            error,
+        )))
+    }
+}

@@ -1,0 +1,148 @@
+//! What a case observes of executions: the prompts, and how many run at once.
+//!
+//! Invariant: an observed execution has the same result as one that is not observed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ensemble_core::runner::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
+use ensemble_language::cases::CaseExpectations;
+use ensemble_runs::PromptPreview;
+
+/// How long a counted execution waits, so that all executions that can run with it have begun. The time is virtual.
+const OVERLAP: Duration = Duration::from_millis(1);
+
+/// A prompt that an execution sent, or would have sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedPrompt {
+    /// The agent, with the agents around it: `outer.inner`.
+    pub agent: Arc<str>,
+    /// The number of the execution.
+    pub execution: u32,
+    /// The prompt, or why it cannot be rendered.
+    pub text: Result<String, String>,
+}
+
+/// The executions of an agent, and how many of them run at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedLoad {
+    /// The agent, with the agents around it.
+    pub agent: Arc<str>,
+    /// The highest number that ran at once.
+    pub most: u32,
+    running: u32,
+}
+
+/// The observations of a case.
+#[derive(Debug, Default)]
+pub(crate) struct CaseWatch {
+    asked_agents: Vec<Arc<str>>,
+    counted_agents: Vec<Arc<str>>,
+    prompts: Mutex<Vec<ObservedPrompt>>,
+    loads: Mutex<Vec<ObservedLoad>>,
+}
+
+impl CaseWatch {
+    /// Creates the observations that the expectations need.
+    pub(crate) fn for_expectations(expect: &CaseExpectations) -> Arc<Self> {
+        Arc::new(Self {
+            asked_agents: expect.asked.iter().map(|(agent, _)| agent.clone()).collect(),
+            counted_agents: expect.at_once.iter().map(|(agent, _)| agent.clone()).collect(),
+            ..Self::default()
+        })
+    }
+
+    pub(crate) fn observed_prompts(&self) -> Vec<ObservedPrompt> {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn observed_loads(&self) -> Vec<ObservedLoad> {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Wraps the runner of an agent, if its executions are observed.
+    pub(crate) fn wrap_runner(
+        self: &Arc<Self>,
+        agent: &Arc<str>,
+        preview: impl FnOnce() -> Option<PromptPreview>,
+        runner: Arc<dyn Runner>,
+    ) -> Arc<dyn Runner> {
+        let is_asked = self.asked_agents.contains(agent);
+        let is_counted = self.counted_agents.contains(agent);
+        if !is_asked && !is_counted {
+            return runner;
+        }
+        Arc::new(WatchedRunner {
+            agent: agent.clone(),
+            preview: if is_asked { preview() } else { None },
+            is_counted,
+            inner: runner,
+            watch: self.clone(),
+        })
+    }
+
+    fn add_running(&self, agent: &Arc<str>, difference: i32) {
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = loads.iter().position(|load| load.agent == *agent).unwrap_or_else(|| {
+            loads.push(ObservedLoad {
+                agent: agent.clone(),
+                most: 0,
+                running: 0,
+            });
+            loads.len() - 1
+        });
+        let load = &mut loads[at];
+        load.running = load.running.saturating_add_signed(difference);
+        load.most = load.most.max(load.running);
+    }
+}
+
+/// Observes the executions of an agent.
+struct WatchedRunner {
+    agent: Arc<str>,
+    preview: Option<PromptPreview>,
+    is_counted: bool,
+    inner: Arc<dyn Runner>,
+    watch: Arc<CaseWatch>,
+}
+
+/// Counts an execution while it runs.
+struct LoadGuard<'w>(&'w WatchedRunner);
+
+impl<'w> LoadGuard<'w> {
+    fn start(runner: &'w WatchedRunner) -> Self {
+        runner.watch.add_running(&runner.agent, 1);
+        Self(runner)
+    }
+}
+
+impl Drop for LoadGuard<'_> {
+    fn drop(&mut self) {
+        self.0.watch.add_running(&self.0.agent, -1);
+    }
+}
+
+impl Runner for WatchedRunner {
+    fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome> {
+        Box::pin(async move {
+            if let Some(preview) = &self.preview {
+                let prompt = ObservedPrompt {
+                    agent: self.agent.clone(),
+                    execution: execution.execution,
+                    text: preview.render(&execution).await,
+                };
+                let mut prompts = self.watch.prompts.lock().unwrap_or_else(PoisonError::into_inner);
+                prompts.push(prompt);
+            }
+            let _guard = match self.is_counted {
+                true => {
+                    let guard = LoadGuard::start(self);
+                    tokio::time::sleep(OVERLAP).await;
+                    Some(guard)
+                }
+                false => None,
+            };
+            self.inner.execute_attempt(execution).await
+        })
+    }
+}

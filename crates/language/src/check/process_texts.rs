@@ -1,0 +1,225 @@
+//! Templates and variables in texts that nothing expands: command lines, folders and environments of processes.
+
+use super::check_subject::CheckSubject;
+use crate::diagnostic::Finding;
+use crate::ensemble::{
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, McpServer, PreparedResponses, SettingValue, ToolDefinition,
+    ToolKind,
+};
+use crate::loader::codes;
+use crate::names::is_identifier_char;
+use crate::source::{Route, Span};
+
+/// A text that a process is started with.
+struct ProcessText<'e> {
+    text: &'e str,
+    route: Route,
+    /// The key that the message names.
+    key: &'static str,
+    /// Whether a template in the text is an error.
+    refuses_templates: bool,
+    /// Whether a shell or nothing expands `${NAME}`.
+    is_expanded: bool,
+}
+
+/// Reports templates in `script`, `cwd` and `env`, and `${NAME}` in texts that no shell reads.
+pub(super) fn check_process_texts(subject: &CheckSubject<'_>) -> Vec<Finding> {
+    let mut texts = Vec::new();
+    collect_agent_texts(subject.ensemble, &mut texts);
+    collect_tool_texts(subject.ensemble, &mut texts);
+    collect_profile_texts(subject.ensemble, &mut texts);
+    texts
+        .iter()
+        .flat_map(|text| [template_finding(text), variable_finding(text)])
+        .flatten()
+        .collect()
+}
+
+fn collect_agent_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
+    for (at, agent) in ensemble.agents.iter().enumerate() {
+        let route = Agent::route_at(at);
+        match &agent.kind {
+            AgentKind::Script { script, args, env, .. } => {
+                texts.push(ProcessText::from_script(script, &route));
+                let args_route = route.with_key("args");
+                texts.extend(args.iter().enumerate().map(|(at, text)| ProcessText {
+                    refuses_templates: false,
+                    ..ProcessText::new(text, args_route.with_index(at), "args")
+                }));
+                collect_settings(env, &route, "env", texts);
+            }
+            AgentKind::Llm(llm) => {
+                let program = llm.acp_agent().map(|acp| &acp.program);
+                if let Some(AcpProgram::Command {
+                    command,
+                    args,
+                    env,
+                    cwd,
+                }) = program
+                {
+                    let route = route.with_key("acp");
+                    collect_words(
+                        std::iter::once((command.as_str(), route.with_key("command"))).chain(
+                            args.iter()
+                                .enumerate()
+                                .map(|(at, text)| (text.as_str(), route.with_key("args").with_index(at))),
+                        ),
+                        "acp",
+                        texts,
+                    );
+                    collect_settings(env, &route, "env", texts);
+                    texts.extend(
+                        cwd.as_deref()
+                            .map(|cwd| ProcessText::new(cwd, route.with_key("cwd"), "cwd")),
+                    );
+                }
+            }
+            AgentKind::Input(input) => {
+                if let Some(PreparedResponses::Script(script)) = &input.responses {
+                    let route = route.with_key("input").with_key("responses");
+                    texts.push(ProcessText::from_script(script, &route));
+                }
+            }
+            AgentKind::Ensemble { .. } | AgentKind::Tool { .. } => {}
+        }
+    }
+}
+
+fn collect_tool_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
+    for (name, tool) in &ensemble.tools {
+        let route = ToolDefinition::route_for(name);
+        match &tool.kind {
+            ToolKind::Script { script, env, .. } => {
+                texts.push(ProcessText::from_script(script, &route));
+                collect_settings(env, &route, "env", texts);
+            }
+            ToolKind::Mcp(McpServer::Command { command, env, cwd, .. }) => {
+                let route = route.with_key("mcp");
+                if let CommandLine::Words(words) = command {
+                    let command_route = route.with_key("command");
+                    let words = words.iter().enumerate();
+                    collect_words(
+                        words.map(|(at, word)| (word.as_str(), command_route.with_index(at))),
+                        "command",
+                        texts,
+                    );
+                }
+                collect_settings(env, &route, "env", texts);
+                texts.extend(
+                    cwd.as_deref()
+                        .map(|cwd| ProcessText::new(cwd, route.with_key("cwd"), "cwd")),
+                );
+            }
+            ToolKind::Mcp(McpServer::Url { url, headers }) => {
+                let route = route.with_key("mcp");
+                collect_words(std::iter::once((url.as_str(), route.with_key("url"))), "url", texts);
+                let start = texts.len();
+                collect_settings(headers, &route, "headers", texts);
+                texts[start..]
+                    .iter_mut()
+                    .for_each(|text| text.refuses_templates = false);
+            }
+            ToolKind::Mcp(McpServer::Client) | ToolKind::Agent { .. } | ToolKind::Ensemble { .. } => {}
+        }
+    }
+}
+
+fn collect_profile_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText<'e>>) {
+    for (name, profile) in &ensemble.model_profiles {
+        let route = Route::root().with_key("model_profiles").with_key(name.clone());
+        let model = std::iter::once((profile.model.as_ref(), route.with_key("model")));
+        collect_words(model, "model", texts);
+        let address = profile.base_url.as_deref();
+        collect_words(
+            address.into_iter().map(|url| (url, route.with_key("base_url"))),
+            "base_url",
+            texts,
+        );
+    }
+}
+
+/// Adds texts in which a template is not refused.
+fn collect_words<'e>(
+    words: impl Iterator<Item = (&'e str, Route)>,
+    key: &'static str,
+    texts: &mut Vec<ProcessText<'e>>,
+) {
+    texts.extend(words.map(|(text, route)| ProcessText {
+        refuses_templates: false,
+        ..ProcessText::new(text, route, key)
+    }));
+}
+
+fn collect_settings<'e>(
+    settings: &'e [(String, SettingValue)],
+    owner: &Route,
+    key: &'static str,
+    texts: &mut Vec<ProcessText<'e>>,
+) {
+    let route = owner.with_key(key);
+    texts.extend(settings.iter().filter_map(|(name, setting)| match setting {
+        SettingValue::Text(text) => Some(ProcessText::new(text, route.with_key(name.as_str()), key)),
+        SettingValue::Inherited | SettingValue::FromEnvironment { .. } => None,
+    }));
+}
+
+impl<'e> ProcessText<'e> {
+    fn new(text: &'e str, route: Route, key: &'static str) -> Self {
+        Self {
+            text,
+            route,
+            key,
+            refuses_templates: true,
+            is_expanded: false,
+        }
+    }
+
+    /// A shell reads a script with a `$`.
+    fn from_script(script: &'e str, owner: &Route) -> Self {
+        Self {
+            is_expanded: true,
+            ..Self::new(script, owner.with_key("script"), "script")
+        }
+    }
+}
+
+fn template_finding(text: &ProcessText<'_>) -> Option<Finding> {
+    let start = text.text.find("{{").filter(|_| text.refuses_templates)?;
+    let end = text.text[start..]
+        .find("}}")
+        .map_or(text.text.len(), |length| start + length + 2);
+    let message = format!("`{}` is not a template, so `{{{{` has no meaning in it", text.key);
+    let at = text.route.clone().into_text_location(Span::new(start, end));
+    Some(Finding::new_error(codes::TEMPLATE_PLACE, at, message).with_help(
+        "write templates in `args`, the arguments of a script's process, or in `stdin`, the text that it reads",
+    ))
+}
+
+fn variable_finding(text: &ProcessText<'_>) -> Option<Finding> {
+    let (span, name) = find_shell_variable(text.text).filter(|_| !text.is_expanded)?;
+    let message = format!("nothing expands `${{{name}}}` in `{}`", text.key);
+    let help = match text.key {
+        "env" | "headers" => format!("write `{{env: {name}}}` as the value"),
+        "args" => {
+            format!("write `env: {{{name}: {{env: {name}}}}}`, and let the script read the variable `{name}`")
+        }
+        _ => format!("only the values of `env` and `headers` come from the environment: `{{env: {name}}}`"),
+    };
+    let at = text.route.clone().into_text_location(span);
+    Some(Finding::new_warning(codes::UNEXPANDED_VARIABLE, at, message).with_help(help))
+}
+
+/// Finds the first `${NAME}` with its name; the name of `${NAME:-default}` is `NAME`.
+fn find_shell_variable(text: &str) -> Option<(Span, &str)> {
+    for (start, _) in text.match_indices("${") {
+        let rest = &text[start + 2..];
+        let length = rest.find(|c: char| !is_identifier_char(c)).unwrap_or(rest.len());
+        let name = &rest[..length];
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        let end = rest.find('}').filter(|_| rest[length..].starts_with(['}', ':', '-']));
+        if let Some(end) = end.filter(|_| is_name) {
+            return Some((Span::new(start, start + 2 + end + 1), name));
+        }
+    }
+    None
+}
