@@ -27,6 +27,8 @@ Feature: Success
     And the result has "success" = false
     And the result has "detail" = "success is false: outputs.critic.approved and executions.critic < 9 (outputs.critic.approved = false, executions.critic = 1)"
     And the result has "result" = {"nr": 1}
+    When I run `ensemble run a.yaml`
+    Then the exit code is 1
     And stderr says "✗ unsuccessful: success is false: outputs.critic.approved"
 
   Scenario: A run whose success is true has exit code 0
@@ -98,9 +100,10 @@ Feature: Success
     And the result has "detail" = "`deploy` is required and never ran: waiting for `tests`"
     When in "b.yaml" `tests, script: no.rhai, on_error: continue` becomes `tests, script: no.rhai, on_error: fail`
     And in "b.yaml" `on: failure` becomes `on: success`
-    And I run `ensemble run b.yaml --output json`
-    Then it ends as "agent_failed" with exit code 1
-    And stderr says "the run will end as `agent_failed`"
+    And I run `ensemble run b.yaml`
+    Then the exit code is 1
+    And stdout says "the run will end as `agent_failed`"
+    And stderr says "✗ agent_failed: tests failed: "
 
   Scenario: A required agent also counts at a limit
     Given the ensemble "b.yaml":
@@ -119,6 +122,7 @@ Feature: Success
     Given the ensemble "b.yaml":
       """
       name: clock
+      success: "True"
       agents:
         - {name: tick, script: verdict.rhai, conversation: {max_turns: 9, trigger: every_turn}}
       conversation_limits: {max_total_turns: 3, on_limit: succeed}
@@ -126,7 +130,7 @@ Feature: Success
     When I run `ensemble run b.yaml --output json`
     Then it ends as "max_total_turns" with exit code 0
     And the result has "success" = true
-    When in "b.yaml" `name: clock` becomes `name: clock\nsuccess: outputs.tick.nr > 7`
+    When in "b.yaml" `success: "True"` becomes `success: outputs.tick.nr > 7`
     And I run `ensemble run b.yaml --output json`
     Then it ends as "unsuccessful" with exit code 1
     When in "b.yaml" `on_limit: succeed` becomes `on_limit: fail`
@@ -146,8 +150,10 @@ Feature: Success
     When I run `ensemble run b.yaml --output json`
     Then it ends as "agent_failed" with exit code 1
     And the conversation took 1 turn
-    And stderr says "tests failed and stops the run: "
-    And stderr says "the run ends as `agent_failed` after this turn"
+    When I run `ensemble run b.yaml`
+    Then the exit code is 1
+    And stderr says "✗ agent_failed: tests failed and stops the run: "
+    And stdout says "the run ends as `agent_failed` after this turn"
     When I run `ensemble replay {run}`
     Then the exit code is 0
     When I run `ensemble validate b.yaml`

@@ -447,7 +447,7 @@ fn what_it_costs_is_told_and_limited() {
         json!({"requests": 1, "cached": 0, "by_tools": 0, "input_tokens": 1000, "output_tokens": 200,
         "total_tokens": 1200, "estimated": false, "cost": 0.0045})
     );
-    let shown = workspace.run(["run", "one.yaml", "-v"]).expect_code(0).stderr;
+    let shown = workspace.run(["run", "one.yaml", "-v"]).expect_code(4).stderr;
     assert!(
         shown.contains("2 model requests · 2000 tokens in, 400 out · cost 0.009"),
         "{shown}"
