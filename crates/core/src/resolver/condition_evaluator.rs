@@ -153,6 +153,10 @@ impl ConditionEvaluator for NotingEvaluator {
     }
 
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
-        state.check_success()
+        let (check, warnings) = state.check_success_with_warnings()?;
+        for warning in warnings {
+            self.add_warning(state, warning);
+        }
+        Some(check)
     }
 }

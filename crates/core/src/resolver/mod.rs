@@ -10,6 +10,8 @@ mod end;
 #[cfg(test)]
 mod goal_tests;
 mod merge;
+#[cfg(test)]
+mod read_warning_tests;
 mod readiness;
 #[cfg(test)]
 mod table;

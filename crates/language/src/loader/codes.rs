@@ -136,7 +136,7 @@ codes! {
     STOPPED_HANDLER = "W061", "A dependency is on failures of an agent whose failure stops the run.";
     NEVER_MET = "W062", "A required agent does not run by itself, because it belongs to a tool.";
     UNKNOWN_NEWS = "W065", "A template asks whether the output of an agent is new, and that output never starts its agent.";
-    OUTPUT_MAY_MISS = "W072", "The result reads a member of the output of an agent that may never run.";
+    OUTPUT_MAY_MISS = "W072", "`result` or `success` reads a member of the output of an agent that may never run.";
     UNEXPANDED_VARIABLE = "W077", "A text contains `${NAME}`, and nothing expands it.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";

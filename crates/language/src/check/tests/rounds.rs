@@ -42,6 +42,21 @@ fn counts_that_are_reached_before_the_dependency_has_read_the_output() {
         assert_eq!(asked(condition).len(), 1, "{condition}");
     }
     for condition in [
+        "output.ok and executions.writer >= 2",
+        "executions.writer >= 2 and not output.bad and turn_count > 1",
+        "not (output.bad or executions.writer < 3)",
+    ] {
+        let found = asked(condition);
+        assert!(
+            found[0].contains("this condition can be true from execution"),
+            "{condition}: {found:?}"
+        );
+        assert!(
+            found[0].contains("`editor` can start before `reviewer`"),
+            "{condition}: {found:?}"
+        );
+    }
+    for condition in [
         // The dependency itself, an agent that is not upstream, and a count that is never reached.
         "executions.reviewer >= 3",
         "executions.editor == 0",
@@ -51,7 +66,6 @@ fn counts_that_are_reached_before_the_dependency_has_read_the_output() {
         "executions.writer > 0",
         // Another part of the condition decides.
         "executions.writer >= 3 and executions.reviewer >= 3",
-        "output.ok and executions.writer >= 2",
         "executions.writer < 3",
         "executions.writer != 3",
         "turn_count >= 3",
