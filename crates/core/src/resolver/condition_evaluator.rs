@@ -20,6 +20,20 @@ pub trait ConditionEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError>;
 
+    /// Returns whether the condition would hold after the end of the run, without limits: no agent starts or waits
+    /// because of the result.
+    ///
+    /// # Errors
+    /// The condition cannot be evaluated.
+    fn evaluate_at_end(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        self.evaluate_condition(state, edge, condition)
+    }
+
     /// Returns the result of a condition on which no decision depends; `None` if it cannot be evaluated or is not known.
     fn find_answer(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Option<bool> {
         None

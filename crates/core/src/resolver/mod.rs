@@ -7,6 +7,9 @@
 mod bounds_tests;
 mod condition_evaluator;
 mod end;
+mod exhausted;
+#[cfg(test)]
+mod exhausted_tests;
 #[cfg(test)]
 mod goal_tests;
 mod merge;

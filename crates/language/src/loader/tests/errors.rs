@@ -268,7 +268,7 @@ fn agents() {
         ),
         (
             "script: x\nconversation: {trigger: always}",
-            &["E016 7:29 expected `news` or `every_turn`"],
+            &["E016 7:29 expected `news`, `every_turn` or `request`"],
         ),
         (
             "model: ollama/b\nconversation: {memory: all}",
