@@ -435,7 +435,7 @@ Feature: Agents converse over several turns
       out
       """
     When I run `ensemble run a.yaml --output json`
-    Then it ends as "max_total_turns" with exit code 0
+    Then it ends as "max_total_turns" with exit code 4
     And the conversation took 7 turns
     And the final state has "by_ping" = 4
     And the final state has "by_pong" = 3
@@ -683,7 +683,7 @@ Feature: Agents converse over several turns
       execution
       """
     When I run `ensemble run a.yaml --output json`
-    Then it ends as "max_agent_executions" with exit code 0
+    Then it ends as "max_agent_executions" with exit code 4
     And the result has "detail" = "max_agent_executions of ping was reached: 3"
     And the execution counts are:
       | agent     | count |

@@ -4,7 +4,7 @@ Feature: Failures and outcomes
   Background:
     Given the Rhai script "fine.rhai":
       """
-      #{ fine: agent_name, saw: dependencies }
+      #{ fine: agent_name, saw: dependencies, failed: failures, news: news }
       """
 
   Scenario Outline: Every kind of failure is told apart and keeps its cause
@@ -98,10 +98,11 @@ Feature: Failures and outcomes
       | turn | agents             |
       | 1    | broken             |
       | 2    | on_failure, on_any |
-    And execution 1 of "on_failure" gave "saw.broken.kind" = "reported"
-    And execution 1 of "on_any" gave "saw.broken.kind" = "reported"
+    And execution 1 of "on_failure" gave "failed.broken.kind" = "reported"
+    And execution 1 of "on_any" gave "failed.broken.kind" = "reported"
     And the final state has no "broken"
-    And "on_success" never ran: waiting for broken
+    And execution 1 of "on_any" gave "news" = ["broken"]
+    And "on_success" never ran: waits for broken, whose latest execution failed
 
   Scenario: The next failure needs handling again
     Given the ensemble "a.yaml":
@@ -323,9 +324,52 @@ Feature: Failures and outcomes
     Then it ends as "completed" with exit code 0
     And the final state has "source" = {"value": 42}
     And execution 1 of "reader" gave "saw.source.value" = 42
-    And execution 2 of "reader" gave "saw.source.kind" = "reported"
+    And execution 2 of "reader" gave "saw.source.value" = 42
+    And execution 2 of "reader" gave "failed.source.kind" = "reported"
 
-  Scenario: A failure that was repaired is left out of the dependencies of its failure route
+  Scenario: A join does not start with the output of an earlier round after a failure
+    Given the ensemble "a.yaml":
+      """
+      name: press
+      agents:
+        - {name: draft, script: fine.rhai, conversation: {max_turns: 2}, dependencies: [{agent_name: check, feedback: true, condition: executions.check < 2}]}
+        - {name: facts, script: facts.rhai, on_error: continue, depends_on: [draft], conversation: {max_turns: 2}}
+        - {name: check, script: fine.rhai, depends_on: [draft], conversation: {max_turns: 2}}
+        - {name: publish, script: fine.rhai, depends_on: [facts], dependencies: [{agent_name: check, condition: executions.check == 2}]}
+      """
+    And the Rhai script "facts.rhai":
+      """
+      if execution == 1 { #{ facts: 1 } } else { throw "no source" }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the final state has "facts.facts" = 1
+    And "publish" never ran: waits for facts, whose latest execution failed
+
+  Scenario: A failed script leaves its exit code and the ends of its streams
+    Given the ensemble "a.yaml":
+      """
+      name: tested
+      agents:
+        - {name: tests, script: tests.sh}
+        - name: mend
+          script: mend.rhai
+          dependencies: [{agent_name: tests, on: failure, condition: "output.exit_code == 3 and 'assert' in output.stdout"}]
+      """
+    And the file "tests.sh":
+      """
+      echo "assert failed"; echo "1 error" >&2; exit 3
+      """
+    And the Rhai script "mend.rhai":
+      """
+      failures.tests
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the final state has "mend" = {"error": "the script ended with exit code 3; stdout ends with:\nassert failed\nstderr ends with:\n1 error", "kind": "exit", "exit_code": 3, "stdout": "assert failed\n", "stderr": "1 error\n"}
+    And execution 1 of "tests" has "output_data.stdout" = "assert failed\n"
+
+  Scenario: A failure that was repaired is no failure any more, and the output is there
     Given the ensemble "a.yaml":
       """
       name: repaired
@@ -349,8 +393,10 @@ Feature: Failures and outcomes
       """
     When I run `ensemble run a.yaml --output json`
     Then it ends as "completed" with exit code 0
-    And execution 1 of "medic" gave "saw.flaky.error" = "flaky.rhai:1:21: once"
-    And execution 2 of "medic" has "input_data.dependencies" = {"clock": 2}
+    And execution 1 of "medic" gave "failed.flaky.error" = "flaky.rhai:1:21: once"
+    And execution 2 of "medic" gave "failed" = {}
+    And execution 2 of "medic" gave "saw.flaky" = {"well": true}
+    And execution 2 of "medic" has "input_data.dependencies" = {"clock": 2, "flaky": 2}
 
   Scenario: A limit never hides a failure
     Given the ensemble "a.yaml":

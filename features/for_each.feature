@@ -385,7 +385,7 @@ Feature: For each
       """
     And the Rhai script "mend.rhai":
       """
-      #{ heard: dependencies.it.kind }
+      #{ heard: failures.it.kind }
       """
     When I run `ensemble run route.yaml --output json`
     Then it ends as "completed" with exit code 0

@@ -40,7 +40,7 @@ Feature: Inputs
 
   Scenario: Inputs are given by name and have defaults
     When I run `ensemble run a.yaml --set topic=3 --output json`
-    Then it ends as "max_total_turns" with exit code 0
+    Then it ends as "max_total_turns" with exit code 4
     And execution 1 of "rhai" gave "seen" = {"topic": "3", "rounds": 2, "tags": []}
     And execution 1 of "rhai" gave "in_context" = "3"
     And execution 1 of "sh" gave "response" = "\"inputs\":{\"topic\":\"3\",\"rounds\":2,\"tags\":[]}"
@@ -56,7 +56,7 @@ Feature: Inputs
       tags: [blue, deep]
       """
     When I run `ensemble run a.yaml --context inputs.yaml --set rounds=5 --output json`
-    Then it ends as "max_total_turns" with exit code 0
+    Then it ends as "max_total_turns" with exit code 4
     And the result has "inputs" = {"topic": "the sea", "rounds": 5, "tags": ["blue", "deep"]}
     And execution 1 of "rhai" gave "tags" = 2
 
@@ -116,20 +116,20 @@ Feature: Inputs
     And I run `ensemble replay {run}`
     Then the exit code is 0
     When I run `ensemble fork {run} --at-turn 1 --output json`
-    Then it ends as "max_total_turns" with exit code 0
+    Then it ends as "max_total_turns" with exit code 4
     And execution 1 of "llm" gave "response" = "3 2 0 3"
     When I run `ensemble fork {run} --at-turn 1 --set rounds=7 --output json`
-    Then it ends as "max_total_turns" with exit code 0
+    Then it ends as "max_total_turns" with exit code 4
     And execution 1 of "llm" gave "response" = "3 7 0 3"
     And execution 1 of "rhai" gave "seen" = {"topic": "3", "rounds": 2, "tags": []}
     And execution 2 of "rhai" gave "seen" = {"topic": "3", "rounds": 7, "tags": []}
     When I run `ensemble fork {run} --at-turn 1 --set rounds=none`
     Then the exit code is 2
     When I run `ensemble rerun {run} --from rhai@2 --output json`
-    Then it ends as "max_total_turns" with exit code 0
+    Then it ends as "max_total_turns" with exit code 4
     And execution 2 of "rhai" gave "seen" = {"topic": "3", "rounds": 7, "tags": []}
     When I run `ensemble continue {run} "more" --output json`
-    Then it ends as "max_total_turns" with exit code 0
+    Then it ends as "max_total_turns" with exit code 4
     And execution 4 of "rhai" gave "seen" = {"topic": "3", "rounds": 7, "tags": []}
     When I run `ensemble replay {run}`
     Then the exit code is 0
@@ -144,7 +144,7 @@ Feature: Inputs
       """
     And the Rhai script "after.rhai":
       """
-      dependencies.inner
+      failures.inner
       """
     When I run `ensemble run outer.yaml --output json`
     Then it ends as "completed" with exit code 0

@@ -31,7 +31,7 @@ Feature: Limits
           conversation: {max_turns: 99, trigger: every_turn}
       """
     When I run `ensemble run a.yaml --output json`
-    Then it ends as "max_total_turns" with exit code 0
+    Then it ends as "max_total_turns" with exit code 4
     And the conversation took 20 turns
 
   Scenario: A token budget ends the conversation after the turn that reached it
@@ -49,7 +49,7 @@ Feature: Limits
       """
     And in "a.yaml" `<budget>` becomes `1`
     When I run `ensemble run a.yaml --output json`
-    Then it ends as "token_budget" with exit code 0
+    Then it ends as "token_budget" with exit code 4
     And the conversation took 1 turn
     When I run `ensemble run a.yaml --fail-on-limit --output json`
     Then it ends as "token_budget" with exit code 4
@@ -143,13 +143,13 @@ Feature: Limits
         p: {provider: simulated, replies: [one two three four five]}
       """
     When I run `ensemble run a.yaml --output json`
-    Then it ends as "token_budget" with exit code 0
+    Then it ends as "token_budget" with exit code 4
     When in "a.yaml" `max_total_tokens: 1, ` becomes ``
     And I run `ensemble run a.yaml --output json`
-    Then it ends as "max_agent_executions" with exit code 0
+    Then it ends as "max_agent_executions" with exit code 4
     When in "a.yaml" `, max_agent_executions: {talker: 1}` becomes ``
     And I run `ensemble run a.yaml --output json`
-    Then it ends as "max_total_turns" with exit code 0
+    Then it ends as "max_total_turns" with exit code 4
 
   Scenario: A run that ends by the default limit says so, and how to change it
     Given the ensemble "a.yaml":

@@ -101,7 +101,7 @@ Feature: What an agent is told
       """
     When I run `ensemble run a.yaml --output json`
     Then it ends as "completed" with exit code 0
-    And execution 1 of "judge" gave "asked" = "## poet in turn 1\nverse\n\n## broken failed in turn 2\nbroken.rhai:1:1: no\npoet, 1, 1, True: verse; broken, 2, 1, False: {\"error\":\"broken.rhai:1:1: no\",\"kind\":\"reported\"}; \n2 reported  {\"agent_name\":\"poet\",\"turn_number\":1,\"execution\":1,\"output_data\":{\"response\":\"verse\"},\"success\":true}"
+    And execution 1 of "judge" gave "asked" = "## poet in turn 1\nverse\n\n## broken failed in turn 2\nbroken.rhai:1:1: no\npoet, 1, 1, True: verse; broken, 2, 1, False: {\"error\":\"broken.rhai:1:1: no\",\"kind\":\"reported\",\"exit_code\":null,\"stdout\":\"\",\"stderr\":\"\"}; \n2 reported  {\"agent_name\":\"poet\",\"turn_number\":1,\"execution\":1,\"output_data\":{\"response\":\"verse\"},\"success\":true}"
     And execution 1 of "judge" has "input_data.dependencies" = {"broken": 1, "poet": 1}
 
   Scenario: A script is given as much of the history as it asks for

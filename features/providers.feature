@@ -95,7 +95,7 @@ Feature: Agents ask models over HTTP
         m: {provider: openai, model: x, base_url: "{dear}", cost: {input_per_million: 3, output_per_million: 10}}
       """
     When I run `ensemble run a.yaml --output json`
-    Then it ends as "token_budget" with exit code 0
+    Then it ends as "token_budget" with exit code 4
     And the result has "detail" = "max_cost 0.01 was reached: 0.01"
     And "dear" was asked 2 times
 
@@ -115,7 +115,7 @@ Feature: Agents ask models over HTTP
       """
     And in "a.yaml" `<budget>` becomes `2400`
     When I run `ensemble run a.yaml --output json`
-    Then it ends as "token_budget" with exit code 0
+    Then it ends as "token_budget" with exit code 4
     And the result has "detail" = "max_total_tokens 2400 was reached: 2400 tokens"
     And "wordy" was asked 2 times
 

@@ -219,7 +219,7 @@ Feature: Agents ask for agents
       #{ agent_requests: [#{ target_agent: "worker" }] }
       """
     When I run `ensemble run a.yaml --output json`
-    Then it ends as "max_agent_executions" with exit code 0
+    Then it ends as "max_agent_executions" with exit code 4
     And the execution counts are:
       | agent  | count |
       | boss   | 1     |

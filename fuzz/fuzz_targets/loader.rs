@@ -1,26 +1,37 @@
 //! An ensemble's text: loaded, checked in every way, planned, walked through, drawn and shown in every form.
 #![no_main]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "`fuzz_target` writes the file that `RUST_LIBFUZZER_DEBUG_PATH` names"
+)]
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use ensemble_language::check::{CheckContext, OutputKeys, Text, apply_allowances, check, check_around};
-use ensemble_language::diagnostic::{Finding, Severity};
-use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, Profile};
-use ensemble_explore::{Budget, explore};
-use ensemble_language::loader::load;
+use ensemble_explore::{ExplorationBudget, explore_plan};
+use ensemble_language::check::{
+    CheckContext, OutputKeys, TextSecrets, apply_allowances, check_ensemble, check_with_context,
+};
+use ensemble_language::diagnostic::{Finding, FindingSeverity};
+use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ModelProfile};
+use ensemble_language::loader::load_ensemble;
 use ensemble_language::plan::Plan;
-use ensemble_reports::report::graph::{Arrow, CountedIn, Ending, Node, Picture, Shape, ascii, dot, mermaid, svg};
-use ensemble_reports::report::{CheckedFile, Form, Github, Junit, Sarif, Totals, diagnostics, exploration};
-use ensemble_language::source::Source;
+use ensemble_language::source::SourceText;
+use ensemble_reports::report::graph::{
+    CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode, render_ascii, render_dot,
+    render_mermaid, render_svg,
+};
+use ensemble_reports::report::{
+    CheckedFile, FindingsForm, GithubForm, JunitForm, ReportTotals, SarifForm, diagnostics, exploration,
+};
 use libfuzzer_sys::fuzz_target;
 
 /// Scripts put out a key named after themselves, and every profile of the file is configured too.
-struct Beside(Vec<(Arc<str>, Profile)>);
+struct NearbyFiles(Vec<(Arc<str>, ModelProfile)>);
 
-impl CheckContext for Beside {
-    fn configured(&self) -> Option<&[(Arc<str>, Profile)]> {
+impl CheckContext for NearbyFiles {
+    fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]> {
         Some(&self.0)
     }
     fn output_keys(&self, _: &Ensemble, agent: &Agent) -> Option<OutputKeys> {
@@ -29,34 +40,34 @@ impl CheckContext for Beside {
             _ => None,
         }
     }
-    fn files(&self, _: &Ensemble) -> Vec<Finding> {
+    fn check_files(&self, _: &Ensemble) -> Vec<Finding> {
         Vec::new()
     }
 }
 
 fuzz_target!(|text: &str| {
-    let source = Source::new("fuzz.yaml", text);
-    let mut loaded = load(&source);
+    let source = SourceText::new("fuzz.yaml", text);
+    let mut loaded = load_ensemble(&source);
     let mut findings = Vec::new();
     let is_sound = loaded.ensemble.is_some();
     match loaded.ensemble.take() {
         None => assert!(!loaded.findings.is_empty(), "no ensemble needs a reason"),
         Some(ensemble) => {
             let configured = ensemble.model_profiles.iter().rev().cloned().collect();
-            findings.extend(check_around(&ensemble, &Beside(configured)));
-            let is_error = |finding: &Finding| finding.severity == Severity::Error;
-            let errors = check(&ensemble).iter().filter(|one| is_error(one)).count();
+            findings.extend(check_with_context(&ensemble, &NearbyFiles(configured)));
+            let is_error = |finding: &Finding| finding.severity == FindingSeverity::Error;
+            let errors = check_ensemble(&ensemble).iter().filter(|one| is_error(one)).count();
             assert!(errors <= findings.iter().filter(|one| is_error(one)).count());
             let plan = Plan::build(Arc::new(ensemble));
             if errors == 0 {
                 let plan = Arc::new(plan.expect("the checks have found every error"));
                 assert!(!plan.is_empty());
-                walk(&plan);
-                draw(plan.ensemble());
+                explore_briefly(&plan);
+                draw_graph(plan.ensemble());
             }
         }
     }
-    let looked = Text::look(&source, loaded.document.as_ref());
+    let looked = TextSecrets::find_in(&source, loaded.document.as_ref());
     findings.extend(looked.findings());
     let mut shown = loaded.diagnostics_with(&findings);
     if let Some(document) = &loaded.document {
@@ -64,22 +75,29 @@ fuzz_target!(|text: &str| {
     }
     for diagnostic in &shown {
         let span = diagnostic.span;
-        assert!(text.get(span.start..span.end).is_some(), "{span:?}: {}", diagnostic.message);
-        source.place(span.start);
+        assert!(
+            text.get(span.start..span.end).is_some(),
+            "{span:?}: {}",
+            diagnostic.message
+        );
+        source.line_column(span.start);
     }
-    looked.conceal(&mut shown);
+    looked.redact(&mut shown);
     for diagnostic in &shown {
         assert_eq!(diagnostic.source.text().len(), text.len());
-        assert_eq!(diagnostic.source.place(diagnostic.span.start), source.place(diagnostic.span.start));
+        assert_eq!(
+            diagnostic.source.line_column(diagnostic.span.start),
+            source.line_column(diagnostic.span.start)
+        );
     }
-    diagnostics::human(&shown, false);
-    diagnostics::json(&shown);
-    tell(shown);
+    diagnostics::render_diagnostics(&shown, false);
+    diagnostics::diagnostics_to_json(&shown);
+    render_machine_forms(shown);
 });
 
 /// A walk that soon gives up.
-fn walk(plan: &Arc<Plan>) {
-    let found = explore(plan, Budget::of_states(8));
+fn explore_briefly(plan: &Arc<Plan>) {
+    let found = explore_plan(plan, ExplorationBudget::with_max_states(8));
     assert!(found.coverage.states <= 8);
     for agent in &found.agents {
         assert!(agent.most <= agent.limit, "{agent:?}");
@@ -87,27 +105,28 @@ fn walk(plan: &Arc<Plan>) {
     for end in &found.ends {
         assert!(end.turns <= found.turns, "{end:?}");
     }
-    let explored = exploration::Explored {
+    let explored = exploration::ExploredEnsemble {
         name: plan.ensemble().name.to_string(),
         file: "a.yaml".to_owned(),
         found,
     };
-    exploration::all_human(&explored, &[]);
-    serde_json::from_str::<serde_json::Value>(&exploration::all_json(&explored, &[])).expect("JSON");
+    exploration::render_all(&explored, &[]);
+    serde_json::from_str::<serde_json::Value>(&exploration::render_all_json(&explored, &[])).expect("JSON");
 }
 
 /// The picture in every form; a layout of many agents takes its time, so only of few.
-fn draw(ensemble: &Ensemble) {
+fn draw_graph(ensemble: &Ensemble) {
     if ensemble.agents.len() > 24 {
         return;
     }
     let shape = |agent: &Agent| match &agent.kind {
-        AgentKind::Script { .. } => Shape::Script,
-        AgentKind::Llm(_) => Shape::Llm,
-        AgentKind::Input(_) => Shape::Input,
-        AgentKind::Ensemble { .. } => Shape::Ensemble,
+        AgentKind::Script { .. } => NodeShape::Script,
+        AgentKind::Llm(_) => NodeShape::Llm,
+        AgentKind::Input(_) => NodeShape::Input,
+        AgentKind::Ensemble { .. } => NodeShape::Ensemble,
+        AgentKind::Tool { .. } => NodeShape::Tool,
     };
-    let node = |agent: &Agent| Node {
+    let node = |agent: &Agent| PictureNode {
         name: agent.name.to_string(),
         shape: shape(agent),
         is_stack: agent.for_each.is_some(),
@@ -118,57 +137,62 @@ fn draw(ensemble: &Ensemble) {
     let mut arrows = Vec::new();
     for (to, agent) in ensemble.agents.iter().enumerate() {
         for edge in &agent.dependencies {
-            arrows.extend(find(&edge.agent_name).map(|from| Arrow {
+            arrows.extend(find(&edge.agent_name).map(|from| DependencyArrow {
                 from,
                 to,
-                ending: Ending::Any,
-                condition: edge.condition.clone(),
+                ending: DependencyTrigger::Any,
+                condition: edge.condition.as_ref().map(ToString::to_string),
                 most: edge.max_executions.map(u32::from),
                 feedback: edge.feedback,
                 any_of: !edge.requires_all,
-                started: None,
+                start_count: None,
             }));
         }
     }
-    let picture = Picture {
+    let picture = GraphPicture {
         title: ensemble.name.to_string(),
         subtitle: None,
-        counted_in: CountedIn::Run,
+        count_unit: CountUnit::Run,
         nodes: ensemble.agents.iter().map(node).collect(),
         arrows,
     };
-    is_clean(&svg(&picture));
-    mermaid(&picture);
-    dot(&picture);
-    ascii(&picture);
+    assert_clean_xml(&render_svg(&picture));
+    render_mermaid(&picture);
+    render_dot(&picture);
+    render_ascii(&picture);
 }
 
 /// The forms for other programs.
-fn tell(findings: Vec<ensemble_language::diagnostic::Diagnostic>) {
+fn render_machine_forms(findings: Vec<ensemble_language::diagnostic::Diagnostic>) {
     let folder = Path::new("/");
     let file = CheckedFile {
         name: "fuzz.yaml".to_owned(),
         fails: !findings.is_empty(),
         findings,
     };
-    let github = Github { folder }.file(&file);
+    let github = GithubForm { folder }.render_file(&file);
     assert_eq!(github.lines().count(), file.findings.len(), "{github}");
-    let sarif = Sarif { rules: Vec::new(), folder };
-    let part = sarif.file(&file);
-    let totals = Totals {
+    let sarif = SarifForm {
+        rules: Vec::new(),
+        folder,
+    };
+    let part = sarif.render_file(&file);
+    let totals = ReportTotals {
         files: 1,
         failed: 0,
         is_blank: part.is_empty(),
     };
-    let whole = format!("{}{part}{}", sarif.begin(), sarif.end(&totals, ""));
+    let whole = format!("{}{part}{}", sarif.render_header(), sarif.render_footer(&totals, ""));
     serde_json::from_str::<serde_json::Value>(&whole).expect("JSON");
-    let fails = |finding: &ensemble_language::diagnostic::Diagnostic| finding.severity == Severity::Error;
-    is_clean(&Junit { fails: &fails, folder }.file(&file));
+    let fails = |finding: &ensemble_language::diagnostic::Diagnostic| finding.severity == FindingSeverity::Error;
+    assert_clean_xml(&JunitForm { fails: &fails, folder }.render_file(&file));
 }
 
 /// Holds nothing that XML forbids.
-fn is_clean(xml: &str) {
+fn assert_clean_xml(xml: &str) {
     let is_allowed = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r' | '\u{7f}'..='\u{9f}');
-    let bad = xml.chars().find(|c| !is_allowed(*c) || matches!(c, '\u{fffe}' | '\u{ffff}'));
+    let bad = xml
+        .chars()
+        .find(|c| !is_allowed(*c) || matches!(c, '\u{fffe}' | '\u{ffff}'));
     assert_eq!(bad, None);
 }

@@ -1,19 +1,23 @@
 //! What a script wrote: read as an output.
 #![no_main]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "`fuzz_target` writes the file that `RUST_LIBFUZZER_DEBUG_PATH` names"
+)]
 
-use ensemble_agents::agent::Notes;
+use ensemble_core::runner::AttemptLedger;
 use ensemble_process::output::from_bytes;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let notes = Notes::default();
-    let first = from_bytes(bytes, &notes);
-    let second = from_bytes(bytes, &notes);
+    let ledger = AttemptLedger::default();
+    let first = from_bytes(bytes, &ledger);
+    let second = from_bytes(bytes, &ledger);
     match (first, second) {
         (Ok(first), Ok(second)) => {
             assert_eq!(first, second);
             let text = serde_json::to_string(&first).expect("JSON");
-            let again = from_bytes(text.as_bytes(), &Notes::default()).expect("an output is an output again");
+            let again = from_bytes(text.as_bytes(), &AttemptLedger::default()).expect("an output is an output again");
             assert_eq!(serde_json::to_string(&again).expect("JSON"), text);
         }
         (Err(first), Err(second)) => {

@@ -1,5 +1,9 @@
 //! The language server and an editor: edits and requests in any order; each request is answered once.
 #![no_main]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "`fuzz_target` writes the file that `RUST_LIBFUZZER_DEBUG_PATH` names"
+)]
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write, pipe};
@@ -7,10 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use ensemble_ide::analysis::findings::ProjectFileChecks;
 use ensemble_language::diagnostic::Diagnostic;
-use ensemble_language::source::Source;
-use ensemble_ide::analysis::findings::Checks;
-use ensemble_lsp::server::{End, Services, serve};
+use ensemble_language::source::SourceText;
+use ensemble_lsp::server::{LspServerEnd, LspServerOptions, serve_client};
 use ensemble_project::Project;
 use libfuzzer_sys::fuzz_target;
 use lsp_server::Message;
@@ -19,11 +23,11 @@ use serde_json::{Value, json};
 #[derive(Debug)]
 struct NoChecks;
 
-impl Checks for NoChecks {
-    fn of_tests(&self, _: &Source, _: &Path, _: &Project) -> Vec<Diagnostic> {
+impl ProjectFileChecks for NoChecks {
+    fn check_test_file(&self, _: &SourceText, _: &Path, _: &Project) -> Vec<Diagnostic> {
         Vec::new()
     }
-    fn of_configuration(&self, _: &Source, _: &Path, _: &Project) -> Vec<Diagnostic> {
+    fn check_configuration(&self, _: &SourceText, _: &Path, _: &Project) -> Vec<Diagnostic> {
         Vec::new()
     }
 }
@@ -48,13 +52,13 @@ const REQUESTS: [&str; 10] = [
 // The text of a file, then acts, each after the byte 1: six digits in base 36 (what, which file, a range) and a text.
 fuzz_target!(|input: &str| {
     let ((from, mut editor), (answers, to)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
-    let services = Services {
-        project: Project::at("/nowhere"),
+    let services = LspServerOptions {
+        project: Project::from_folder("/nowhere"),
         checks: Arc::new(NoChecks),
         version: "0",
         graph: |_, _| Some(String::new()),
     };
-    let server = std::thread::spawn(move || serve(from, to, services));
+    let server = std::thread::spawn(move || serve_client(from, to, services));
     let (sender, received) = channel();
     let reader = std::thread::spawn(move || {
         let mut answers = BufReader::new(answers);
@@ -77,7 +81,9 @@ fuzz_target!(|input: &str| {
     let mut asked: BTreeMap<i32, usize> = BTreeMap::from([(0, 0)]);
     for (id, act) in (1..).zip(parts.take(60)) {
         let digits: Vec<u32> = act.chars().take(6).map(|c| c.to_digit(36).unwrap_or(99)).collect();
-        let [what, file, start_line, start, end_line, end] = digits[..] else { continue };
+        let [what, file, start_line, start, end_line, end] = digits[..] else {
+            continue;
+        };
         let text: String = act.chars().skip(6).collect();
         let name = FILES[file as usize % FILES.len()];
         let document = json!({"uri": format!("file:///nowhere/{name}"), "version": id});
@@ -109,7 +115,7 @@ fuzz_target!(|input: &str| {
         count(received.recv().expect("the last answer"), &mut asked);
     }
     drop(editor);
-    assert_eq!(server.join().expect("no panic"), End::ClientGone);
+    assert_eq!(server.join().expect("no panic"), LspServerEnd::ClientGone);
     reader.join().expect("no panic");
     received.iter().for_each(|message| count(message, &mut asked));
     assert!(asked.values().all(|count| *count == 1), "{asked:?}");

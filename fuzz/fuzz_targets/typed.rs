@@ -1,95 +1,116 @@
 //! What types say of an expression and of a template, held against what they give.
 #![no_main]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "`fuzz_target` writes the file that `RUST_LIBFUZZER_DEBUG_PATH` names"
+)]
 
 use std::sync::{Arc, LazyLock};
 
-use ensemble_language::condition::{Counts, Expression, Facts, Fields, History, Known, Mistake, Outputs, Type};
-use ensemble_language::template::{Scope, Template, misfits};
+use ensemble_language::condition::{
+    ConditionFacts, ConditionHistory, ConditionOutputs, ExecutionCounts, Expression, MapFields, TypeProblemKind,
+    ValueType, VariableTypes,
+};
+use ensemble_language::template::{Template, TemplateScope, find_type_problems};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 
-struct Nobody;
+struct NoExecutions;
 
-impl History for Nobody {
+impl ConditionHistory for NoExecutions {
     fn len(&self) -> usize {
         0
     }
-    fn field(&self, _: usize, _: &str) -> Option<Arc<Value>> {
+    fn field_value(&self, _: usize, _: &str) -> Option<Arc<Value>> {
         None
     }
-    fn fields(&self) -> &'static [&'static str] {
+    fn field_names(&self) -> &'static [&'static str] {
         &["agent_name"]
     }
 }
 
-impl Counts for Nobody {
-    fn count(&self, _: &str) -> Option<u64> {
+impl ExecutionCounts for NoExecutions {
+    fn execution_count(&self, _: &str) -> Option<u64> {
         None
     }
-    fn names(&self) -> Vec<Arc<str>> {
+    fn agent_names(&self) -> Vec<Arc<str>> {
         Vec::new()
     }
 }
 
-impl Outputs for Nobody {
-    fn output(&self, agent: &str) -> Option<Arc<Value>> {
+impl ConditionOutputs for NoExecutions {
+    fn latest_output(&self, agent: &str) -> Option<Arc<Value>> {
         (agent == "x").then(|| Arc::new(OUTPUT.clone()))
     }
-    fn agents(&self) -> Vec<Arc<str>> {
+    fn agents_with_output(&self) -> Vec<Arc<str>> {
         vec!["x".into()]
     }
 }
 
-static OUTPUT: LazyLock<Value> = LazyLock::new(|| {
-    json!({"n": 2, "f": 0.5, "t": "a", "l": [1, 2], "m": {"a": {"b": "é"}}, "y": true, "o": null, "e": []})
-});
+static OUTPUT: LazyLock<Value> = LazyLock::new(
+    || json!({"n": 2, "f": 0.5, "t": "a", "l": [1, 2], "m": {"a": {"b": "é"}}, "y": true, "o": null, "e": []}),
+);
 
-static FACTS: LazyLock<Facts> = LazyLock::new(|| Facts {
+static FACTS: LazyLock<ConditionFacts> = LazyLock::new(|| ConditionFacts {
     context: Arc::default(),
     output: None,
     turn_count: 7,
-    history: Arc::new(Nobody),
-    executions: Arc::new(Nobody),
+    history: Arc::new(NoExecutions),
+    executions: Arc::new(NoExecutions),
     input: "the input".into(),
     inputs: Arc::default(),
-    outputs: Arc::new(Nobody),
+    outputs: Arc::new(NoExecutions),
     part: None,
 });
 
-static KNOWN: LazyLock<Known> = LazyLock::new(|| Known {
-    turn_count: Type::count(20),
-    input: Type::text(),
-    outputs: Type::map(Fields::exactly([("x".to_owned(), Type::of_value(&OUTPUT))])),
-    ..Known::default()
-});
+fn variable_types() -> VariableTypes {
+    VariableTypes {
+        turn_count: ValueType::count_up_to(20),
+        input: ValueType::any_text(),
+        outputs: ValueType::map_with_fields(MapFields::with_exact_keys([(
+            "x".to_owned(),
+            ValueType::from_value(&OUTPUT),
+        )]))
+        .into(),
+        ..VariableTypes::default()
+    }
+}
 
 fuzz_target!(|text: &str| {
-    if let (Ok(reading), Ok(expression)) = (Expression::read(text), Expression::compile(text)) {
+    if let (Ok(reading), Ok(expression)) = (Expression::parse(text), Expression::compile(text)) {
+        let known = variable_types();
         let value = expression.evaluate(&FACTS);
-        let of = reading.value(&KNOWN);
+        let of = reading.infer_type(&known);
         if let Ok(value) = &value {
-            assert!(of.admits(value), "{value} is not {of}");
+            assert!(of.contains_value(value), "{value} is not {of}");
         }
-        for misfit in reading.misfits(&KNOWN) {
+        for misfit in reading.find_type_problems(&known) {
             assert!(text.get(misfit.span.start..misfit.span.end).is_some(), "{misfit:?}");
         }
     }
-    let of = Type::of_value(&OUTPUT);
+    let of = ValueType::from_value(&OUTPUT);
     let variables = |name: &str| (name == "x").then_some(&of);
-    for misfit in misfits(text, &variables) {
+    for misfit in find_type_problems(text, &variables) {
         assert!(text.get(misfit.span.start..misfit.span.end).is_some(), "{misfit:?}");
     }
     // An expression alone has no part that is not rendered, unless an operator leaves one out.
-    let is_plain = !["{", "}", "if", "and", "or", "macro", "is", "|"].iter().any(|word| text.contains(word));
+    let is_plain = !["{", "}", "if", "and", "or", "macro", "is", "|"]
+        .iter()
+        .any(|word| text.contains(word));
     let alone = format!("{{{{ {text} }}}}");
-    let fails = misfits(&alone, &variables).iter().any(|misfit| misfit.mistake == Mistake::Fails);
+    let fails = find_type_problems(&alone, &variables)
+        .iter()
+        .any(|misfit| misfit.kind == TypeProblemKind::Fails);
     if is_plain && fails {
-        let scope = Scope {
+        let scope = TemplateScope {
             listens_to: Arc::new(["x".into()]),
             dependencies: vec![("x".into(), Arc::new(OUTPUT.clone()))],
-            ..Scope::default()
+            ..TemplateScope::default()
         };
         let rendered = Template::compile(&alone).map(|template| template.render(&scope));
-        assert!(!matches!(rendered, Ok(Ok(_))), "{alone} was said to fail, and gave {rendered:?}");
+        assert!(
+            !matches!(rendered, Ok(Ok(_))),
+            "{alone} was said to fail, and gave {rendered:?}"
+        );
     }
 });

@@ -238,7 +238,7 @@ model_profiles:
         "s.rhai",
         r#"switch agent_name {
     "flaky" => throw "flaky",
-    "medic" => #{ healed: dependencies.flaky.kind },
+    "medic" => #{ healed: failures.flaky.kind },
     _ => #{ again: execution < 2, agent_requests: if execution == 1 { [#{ target_agent: "asked" }] } else { [] } },
 }"#,
     );

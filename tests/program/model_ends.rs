@@ -110,7 +110,7 @@ fn a_route_can_ask_for_the_kind() {
     let route = "agents:\n  - {name: writer, model_profile: main}\n  - name: other\n    script: other.rhai\n    dependencies:\n      \
          - {agent_name: writer, on: failure, condition: 'output.kind == \"refusal\"'}\n";
     let workspace = Workspace::new();
-    workspace.write("other.rhai", "dependencies.writer.kind");
+    workspace.write("other.rhai", "failures.writer.kind");
     let text = ensemble(&server.url(), "").replace("agents: [{name: writer, model_profile: main}]\n", route);
     let result = run_in(&workspace, &text, &[]).expect_code(0).json();
     assert_eq!(result["final_state"]["other"]["response"], "refusal");

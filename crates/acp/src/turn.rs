@@ -335,7 +335,7 @@ fn stop_reason(run: &RunId, ended: &RunEnded, is_refusal: bool) -> Result<&'stat
             let detail = ended.detail.as_deref().unwrap_or_default();
             let mut refusal = RpcError::internal_error(format!("{reason}: {detail}"));
             refusal.data = Some(
-                json!({"run": run.as_str(), "outcome": reason.as_str(), "failed": ended.failed, "condition": ended.condition}),
+                json!({"run": run.as_str(), "outcome": reason.as_str(), "success": false, "detail": ended.detail, "failed": ended.failed, "condition": ended.condition}),
             );
             Err(refusal)
         }

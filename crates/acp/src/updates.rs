@@ -66,6 +66,8 @@ pub(crate) struct SessionStory {
     /// The messages of the user, and the texts of the ensemble itself.
     messages: u32,
     notes: u32,
+    /// What a failure of each agent means for the run, as a sentence.
+    failure_effects: HashMap<Arc<str>, &'static str>,
 }
 
 impl SessionStory {
@@ -76,6 +78,7 @@ impl SessionStory {
             run,
             speakers: speaking_agents(ensemble).map(|agent| agent.name.clone()).collect(),
             people: agents
+                .clone()
                 .filter(|agent| is_person(agent))
                 .map(|agent| agent.name.clone())
                 .collect(),
@@ -87,6 +90,9 @@ impl SessionStory {
             max_tokens: ensemble.limits.max_total_tokens,
             messages: 0,
             notes: 0,
+            failure_effects: agents
+                .filter_map(|agent| Some((agent.name.clone(), ensemble.failure_effect(&agent.name).sentence()?)))
+                .collect(),
         }
     }
 
@@ -161,7 +167,11 @@ impl SessionStory {
                         output_text(output),
                         Some(Value::clone(output)),
                     ),
-                    ExecutionEnd::Failed(failure) => (ProgressStatus::Failed, failure.error.clone(), None),
+                    ExecutionEnd::Failed(failure) => {
+                        let effect = self.failure_effects.get(&finished.agent).filter(|_| is_outermost);
+                        let effect = effect.map_or_else(String::new, |effect| format!("\n{effect}"));
+                        (ProgressStatus::Failed, format!("{}{effect}", failure.error), None)
+                    }
                 };
                 let mut updates = self.speaker_updates(is_outermost, &finished.agent, &id, status, &text);
                 if with_messages

@@ -6,7 +6,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ensemble_core::conversation::{CompletionReason, ConversationState, Event, Record, RunValue};
+use ensemble_core::conversation::{
+    CompletionReason, ConditionFailure, ConversationState, Event, Record, RunValue, SuccessCheck,
+};
 use ensemble_core::resolver::{ConditionEvaluator, DirectEvaluator, decide_with_evaluator};
 use ensemble_explore::{Exploration, ExplorationGoal};
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError, StaticResult};
@@ -47,6 +49,10 @@ impl ConditionEvaluator for RecordingAnswers<'_> {
 
     fn run_value(&self, _state: &ConversationState) -> Option<RunValue> {
         None
+    }
+
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        state.check_success()
     }
 }
 

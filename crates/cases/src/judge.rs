@@ -14,7 +14,7 @@ use ensemble_language::condition::Condition;
 use ensemble_language::data::JsonMap;
 use ensemble_language::source::RouteLocation;
 use ensemble_schema::JsonSchema;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::check::not_run_route;
 use crate::judge::missing_stubs::missing_stub_failure;
@@ -524,6 +524,20 @@ fn format_times(count: u32) -> String {
     }
 }
 
+/// What is there instead of a key: the keys of the map.
+fn describe_missing_key(map: &Map<String, Value>) -> String {
+    const MOST: usize = 12;
+    if map.is_empty() {
+        return "there is no such key; there are no keys".to_owned();
+    }
+    let keys: Vec<String> = map.keys().take(MOST).map(|key| format!("`{key}`")).collect();
+    let more_text = match map.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("there is no such key; the keys are {}{more_text}", keys.join(", "))
+}
+
 /// Returns whether two values are equal; numbers are compared by their value.
 pub(crate) fn is_same_value(one: &Value, other: &Value) -> bool {
     match (one, other) {
@@ -547,7 +561,7 @@ fn find_difference(expected: &Value, actual: &Value, place: String) -> Option<(S
             let inside = format!("{place}.{key}");
             match actual.get(key) {
                 Some(actual) => find_difference(value, actual, inside),
-                None => Some((inside, value.to_string(), "there is no such key".to_owned())),
+                None => Some((inside, value.to_string(), describe_missing_key(actual))),
             }
         }),
         (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {

@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use ensemble_explore::{
-    ExecutionResult, ExplorationBudget, ExplorationGoal, ExploredExecution, PossibleEnd, find_examples,
+    ClaimSite, ExecutionResult, ExplorationBudget, ExplorationGoal, ExploredExecution, PossibleEnd, find_examples,
 };
 use ensemble_language::cases::{AgentStubs, CaseExpectations, StubOutput, StubResult, TestCase, TestFile};
 use ensemble_language::condition::{Condition, ExampleVariable, Expression, RequiredValue, ValueRequirement};
@@ -171,7 +171,11 @@ fn build_example_case(plan: &Plan, end: &PossibleEnd, name: Arc<str>, prefer: De
     for step in &end.path {
         for assumed in &step.assumed {
             for demand in Condition::required_values(&assumed.claim, assumed.answer) {
-                example.add_demand(&assumed.dependency, demand);
+                let dependency = match &assumed.site {
+                    ClaimSite::Dependency { dependency, .. } => Some(dependency),
+                    ClaimSite::Success => None,
+                };
+                example.add_demand(dependency, demand);
             }
         }
         for ran in &step.runs {
@@ -206,9 +210,9 @@ struct ExampleCase<'p> {
 
 impl ExampleCase<'_> {
     /// Notes what a value should be that is read now.
-    fn add_demand(&mut self, dependency: &Arc<str>, mut demand: ValueRequirement) {
+    fn add_demand(&mut self, dependency: Option<&Arc<str>>, mut demand: ValueRequirement) {
         let agent = match demand.variable {
-            ExampleVariable::Output => dependency.clone(),
+            ExampleVariable::Output => dependency.cloned(),
             ExampleVariable::Outputs | ExampleVariable::Context => {
                 let agents = &self.plan.ensemble().agents;
                 let key = demand.path.first().cloned().unwrap_or_default();
@@ -219,10 +223,10 @@ impl ExampleCase<'_> {
                 match named_agent {
                     Some(agent) => {
                         demand.path.remove(0);
-                        agent.name.clone()
+                        Some(agent.name.clone())
                     }
                     // A key that an output writes into the context.
-                    None => dependency.clone(),
+                    None => dependency.cloned(),
                 }
             }
             ExampleVariable::Input => {
@@ -233,6 +237,7 @@ impl ExampleCase<'_> {
             }
             ExampleVariable::Inputs => return self.add_input_demand(&demand),
         };
+        let Some(agent) = agent else { return };
         if let Some(execution) = self.latest.get(&agent) {
             let demands = self.demands.entry((agent, *execution)).or_default();
             let earlier_demand = demands.iter_mut().find(|known| known.path == demand.path);
@@ -268,7 +273,7 @@ impl ExampleCase<'_> {
             let (of, path) = Expression::parse_read_path(text)?;
             let kind = RequiredValue::Is(json!(["one"]));
             self.add_demand(
-                &ran.agent,
+                Some(&ran.agent),
                 ValueRequirement {
                     variable: of,
                     path,
@@ -452,13 +457,28 @@ pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
     text
 }
 
+fn failure_to_json(failure: &ExecutionFailure) -> Value {
+    let mut map = json!({"fail": failure.error});
+    if failure.kind != FailureKind::Reported {
+        map["kind"] = json!(failure.kind);
+    }
+    if let Some(exit_code) = failure.exit_code {
+        map["exit_code"] = exit_code.into();
+    }
+    for (name, text) in [("stdout", &failure.stdout), ("stderr", &failure.stderr)] {
+        if !text.is_empty() {
+            map[name] = text.as_str().into();
+        }
+    }
+    map
+}
+
 fn stub_to_json(stub: &StubResult) -> Value {
     let mut map = match &stub.output {
         StubOutput::Text(text) if stub.tokens == 0 => return json!(text),
         StubOutput::Text(text) => json!({"text": text}),
         StubOutput::Json(value) => json!({"json": value}),
-        StubOutput::Fail(failure) if failure.kind == FailureKind::Reported => json!({"fail": failure.error}),
-        StubOutput::Fail(failure) => json!({"fail": failure.error, "kind": failure.kind}),
+        StubOutput::Fail(failure) => failure_to_json(failure),
         StubOutput::Parts(parts) => {
             let parts = parts.iter().map(|(key, stub)| (key.to_string(), stub_to_json(stub)));
             json!({"parts": parts.collect::<JsonMap>()})

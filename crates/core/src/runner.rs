@@ -75,8 +75,15 @@ pub struct ExecutionInput {
     pub inputs: Arc<RunContext>,
     /// The context at the start of the turn.
     pub context: Arc<RunContext>,
-    /// The latest outputs of the agents that it depends on, in declaration order, without agents that have no output.
+    /// The latest outputs of the agents that it depends on, in declaration order, without agents that have no output. A
+    /// failure replaces the output where a dependency has `on: failure` or `on: any`.
     pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
+    /// The latest outputs of these agents without failures; `None`: those in `dependencies`.
+    pub latest_outputs: Option<Vec<(Arc<str>, Arc<Value>)>>,
+    /// The failures of these agents, of those whose latest execution failed.
+    pub failures: Vec<(Arc<str>, Arc<Value>)>,
+    /// The agents whose new outputs started the execution.
+    pub news: Vec<Arc<str>>,
     /// LLM agents whose prompt uses no variable: the latest outputs of the agents that are not in `dependencies`, in
     /// declaration order. The agent's own is among them if it does not remember it.
     pub other_outputs: Vec<(Arc<str>, Arc<Value>)>,
@@ -111,6 +118,11 @@ pub struct ExecutionInput {
 }
 
 impl ExecutionInput {
+    /// Returns the latest outputs of the agents that it depends on, whatever their latest executions came to.
+    pub fn script_dependencies(&self) -> &[(Arc<str>, Arc<Value>)] {
+        self.latest_outputs.as_deref().unwrap_or(&self.dependencies)
+    }
+
     /// The first attempt of this execution of an agent, without outputs of other agents.
     pub fn first_attempt(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
         let agent_name = agent_name.into();
@@ -125,6 +137,9 @@ impl ExecutionInput {
             inputs: Arc::default(),
             context: Arc::default(),
             dependencies: Vec::new(),
+            latest_outputs: None,
+            failures: Vec::new(),
+            news: Vec::new(),
             other_outputs: Vec::new(),
             history: ExecutionHistory::default(),
             recent_agents: Vec::new(),

@@ -22,7 +22,7 @@ pub const STRUCK_OUT: &str = "[secret]";
 
 /// The keys of an event whose values are texts and data of agents, models, tools and people. The others are names and
 /// numbers by which events belong together.
-const FREE: [&str; 21] = [
+const FREE: [&str; 22] = [
     "answer",
     "input",
     "context",
@@ -31,6 +31,7 @@ const FREE: [&str; 21] = [
     "set",
     "output",
     "stderr",
+    "stdout",
     "warnings",
     "detail",
     "prompt",

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::goal::ExplorationGoal;
-use super::report::{ExecutionResult, StepReport};
+use super::report::{ClaimSite, ExecutionResult, StepReport};
 use ensemble_language::condition::ConditionClaim;
 
 /// The number of the option taken at each choice; 0 is the default option.
@@ -24,8 +24,8 @@ pub(super) struct StepChoices {
 /// The choices of steps, by what they decide.
 #[derive(Debug)]
 struct PrescribedChoices {
-    /// By the agent, the position of its dependency, and the text of the claim.
-    answers: HashMap<(Arc<str>, usize, Arc<str>), bool>,
+    /// By the expression and the text of the claim.
+    answers: HashMap<(ClaimSite, Arc<str>), bool>,
     results: HashMap<Arc<str>, ExecutionResult>,
 }
 
@@ -53,7 +53,7 @@ impl StepChoices {
     /// Chooses what these steps of parts have chosen.
     pub(super) fn from_steps<'s>(steps: impl Iterator<Item = &'s StepReport> + Clone) -> Self {
         let answers = steps.clone().flat_map(|told| &told.assumed);
-        let answers = answers.map(|one| ((one.agent.clone(), one.position, one.claim.clone()), one.answer));
+        let answers = answers.map(|one| ((one.site.clone(), one.claim.clone()), one.answer));
         let results = steps.flat_map(|told| &told.runs);
         let prescribed_choices = PrescribedChoices {
             answers: answers.collect(),
@@ -65,11 +65,11 @@ impl StepChoices {
         }
     }
 
-    /// Chooses the result of a claim, which this dependency of the agent contains.
-    pub(super) fn choose_answer(&self, agent: &Arc<str>, position: usize, claim: &ConditionClaim) -> bool {
+    /// Chooses the result of a claim, which this expression contains.
+    pub(super) fn choose_answer(&self, site: &ClaimSite, claim: &ConditionClaim) -> bool {
         match &self.from_steps {
             Some(prescribed_choices) => {
-                let key = (agent.clone(), position, claim.text.clone());
+                let key = (site.clone(), claim.text.clone());
                 let answer = prescribed_choices.answers.get(&key);
                 answer.is_none_or(|answer| *answer != claim.is_opposite)
             }

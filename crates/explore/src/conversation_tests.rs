@@ -15,7 +15,9 @@ use super::{Exploration, ExplorationBudget, explore_plan};
 use ensemble_core::conversation::{CompletionReason, Event, Record};
 use ensemble_core::random_conversations::{drive, started};
 use ensemble_language::plan::Plan;
-use ensemble_language::random_ensembles::{conversation, listed_conversation, strict, unconnected_conversation};
+use ensemble_language::random_ensembles::{
+    conversation, listed_conversation, strict, unconnected_conversation, with_goal,
+};
 
 type Key = Box<[u8]>;
 
@@ -26,7 +28,7 @@ type Turn = Vec<(Arc<str>, u32, bool)>;
 #[derive(Default)]
 struct Found {
     turns: HashMap<(Key, Turn), HashSet<Key>>,
-    ends: HashSet<(Key, CompletionReason)>,
+    ends: HashSet<(Key, CompletionReason, bool)>,
 }
 
 /// Everything that is possible, as the walk examines it: of the states with one key only the first. `None`: too much.
@@ -64,7 +66,9 @@ fn everything(world: &ExploredPlan) -> Option<Found> {
                     }
                 }
                 StepOutcome::End(ended, _) => {
-                    found.ends.insert((from.clone(), ended.completion_reason));
+                    found
+                        .ends
+                        .insert((from.clone(), ended.completion_reason, ended.is_success()));
                 }
             }
         }
@@ -73,7 +77,7 @@ fn everything(world: &ExploredPlan) -> Option<Found> {
 }
 
 /// The turns of a run, and its end.
-fn turns(records: &[Record]) -> (Vec<Turn>, CompletionReason) {
+fn turns(records: &[Record]) -> (Vec<Turn>, CompletionReason, bool) {
     let (mut turns, mut open) = (Vec::new(), Turn::new());
     for record in records {
         match &record.event {
@@ -89,14 +93,19 @@ fn turns(records: &[Record]) -> (Vec<Turn>, CompletionReason) {
                 run.expect("it was started").2 = finished.is_success();
             }
             Event::TurnFinished(_) => turns.push(std::mem::take(&mut open)),
-            Event::RunEnded(ended) => return (turns, ended.completion_reason),
+            Event::RunEnded(ended) => return (turns, ended.completion_reason, ended.is_success()),
             _ => {}
         }
     }
     panic!("the run ends");
 }
 
-fn is_possible(world: &ExploredPlan, found: &Found, turns: &[Turn], reason: CompletionReason) -> Result<(), String> {
+fn is_possible(
+    world: &ExploredPlan,
+    found: &Found,
+    turns: &[Turn],
+    (reason, success): (CompletionReason, bool),
+) -> Result<(), String> {
     let start = ConversationPosition::from_start(world);
     let mut at = HashSet::from([compute_state_key(world, &start.state, &start.remembered)]);
     for (number, turn) in turns.iter().enumerate() {
@@ -108,7 +117,9 @@ fn is_possible(world: &ExploredPlan, found: &Found, turns: &[Turn], reason: Comp
             return Err(format!("turn {} of {turns:?} is called impossible", number + 1));
         }
     }
-    let ends = at.iter().any(|from| found.ends.contains(&(from.clone(), reason)));
+    let ends = at
+        .iter()
+        .any(|from| found.ends.contains(&(from.clone(), reason, success)));
     ends.then_some(())
         .ok_or_else(|| format!("{turns:?} cannot end with {reason}"))
 }
@@ -167,8 +178,8 @@ fn holds(plan: &Arc<Plan>, fate: &[u8]) -> Result<(), String> {
             .map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other))
             .collect();
         let (_, records) = drive(plan, &Arc::new(fate), u64::from(other), &[], started());
-        let (turns, reason) = turns(&records);
-        is_possible(&world, &everything, &turns, reason)?;
+        let (turns, reason, success) = turns(&records);
+        is_possible(&world, &everything, &turns, (reason, success))?;
         claims_hold(plan, &found, &turns)?;
         bounds_hold(&stopped, &turns)?;
     }
@@ -188,18 +199,22 @@ proptest! {
     }
 
     #[test]
-    fn claims_about_parts_hold_in_conversations_of_the_whole((plan, fate) in unconnected_conversation()) {
-        let plan = Arc::new(plan);
+    fn claims_about_parts_hold_in_conversations_of_the_whole(
+        (plan, fate) in unconnected_conversation(),
+        goal in any::<u16>(),
+    ) {
+        let plan = Arc::new(with_goal(&plan, goal));
         let found = explore_plan(&plan, ExplorationBudget::with_max_states(5_000));
         for other in 0..8_u8 {
             let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other)).collect();
             let (_, records) = drive(&plan, &Arc::new(fate), u64::from(other), &[], started());
-            let (turns, reason) = turns(&records);
+            let (turns, reason, success) = turns(&records);
             prop_assert_eq!(bounds_hold(&found, &turns), Ok(()));
             if found.coverage.is_complete() {
                 prop_assert_eq!(claims_hold(&plan, &found, &turns), Ok(()));
                 prop_assert!(turns.len() <= found.turns as usize);
-                prop_assert!(found.ends.iter().any(|end| end.reason == reason), "{}", reason);
+                let is_known = |end: &super::PossibleEnd| end.reason == reason && end.success == success;
+                prop_assert!(found.ends.iter().any(is_known), "{}", reason);
             }
         }
     }
@@ -207,6 +222,16 @@ proptest! {
     #[test]
     fn every_turn_of_a_conversation_is_called_possible((plan, fate) in conversation(), knobs in any::<u8>()) {
         let held = holds(&Arc::new(strict(&plan, knobs)), &fate);
+        prop_assert_eq!(held, Ok(()));
+    }
+
+    #[test]
+    fn every_end_of_a_conversation_with_a_goal_is_called_possible(
+        (plan, fate) in conversation(),
+        knobs in any::<u8>(),
+        goal in any::<u16>(),
+    ) {
+        let held = holds(&Arc::new(with_goal(&strict(&plan, knobs), goal)), &fate);
         prop_assert_eq!(held, Ok(()));
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::choices::{ChoiceRows, StepChoices};
 use super::key::compute_state_key;
 use super::oracle::ExploredPlan;
-use super::report::{ExploredExecution, StepReport};
+use super::report::{ClaimSite, ExploredExecution, StepReport};
 use super::step::{ConversationPosition, StepOutcome, can_request};
 use super::{ExplorationBudget, STEPS_FROM_ONE_STATE};
 use ensemble_core::conversation::AgentNotRun;
@@ -85,8 +85,9 @@ fn step_pair(worlds: &(ExploredPlan, ExploredPlan), pair: &Pair, choices: &StepC
         (StepOutcome::Turn(next), StepOutcome::Turn(other)) => PairStepResult::BothContinue(Box::new((*next, *other))),
         (StepOutcome::End(one, _), StepOutcome::End(other, _)) => {
             let names = |not_run: &[AgentNotRun]| not_run.iter().map(|one| one.agent.clone()).collect::<Vec<_>>();
-            let is_same =
-                one.completion_reason == other.completion_reason && names(&one.not_run) == names(&other.not_run);
+            let is_same = one.completion_reason == other.completion_reason
+                && one.success == other.success
+                && names(&one.not_run) == names(&other.not_run);
             if is_same {
                 PairStepResult::BothEnded
             } else {
@@ -100,7 +101,10 @@ fn step_pair(worlds: &(ExploredPlan, ExploredPlan), pair: &Pair, choices: &StepC
 /// What is to be seen of a step from outside: what was assumed, wherever its dependency stands in the list, and what ran.
 fn observable_step(told: &StepReport) -> (Vec<[&str; 3]>, Vec<bool>, &[ExploredExecution]) {
     let assumed = told.assumed.iter();
-    let claims = assumed.map(|one| [&*one.agent, &*one.dependency, &*one.claim]);
+    let claims = assumed.map(|one| match &one.site {
+        ClaimSite::Dependency { agent, dependency, .. } => [&**agent, &**dependency, &*one.claim],
+        ClaimSite::Success => ["", "", &*one.claim],
+    });
     let answers = told.assumed.iter().map(|one| one.answer);
     (claims.collect(), answers.collect(), &told.runs)
 }

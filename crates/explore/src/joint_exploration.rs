@@ -65,6 +65,7 @@ struct PartsOutcome {
 enum OutcomeSeverity {
     Completed,
     OutOfTurns,
+    Unsuccessful,
     Failed,
 }
 
@@ -73,6 +74,7 @@ impl OutcomeSeverity {
         match reason {
             CompletionReason::Completed => Some(Self::Completed),
             CompletionReason::MaxTotalTurns => Some(Self::OutOfTurns),
+            CompletionReason::Unsuccessful => Some(Self::Unsuccessful),
             CompletionReason::AgentFailed => Some(Self::Failed),
             _ => None,
         }
@@ -82,6 +84,7 @@ impl OutcomeSeverity {
         match self {
             Self::Completed => CompletionReason::Completed,
             Self::OutOfTurns => CompletionReason::MaxTotalTurns,
+            Self::Unsuccessful => CompletionReason::Unsuccessful,
             Self::Failed => CompletionReason::AgentFailed,
         }
     }

@@ -45,7 +45,7 @@ pub use examples::find_examples;
 pub use goal::ExplorationGoal;
 pub use nested_results::{Inside, NestedResults};
 use oracle::ExploredPlan;
-pub use report::{AssumedClaim, ExecutionResult, ExploredExecution, StepReport};
+pub use report::{AssumedClaim, ClaimSite, ExecutionResult, ExploredExecution, StepReport};
 
 /// The limits of a walk, and what it assumes.
 #[derive(Debug, Clone, Copy)]
@@ -149,6 +149,8 @@ pub struct AgentSummary {
 pub struct PossibleEnd {
     /// The outcome.
     pub reason: CompletionReason,
+    /// Whether the exit code is 0.
+    pub success: bool,
     /// Details of the outcome, as text.
     pub detail: Option<String>,
     /// The agents that never ran.
@@ -216,6 +218,12 @@ fn list_unexplored_outcomes(
         add(
             CompletionReason::ConditionFailed,
             "a condition cannot be evaluated, for example because it compares a text with a number".to_owned(),
+        );
+    }
+    if plan.success().is_some() {
+        add(
+            CompletionReason::ConditionFailed,
+            "`success` cannot be evaluated".to_owned(),
         );
     }
     if matches!(plan.result(), Some(PlannedResult::Map(_))) {

@@ -15,7 +15,7 @@ pub type Inside = BTreeMap<Arc<str>, NestedResults>;
 /// time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NestedResults {
-    /// One can end well, or by a limit.
+    /// One can end with exit code 0.
     pub succeeds: bool,
     /// One can end with a question that has no answer.
     pub waits: bool,
@@ -31,13 +31,7 @@ impl Exploration {
         let ends = |wanted: &[Reason]| self.ends.iter().any(|end| wanted.contains(&end.reason));
         let besides = self.besides.iter().any(|one| one.reason == Reason::WaitingForInput);
         NestedResults {
-            succeeds: !is_complete
-                || ends(&[
-                    Reason::Completed,
-                    Reason::MaxTotalTurns,
-                    Reason::MaxAgentExecutions,
-                    Reason::TokenBudget,
-                ]),
+            succeeds: !is_complete || self.ends.iter().any(|end| end.success),
             waits: ends(&[Reason::WaitingForInput]),
             is_whole: is_complete && !besides,
         }

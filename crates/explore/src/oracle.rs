@@ -12,8 +12,8 @@ use super::ExplorationBudget;
 use super::choices::StepChoices;
 use super::goal::ExplorationGoal;
 use super::nested_results::possible_results;
-use super::report::{AssumedClaim, ExecutionResult};
-use ensemble_core::conversation::{ConversationState, RunValue};
+use super::report::{AssumedClaim, ClaimSite, ExecutionResult};
+use ensemble_core::conversation::{ConditionFailure, ConversationState, RunValue, SuccessCheck};
 use ensemble_core::resolver::ConditionEvaluator;
 use ensemble_language::condition::{
     ClaimLogic, ClaimReads, Condition, ConditionClaim, ConditionFacts, ConditionRead, EvaluateError,
@@ -37,6 +37,8 @@ pub(super) struct ExploredPlan {
     pub tells_turns: bool,
     /// For each edge, the claims of its condition.
     edges: Vec<Option<SplitCondition>>,
+    /// The claims of `success`.
+    success: Option<SplitCondition>,
     /// For each claim, the edges whose conditions contain it.
     claims: Vec<ClaimOccurrences>,
 }
@@ -53,38 +55,58 @@ type Identity = (Arc<str>, Option<(AgentId, RequiredResult)>);
 /// A claim, with all places where it occurs.
 struct ClaimOccurrences {
     reads: ClaimReads,
+    /// Whether `success` contains the claim.
+    is_in_success: bool,
     /// All edges whose conditions contain the claim; the first one gives the output that it reads.
     edges: Vec<EdgeId>,
+}
+
+/// The claims of all conditions, numbered.
+#[derive(Default)]
+struct NumberedClaims {
+    numbers: HashMap<Identity, ClaimId>,
+    occurrences: Vec<ClaimOccurrences>,
+}
+
+impl NumberedClaims {
+    /// Splits a condition; `edge` has it, or else it is `success`.
+    fn split_condition(&mut self, condition: &Condition, edge: Option<(EdgeId, &PlanEdge)>) -> SplitCondition {
+        let (claims, list) = condition.split_into_claims();
+        let numbered = list.into_iter().map(|claim| {
+            let about = edge
+                .filter(|_| claim.reads.output)
+                .map(|(_, edge)| (edge.from, edge.on));
+            let occurrences = &mut self.occurrences;
+            let number = *self.numbers.entry((claim.identity.clone(), about)).or_insert_with(|| {
+                occurrences.push(ClaimOccurrences {
+                    reads: claim.reads,
+                    is_in_success: false,
+                    edges: Vec::new(),
+                });
+                ClaimId::try_from(occurrences.len() - 1).expect("fewer than 4 billion claims")
+            });
+            let occurrence = &mut occurrences[number as usize];
+            occurrence.edges.extend(edge.map(|(id, _)| id));
+            occurrence.is_in_success |= edge.is_none();
+            (number, claim)
+        });
+        SplitCondition {
+            list: numbered.collect(),
+            claims,
+        }
+    }
 }
 
 impl ExploredPlan {
     /// Splits all conditions into claims.
     pub(super) fn new(plan: Arc<Plan>, budget: ExplorationBudget<'_>) -> Self {
-        let mut numbers: HashMap<Identity, ClaimId> = HashMap::new();
-        let mut occurrences: Vec<ClaimOccurrences> = Vec::new();
+        let mut claims = NumberedClaims::default();
         let mut edges = Vec::with_capacity(plan.edge_count());
         for (id, edge) in plan.agent_ids().flat_map(|to| plan.incoming_edges(to)) {
-            let split_condition = edge.condition.as_ref().map(|condition| {
-                let (claims, list) = condition.split_into_claims();
-                let numbered = list.into_iter().map(|claim| {
-                    let about = claim.reads.output.then_some((edge.from, edge.on));
-                    let number = *numbers.entry((claim.identity.clone(), about)).or_insert_with(|| {
-                        occurrences.push(ClaimOccurrences {
-                            reads: claim.reads,
-                            edges: Vec::new(),
-                        });
-                        ClaimId::try_from(occurrences.len() - 1).expect("fewer than 4 billion claims")
-                    });
-                    occurrences[number as usize].edges.push(id);
-                    (number, claim)
-                });
-                SplitCondition {
-                    list: numbered.collect(),
-                    claims,
-                }
-            });
-            edges.push(split_condition);
+            let condition = edge.condition.as_ref();
+            edges.push(condition.map(|condition| claims.split_condition(condition, Some((id, edge)))));
         }
+        let success = plan.success().map(|condition| claims.split_condition(condition, None));
         Self {
             results: plan
                 .agent_ids()
@@ -93,7 +115,8 @@ impl ExploredPlan {
             plan,
             tells_turns: false,
             edges,
-            claims: occurrences,
+            success,
+            claims: claims.occurrences,
         }
     }
 
@@ -123,8 +146,9 @@ impl ExploredPlan {
 
     /// Returns whether the claim can be evaluated again later.
     pub(super) fn is_open(&self, claim: ClaimId, state: &ConversationState) -> bool {
-        let mut edges = self.claims[claim as usize].edges.iter();
-        edges.any(|edge| !state.is_exhausted(&self.plan, self.plan.edge(*edge).to))
+        let claim_occurrences = &self.claims[claim as usize];
+        let mut edges = claim_occurrences.edges.iter();
+        claim_occurrences.is_in_success || edges.any(|edge| !state.is_exhausted(&self.plan, self.plan.edge(*edge).to))
     }
 
     /// Returns whether the claim has the same result after the turn as before.
@@ -180,14 +204,11 @@ impl<'a> ChoosingEvaluator<'a> {
         )
     }
 
-    fn add_assumption(&self, number: ClaimId, claim: &ConditionClaim, edge: &PlanEdge) {
-        let agent = self.world.plan.agent_name(edge.to);
-        let answer = self.choices.choose_answer(agent, edge.position, claim);
+    fn add_assumption(&self, number: ClaimId, claim: &ConditionClaim, site: &ClaimSite) {
+        let answer = self.choices.choose_answer(site, claim);
         self.answers.borrow_mut().insert(number, answer);
         self.assumptions.borrow_mut().push(AssumedClaim {
-            agent: agent.clone(),
-            dependency: self.world.plan.agent_name(edge.from).clone(),
-            position: edge.position,
+            site: site.clone(),
             claim: claim.text.clone(),
             answer: answer != claim.is_opposite,
         });
@@ -206,25 +227,30 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
             .nth(edge.position)
             .and_then(|(id, _)| self.world.edges[id.index()].as_ref());
         let Some(condition) = condition else { return Ok(true) };
-        let facts = state.edge_facts(edge);
-        loop {
-            let known_answers: Vec<Option<bool>> =
-                condition.list.iter().map(|one| self.find_known(one, &facts)).collect();
-            if let Some(answer) = combine_claims(&condition.claims, &known_answers) {
-                let side = ExplorationGoal::Answer(edge.to, edge.position, answer);
-                self.sides.borrow_mut().push(side);
-                return Ok(answer);
-            }
-            let Some(open) = find_first_open(&condition.claims, &known_answers) else {
-                return Ok(true);
-            };
-            let (number, claim) = &condition.list[open];
-            if claim.reads.are_only_counts() {
-                // The claim can be evaluated, and the evaluation fails.
-                claim.condition.evaluate(&facts)?;
-            }
-            self.add_assumption(*number, claim, edge);
-        }
+        let site = ClaimSite::Dependency {
+            agent: self.world.plan.agent_name(edge.to).clone(),
+            dependency: self.world.plan.agent_name(edge.from).clone(),
+            position: edge.position,
+        };
+        let answer = self.choose_result(condition, &state.edge_facts(edge), &site)?;
+        let side = ExplorationGoal::Answer(edge.to, edge.position, answer);
+        self.sides.borrow_mut().push(side);
+        Ok(answer)
+    }
+
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        let success = self.world.success.as_ref()?;
+        let text = self.world.plan.success()?.text();
+        let facts = state.facts_without_output();
+        let result = self.choose_result(success, &facts, &ClaimSite::Success);
+        Some(match result {
+            Ok(holds) => Ok(SuccessCheck {
+                holds,
+                text: text.clone(),
+                values: Vec::new(),
+            }),
+            Err(error) => Err(ConditionFailure::from_success_error(text, error, Vec::new())),
+        })
     }
 
     /// No output exists that the result could read.
@@ -243,6 +269,31 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
 }
 
 impl ChoosingEvaluator<'_> {
+    /// The result of a condition: claims without a result are chosen until the condition is decided.
+    fn choose_result(
+        &self,
+        condition: &SplitCondition,
+        facts: &ConditionFacts,
+        site: &ClaimSite,
+    ) -> Result<bool, EvaluateError> {
+        loop {
+            let known_answers: Vec<Option<bool>> =
+                condition.list.iter().map(|one| self.find_known(one, facts)).collect();
+            if let Some(answer) = combine_claims(&condition.claims, &known_answers) {
+                return Ok(answer);
+            }
+            let Some(open) = find_first_open(&condition.claims, &known_answers) else {
+                return Ok(true);
+            };
+            let (number, claim) = &condition.list[open];
+            if claim.reads.are_only_counts() {
+                // The claim can be evaluated, and the evaluation fails.
+                claim.condition.evaluate(facts)?;
+            }
+            self.add_assumption(*number, claim, site);
+        }
+    }
+
     fn find_known(&self, (number, claim): &(ClaimId, ConditionClaim), facts: &ConditionFacts) -> Option<bool> {
         if claim.reads.are_only_counts() {
             return claim.condition.evaluate(facts).ok();

@@ -3,7 +3,8 @@
 //! Two agents are in one part if a dependency connects them, or if a condition between them counts the executions of
 //! one of them. An ensemble has parts only if nothing else couples its agents: requests; agents that listen to all
 //! others; limits on executions, tokens and costs, which end the whole conversation; conditions that read the number of
-//! turns, which grows while other parts run, or what any agent may have written; and claims that several parts share.
+//! turns, which grows while other parts run, or what any agent may have written; claims that several parts share;
+//! `success`, which is about the whole; and agents with `on_error: stop`.
 //! `max_total_turns` does not couple them: all parts that are not at rest take each turn together.
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use super::oracle::ExploredPlan;
 use super::report::ExecutionResult;
 use super::step::can_request;
 use ensemble_language::condition::{ClaimReads, ConditionClaim};
-use ensemble_language::ensemble::Ensemble;
+use ensemble_language::ensemble::{Ensemble, OnError};
 use ensemble_language::plan::{AgentId, Plan};
 
 /// A part of an ensemble.
@@ -48,12 +49,14 @@ fn is_coupled(world: &ExploredPlan) -> bool {
     let limits = &plan.ensemble().limits;
     let is_limited =
         !limits.max_agent_executions.is_empty() || limits.max_total_tokens.is_some() || limits.max_cost.is_some();
+    let ends_all = plan.success().is_some() || plan.ensemble().agents.iter().any(|one| one.on_error == OnError::Stop);
     let listens = plan.listener_ids().iter().any(|id| !plan.is_only_tool(*id));
     // A question without an answer ends the conversation for all: where nobody answers, in every conversation.
     let stops = |id: AgentId| world.possible_results(id) == [ExecutionResult::Unanswered];
     let reads_others =
         |reads: ClaimReads| reads.context || reads.history || reads.input || reads.outputs || reads.turn_count;
     is_limited
+        || ends_all
         || listens
         || plan.agent_ids().any(|id| can_request(plan.agent(id)) || stops(id))
         || world.claim_sources().any(reads_others)

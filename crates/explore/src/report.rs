@@ -5,16 +5,28 @@ use std::sync::Arc;
 /// A part of a condition that was assumed to be true or false.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AssumedClaim {
-    /// The agent that has the dependency.
-    pub agent: Arc<str>,
-    /// The agent that it depends on.
-    pub dependency: Arc<str>,
-    /// The position of the dependency in the agent's list, from 0.
-    pub position: usize,
+    /// The expression that contains the part.
+    pub site: ClaimSite,
     /// The text of this part of the condition.
     pub claim: Arc<str>,
     /// The assumed result.
     pub answer: bool,
+}
+
+/// An expression that contains claims.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ClaimSite {
+    /// The condition of a dependency.
+    Dependency {
+        /// The agent that has the dependency.
+        agent: Arc<str>,
+        /// The agent that it depends on.
+        dependency: Arc<str>,
+        /// The position of the dependency in the agent's list, from 0.
+        position: usize,
+    },
+    /// `success` of the ensemble.
+    Success,
 }
 
 /// A step in the form for reports.

@@ -423,6 +423,7 @@ pub(super) fn build_end(
     }
     PossibleEnd {
         reason: ended.completion_reason,
+        success: ended.is_success(),
         detail: ended.detail,
         not_run: ended.not_run,
         after_failure: has_failed(plan, state),

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::{
-    AttemptFailed, AttemptScope, Event, ExecutionFinished, InputRequested, PartEnded, ToolCallEnded,
+    AttemptFailed, AttemptScope, Event, ExecutionFinished, InputRequested, PartEnded, ToolCallEnded, WorkCounts,
 };
 use ensemble_core::request::PendingRequest;
+use ensemble_core::thread::ThreadIteration;
 use ensemble_language::data::ModelUsage;
 
 use crate::totals::AgentTotals;
@@ -34,6 +35,8 @@ pub struct ExecutionAccount {
     of_parts: ModelUsage,
     /// When the attempt that has not ended started.
     attempt_started: Option<DateTime<Utc>>,
+    /// Whether a model has replied: the calls of an agent with `tool` are no calls of a model.
+    has_model: bool,
 }
 
 impl ExecutionAccount {
@@ -49,6 +52,7 @@ impl ExecutionAccount {
             inside: BTreeMap::new(),
             of_parts: ModelUsage::default(),
             attempt_started: None,
+            has_model: false,
         }
     }
 
@@ -74,7 +78,10 @@ impl ExecutionAccount {
     pub fn apply_event(&mut self, event: &Event, at: DateTime<Utc>) {
         match event {
             Event::ExecutionStarted(_) => self.start_attempt(at),
-            Event::ReplyReceived(event) => self.add_inner_usage(&event.within, event.usage),
+            Event::ReplyReceived(event) => {
+                self.has_model |= !event.iteration.messages.is_empty();
+                self.add_inner_usage(&event.within, event.usage);
+            }
             Event::RequestStopped(event) => self.add_inner_usage(&event.within, event.usage),
             Event::ToolCallEnded(event) => self.add_ended_call(event),
             Event::AttemptFailed(event) => self.fail_attempt(event, at),
@@ -118,6 +125,7 @@ impl ExecutionAccount {
 
     fn fail_attempt(&mut self, event: &AttemptFailed, at: DateTime<Utc>) {
         self.stop_attempt(at);
+        self.add_tool_calls(&event.exchange);
         self.inside.clear();
         self.add_usage(event.usage);
     }
@@ -125,15 +133,18 @@ impl ExecutionAccount {
     fn add_ended_part(&mut self, event: &PartEnded) {
         self.inside.retain(|(part, _), _| part.as_ref() != Some(&event.key));
         self.of_parts = self.of_parts + event.usage.unwrap_or_default();
+        self.add_tool_calls(&event.exchange);
         self.add_usage(event.usage);
         if event.is_final() {
             self.ended.parts.ended_parts += 1;
+            self.ended.parts.listed_parts = event.count as usize;
             self.ended.parts.failed_parts += usize::from(event.failure().is_some());
         }
     }
 
     fn finish(&mut self, event: &ExecutionFinished) {
         self.inside.clear();
+        self.add_tool_calls(&event.exchange);
         self.add_usage(event.usage);
         self.requests.clear();
         self.attempt_started = None;
@@ -151,8 +162,21 @@ impl ExecutionAccount {
         self.requests.push(event.pending_request());
     }
 
+    /// Adds the calls in iterations that no earlier record contains.
+    fn add_tool_calls(&mut self, iterations: &[ThreadIteration]) {
+        self.ended.tool_calls = self.ended.tool_calls + WorkCounts::from_tool_calls(iterations);
+    }
+
     /// The usage of a call contains the usage of the agents inside the call.
     fn add_ended_call(&mut self, event: &ToolCallEnded) {
+        if let Some(end) = event
+            .call
+            .end
+            .as_ref()
+            .filter(|_| self.has_model && event.within.outer_calls.is_empty())
+        {
+            self.ended.tool_calls = self.ended.tool_calls + WorkCounts::from_tool_end(end);
+        }
         let mut path = event.within.outer_calls.clone();
         path.push(event.call.id.as_str().into());
         let part = &event.within.part;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use ensemble_core::conversation::CompletionReason;
+use ensemble_core::conversation::{CompletionReason, FailedWork};
 use ensemble_core::request::PendingRequest;
 use ensemble_core::store::RunId;
 use ensemble_language::data::ModelUsage;
@@ -37,6 +37,9 @@ pub struct RunSummary {
     /// The outcome, if the run has ended and was not continued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_reason: Option<CompletionReason>,
+    /// Whether the exit code of the run is 0, if the run has ended and was not continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
     /// Details of the outcome: the limit, the agent, or the condition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -46,6 +49,9 @@ pub struct RunSummary {
     pub executions: usize,
     /// The number of executions that failed.
     pub failed: usize,
+    /// The agents of whose executions a part or a tool call failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed_work: Vec<FailedWork>,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
     /// The recorded questions and permission requests without an answer, in the order of the file.

@@ -3,6 +3,7 @@
 use std::ops::Add;
 use std::sync::Arc;
 
+use ensemble_core::conversation::{FailedWork, WorkCounts};
 use ensemble_language::data::ModelUsage;
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -30,6 +31,9 @@ pub struct AgentTotals {
     /// The parts that ended.
     #[serde(skip)]
     pub parts: PartTotals,
+    /// The tool calls of the model that ended.
+    #[serde(skip)]
+    pub tool_calls: WorkCounts,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
     /// The duration of all attempts that ended, in seconds.
@@ -46,9 +50,24 @@ pub struct PartTotals {
     pub ended_parts: usize,
     /// The parts that failed.
     pub failed_parts: usize,
+    /// The items of the lists.
+    pub listed_parts: usize,
 }
 
 impl RunTotals {
+    /// Returns the agents of whose executions a part or a tool call failed, in the order of first starts.
+    pub fn list_failed_work(&self) -> Vec<FailedWork> {
+        let work = self.agents.iter().map(|(agent, totals)| FailedWork {
+            agent: agent.clone(),
+            parts: WorkCounts {
+                failed: totals.parts.failed_parts,
+                count: totals.parts.listed_parts,
+            },
+            tool_calls: totals.tool_calls,
+        });
+        work.filter(FailedWork::has_failures).collect()
+    }
+
     /// Adds the totals of an execution of the agent.
     pub(crate) fn add_execution(&mut self, agent: &Arc<str>, one: AgentTotals) {
         self.all = self.all + one;
@@ -68,7 +87,9 @@ impl Add for AgentTotals {
             parts: PartTotals {
                 ended_parts: self.parts.ended_parts + other.parts.ended_parts,
                 failed_parts: self.parts.failed_parts + other.parts.failed_parts,
+                listed_parts: self.parts.listed_parts + other.parts.listed_parts,
             },
+            tool_calls: self.tool_calls + other.tool_calls,
             usage: self.usage + other.usage,
             seconds: self.seconds + other.seconds,
             latest_turn: self.latest_turn.max(other.latest_turn),

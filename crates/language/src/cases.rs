@@ -18,12 +18,13 @@ use crate::source::Route;
 pub const ENDINGS: [&str; 2] = [".test.yaml", ".test.yml"];
 
 /// The outcomes that a case can expect, in the spelling of results.
-pub const OUTCOMES: [&str; 9] = [
+pub const OUTCOMES: [&str; 10] = [
     "condition_failed",
     "cancelled",
     "timeout",
     "waiting_for_input",
     "agent_failed",
+    "unsuccessful",
     "token_budget",
     "max_agent_executions",
     "max_total_turns",

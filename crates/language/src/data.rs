@@ -153,7 +153,19 @@ pub struct ExecutionFailure {
     pub kind: FailureKind,
     /// The error message.
     pub error: String,
+    /// The exit code of the process; `None` if no process exited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The last [`KEPT_STREAM`] bytes of the standard output of the process.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdout: String,
+    /// The last [`KEPT_STREAM`] bytes of the standard error of the process.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr: String,
 }
+
+/// The number of bytes that a failure keeps of each stream of a process, from its end.
+pub const KEPT_STREAM: usize = 4 * 1024;
 
 /// The kinds of failures; a closed set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -374,8 +386,63 @@ impl ExecutionFailure {
         Self {
             kind,
             error: error.into(),
+            exit_code: None,
+            stdout: String::new(),
+            stderr: String::new(),
         }
     }
+
+    /// Returns the same failure with the exit code and the ends of the streams of its process. The message of a process
+    /// that did not end by itself with exit code 0 quotes both streams.
+    #[must_use]
+    pub fn with_process_end(self, exit_code: Option<i32>, stdout: &str, stderr: &str) -> Self {
+        let (stdout, stderr) = (take_stream_end(stdout), take_stream_end(stderr));
+        let mut error = self.error;
+        if matches!(
+            self.kind,
+            FailureKind::Exit | FailureKind::Signal | FailureKind::Timeout | FailureKind::OutputTooLarge
+        ) {
+            let mut separator = "; ";
+            for (name, text) in [("stdout", stdout), ("stderr", stderr)] {
+                let text = text.trim_end();
+                if !text.is_empty() {
+                    error = format!("{error}{separator}{name} ends with:\n{text}");
+                    separator = "\n";
+                }
+            }
+        }
+        Self {
+            kind: self.kind,
+            error,
+            exit_code,
+            stdout: stdout.to_owned(),
+            stderr: stderr.to_owned(),
+        }
+    }
+
+    /// Returns whether anything is known of the process that failed.
+    pub fn has_process_end(&self) -> bool {
+        self.exit_code.is_some() || !self.stdout.is_empty() || !self.stderr.is_empty()
+    }
+
+    /// Returns the failure in the form in which dependent agents, conditions and the history read it.
+    pub fn to_output(&self) -> Value {
+        serde_json::json!({
+            "error": self.error,
+            "kind": self.kind,
+            "exit_code": self.exit_code,
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+        })
+    }
+
+    /// The keys of [`ExecutionFailure::to_output`].
+    pub const KEYS: [&str; 5] = ["error", "kind", "exit_code", "stdout", "stderr"];
+}
+
+/// Returns the last [`KEPT_STREAM`] bytes of a text, or fewer, so that no character is cut.
+pub fn take_stream_end(text: &str) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(KEPT_STREAM))..]
 }
 
 impl ModelUsage {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use crate::condition::ConditionText;
 use crate::ensemble::{
-    Agent, AgentKind, ConversationLimits, ConversationSpec, DeclaredPosition, Dependency, Ensemble, OnError, OnResume,
-    RequiredResult, RetryPolicy, TurnTrigger, WaitFor,
+    Agent, AgentKind, ConversationLimits, ConversationSpec, DeclaredPosition, Dependency, Ensemble, OnError, OnLimit,
+    OnResume, RequiredResult, RetryPolicy, TurnTrigger, WaitFor,
 };
 use crate::plan::Plan;
 
@@ -88,6 +89,7 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
             timeout: None,
             retry: RetryPolicy::default(),
             on_error: OnError::Continue,
+            required: false,
         },
     )
 }
@@ -145,6 +147,7 @@ fn plan_within(agents: Vec<Agent>, limits: ConversationLimits) -> Plan {
     let ensemble = Ensemble {
         inputs: None,
         result: None,
+        success: None,
         name: "random".into(),
         description: None,
         agents,
@@ -227,6 +230,32 @@ pub fn strict(plan: &Plan, knobs: u8) -> Plan {
     for (at, agent) in ensemble.agents.iter_mut().enumerate() {
         if (knobs >> (at % 8)) & 1 == 1 {
             agent.on_error = OnError::Fail;
+        }
+    }
+    Plan::build(Arc::new(ensemble)).expect("the conditions compile")
+}
+
+/// Expressions for `success`; all of them have a value in every state.
+const GOALS: [&str; 5] = [
+    "turn_count > 2",
+    "executions.get('a0', 0) >= 2",
+    "context.get('n', 0) > 1",
+    "outputs.get('a0', {}).get('n', 0) > 0",
+    "len(history) > 3 or executions.get('a0', 0) == 0",
+];
+
+/// The same ensemble with a goal: `success`, required agents, limits that are a natural end, and agents that stop the run.
+pub fn with_goal(plan: &Plan, knobs: u16) -> Plan {
+    let mut ensemble = Ensemble::clone(plan.ensemble());
+    let goal = GOALS.get(usize::from(knobs % 8));
+    ensemble.success = goal.map(|goal| ConditionText::parse_without_output(goal).expect("an expression"));
+    if knobs & 8 == 0 {
+        ensemble.limits.on_limit = OnLimit::Succeed;
+    }
+    for (at, agent) in ensemble.agents.iter_mut().enumerate() {
+        agent.required = (knobs >> (4 + at % 5)) & 1 == 1 && at % 2 == 0;
+        if (knobs >> (9 + at % 7)) & 3 == 3 {
+            agent.on_error = OnError::Stop;
         }
     }
     Plan::build(Arc::new(ensemble)).expect("the conditions compile")

@@ -53,7 +53,7 @@ use crate::source::Span;
 use crate::vocabulary;
 
 /// The names that every template can use, in addition to the names of dependencies.
-pub const VARIABLES: [&str; 10] = vocabulary::word_names(&vocabulary::TEMPLATE_VARIABLES);
+pub const VARIABLES: [&str; 11] = vocabulary::word_names(&vocabulary::TEMPLATE_VARIABLES);
 
 /// Those of them that tell of all executions.
 const OF_HISTORY: [&str; 2] = ["history", "transcript"];
@@ -94,6 +94,8 @@ pub struct TemplateScope {
     pub listens_to: Arc<[Arc<str>]>,
     /// The latest outputs of the dependencies that have one, in declaration order.
     pub dependencies: Vec<(Arc<str>, Arc<Value>)>,
+    /// `news`: the agents whose new outputs started the execution.
+    pub news: Vec<Arc<str>>,
     /// What has been said, for a prompt without variables: the outputs that follow it, in this order.
     pub unprompted_outputs: Vec<(Arc<str>, Arc<Value>)>,
     /// `parameters`.
@@ -315,27 +317,51 @@ const METHODS: [&str; 4] = ["get", "items", "keys", "values"];
 
 /// The inputs that a template reads as `inputs.NAME`, each with the place of its name; empty if it is not a template.
 pub fn list_read_inputs(text: &str) -> Vec<(String, Span)> {
-    if is_constant(text) || !text.contains("inputs") {
+    let mut names = list_read_members(text, "inputs");
+    // A method of the map is not an input.
+    names.retain(|(name, _)| !METHODS.contains(&&**name) || !text.contains(&format!("inputs.{name}(")));
+    names
+}
+
+/// The agents of which a template asks as `news.NAME`, each with the place of its name; empty if it is not a template.
+pub fn list_read_news(text: &str) -> Vec<(String, Span)> {
+    list_read_members(text, "news")
+}
+
+/// The names that a template reads as `VARIABLE.NAME`, each with its place; empty if it is not a template.
+fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
+    if is_constant(text) || !text.contains(variable) {
         return Vec::new();
     }
     let Ok(template) = parse_checked(text) else {
         return Vec::new();
     };
+    let prefix = format!("{variable}.");
     let paths = template.undeclared_variables(true).into_iter();
     let mut names: Vec<String> = paths
-        .filter_map(|path| Some(path.strip_prefix("inputs.")?.split('.').next()?.to_owned()))
+        .filter_map(|path| Some(path.strip_prefix(&prefix)?.split('.').next()?.to_owned()))
         .collect();
     names.sort();
     names.dedup();
-    // A method of the map is not an input.
-    names.retain(|name| !METHODS.contains(&&**name) || !text.contains(&format!("inputs.{name}(")));
     let place = |name: &str| {
-        let read = find_word_in_tags(text, &format!("inputs.{name}"));
+        let read = find_word_in_tags(text, &format!("{prefix}{name}"));
         read.map_or(Span::new(0, text.len()), |span| {
             Span::new(span.end - name.len(), span.end)
         })
     };
     names.into_iter().map(|name| (name.clone(), place(&name))).collect()
+}
+
+/// The variables that a template reads, with the keys behind them as far as they are literal: `context.draft`; empty if
+/// the text is not a template.
+pub fn list_read_paths(text: &str) -> Vec<String> {
+    if is_constant(text) {
+        return Vec::new();
+    }
+    let paths = parse_checked(text).map(|template| template.undeclared_variables(true));
+    let mut paths: Vec<String> = paths.into_iter().flatten().collect();
+    paths.sort();
+    paths
 }
 
 /// Returns whether the text is a template that uses any variable. The template is parsed but not kept.

@@ -28,10 +28,14 @@ impl ProgressSender {
         }
     }
 
-    /// Tells of a record, if there is something to tell.
-    pub(crate) async fn send_progress(&mut self, record: &Record) {
+    /// Sends a record, if clients need to know it; `failure_effect` is what a failure in it means for the run.
+    pub(crate) async fn send_progress(&mut self, record: &Record, failure_effect: Option<&'static str>) {
         let (Some((peer, token)), Some(message)) = (&self.to, progress_message(&record.event)) else {
             return;
+        };
+        let message = match failure_effect {
+            Some(effect) => format!("{message}; {effect}"),
+            None => message,
         };
         self.sent_count += 1;
         let progress = ProgressNotificationParam::new(token.clone(), f64::from(self.sent_count)).with_message(message);
@@ -55,7 +59,10 @@ fn progress_message(event: &Event) -> Option<String> {
         },
         Event::AttemptFailed(failed) => format!("{} is retried: {}", failed.agent, failed.failure.error),
         Event::ToolCallEnded(ended) => format!("{} has called {}", ended.within.agent, ended.call.name),
-        Event::RunEnded(ended) => format!("ended: {}", ended.completion_reason),
+        Event::RunEnded(ended) => match &ended.detail {
+            None => format!("ended: {}", ended.completion_reason),
+            Some(detail) => format!("ended: {}: {detail}", ended.completion_reason),
+        },
         _ => return None,
     })
 }

@@ -22,15 +22,22 @@ pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
             "ensemble": {"type": "string"},
             "status": {
                 "type": "string",
-                "description": "`completed` and the statuses of limits have a result. `running`: call await_run. \
+                "description": "`completed`, `unsuccessful` and the statuses of limits have a result. `running`: call await_run. \
                                 `waiting`: call answer_run. `interrupted`: call await_run, which resumes the run.",
             },
             "process": {"type": "integer", "description": "The process that executes the run, if it is not this server."},
+            "success": {"type": "boolean", "description": "Whether the run reached its goal (exit code 0), if it has ended."},
             "result": result,
-            "detail": {"type": "string", "description": "The limit, agent or condition that ended the run."},
+            "detail": {"type": "string", "description": "The limit, agent, condition or goal that decided the outcome."},
             "error": {"type": "string", "description": "The error of the failed agent."},
             "turns": {"type": "integer", "description": "The number of turns."},
             "executions": {"type": "integer", "description": "The number of finished executions."},
+            "failed": {"type": "integer", "description": "The number of failed executions."},
+            "failed_work": {
+                "type": "array",
+                "description": "By agent: how many parts of `for_each` and how many tool calls of models failed.",
+                "items": {"type": "object"},
+            },
             "started_at": {"type": "string"},
             "requests": {
                 "type": "array",
@@ -80,16 +87,15 @@ pub(crate) async fn run_status(service: &RunService, id: &RunId) -> Result<Statu
     }
     let mut is_error = false;
     if let RunState::Ended(outcome) = summary.state {
-        let has_result = outcome == CompletionReason::Completed || outcome.is_limit();
-        is_error = !has_result;
-        if has_result || is_error {
-            let recorded = service.load_recorded_run(id).await?;
-            if has_result {
-                document["result"] = result_json(&recorded);
-            }
-            if let Some(error) = find_last_error(&recorded).filter(|_| is_error) {
-                document["error"] = json!(error);
-            }
+        let has_result =
+            matches!(outcome, CompletionReason::Completed | CompletionReason::Unsuccessful) || outcome.is_limit();
+        is_error = summary.success != Some(true);
+        let recorded = service.load_recorded_run(id).await?;
+        if has_result {
+            document["result"] = result_json(&recorded);
+        }
+        if let Some(error) = find_last_error(&recorded).filter(|_| is_error) {
+            document["error"] = json!(error);
         }
     }
     if let Some(next) = next_step(id, document["status"].as_str().unwrap_or_default()) {
@@ -108,8 +114,17 @@ pub(crate) fn summary_json(summary: &RunSummary) -> Value {
         "turns": summary.turns,
         "executions": summary.executions,
     });
+    if summary.failed > 0 {
+        document["failed"] = json!(summary.failed);
+    }
+    if !summary.failed_work.is_empty() {
+        document["failed_work"] = json!(summary.failed_work);
+    }
     if let Some(process) = summary.process.filter(|process| *process != std::process::id()) {
         document["process"] = json!(process);
+    }
+    if let Some(success) = summary.success.filter(|_| summary.state.is_ended()) {
+        document["success"] = json!(success);
     }
     if let Some(detail) = &summary.detail {
         document["detail"] = json!(detail);

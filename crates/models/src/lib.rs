@@ -12,7 +12,8 @@ mod reply;
 mod request;
 mod transport;
 
-pub use crate::policy::chain::{Model, ModelQuery, ModelQueryResult};
+pub use crate::policy::chain::Model;
+pub use crate::policy::model_query::{ModelQuery, ModelQueryResult};
 pub use crate::providers::remote::{RemoteProvider, key_variable};
 pub use crate::providers::simulated::SimulatedProvider;
 pub use crate::providers::simulated_script::describe_script_failure;

@@ -76,6 +76,11 @@ impl ChildEnvironment {
         command.envs(self.added_variables.iter().map(|(name, value)| (name, value)));
     }
 
+    /// Returns the text without the secrets of the environment.
+    pub(crate) fn redact_text(&self, text: &str) -> String {
+        self.secrets.redact(text).into_owned()
+    }
+
     /// Redacts the secrets in an outcome.
     pub fn redact_outcome(&self, observed: AttemptOutcome) -> AttemptOutcome {
         match observed {
@@ -86,7 +91,9 @@ impl ChildEnvironment {
                         Ok(output)
                     }
                     Err(mut failure) => {
-                        failure.error = self.secrets.redact(failure.error).into_owned();
+                        failure.error = self.redact_text(&failure.error);
+                        failure.stdout = self.redact_text(&failure.stdout);
+                        failure.stderr = self.redact_text(&failure.stderr);
                         Err(failure)
                     }
                 },

@@ -66,7 +66,7 @@ pub use self::watchdog::{ProcessWatchdog, run_watchdog};
 use crate::resource_room::ResourcePermit;
 use ensemble_core::runner::{AttemptLedger, AttemptOutcome, AttemptResult, ExecutionInput};
 use ensemble_core::trace;
-use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap};
+use ensemble_language::data::{ExecutionFailure, FailureKind, JsonMap, KEPT_STREAM, take_stream_end};
 
 #[cfg(not(unix))]
 compile_error!("scripts need process groups, which only Unix has");
@@ -126,7 +126,7 @@ async fn run_to_output(
 ) -> Result<JsonMap, ExecutionFailure> {
     let started = start_process(invocation, folder, bounds, execution).await;
     let running = started.map_err(|error| process_failures::start_failure(invocation, folder, &error))?;
-    let served = running.serve_pipes(execution, bounds.output_cap).await;
+    let served = running.serve_pipes(execution, bounds).await;
     served.map_err(|unexplained| match &bounds.sandbox {
         Some(sandbox) => sandbox.explain_failure(unexplained.failure, &unexplained.stderr),
         None => unexplained.failure,
@@ -311,7 +311,7 @@ impl RunningProcess {
     async fn serve_pipes(
         mut self,
         execution: &ExecutionInput,
-        output_cap: usize,
+        bounds: &ProcessLimits,
     ) -> Result<JsonMap, UnexplainedFailure> {
         let Self {
             group, stdin, output, ..
@@ -319,7 +319,7 @@ impl RunningProcess {
         let (Some(stdin), Some((stdout, stderr))) = (stdin.take(), output) else {
             return Err(UnexplainedFailure::from(process_failures::pipe_failure()));
         };
-        let mut stdout_buffer = StdoutBuffer::new(output_cap);
+        let mut stdout_buffer = StdoutBuffer::new(bounds.output_cap, &execution.ledger);
         let mut stderr_tail = StreamTail::new(&execution.ledger);
 
         let pipes = async {
@@ -351,9 +351,16 @@ impl RunningProcess {
         pipe::drain_pipe(stdout, |bytes| stdout_buffer.extend(bytes));
         pipe::drain_pipe(stderr, |bytes| stderr_tail.extend(bytes));
         let stderr = stderr_tail.tail_text();
-        process_result(status, &stdout_buffer, &stderr, execution).map_err(|failure| UnexplainedFailure {
-            failure,
-            stderr: stderr.to_string(),
+        let exit_code = status.as_ref().ok().and_then(ExitStatus::code);
+        execution.ledger.set_exit_code(exit_code);
+        process_result(status, &stdout_buffer, &stderr, execution).map_err(|failure| {
+            // A secret that is cut in two is not found any more.
+            let stdout = bounds.environment.redact_text(&stdout_buffer.end_text());
+            let quoted = bounds.environment.redact_text(&stderr);
+            UnexplainedFailure {
+                failure: failure.with_process_end(exit_code, &stdout, &quoted),
+                stderr,
+            }
         })
     }
 }
@@ -396,7 +403,7 @@ impl From<ExecutionFailure> for UnexplainedFailure {
 
 fn process_result(
     status: io::Result<ExitStatus>,
-    stdout_buffer: &StdoutBuffer,
+    stdout_buffer: &StdoutBuffer<'_>,
     stderr: &str,
     execution: &ExecutionInput,
 ) -> Result<JsonMap, ExecutionFailure> {
@@ -411,15 +418,39 @@ fn process_result(
     }
 }
 
-/// The stdout of the process so far.
-struct StdoutBuffer {
+/// The stdout of the process so far. Its end is published to the ledger of the execution when this is dropped.
+struct StdoutBuffer<'a> {
     bytes: Vec<u8>,
     cap: usize,
+    ledger: &'a AttemptLedger,
 }
 
-impl StdoutBuffer {
-    fn new(cap: usize) -> Self {
-        Self { bytes: Vec::new(), cap }
+impl Drop for StdoutBuffer<'_> {
+    fn drop(&mut self) {
+        if !self.bytes.is_empty() {
+            self.ledger.set_stdout(take_stream_end(&self.end_text()).to_owned());
+        }
+    }
+}
+
+impl<'a> StdoutBuffer<'a> {
+    fn new(cap: usize, ledger: &'a AttemptLedger) -> Self {
+        Self {
+            bytes: Vec::new(),
+            cap,
+            ledger,
+        }
+    }
+
+    /// Returns more than the end that a failure keeps.
+    fn end_text(&self) -> String {
+        let mut end = &self.bytes[self.bytes.len().saturating_sub(4 * KEPT_STREAM)..];
+        if end.len() < self.bytes.len() {
+            while let [0x80..=0xbf, rest @ ..] = end {
+                end = rest;
+            }
+        }
+        String::from_utf8_lossy(end).into_owned()
     }
 
     fn is_too_large(&self) -> bool {

@@ -43,7 +43,10 @@ impl<W: AsyncWrite + Unpin> PayloadStream<W> {
         self.write_field("input_data", &execution.input).await?;
         self.write_map("inputs", execution.inputs.iter()).await?;
         self.write_map("context", execution.context.iter()).await?;
-        self.write_map("dependencies", dependency_outputs(execution)).await?;
+        self.write_map("dependencies", list_each_once(execution.script_dependencies()))
+            .await?;
+        self.write_map("failures", list_each_once(&execution.failures)).await?;
+        self.write_field("news", &execution.news).await?;
         self.write_field("parameters", &execution.parameters).await?;
         self.write_field("turn_count", &execution.turn_count).await?;
         self.write_field("execution", &execution.execution).await?;
@@ -122,10 +125,10 @@ impl<W: AsyncWrite + Unpin> PayloadStream<W> {
     }
 }
 
-/// The outputs of the dependencies, each agent once, even if several edges name it.
-fn dependency_outputs(execution: &ExecutionInput) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
+/// The outputs of the agents, each agent once, even if several edges name it.
+fn list_each_once(outputs: &[(Arc<str>, Arc<Value>)]) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
     let mut seen_names = HashSet::new();
-    let all = execution.dependencies.iter().map(|(name, output)| (name, output));
+    let all = outputs.iter().map(|(name, output)| (name, output));
     all.filter(move |(name, _)| seen_names.insert(Arc::clone(name)))
 }
 
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!(
             object,
             json!({
-                "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "parameters": {},
+                "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "failures": {}, "news": [], "parameters": {},
                 "turn_count": 2, "execution": 3, "attempt": 4, "run_id": "run-1", "agent_name": "asker", "request": null,
                 "history": [],
             })
@@ -162,6 +165,9 @@ mod tests {
             (Arc::from("w"), Arc::new(json!({"n": 1}))),
             (Arc::from("v"), Arc::new(json!({"n": 2}))),
         ];
+        execution.latest_outputs = Some(execution.dependencies[..1].to_vec());
+        execution.failures = vec![(Arc::from("v"), Arc::new(json!({"n": 2})))];
+        execution.news = vec!["w".into()];
         execution.parameters = Arc::new(json!({"k": "v"}).as_object().expect("an object").clone());
         execution.request = Some(Arc::new(AgentRequest {
             from: Arc::from("boss"),
@@ -170,7 +176,9 @@ mod tests {
         }));
         let object = stdin_of(&execution).await;
         assert_eq!(object["context"], json!({"a\"b": *big, "c": {"d": [1, null]}}));
-        assert_eq!(object["dependencies"], json!({"w": {"n": 1}, "v": {"n": 2}}));
+        assert_eq!(object["dependencies"], json!({"w": {"n": 1}}));
+        assert_eq!(object["failures"], json!({"v": {"n": 2}}));
+        assert_eq!(object["news"], json!(["w"]));
         assert_eq!(object["parameters"], json!({"k": "v"}));
         assert_eq!(
             object["request"],

@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use super::ProgramInvocation;
 use crate::output;
-use ensemble_language::data::{ExecutionFailure, FailureKind};
+use ensemble_language::data::{ExecutionFailure, FailureKind, take_stream_end};
 
-/// The maximum number of bytes of stderr that a failure quotes.
+/// The maximum number of bytes of stderr that the failure of a service quotes.
 const QUOTED: usize = 2 * 1024;
 
 /// The failure of a process that could not be started.
@@ -40,7 +40,7 @@ pub(super) fn start_failure(invocation: &ProgramInvocation, folder: &Path, error
     ExecutionFailure::new(FailureKind::Unavailable, format!("cannot start `{program}`: {reason}"))
 }
 
-/// The failure of a process that did not end with status 0.
+/// The failure of a process that did not end with status 0, without the ends of its streams.
 pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> ExecutionFailure {
     let (kind, mut error) = match (status.code(), status.signal()) {
         (Some(code), _) => (FailureKind::Exit, format!("the script ended with exit code {code}")),
@@ -55,12 +55,8 @@ pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> E
     {
         error = format!("{error}: {reported}");
     }
-    let quoted = last_complete_lines(stderr);
-    if quoted.contains("/dev/tty") {
+    if take_stream_end(stderr).contains("/dev/tty") {
         error = format!("{error} ({ASK})");
-    }
-    if !quoted.is_empty() {
-        error = format!("{error}; stderr ends with:\n{quoted}");
     }
     ExecutionFailure::new(kind, error)
 }
@@ -157,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_quotes_whole_lines() {
+    fn the_end_of_a_service_is_quoted_in_whole_lines() {
         assert_eq!(last_complete_lines("one\ntwo\n\n"), "one\ntwo");
         let long = format!("{}last é\n", "a line of some length\n".repeat(500));
         let quoted = last_complete_lines(&long);

@@ -159,7 +159,7 @@ async fn the_object_reaches_stdin() {
     assert_eq!(
         output,
         json!({
-            "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "parameters": {},
+            "input": "hi \"you\"", "input_data": "hi \"you\"", "inputs": {"topic": "sea"}, "context": {}, "dependencies": {}, "failures": {}, "news": [], "parameters": {},
             "turn_count": 2, "execution": 3, "attempt": 4, "run_id": "run-1", "agent_name": "asker", "request": null, "history": [],
         })
     );
@@ -224,22 +224,68 @@ async fn a_script_that_reports_its_failure_has_failed() {
     let failure = Stage::new()
         .failure(r#"echo '{"success": false, "error": "no luck"}'"#)
         .await;
-    assert_eq!(failure, ExecutionFailure::new(FailureKind::Reported, "no luck"));
+    assert_eq!((failure.kind, &*failure.error), (FailureKind::Reported, "no luck"));
+    assert_eq!(failure.exit_code, Some(0));
+    assert_eq!(failure.stdout, "{\"success\": false, \"error\": \"no luck\"}\n");
 }
 
 #[tokio::test]
-async fn an_exit_code_is_a_failure_with_the_end_of_stderr() {
+async fn an_exit_code_is_a_failure_with_the_ends_of_both_streams() {
     let stage = Stage::new();
     let failure = stage.failure("echo partial; echo 'no such city' >&2; exit 3").await;
     assert_eq!(failure.kind, FailureKind::Exit);
     assert_eq!(
         failure.error,
-        "the script ended with exit code 3; stderr ends with:\nno such city"
+        "the script ended with exit code 3; stdout ends with:\npartial\nstderr ends with:\nno such city"
+    );
+    assert_eq!(
+        (failure.exit_code, &*failure.stdout, &*failure.stderr),
+        (Some(3), "partial\n", "no such city\n")
     );
     assert_eq!(stage.execution.ledger.take_entries().stderr, "no such city\n");
 
     let failure = stage.failure("exit 1").await;
     assert_eq!(failure.error, "the script ended with exit code 1");
+    assert_eq!(
+        (failure.exit_code, &*failure.stdout, &*failure.stderr),
+        (Some(1), "", "")
+    );
+}
+
+#[tokio::test]
+async fn a_failure_keeps_4_kib_of_each_stream() {
+    let stage = Stage::new();
+    let failure = stage
+        .failure("yes é | head -c 30000; yes no | head -c 30000 >&2; echo last >&2; exit 1")
+        .await;
+    assert_eq!(failure.stderr.len(), 4096);
+    assert!(
+        (4095..=4096).contains(&failure.stdout.len()),
+        "{}",
+        failure.stdout.len()
+    );
+    assert!(failure.stderr.ends_with("no\nlast\n") && failure.stdout.ends_with("é\n"));
+    assert!(failure.error.contains(failure.stdout.trim_end()));
+    assert!(failure.error.contains(failure.stderr.trim_end()));
+}
+
+#[tokio::test]
+async fn a_stopped_script_leaves_its_streams_in_the_ledger() {
+    let stage = Stage::new();
+    let pids = stage
+        .drop_midway("echo so far; echo oh >&2; echo $$ > pids; echo done >> pids; sleep 1000")
+        .await;
+    all_die(&pids).await;
+    let entries = stage.execution.ledger.take_entries();
+    let failure = entries.complete_failure(ExecutionFailure::new(FailureKind::Timeout, "timed out"));
+    assert_eq!(
+        (failure.exit_code, &*failure.stdout, &*failure.stderr),
+        (None, "so far\n", "oh\n")
+    );
+    assert_eq!(
+        failure.error,
+        "timed out; stdout ends with:\nso far\nstderr ends with:\noh"
+    );
 }
 
 #[tokio::test]
@@ -248,7 +294,13 @@ async fn an_exit_code_with_a_report_says_both() {
         .failure(r#"echo '{"success": false, "error": "no luck"}'; exit 2"#)
         .await;
     assert_eq!(failure.kind, FailureKind::Exit);
-    assert_eq!(failure.error, "the script ended with exit code 2: no luck");
+    assert!(
+        failure
+            .error
+            .starts_with("the script ended with exit code 2: no luck; stdout ends with:\n{"),
+        "{}",
+        failure.error
+    );
 }
 
 #[tokio::test]

@@ -160,6 +160,7 @@ impl PreparedEnsemble {
                 "expression cannot be evaluated",
                 Route::root().with_key("result").with_key(key.clone()),
             ),
+            None if failure.success => ("expression cannot be evaluated", Route::root().with_key("success")),
             None => {
                 let at = self.plan.find_agent_id(&failure.agent)?.index();
                 let dependency = self.plan.ensemble().agents[at].dependencies.get(failure.position)?;
@@ -175,14 +176,14 @@ impl PreparedEnsemble {
             route.into_text_location(Span::new(failure.start, failure.end)),
             message,
         );
-        if !failure.values.is_empty() {
-            let values: Vec<String> = failure
-                .values
-                .iter()
-                .map(|read| format!("{} = {}", read.expression, read.value))
-                .collect();
-            finding.help = Some(format!("it read {}", values.join(", ")));
-        }
+        let values: Vec<String> = failure
+            .values
+            .iter()
+            .map(|read| format!("{} = {}", read.expression, read.value))
+            .collect();
+        let reads = (!values.is_empty()).then(|| format!("it read {}", values.join(", ")));
+        let help: Vec<String> = failure.help.clone().into_iter().chain(reads).collect();
+        finding.help = (!help.is_empty()).then(|| help.join("; "));
         loader::locate_findings(&self.source, self.loaded.document.as_ref(), &[finding]).pop()
     }
 }

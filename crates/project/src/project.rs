@@ -171,8 +171,10 @@ impl Project {
 
     /// The path as a person in this folder would write it.
     pub fn relative_path(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(&self.folder)
-            .map_or_else(|_| path.to_owned(), Path::to_owned)
+        // Below `/`, a path without its first slash would look like a path relative to another folder.
+        let base = self.folder.parent().map(|_| &self.folder);
+        let relative = base.and_then(|base| path.strip_prefix(base).ok());
+        relative.unwrap_or(path).to_owned()
     }
 
     /// The nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::conversation::{CompletionReason, Record, RunStarted};
+use ensemble_core::conversation::{CompletionReason, FailedWork, Record, RunStarted};
 use ensemble_core::records::{LineError, decode_record, encode_record};
 use ensemble_core::request::{AnswerAuthor, RequestDigest};
 use ensemble_core::store::RunId;
@@ -219,12 +219,21 @@ pub struct RunBrief {
     pub state: RunState,
     /// The outcome, if the run has ended or waits for an answer.
     pub outcome: Option<CompletionReason>,
+    /// Whether the exit code of the run is 0, if the run has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+    /// Details of the outcome: the limit, the agent, or the condition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
     /// The number of turns.
     pub turns: u32,
     /// The number of executions that ended.
     pub executions: usize,
     /// The number of executions that failed.
     pub failed: usize,
+    /// The agents of whose executions a part or a tool call failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_work: Vec<FailedWork>,
     /// Requests, tokens and cost of all attempts.
     pub usage: ModelUsage,
 }
@@ -243,9 +252,12 @@ impl From<RunSummary> for RunBrief {
             started_at: summary.started_at,
             state: summary.state,
             outcome: summary.completion_reason,
+            success: summary.success,
+            detail: summary.detail,
             turns: summary.turns,
             executions: summary.executions,
             failed: summary.failed,
+            failed_work: summary.failed_work,
             usage: summary.usage,
         }
     }

@@ -6,7 +6,7 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use ensemble_core::conversation::{CompletionReason, ConversationState, RunResult};
+use ensemble_core::conversation::{CompletionReason, ConversationState, RunEnded, RunResult};
 use ensemble_core::store::{RunId, RunStore};
 use ensemble_history::answer::find_run_answer;
 use ensemble_history::output_text;
@@ -153,6 +153,11 @@ impl RunOutcome {
     /// Did the conversation end by itself?
     pub fn is_completed(&self) -> bool {
         self.completion_reason() == CompletionReason::Completed
+    }
+
+    /// Returns whether the run reached its goal: its exit code is 0.
+    pub fn is_success(&self) -> bool {
+        self.state.run_end().is_some_and(RunEnded::is_success)
     }
 
     /// The latest output of an agent: a JSON object.

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use rhai::{Expr, FnCallExpr, Position};
 
 use super::engine;
-use ensemble_language::check::ScriptArguments;
+use super::names::to_script_name;
+use ensemble_language::check::{ScriptArguments, UnknownFunction};
 use ensemble_language::diagnostic::find_similar_word;
 
 /// The functions that the language itself has.
@@ -46,6 +47,8 @@ pub(super) struct FunctionCall {
     arguments: usize,
     /// `value.name(…)`.
     is_method: bool,
+    /// Every execution of the script reaches it.
+    is_certain: bool,
 }
 
 /// The call, if it is one of a function and no operator.
@@ -57,7 +60,15 @@ pub(super) fn parse_call(call: &FnCallExpr, place: Position, is_method: bool) ->
         place,
         arguments: call.args.len(),
         is_method,
+        is_certain: false,
     })
+}
+
+impl FunctionCall {
+    /// The same call, which every execution of the script reaches, if so.
+    pub(super) fn with_certainty(self, is_certain: bool) -> Self {
+        Self { is_certain, ..self }
+    }
 }
 
 /// The calls with a number of arguments that no function of the name takes, each at its place.
@@ -87,6 +98,7 @@ pub(super) fn find_miscalled<'c>(
             given: call.arguments,
             takes: takes.into_iter().collect(),
             is_method: call.is_method,
+            is_certain: call.is_certain,
         };
         wrong_calls.push((call.name.clone(), call.place, arguments));
     }
@@ -99,12 +111,16 @@ pub(super) fn find_unknown<'c>(
     called: impl Iterator<Item = &'c FunctionCall>,
     own: &HashSet<&str>,
     text: &str,
-) -> Vec<(String, Position, Option<String>)> {
-    let mut unknown_functions: Vec<(String, Position, Option<String>)> = Vec::new();
-    for FunctionCall { name, place, .. } in called {
+) -> Vec<UnknownFunction> {
+    let mut unknown_functions: Vec<UnknownFunction> = Vec::new();
+    for call in called {
+        let name = &call.name;
         let is_known = own.contains(name.as_str()) || OF_THE_ENGINE.contains_key(name);
-        let is_there = unknown_functions.iter().any(|(other, ..)| other == name);
-        if is_known || is_there || unknown_functions.len() >= MOST || !is_only_called(name, text) {
+        if let Some(known) = unknown_functions.iter_mut().find(|other| other.name.name == *name) {
+            known.is_certain |= call.is_certain;
+            continue;
+        }
+        if is_known || unknown_functions.len() >= MOST || !is_only_called(name, text) {
             continue;
         }
         let sorted = |names: &mut dyn Iterator<Item = &'_ str>| {
@@ -117,7 +133,11 @@ pub(super) fn find_unknown<'c>(
         let mut names = sorted(&mut own.iter().copied());
         names.extend(sorted(&mut OF_THE_ENGINE.keys().map(String::as_str)));
         let similar_name = find_similar_word(name, names.iter().map(String::as_str)).map(str::to_owned);
-        unknown_functions.push((name.clone(), *place, similar_name));
+        unknown_functions.push(UnknownFunction {
+            name: to_script_name((name.clone(), call.place)),
+            similar: similar_name,
+            is_certain: call.is_certain,
+        });
     }
     unknown_functions
 }
@@ -157,11 +177,62 @@ mod tests {
     fn unknown(text: &str) -> Vec<String> {
         let names = analyze_script("a.rhai", text).names.unwrap_or_else(|| panic!("{text}"));
         let unknown = names.unknown_functions.iter();
-        let shown = unknown.map(|(name, near)| {
-            let (line, column) = name.place;
-            format!("{} {line}:{column} {}", name.name, near.as_deref().unwrap_or("-"))
+        let shown = unknown.map(|one| {
+            let (line, column) = one.name.place;
+            format!(
+                "{} {line}:{column} {}",
+                one.name.name,
+                one.similar.as_deref().unwrap_or("-")
+            )
         });
         shown.collect()
+    }
+
+    #[test]
+    fn calls_that_every_execution_reaches() {
+        let is_certain = |text: &str| {
+            let names = analyze_script("a.rhai", text).names.unwrap_or_else(|| panic!("{text}"));
+            let unknown = names.unknown_functions.iter().map(|one| one.is_certain);
+            let all: Vec<bool> = unknown
+                .chain(names.miscalled.iter().map(|(_, one)| one.is_certain))
+                .collect();
+            assert_eq!(all.len(), 1, "{text}");
+            all[0]
+        };
+        for text in [
+            "oops(input)",
+            "let x = [1]; x.join(\",\")",
+            "#{text: `a ${oops(1)}`}",
+            "let x = 1; x = [oops(1)]; x",
+            "return oops(1)",
+            "if oops(1) { 1 } else { 2 }",
+            "for x in oops(1) { }",
+            "oops(1) && input",
+            "if input == \"\" { 1 } oops(1)",
+            "if input == \"\" { oops(1) } oops(1)",
+            "let f = |x| x; oops(1)",
+            "to_upper()",
+            "switch oops(1) { 1 => 2, _ => 3 }",
+        ] {
+            assert!(is_certain(text), "{text}");
+        }
+        for text in [
+            "if input == \"\" { oops(1) }",
+            "if input == \"\" { return 1; } oops(1)",
+            "if input == \"\" { throw 1; } oops(1)",
+            "for x in [1] { oops(x) }",
+            "while input == \"\" { oops(1); }",
+            "input == \"\" && oops(1)",
+            "input == \"\" || oops(1)",
+            "input ?? oops(1)",
+            "try { oops(1) } catch { 1 }",
+            "fn f() { oops(1) } f()",
+            "[1].map(|x| oops(x))",
+            "switch input { 1 => oops(1), _ => 3 }",
+            "input?.trim(oops(1))",
+        ] {
+            assert!(!is_certain(text), "{text}");
+        }
     }
 
     #[test]

@@ -18,7 +18,10 @@ const CLOSURE: &str = "anon$";
 /// The names that the script reads.
 pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> ScriptText {
     let functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
-    let mut main = ScriptNames::default();
+    let mut main = ScriptNames {
+        is_main: true,
+        ..ScriptNames::default()
+    };
     let mut path = Vec::new();
     for statement in ast.statements() {
         statement.walk(&mut path, &mut |path: &[ASTNode]| main.visit_node(path));
@@ -76,10 +79,7 @@ pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> Scri
         free: free(&main).into_iter().map(to_script_name).collect(),
         free_in_functions: free(&in_functions).into_iter().map(to_script_name).collect(),
         keys: keys.collect(),
-        unknown_functions: calls::find_unknown(calls(), &functions, &text)
-            .into_iter()
-            .map(|(name, place, near)| (to_script_name((name, place)), near))
-            .collect(),
+        unknown_functions: calls::find_unknown(calls(), &functions, &text),
         miscalled: calls::find_miscalled(calls(), &own_functions, &text)
             .into_iter()
             .map(|(name, place, arguments)| (to_script_name((name, place)), arguments))
@@ -107,7 +107,7 @@ fn names_in_functions(ast: &AST, is_meant: &dyn Fn(&str) -> bool) -> ScriptNames
     names
 }
 
-fn to_script_name((name, place): (String, Position)) -> ScriptName {
+pub(super) fn to_script_name((name, place): (String, Position)) -> ScriptName {
     ScriptName {
         name,
         place: (place.line().unwrap_or(0), place.position().unwrap_or(0)),
@@ -149,6 +149,10 @@ struct ScriptNames {
     captured: HashSet<String>,
     /// The functions that are called.
     calls: Vec<FunctionCall>,
+    /// Whether this is the part outside of functions and closures.
+    is_main: bool,
+    /// The `return` and `throw` statements so far.
+    exits: usize,
     /// The place of `agent_requests` in a map.
     requests: Option<Position>,
     /// The agents that are requested.
@@ -168,14 +172,15 @@ impl ScriptNames {
     fn visit_node(&mut self, path: &[ASTNode<'_>]) -> bool {
         match path.last() {
             Some(ASTNode::Expr(expr)) => self.visit_expression(expr, path),
-            Some(ASTNode::Stmt(statement)) => self.visit_statement(statement),
+            Some(ASTNode::Stmt(statement)) => self.visit_statement(statement, path),
             _ => {}
         }
         true
     }
 
-    fn visit_statement(&mut self, statement: &Stmt) {
+    fn visit_statement(&mut self, statement: &Stmt, path: &[ASTNode<'_>]) {
         match statement {
+            Stmt::Return(..) => self.exits += 1,
             Stmt::Var(var, ..) => drop(self.defined.insert(var.0.name.to_string())),
             Stmt::For(parts, _) => {
                 self.defined.insert(parts.0.name.to_string());
@@ -187,7 +192,7 @@ impl ScriptNames {
             Stmt::Assignment(assignment) => self.defined.extend(chain_root(&assignment.1.lhs).map(str::to_owned)),
             Stmt::FnCall(call, place) => {
                 self.visit_call(call);
-                self.calls.extend(calls::parse_call(call, *place, false));
+                self.add_call(calls::parse_call(call, *place, false), path);
             }
             _ => {}
         }
@@ -201,9 +206,9 @@ impl ScriptNames {
             Expr::Dot(both, flags, _) | Expr::Index(both, flags, _) => self.visit_member(expr, both, *flags, path),
             Expr::FnCall(call, place) => {
                 self.visit_call(call);
-                self.calls.extend(calls::parse_call(call, *place, false));
+                self.add_call(calls::parse_call(call, *place, false), path);
             }
-            Expr::MethodCall(call, place) => self.calls.extend(calls::parse_call(call, *place, true)),
+            Expr::MethodCall(call, place) => self.add_call(calls::parse_call(call, *place, true), path),
             Expr::Map(entries, _) if !is_literal_item(path) => {
                 for (key, value) in entries.0.iter().filter(|(key, _)| key.as_str() == "agent_requests") {
                     if let Some(targets) = calls::parse_targets(value) {
@@ -215,6 +220,14 @@ impl ScriptNames {
             Expr::Coalesce(operands, _) => operands.iter().for_each(|one| self.visit_test(one)),
             _ => {}
         }
+    }
+
+    fn add_call(&mut self, call: Option<FunctionCall>, path: &[ASTNode<'_>]) {
+        let outer_exits = path
+            .iter()
+            .filter(|node| matches!(node, ASTNode::Stmt(Stmt::Return(..))));
+        let is_certain = self.is_main && self.exits == outer_exits.count() && is_always_reached(path);
+        self.calls.extend(call.map(|call| call.with_certainty(is_certain)));
     }
 
     /// A call that compares something with nothing, asks for a key, or asks for the type of a value; or the capture of
@@ -286,6 +299,28 @@ impl ScriptNames {
                 .extend(parse_variable(other).map(|(name, _)| name.to_owned())),
         }
     }
+}
+
+/// Returns whether no statement and no operator on the way to the last node can pass it over.
+fn is_always_reached(path: &[ASTNode<'_>]) -> bool {
+    path.windows(2).all(|nodes| {
+        let [outer, inner] = nodes else { return false };
+        let is_inner = |expr: &Expr| matches!(inner, ASTNode::Expr(one) if std::ptr::eq(*one, expr));
+        match outer {
+            ASTNode::Stmt(Stmt::If(flow, _) | Stmt::While(flow, _)) => is_inner(&flow.expr),
+            ASTNode::Stmt(Stmt::Switch(parts, _)) => is_inner(&parts.0),
+            ASTNode::Stmt(Stmt::For(parts, _)) => is_inner(&parts.2.expr),
+            ASTNode::Stmt(Stmt::Do(..) | Stmt::TryCatch(..)) => false,
+            ASTNode::Expr(Expr::And(operands, _) | Expr::Or(operands, _) | Expr::Coalesce(operands, _)) => {
+                operands.first().is_some_and(is_inner)
+            }
+            // `a?.b(c())` may stop before the call.
+            ASTNode::Expr(Expr::Dot(both, flags, _) | Expr::Index(both, flags, _)) => {
+                !flags.contains(ASTFlags::NEGATED) || is_inner(&both.lhs)
+            }
+            _ => true,
+        }
+    })
 }
 
 /// Returns whether the expression is an item of a literal list or map.

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use ensemble_core::conversation::FailedWork;
 use ensemble_core::store::{RunFollower, RunId, StoreError, StoredRun};
 use ensemble_history::RunHistory;
 use ensemble_runs::service::run_service::RunService;
@@ -66,9 +67,11 @@ impl CachedRun {
             "state": summary.state,
             "process": summary.process,
             "outcome": summary.completion_reason,
+            "success": summary.success,
             "turns": summary.turns,
             "executions": summary.executions,
             "failed": summary.failed,
+            "failed_work": summary.failed_work.iter().flat_map(FailedWork::list_sentences).collect::<Vec<_>>(),
             "usage": summary.usage,
             "forked_from": summary.forked_from,
         })

@@ -95,6 +95,14 @@ fn render_interface(ensemble: &Ensemble) -> String {
             text.extend(lines);
         }
     }
+    if let Some(success) = &ensemble.success {
+        text.push_str(&format!("success: {}\n", success.trim()));
+    }
+    let required = ensemble.agents.iter().filter(|agent| agent.required);
+    let required: Vec<&str> = required.map(|agent| &*agent.name).collect();
+    if !required.is_empty() {
+        text.push_str(&format!("required: {}\n", required.join(", ")));
+    }
     let asks: Vec<String> = ensemble
         .agents
         .iter()

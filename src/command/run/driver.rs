@@ -43,8 +43,7 @@ impl FromIterator<Arc<str>> for QueuedMessages {
 
 impl MessageSource for QueuedMessages {
     fn next_message<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>> {
-        let well = ended.completion_reason == CompletionReason::Completed || ended.completion_reason.is_limit();
-        let text = if well { self.0.pop_front() } else { None };
+        let text = if ended.is_success() { self.0.pop_front() } else { None };
         Box::pin(std::future::ready(text))
     }
 
@@ -185,7 +184,12 @@ impl EndReporter<'_> {
             let result = RunResult(state).to_text();
             self.surroundings.print_as(RunOutput::Json, &result);
         }
-        exit::exit_code_for(run_end.completion_reason, state.interruption(), self.fail_on_limit)
+        exit::exit_code_for(
+            run_end.completion_reason,
+            run_end.is_success(),
+            state.interruption(),
+            self.fail_on_limit,
+        )
     }
 }
 

@@ -35,9 +35,12 @@ pub(crate) async fn list_remote_runs(url: &str, as_json: bool, surroundings: &Cl
         state: brief.state,
         process: None,
         outcome: brief.outcome,
+        success: brief.success,
+        detail: brief.detail,
         turns: brief.turns,
         executions: brief.executions,
         failed: brief.failed,
+        failed_work: brief.failed_work,
         usage: brief.usage,
     });
     let rows: Vec<super::RunListRow> = rows.collect();

@@ -22,7 +22,7 @@ use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
-use ensemble_core::conversation::{CompletionReason, ConversationState};
+use ensemble_core::conversation::{CompletionReason, ConversationState, FailedWork};
 use ensemble_core::store::{RunId, RunStore, StoredRun};
 use ensemble_history::story::RunStory;
 use ensemble_history::{RunDriver, RunHistory, RunState, RunSummary};
@@ -145,9 +145,12 @@ struct RunListRow {
     state: RunState,
     process: Option<u32>,
     outcome: Option<CompletionReason>,
+    success: Option<bool>,
+    detail: Option<String>,
     turns: u32,
     executions: usize,
     failed: usize,
+    failed_work: Vec<FailedWork>,
     usage: ModelUsage,
 }
 
@@ -200,9 +203,12 @@ impl From<RunSummary> for RunListRow {
             state: summary.state,
             process: summary.process,
             outcome: summary.completion_reason,
+            success: summary.success,
+            detail: summary.detail,
             turns: summary.turns,
             executions: summary.executions,
             failed: summary.failed,
+            failed_work: summary.failed_work,
             usage: summary.usage,
         }
     }
@@ -217,9 +223,12 @@ impl RunListRow {
             "state": self.state,
             "driver_pid": self.process,
             "completion_reason": self.outcome,
+            "success": self.success,
+            "detail": self.detail,
             "turn_count": self.turns,
             "executions": self.executions,
             "failed": self.failed,
+            "failed_work": self.failed_work,
             "usage": self.usage,
         })
     }
@@ -235,11 +244,17 @@ impl RunListRow {
             turns,
             executions,
             failed,
+            failed_work,
             ..
         } = self;
-        let failed = match failed {
-            0 => String::new(),
-            failed => format!(" ({failed} failed)"),
+        let mut notes: Vec<String> = Vec::new();
+        if *failed > 0 {
+            notes.push(format!("{failed} failed"));
+        }
+        notes.extend(failed_work.iter().flat_map(FailedWork::list_sentences));
+        let failed = match notes.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", notes.join(", ")),
         };
         let pad = " ".repeat(longest.saturating_sub(id.as_str().chars().count()));
         let id = mark_id(id, short);

@@ -19,10 +19,13 @@ pub(crate) const DIVERGED: u8 = 5;
 
 /// The exit codes of a command that runs a conversation, with their meanings, for `--help` and the manual.
 pub(crate) const RUN_CODES: &[(&str, &str)] = &[
-    ("0", "The conversation completed, or a limit ended it"),
+    (
+        "0",
+        "The run reached its goal: it completed, `success` is true, and every `required` agent has succeeded",
+    ),
     (
         "1",
-        "The conversation failed, the program had an error, or standard output could not be written",
+        "The run failed or did not reach its goal, the program had an error, or standard output could not be written",
     ),
     ("2", "The command line or a file is not valid; nothing was executed"),
     (
@@ -31,15 +34,20 @@ pub(crate) const RUN_CODES: &[(&str, &str)] = &[
     ),
     (
         "4",
-        "The time limit ended the conversation; with --fail-on-limit, any limit",
+        "A limit cut the run off; with `on_limit: succeed`, only the time limit does",
     ),
     ("130, 143", "Ctrl-C; SIGTERM"),
 ];
 
-/// The exit code of a run with this outcome.
-pub(crate) fn exit_code_for(reason: CompletionReason, cause: Option<&RunInterruption>, fail_on_limit: bool) -> u8 {
+/// The exit code of a run that ended like this. `is_success` is the record of the run; `cause` tells Ctrl-C from SIGTERM.
+pub(crate) fn exit_code_for(
+    reason: CompletionReason,
+    is_success: bool,
+    cause: Option<&RunInterruption>,
+    fail_on_limit: bool,
+) -> u8 {
     match reason {
-        CompletionReason::ConditionFailed | CompletionReason::AgentFailed => FAILURE,
+        CompletionReason::ConditionFailed | CompletionReason::AgentFailed | CompletionReason::Unsuccessful => FAILURE,
         CompletionReason::Cancelled
             if cause
                 == Some(&RunInterruption::Cancelled {
@@ -51,7 +59,7 @@ pub(crate) fn exit_code_for(reason: CompletionReason, cause: Option<&RunInterrup
         CompletionReason::Cancelled => 130,
         CompletionReason::Timeout => 4,
         CompletionReason::WaitingForInput => 3,
-        reason if reason.is_limit() && fail_on_limit => 4,
+        reason if reason.is_limit() && (fail_on_limit || !is_success) => 4,
         _ => SUCCESS,
     }
 }
@@ -70,7 +78,12 @@ mod tests {
         use CompletionReason::*;
         let codes: Vec<(u8, u8)> = CompletionReason::ALL
             .iter()
-            .map(|reason| (exit_code_for(*reason, None, false), exit_code_for(*reason, None, true)))
+            .map(|reason| {
+                (
+                    exit_code_for(*reason, false, None, false),
+                    exit_code_for(*reason, true, None, false),
+                )
+            })
             .collect();
         let expected = vec![
             (1, 1),
@@ -78,15 +91,16 @@ mod tests {
             (4, 4),
             (3, 3),
             (1, 1),
-            (0, 4),
-            (0, 4),
-            (0, 4),
+            (1, 1),
+            (4, 0),
+            (4, 0),
+            (4, 0),
             (0, 0),
         ];
         assert_eq!(codes, expected);
         for (by, code) in [(RunCanceller::Signal, 143), (RunCanceller::Keyboard, 130)] {
             assert_eq!(
-                exit_code_for(Cancelled, Some(&RunInterruption::Cancelled { by }), false),
+                exit_code_for(Cancelled, false, Some(&RunInterruption::Cancelled { by }), false),
                 code
             );
         }

@@ -35,6 +35,7 @@ pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
         timeout: None,
         retry: RetryPolicy::default(),
         on_error: OnError::Fail,
+        required: false,
         sandbox: None,
     }
 }
@@ -89,6 +90,9 @@ pub(super) fn execution(agent_name: &str, execution: u32) -> ExecutionInput {
         inputs: Arc::default(),
         context: Arc::new(RunContext::default()),
         dependencies: Vec::new(),
+        latest_outputs: None,
+        failures: Vec::new(),
+        news: Vec::new(),
         other_outputs: Vec::new(),
         history: ensemble_language::execution_history::ExecutionHistory::default(),
         recent_agents: Vec::new(),

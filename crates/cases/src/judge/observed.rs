@@ -49,7 +49,7 @@ impl ExpectationJudge<'_> {
     pub(crate) fn actual_exit(&self) -> u8 {
         let state = self.state();
         state.run_end().map_or(0, |ended| {
-            exit_code_for(ended.completion_reason, false, state.interruption())
+            exit_code_for(ended.completion_reason, ended.is_success(), state.interruption())
         })
     }
 

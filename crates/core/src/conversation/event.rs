@@ -25,7 +25,7 @@ use super::reason::SkippedAgent;
 use crate::request::{AnswerRecord, RequestOrigin};
 use crate::thread::ThreadIteration;
 use crate::trace::TraceParent;
-use ensemble_language::condition::ConditionRead;
+use ensemble_language::condition::{ConditionRead, ReadNote};
 use ensemble_language::data::{AgentRequest, ExecutionFailure, ModelUsage, RunContext};
 use ensemble_language::definition::ExternalDefinitions;
 
@@ -196,6 +196,40 @@ pub struct TurnStarted {
     /// The agents that were examined and do not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<SkippedAgent>,
+    /// What the conditions of this decision read in vain, each read once in a run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<ReadWarning>,
+}
+
+/// A condition or an expression read a key that is missing, or compared values that are never equal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadWarning {
+    /// The condition or the expression: `critic.dependencies[0]`, `result.summary`.
+    pub at: Arc<str>,
+    /// The read in the user's text: `output.aproved`.
+    pub read: String,
+    /// The key that is missing; empty for a comparison.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// The sentence for the user.
+    pub message: String,
+}
+
+impl ReadWarning {
+    /// The warning about a note of the expression at this position. `dependency`: the agent whose output is `output`.
+    pub fn from_note(at: &Arc<str>, note: ReadNote, dependency: Option<&str>) -> Self {
+        Self {
+            at: at.clone(),
+            message: note.describe(dependency),
+            read: note.expression,
+            key: note.key,
+        }
+    }
+
+    /// Returns whether it is about the same read of the same key.
+    pub fn is_same_read(&self, other: &Self) -> bool {
+        (&self.at, &self.read, &self.key) == (&other.at, &other.read, &other.key)
+    }
 }
 
 /// The start of an agent in the turn.
@@ -217,6 +251,9 @@ pub struct AgentStart {
     /// The outputs that the execution reads: the agent, and the number of its execution.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub reads: IndexMap<Arc<str>, u32>,
+    /// The agents whose new outputs start the agent; `None`: those of the dependencies in `counts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub news: Option<Vec<Arc<str>>>,
 }
 
 /// An attempt of an execution starts.
@@ -369,6 +406,9 @@ pub type RequestsByTarget = IndexMap<Arc<str>, Vec<Arc<AgentRequest>>>;
 pub struct RunEnded {
     /// The outcome.
     pub completion_reason: CompletionReason,
+    /// Whether the run reached its goal, so that its exit code is 0; absent in older journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
     /// Details of the outcome, as text: the limit, the agent, or the condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -387,6 +427,15 @@ pub struct RunEnded {
     pub warnings: Vec<String>,
 }
 
+impl RunEnded {
+    /// Returns whether the run reached its goal, so that its exit code is 0. Without a record of it, this is the case for
+    /// `completed` only.
+    pub fn is_success(&self) -> bool {
+        self.success
+            .unwrap_or(self.completion_reason == CompletionReason::Completed)
+    }
+}
+
 /// An execution that failed after all its attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedExecution {
@@ -396,16 +445,19 @@ pub struct FailedExecution {
     pub turn: u32,
 }
 
-/// A condition, or an expression of the result, that could not be evaluated.
+/// A condition, `success`, or an expression of the result, that could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConditionFailure {
-    /// The agent that has the dependency with the condition; empty for an expression of the result.
+    /// The agent that has the dependency with the condition; empty for `success` and an expression of the result.
     pub agent: Arc<str>,
     /// The position of the dependency in the agent's list, from 0.
     pub position: usize,
     /// The key of the result, if an expression of the result could not be evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Arc<str>>,
+    /// Whether `success` could not be evaluated.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub success: bool,
     /// The text of the condition.
     pub text: Arc<str>,
     /// The first byte of the part of the text that causes the error.
@@ -414,6 +466,9 @@ pub struct ConditionFailure {
     pub end: usize,
     /// The error message.
     pub message: String,
+    /// What to write instead, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
     /// The values that the condition read.
     pub values: Vec<ConditionRead>,
 }

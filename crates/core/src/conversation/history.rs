@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde_json::{Value, json};
 
 use super::compact_output::CompactOutput;
+use super::failed_work::WorkCounts;
 use crate::request::AnswerRecord;
 use crate::thread::StopReason;
 use ensemble_language::condition::ConditionHistory;
@@ -27,10 +28,14 @@ pub struct HistoryEntry {
     pub request: Option<Arc<AgentRequest>>,
     /// The digest of the run's input at that time.
     pub input_digest: Arc<str>,
-    /// The output; `{error, kind}` after a failure.
+    /// The output; the failure in the form that dependent agents read, if the execution failed.
     pub(super) output: CompactOutput,
     /// The failure; `None` after a success.
     pub failure: Option<ExecutionFailure>,
+    /// The parts of the execution.
+    pub parts: WorkCounts,
+    /// The tool calls of the model of the agent.
+    pub tool_calls: WorkCounts,
     /// The number of the last attempt.
     pub attempt: u32,
     /// The usage of all attempts: tokens and cost.
@@ -60,7 +65,7 @@ impl ConditionHistory for HistoryList {
 }
 
 impl HistoryEntry {
-    /// The output; `{error, kind}` after a failure. Of an old output with very many values, this reads the text that is
+    /// The output, or the failure in the form that dependent agents read. Of an old output with very many values, this reads the text that is
     /// kept in its place.
     pub fn output_data(&self) -> Arc<Value> {
         self.output.to_value()

@@ -10,6 +10,7 @@ mod end;
 mod enforced_sandbox;
 mod event;
 mod exchange;
+mod failed_work;
 mod history;
 mod interruption;
 mod latest_outputs;
@@ -29,12 +30,13 @@ pub use end::ExecutionEnd;
 pub use enforced_sandbox::EnforcedSandbox;
 pub use event::{
     AgentNotRun, AgentStart, AttemptFailed, ConditionFailure, Event, ExecutionFinished, ExecutionStarted,
-    FailedExecution, ForkedFrom, MessageAdded, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
+    FailedExecution, ForkedFrom, MessageAdded, ReadWarning, Record, RequestsByTarget, RunEnded, RunResumed, RunStarted,
     TurnFinished, TurnStarted,
 };
 pub use exchange::{
     RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
 };
+pub use failed_work::{FailedWork, WorkCounts};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
 pub use outcome::CompletionReason;
@@ -43,13 +45,14 @@ pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
 pub use question::InputRequested;
 pub use reason::{AgentSkipReason, AwaitedDependency, SkippedAgent};
 pub use result::{RunResult, usage_by_agent};
-pub use run_value::RunValue;
+pub use run_value::{RunValue, SuccessCheck};
 pub use state::AGENT_REQUESTS;
 pub use state::{
     AgentState, ConversationState, ExecutionProgress, ExecutionSlot, IllegalEvent, IllegalRecord, LaterMessage,
     OpenTurn,
 };
 pub use static_readiness::has_unseen_result;
+pub(crate) use static_readiness::list_new_outputs;
 pub(crate) use static_readiness::{DependencyFact, UnfulfilledReason, find_dependency_fact};
 pub use static_readiness::{StaticReadiness, static_readiness};
 pub use unfinished_executions::{UnfinishedExecution, UnfinishedParts, UnfinishedReason};

@@ -16,6 +16,8 @@ pub enum CompletionReason {
     WaitingForInput,
     /// The last execution of an agent failed, and no dependency handled the failure.
     AgentFailed,
+    /// `success` is false, or a `required` agent has not succeeded.
+    Unsuccessful,
     /// `max_total_tokens` or `max_cost` was reached, and an agent was ready.
     TokenBudget,
     /// A `max_agent_executions` was reached, and an agent was ready.
@@ -28,12 +30,13 @@ pub enum CompletionReason {
 
 impl CompletionReason {
     /// All outcomes, in order of precedence.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ConditionFailed,
         Self::Cancelled,
         Self::Timeout,
         Self::WaitingForInput,
         Self::AgentFailed,
+        Self::Unsuccessful,
         Self::TokenBudget,
         Self::MaxAgentExecutions,
         Self::MaxTotalTurns,
@@ -48,6 +51,7 @@ impl CompletionReason {
             Self::Timeout => "timeout",
             Self::WaitingForInput => "waiting_for_input",
             Self::AgentFailed => "agent_failed",
+            Self::Unsuccessful => "unsuccessful",
             Self::TokenBudget => "token_budget",
             Self::MaxAgentExecutions => "max_agent_executions",
             Self::MaxTotalTurns => "max_total_turns",
@@ -55,7 +59,7 @@ impl CompletionReason {
         }
     }
 
-    /// Returns whether the outcome is one of the limits that end a conversation without an error.
+    /// Returns whether the outcome is one of the limits of the whole conversation, apart from the time limit.
     pub fn is_limit(self) -> bool {
         matches!(self, Self::TokenBudget | Self::MaxAgentExecutions | Self::MaxTotalTurns)
     }

@@ -26,6 +26,8 @@ pub enum AgentSkipReason {
     WaitingFor {
         /// The agents.
         agents: Vec<Arc<str>>,
+        /// Those of the agents whose success is required, and whose latest execution failed.
+        failed: Vec<Arc<str>>,
     },
     /// A condition was false.
     ConditionFalse {
@@ -92,6 +94,8 @@ struct SkippedAgentFields {
     agent: Arc<str>,
     reason: AgentSkipReasonName,
     agents: Option<Vec<Arc<str>>>,
+    #[serde(default)]
+    failed: Vec<Arc<str>>,
     dependency: Option<Arc<str>>,
     condition: Option<Arc<str>>,
     values: Option<Vec<ConditionRead>>,
@@ -118,7 +122,13 @@ impl AgentSkipReason {
     fn write_keys<S: SerializeStruct>(&self, keys: &mut S) -> Result<(), S::Error> {
         keys.serialize_field("reason", &self.reason_name())?;
         match self {
-            Self::WaitingFor { agents } => keys.serialize_field("agents", agents),
+            Self::WaitingFor { agents, failed } => {
+                keys.serialize_field("agents", agents)?;
+                match failed.is_empty() {
+                    true => Ok(()),
+                    false => keys.serialize_field("failed", failed),
+                }
+            }
             Self::ConditionFalse {
                 dependency,
                 condition,
@@ -162,6 +172,7 @@ impl TryFrom<SkippedAgentFields> for SkippedAgent {
         let reason = match read.reason {
             AgentSkipReasonName::WaitingFor => AgentSkipReason::WaitingFor {
                 agents: read.agents.ok_or(MissingReasonKey("agents"))?,
+                failed: read.failed,
             },
             AgentSkipReasonName::ConditionFalse => AgentSkipReason::ConditionFalse {
                 dependency: read.dependency.ok_or(MissingReasonKey("dependency"))?,
@@ -207,7 +218,30 @@ impl fmt::Display for AwaitedDependency {
 impl fmt::Display for AgentSkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WaitingFor { agents } => write!(f, "waiting for {}", agents.join(", ")),
+            Self::WaitingFor { agents, failed } => {
+                let others: Vec<&str> = agents
+                    .iter()
+                    .filter(|agent| !failed.contains(agent))
+                    .map(|a| &**a)
+                    .collect();
+                if !others.is_empty() {
+                    write!(f, "waiting for {}", others.join(", "))?;
+                }
+                let separator = if others.is_empty() || failed.is_empty() {
+                    ""
+                } else {
+                    "; "
+                };
+                match failed.as_slice() {
+                    [] => Ok(()),
+                    [one] => write!(f, "{separator}waits for {one}, whose latest execution failed"),
+                    [first @ .., last] => write!(
+                        f,
+                        "{separator}waits for {} and {last}, whose latest executions failed",
+                        first.join(", ")
+                    ),
+                }
+            }
             Self::ConditionFalse {
                 dependency,
                 condition,

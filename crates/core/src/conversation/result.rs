@@ -43,6 +43,7 @@ impl Serialize for RunResult<'_> {
         map.serialize_entry("run_id", &started.map(|started| &started.run_id))?;
         map.serialize_entry("ensemble", &started.map(|started| &started.ensemble))?;
         map.serialize_entry("completion_reason", &run_end.map(|ended| ended.completion_reason))?;
+        map.serialize_entry("success", &run_end.map(|ended| ended.is_success()))?;
         map.serialize_entry("detail", &run_end.and_then(|ended| ended.detail.as_ref()))?;
         map.serialize_entry("turn_count", &state.finished_turns())?;
         map.serialize_entry("agent_execution_count", &ResultCounts(state))?;
@@ -52,6 +53,10 @@ impl Serialize for RunResult<'_> {
         }
         map.serialize_entry("final_state", &**state.context())?;
         map.serialize_entry("conversation_history", &ResultHistory(state))?;
+        let failed_work = state.list_failed_work();
+        if !failed_work.is_empty() {
+            map.serialize_entry("failed_work", &failed_work)?;
+        }
         map.serialize_entry("not_run", run_end.map_or(&[][..], |ended| &ended.not_run))?;
         map.serialize_entry("unfinished", &state.unfinished_executions().collect::<Vec<_>>())?;
         map.serialize_entry("usage", &ResultUsage(state))?;

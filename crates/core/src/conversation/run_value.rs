@@ -1,11 +1,13 @@
-//! What a run gives: the declared result, computed from the state.
+//! What a run gives, and whether it reached its goal: the declared `result` and `success`, computed from the state.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::ConversationState;
-use super::event::ConditionFailure;
+use super::event::{ConditionFailure, ReadWarning};
+use ensemble_language::condition::{ConditionRead, EvaluateError};
 use ensemble_language::data::JsonMap;
 use ensemble_language::plan::PlannedResult;
 
@@ -16,9 +18,79 @@ pub struct RunValue {
     pub value: Arc<Value>,
     /// The expressions that cannot be evaluated.
     pub failures: Vec<ConditionFailure>,
+    /// What the expressions read in vain.
+    pub warnings: Vec<ReadWarning>,
+}
+
+/// The result of `success`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SuccessCheck {
+    /// Whether the expression is true.
+    pub holds: bool,
+    /// The text of the expression.
+    pub text: Arc<str>,
+    /// The values that the expression read; empty if it is true.
+    pub values: Vec<ConditionRead>,
+}
+
+/// The sentence of the summary, for an expression that is not true: `success is false: outputs.a.ok (outputs.a.ok = false)`.
+impl fmt::Display for SuccessCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "success is false: {}", self.text.trim())?;
+        for (at, read) in self.values.iter().enumerate() {
+            let separator = if at == 0 { " (" } else { ", " };
+            write!(f, "{separator}{} = {}", read.expression, read.value)?;
+        }
+        if self.values.is_empty() {
+            Ok(())
+        } else {
+            f.write_str(")")
+        }
+    }
+}
+
+impl ConditionFailure {
+    /// Returns the failure of `success` with this text, which read these values.
+    pub fn from_success_error(text: &Arc<str>, error: EvaluateError, values: Vec<ConditionRead>) -> Self {
+        Self {
+            agent: "".into(),
+            position: 0,
+            result: None,
+            success: true,
+            text: text.clone(),
+            start: error.span.start,
+            end: error.span.end,
+            message: error.message,
+            help: error.help,
+            values,
+        }
+    }
 }
 
 impl ConversationState {
+    /// Evaluates `success` on the state as it is; `None` if the ensemble declares none.
+    ///
+    /// # Errors
+    /// The expression cannot be evaluated.
+    pub fn check_success(&self) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        let condition = self.plan().success()?;
+        let facts = self.facts_without_output();
+        let result = condition.evaluate(&facts);
+        let list_reads = || condition.list_reads(&facts);
+        Some(match result {
+            Ok(holds) => Ok(SuccessCheck {
+                holds,
+                text: condition.text().clone(),
+                values: if holds { Vec::new() } else { list_reads() },
+            }),
+            Err(error) => Err(ConditionFailure::from_success_error(
+                condition.text(),
+                error,
+                list_reads(),
+            )),
+        })
+    }
+
     /// The declared result, from the state as it is; `None` if the ensemble declares none.
     pub fn run_value(&self) -> Option<RunValue> {
         let entries = match self.plan().result()? {
@@ -26,6 +98,7 @@ impl ConversationState {
                 return Some(RunValue {
                     value: self.agent_state(*agent).output().cloned().unwrap_or_default(),
                     failures: Vec::new(),
+                    warnings: Vec::new(),
                 });
             }
             PlannedResult::Map(entries) => entries,
@@ -33,17 +106,25 @@ impl ConversationState {
         let facts = self.facts_without_output();
         let mut map = JsonMap::new();
         let mut failures = Vec::new();
+        let mut warnings = Vec::new();
         for (key, expression) in entries {
-            let value = expression.evaluate(&facts).unwrap_or_else(|error| {
+            let (value, notes) = expression.evaluate_with_notes(&facts);
+            if !notes.is_empty() {
+                let at: Arc<str> = format!("result.{key}").into();
+                warnings.extend(notes.into_iter().map(|note| ReadWarning::from_note(&at, note, None)));
+            }
+            let value = value.unwrap_or_else(|error| {
                 failures.push(ConditionFailure {
                     agent: "".into(),
                     position: 0,
                     result: Some(key.clone()),
+                    success: false,
                     text: expression.text().clone(),
                     start: error.span.start,
                     end: error.span.end,
                     message: error.message,
-                    values: expression.list_reads(&facts),
+                    help: error.help,
+                    values: expression.list_reads_of_failure(&facts),
                 });
                 Value::Null
             });
@@ -52,6 +133,7 @@ impl ConversationState {
         Some(RunValue {
             value: Arc::new(Value::Object(map)),
             failures,
+            warnings,
         })
     }
 }

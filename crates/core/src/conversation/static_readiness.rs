@@ -23,6 +23,8 @@ pub(crate) enum DependencyFact {
 pub(crate) enum UnfulfilledReason {
     /// The agent has not ended with the result that `on` requires.
     NotEnded,
+    /// The dependency requires a success, and the latest execution of its agent failed.
+    LatestFailed,
     /// The dependency has reached its `max_executions`.
     Spent,
 }
@@ -47,8 +49,8 @@ pub(crate) fn find_dependency_fact(state: &ConversationState, id: EdgeId, edge: 
     if edge.feedback && !state.agent_state(edge.to).has_executed() {
         return DependencyFact::Holds;
     }
-    if !has_ended(state.agent_state(edge.from), edge.on) {
-        return DependencyFact::Fails(UnfulfilledReason::NotEnded);
+    if let Some(reason) = find_missing_result(state.agent_state(edge.from), edge.on) {
+        return DependencyFact::Fails(reason);
     }
     if edge
         .max_executions
@@ -62,13 +64,15 @@ pub(crate) fn find_dependency_fact(state: &ConversationState, id: EdgeId, edge: 
     }
 }
 
-/// Returns whether the agent has ended as `on` requires. Success: at any time; failure: in its latest execution; any:
-/// at any time, in any way.
-fn has_ended(agent: &AgentState, on: RequiredResult) -> bool {
+/// Returns the reason why the agent has not ended as `on` requires; `None` if it has. Success and failure: in its latest
+/// execution; any: at any time, in any way.
+fn find_missing_result(agent: &AgentState, on: RequiredResult) -> Option<UnfulfilledReason> {
+    let (executed, failed) = (agent.has_executed(), agent.has_failed_last());
     match on {
-        RequiredResult::Success => agent.last_success_turn().is_some(),
-        RequiredResult::Failure => agent.has_failed_last(),
-        RequiredResult::Any => agent.has_executed(),
+        RequiredResult::Success if executed && failed => Some(UnfulfilledReason::LatestFailed),
+        RequiredResult::Failure if executed && !failed => Some(UnfulfilledReason::NotEnded),
+        _ if executed => None,
+        _ => Some(UnfulfilledReason::NotEnded),
     }
 }
 
@@ -91,6 +95,13 @@ fn last_seen_turn(state: &ConversationState, agent: AgentId) -> Option<u32> {
         .agent_state(agent)
         .last_start_turn()
         .and_then(|turn| turn.checked_sub(1))
+}
+
+/// The other agents with an output that the agent has not read.
+pub(crate) fn list_new_outputs(state: &ConversationState, agent: AgentId) -> impl Iterator<Item = AgentId> {
+    let seen = last_seen_turn(state, agent);
+    let others = state.plan().agent_ids().filter(move |other| *other != agent);
+    others.filter(move |other| state.agent_state(*other).last_success_turn() > seen)
 }
 
 /// Returns whether there is a new output for an agent without dependencies, that is, of any other agent.

@@ -61,6 +61,15 @@ pub fn build_execution(
             .into_iter()
             .map(|(name, (_, output))| (name, output))
             .collect(),
+        latest_outputs: state
+            .list_latest_outputs(slot.agent)
+            .map(|outputs| outputs.into_iter().map(|(name, _, output)| (name, output)).collect()),
+        failures: state
+            .list_failures(slot.agent)
+            .into_iter()
+            .map(|(name, _, failure)| (name, failure))
+            .collect(),
+        news: state.list_news(slot),
         other_outputs: state
             .list_other_outputs(slot.agent)
             .into_iter()
@@ -156,7 +165,8 @@ pub(super) fn finished_event(
     left: LedgerEntries,
 ) -> ExecutionFinished {
     let slot = find_slot(state, agent);
-    let end = ExecutionEnd::from_result(observation.result);
+    let result = observation.result.map_err(|failure| left.complete_failure(failure));
+    let end = ExecutionEnd::from_result(result);
     ExecutionFinished {
         turn: state.turn_count() + 1,
         agent: plan.agent_name(agent).clone(),

@@ -444,7 +444,7 @@ impl Executor<'_> {
             agent: plan.agent_name(agent).clone(),
             execution: slot.start.execution,
             attempt: slot.attempt,
-            failure,
+            failure: left.complete_failure(failure),
             usage: observation.usage,
             stderr: left.stderr,
             warnings: left.warnings,

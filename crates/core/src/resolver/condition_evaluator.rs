@@ -1,6 +1,9 @@
 //! The source of the results of conditions: the evaluation itself, or assumed results.
 
-use crate::conversation::{ConversationState, RunValue};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::conversation::{ConditionFailure, ConversationState, ReadWarning, RunValue, SuccessCheck};
 use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::plan::PlanEdge;
 
@@ -17,11 +20,32 @@ pub trait ConditionEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError>;
 
+    /// Returns the result of a condition on which no decision depends; `None` if it cannot be evaluated or is not known.
+    fn find_answer(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Option<bool> {
+        None
+    }
+
     /// The values that the condition read, for reports.
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead>;
 
+    /// The values that the condition read before its evaluation failed.
+    fn list_reads_of_failure(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Vec<ConditionRead> {
+        self.list_reads(state, edge, condition)
+    }
+
     /// The result of the run; `None` if there is none, or if outputs are not known, so that it cannot be evaluated.
     fn run_value(&self, state: &ConversationState) -> Option<RunValue>;
+
+    /// The result of `success`; `None` if the ensemble declares none.
+    ///
+    /// # Errors
+    /// The expression cannot be evaluated.
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>>;
 
     /// Every ready agent would wait for another one, so that agents run although they would wait.
     fn note_that_everyone_waits(&self) {}
@@ -41,11 +65,94 @@ impl ConditionEvaluator for DirectEvaluator {
         condition.evaluate(&state.edge_facts(edge))
     }
 
+    fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
+        condition.evaluate(&state.edge_facts(edge)).ok()
+    }
+
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
         condition.list_reads(&state.edge_facts(edge))
     }
 
+    fn list_reads_of_failure(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Vec<ConditionRead> {
+        condition.list_reads_of_failure(&state.edge_facts(edge))
+    }
+
     fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
         state.run_value()
+    }
+
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        state.check_success()
+    }
+}
+
+/// Evaluates the conditions, and collects what they read in vain for the first time in the run.
+#[derive(Debug, Default)]
+pub(super) struct NotingEvaluator {
+    warnings: RefCell<Vec<ReadWarning>>,
+}
+
+impl NotingEvaluator {
+    /// The warnings about all conditions that were evaluated, in order.
+    pub(super) fn into_warnings(self) -> Vec<ReadWarning> {
+        self.warnings.into_inner()
+    }
+
+    fn add_warning(&self, state: &ConversationState, warning: ReadWarning) {
+        let mut warnings = self.warnings.borrow_mut();
+        let is_known = warnings.iter().any(|known| known.is_same_read(&warning)) || state.has_read_warning(&warning);
+        if !is_known {
+            warnings.push(warning);
+        }
+    }
+}
+
+impl ConditionEvaluator for NotingEvaluator {
+    fn evaluate_condition(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        let (answer, notes) = condition.evaluate_with_notes(&state.edge_facts(edge));
+        if !notes.is_empty() {
+            let plan = state.plan();
+            let at: Arc<str> = format!("{}.dependencies[{}]", plan.agent_name(edge.to), edge.position).into();
+            let source = plan.agent_name(edge.from);
+            for note in notes {
+                self.add_warning(state, ReadWarning::from_note(&at, note, Some(source)));
+            }
+        }
+        answer
+    }
+
+    fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
+        DirectEvaluator.list_reads(state, edge, condition)
+    }
+
+    fn list_reads_of_failure(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Vec<ConditionRead> {
+        condition.list_reads_of_failure(&state.edge_facts(edge))
+    }
+
+    fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
+        let value = state.run_value()?;
+        for warning in &value.warnings {
+            self.add_warning(state, warning.clone());
+        }
+        Some(value)
+    }
+
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        state.check_success()
     }
 }

@@ -6,7 +6,9 @@ use super::ConditionEvaluator;
 use super::readiness::{AgentReadiness, decide_readiness_with};
 use crate::conversation::{
     AgentNotRun, AgentSkipReason, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress, RunEnded,
+    SuccessCheck,
 };
+use ensemble_language::ensemble::OnLimit;
 use ensemble_language::plan::{AgentId, Plan};
 
 /// The outcome if the conversation ends now; `None` if the next turn can start.
@@ -30,6 +32,14 @@ pub(super) fn find_end_reason(
         Some((reason, detail)) if somebody_is_ready => Some((reason, Some(detail))),
         _ => Some((CompletionReason::Completed, None)),
     }
+}
+
+/// The end of a run after the turn in which an agent with `on_error: stop` failed; `None` if there is no such failure.
+pub(super) fn find_stop(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, Option<String>)> {
+    let agent = state.stopping_agent()?;
+    let error = state.agent_state(agent).latest_error().unwrap_or_default();
+    let detail = format!("{} failed and stops the run: {error}", plan.agent_name(agent));
+    Some((CompletionReason::AgentFailed, Some(detail)))
 }
 
 /// The first limit that is reached, in order of precedence.
@@ -66,8 +76,13 @@ pub(super) fn run_ended_event(
     detail: Option<String>,
     answers: &dyn ConditionEvaluator,
 ) -> RunEnded {
+    let is_success = match completion_reason {
+        CompletionReason::Completed => true,
+        reason => reason.is_limit() && plan.ensemble().limits.on_limit == OnLimit::Succeed,
+    };
     let run_end = RunEnded {
         completion_reason,
+        success: Some(is_success),
         detail,
         failed: state
             .first_failure()
@@ -76,11 +91,73 @@ pub(super) fn run_ended_event(
         not_run: list_not_run(plan, state, answers),
         warnings: Vec::new(),
     };
+    let run_end = add_goal(plan, state, run_end, answers);
     let failures = answers.run_value(state).map(|result| result.failures);
     add_result_failures(run_end, failures.unwrap_or_default())
 }
 
-/// The end of a run whose result has expressions that cannot be evaluated: it cannot end well.
+/// The end of a run after the question whether its goal was reached: first `required`, which also counts at a limit, then
+/// `success`, which is evaluated only if the run would be a success without it.
+fn add_goal(plan: &Plan, state: &ConversationState, run_end: RunEnded, answers: &dyn ConditionEvaluator) -> RunEnded {
+    if run_end.completion_reason != CompletionReason::Completed && !run_end.completion_reason.is_limit() {
+        return run_end;
+    }
+    let unsuccessful = |run_end: RunEnded, detail: String| RunEnded {
+        completion_reason: CompletionReason::Unsuccessful,
+        success: Some(false),
+        detail: Some(detail),
+        ..run_end
+    };
+    let unmet = describe_unmet_agents(plan, state, answers);
+    if !unmet.is_empty() {
+        return unsuccessful(run_end, unmet.join("; "));
+    }
+    if !run_end.is_success() {
+        return run_end;
+    }
+    match answers.evaluate_success(state) {
+        None | Some(Ok(SuccessCheck { holds: true, .. })) => run_end,
+        Some(Ok(check)) => unsuccessful(run_end, check.to_string()),
+        Some(Err(failure)) => RunEnded {
+            completion_reason: CompletionReason::ConditionFailed,
+            success: Some(false),
+            detail: Some(format!(
+                "success `{}`: {}",
+                shorten_condition(&failure.text),
+                failure.message
+            )),
+            condition: Some(failure),
+            ..run_end
+        },
+    }
+}
+
+/// Describes each `required` agent that has never succeeded in the run.
+fn describe_unmet_agents(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> Vec<String> {
+    let unmet = plan
+        .required_agents()
+        .iter()
+        .filter(|id| state.agent_state(**id).output().is_none());
+    unmet
+        .map(|id| {
+            let name = plan.agent_name(*id);
+            if state.execution_count(*id) > 0 {
+                let error = state.agent_state(*id).latest_error().unwrap_or_default();
+                return format!("`{name}` is required and never succeeded: {error}");
+            }
+            let reason = match decide_readiness_with(plan, state, *id, answers) {
+                Ok(AgentReadiness::NotReady(AgentSkipReason::WaitingFor { agents, failed })) if failed.is_empty() => {
+                    let names: Vec<String> = agents.iter().map(|agent| format!("`{agent}`")).collect();
+                    format!("waiting for {}", names.join(", "))
+                }
+                _ => explain_not_run(plan, state, *id, answers),
+            };
+            format!("`{name}` is required and never ran: {reason}")
+        })
+        .collect()
+}
+
+/// The end of a run whose result has expressions that cannot be evaluated: it is no success.
 fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunEnded {
     let Some(first) = failures.first() else {
         return ended;
@@ -93,10 +170,10 @@ fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunE
             failure.message
         )
     };
-    let reason = ended.completion_reason;
-    if reason == CompletionReason::Completed || reason.is_limit() {
+    if ended.is_success() {
         return RunEnded {
             completion_reason: CompletionReason::ConditionFailed,
+            success: Some(false),
             detail: Some(describe_failure(first)),
             condition: Some(first.clone()),
             ..ended

@@ -7,6 +7,8 @@
 mod bounds_tests;
 mod condition_evaluator;
 mod end;
+#[cfg(test)]
+mod goal_tests;
 mod merge;
 mod readiness;
 #[cfg(test)]
@@ -19,10 +21,11 @@ use std::sync::Arc;
 
 use crate::conversation::{
     AgentSkipReason, AgentStart, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress, OpenTurn,
-    RunEnded, RunInterruption, SkippedAgent, TurnFinished, TurnStarted,
+    ReadWarning, RunEnded, RunInterruption, SkippedAgent, TurnFinished, TurnStarted,
 };
 use ensemble_language::plan::{AgentId, Plan};
 
+use condition_evaluator::NotingEvaluator;
 pub use condition_evaluator::{ConditionEvaluator, DirectEvaluator};
 use readiness::decide_readiness_with;
 pub use readiness::{AgentReadiness, decide_readiness};
@@ -43,7 +46,22 @@ pub enum NextDecision {
 
 /// Decides what happens next.
 pub fn decide_next_step(plan: &Plan, state: &ConversationState) -> NextDecision {
-    decide_with_evaluator(plan, state, &DirectEvaluator)
+    let evaluator = NotingEvaluator::default();
+    let decision = decide_with_evaluator(plan, state, &evaluator);
+    add_read_warnings(decision, evaluator.into_warnings())
+}
+
+/// Adds to the decision what its conditions read in vain.
+fn add_read_warnings(mut decision: NextDecision, warnings: Vec<ReadWarning>) -> NextDecision {
+    match &mut decision {
+        NextDecision::StartTurn(turn) => turn.warnings = warnings,
+        NextDecision::End(ended) => {
+            let messages = warnings.into_iter().map(|warning| warning.message);
+            ended.warnings.extend(messages);
+        }
+        NextDecision::Perform | NextDecision::FinishTurn(_) => {}
+    }
+    decision
 }
 
 /// Decides what would happen next with these results of conditions.
@@ -92,6 +110,9 @@ fn decide_open_turn(
 }
 
 fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> NextDecision {
+    if let Some((reason, detail)) = end::find_stop(plan, state) {
+        return NextDecision::End(end::run_ended_event(plan, state, reason, detail, answers));
+    }
     let mut examined = Vec::new();
     for agent in agents_to_examine(state) {
         match decide_readiness_with(plan, state, agent, answers) {
@@ -111,14 +132,14 @@ fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn Conditi
             }),
         }
     }
-    if let Some(reason) = end::find_end_reason(plan, state, !starts.is_empty()) {
-        let (reason, detail) = reason;
+    if let Some((reason, detail)) = end::find_end_reason(plan, state, !starts.is_empty()) {
         return NextDecision::End(end::run_ended_event(plan, state, reason, detail, answers));
     }
     NextDecision::StartTurn(TurnStarted {
         turn: state.turn_count() + 1,
         starts,
         waiting,
+        warnings: Vec::new(),
     })
 }
 

@@ -3,10 +3,12 @@
 //! Facts are checked first. Conditions are evaluated in declaration order, each only if its result can decide, and only
 //! until the readiness is known.
 
+use std::sync::Arc;
+
 use super::{AgentSkipReason, AgentStart, Asked, ConditionEvaluator, DirectEvaluator, agent_names};
 use crate::conversation::{
     ConditionFailure, ConversationState, DependencyFact, StaticReadiness, UnfulfilledReason, find_dependency_fact,
-    has_unseen_result, static_readiness,
+    has_unseen_result, list_new_outputs, static_readiness,
 };
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
@@ -70,7 +72,9 @@ pub(super) fn decide_readiness_with(
         )));
     }
     evaluate_for_count(plan, state, agent, &mut examined, answers)?;
-    Ok(AgentReadiness::Ready(start_with_counts(plan, state, agent, &examined)))
+    Ok(AgentReadiness::Ready(start_with_counts(
+        plan, state, agent, &examined, answers,
+    )))
 }
 
 fn examine_dependencies<'p>(plan: &'p Plan, state: &ConversationState, agent: AgentId) -> Vec<ExaminedDependency<'p>> {
@@ -176,18 +180,59 @@ fn start_with_counts(
     state: &ConversationState,
     agent: AgentId,
     examined: &[ExaminedDependency],
+    answers: &dyn ConditionEvaluator,
 ) -> AgentStart {
     let counting = examined
         .iter()
         .filter(|one| one.holds == Some(true) && one.unseen && !is_first_feedback_start(state, agent, one.edge));
+    let counts: Vec<usize> = counting.map(|one| one.edge.position).collect();
     let handling = examined
         .iter()
         .filter(|one| one.holds == Some(true) && handles_failure(state, agent, one));
     AgentStart {
-        counts: counting.map(|one| one.edge.position).collect(),
+        news: find_uncounted_news(plan, state, agent, examined, &counts, answers),
+        counts,
         handles: agent_names(plan, handling.map(|one| one.edge.from)),
         ..plain_start(plan, state, agent)
     }
+}
+
+/// The agents whose new outputs start the agent, if they are others than those of the counted dependencies: those of an
+/// agent without dependencies, and those of fulfilled dependencies whose condition was not needed for the decision.
+fn find_uncounted_news(
+    plan: &Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    examined: &[ExaminedDependency],
+    counts: &[usize],
+    answers: &dyn ConditionEvaluator,
+) -> Option<Vec<Arc<str>>> {
+    if examined.is_empty() {
+        let is_listener = state.agent_state(agent).has_executed();
+        return is_listener.then(|| agent_names(plan, list_new_outputs(state, agent)));
+    }
+    let is_open = |one: &&ExaminedDependency| one.holds.is_none() && one.unseen;
+    let is_fulfilled = |one: &ExaminedDependency| {
+        let condition = one.edge.condition.as_ref();
+        condition.is_none_or(|condition| answers.find_answer(state, one.edge, condition) == Some(true))
+    };
+    let found: Vec<usize> = examined
+        .iter()
+        .filter(is_open)
+        .filter(|one| is_fulfilled(one))
+        .map(|one| one.edge.position)
+        .collect();
+    if found.is_empty() {
+        return None;
+    }
+    let has_news = |one: &&ExaminedDependency| {
+        let position = &one.edge.position;
+        counts.contains(position) || found.contains(position)
+    };
+    Some(agent_names(
+        plan,
+        examined.iter().filter(has_news).map(|one| one.edge.from),
+    ))
 }
 
 fn plain_start(plan: &Plan, state: &ConversationState, agent: AgentId) -> AgentStart {
@@ -196,6 +241,7 @@ fn plain_start(plan: &Plan, state: &ConversationState, agent: AgentId) -> AgentS
         execution: state.next_execution_number(agent),
         counts: Vec::new(),
         handles: Vec::new(),
+        news: None,
         request: None,
         reads: state.list_reads(agent),
     }
@@ -216,11 +262,13 @@ fn evaluate_dependency(
             agent: plan.agent_name(one.edge.to).clone(),
             position: one.edge.position,
             result: None,
+            success: false,
             text: condition.text().clone(),
             start: error.span.start,
             end: error.span.end,
             message: error.message,
-            values: answers.list_reads(state, one.edge, condition),
+            help: error.help,
+            values: answers.list_reads_of_failure(state, one.edge, condition),
         })
 }
 
@@ -247,14 +295,14 @@ fn blocked_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReas
     let failing = || examined.iter().filter(|one| one.holds == Some(false));
     let required = failing().any(|one| one.edge.requires_all);
     let relevant = || failing().filter(move |one| !required || one.edge.requires_all);
-    let waits = agent_names(
-        plan,
-        relevant()
-            .filter(|one| one.unfulfilled == Some(UnfulfilledReason::NotEnded))
-            .map(|one| one.edge.from),
-    );
-    if !waits.is_empty() {
-        return AgentSkipReason::WaitingFor { agents: waits };
+    let names_of = |reasons: &[UnfulfilledReason]| {
+        let waits = relevant().filter(|one| one.unfulfilled.is_some_and(|reason| reasons.contains(&reason)));
+        agent_names(plan, waits.map(|one| one.edge.from))
+    };
+    let agents = names_of(&[UnfulfilledReason::NotEnded, UnfulfilledReason::LatestFailed]);
+    if !agents.is_empty() {
+        let failed = names_of(&[UnfulfilledReason::LatestFailed]);
+        return AgentSkipReason::WaitingFor { agents, failed };
     }
     match relevant().find(|one| one.unfulfilled == Some(UnfulfilledReason::Spent)) {
         Some(dependency) => AgentSkipReason::LimitReached {

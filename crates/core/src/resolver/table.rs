@@ -175,6 +175,54 @@ fn readiness() {
             "a b",
         ),
         (
+            "after a failure, the earlier success holds no more",
+            all(&[
+                &agent("a", ", conversation: {max_turns: 2, trigger: every_turn}"),
+                &agent("b", ", depends_on: [a, c]"),
+                &agent("c", ", depends_on: [d]"),
+                &agent("d", ""),
+            ]),
+            vec!["a+ d+", "a- c+"],
+            "completed",
+        ),
+        (
+            "a later success holds again, and is new",
+            all(&[
+                &agent("a", ", conversation: {max_turns: 3, trigger: every_turn}"),
+                &agent("b", ", depends_on: [a, c]"),
+                &agent("c", ", depends_on: [d]"),
+                &agent("d", ""),
+            ]),
+            vec!["a+ d+", "a- c+", "a+"],
+            "b",
+        ),
+        (
+            "`on: any` goes on with what there is",
+            all(&[
+                &agent("a", ", conversation: {max_turns: 2, trigger: every_turn}"),
+                &agent("b", ", dependencies: [{agent_name: a, on: any}, {agent_name: c}]"),
+                &agent("c", ", depends_on: [d]"),
+                &agent("d", ""),
+            ]),
+            vec!["a+ d+", "a- c+"],
+            "b",
+        ),
+        (
+            "one of several that failed holds no more",
+            all(&[
+                &agent("a", ", conversation: {max_turns: 2, trigger: every_turn}"),
+                &agent(
+                    "b",
+                    ", dependencies: [{agent_name: a, requires_all: false}, {agent_name: e, requires_all: false}, {agent_name: c}]",
+                ),
+                &agent("c", ", depends_on: [d]"),
+                &agent("d", ""),
+                &agent("e", ", depends_on: [b]"),
+            ]),
+            vec!["a+ d+", "a- c+"],
+            "completed",
+        ),
+        (
             "a failure that has been made good holds no more",
             all(&[
                 &agent("a", ", conversation: {max_turns: 2, trigger: every_turn}"),
@@ -244,9 +292,15 @@ fn waiting() {
         ),
         (
             "a failed update is no longer about to come",
-            review("depends_on: [w, c]"),
+            review("dependencies: [{agent_name: w}, {agent_name: c, on: any}]"),
             vec!["w+", "c+", "j+", "w+", "c-"],
             "j",
+        ),
+        (
+            "and without `on: any` nobody reads the output of the earlier round",
+            review("depends_on: [w, c]"),
+            vec!["w+", "c+", "j+", "w+", "c-"],
+            "completed",
         ),
         (
             "`settled` waits for the end of the loop",
@@ -287,7 +341,7 @@ fn waiting() {
                 &agent("n", ", conversation: {max_turns: 5, trigger: every_turn}"),
                 &agent(
                     "a",
-                    &format!("{three}, dependencies: [{{agent_name: n}}, {{agent_name: b, feedback: true}}]"),
+                    &format!("{three}, dependencies: [{{agent_name: n}}, {{agent_name: b, feedback: true, on: any}}]"),
                 ),
                 &agent("b", &format!("{three}, depends_on: [n, a]")),
             ]),

@@ -10,7 +10,7 @@ use super::STDERR_KEPT;
 use crate::conversation::EnforcedSandbox;
 use crate::request::AnswerRecord;
 use crate::thread::{Thread, ThreadIteration};
-use ensemble_language::data::ModelUsage;
+use ensemble_language::data::{ExecutionFailure, ModelUsage};
 
 /// The ledger of an attempt. Clones share it, so that it can be read when the runner is stopped.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +40,10 @@ struct LedgerState {
 pub struct LedgerEntries {
     /// The end of stderr.
     pub stderr: String,
+    /// The end of the standard output of the process of the attempt.
+    pub stdout: String,
+    /// The exit code of the process of the attempt.
+    pub exit_code: Option<i32>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
     /// What was enforced for processes with a sandbox, each sandbox once.
@@ -79,12 +83,30 @@ impl LedgerEntries {
         let iteration = self.stopped.swap_remove(own_index).iteration;
         (!iteration.messages.is_empty()).then_some(iteration)
     }
+
+    /// Adds the end of the process to a failure that does not have it: the process was stopped, or its output was rejected.
+    pub fn complete_failure(&self, failure: ExecutionFailure) -> ExecutionFailure {
+        match failure.has_process_end() {
+            true => failure,
+            false => failure.with_process_end(self.exit_code, &self.stdout, &self.stderr),
+        }
+    }
 }
 
 impl AttemptLedger {
     /// Replaces the kept end of stderr.
     pub fn set_stderr(&self, text: String) {
         self.lock().entries.stderr = text;
+    }
+
+    /// Replaces the kept end of the standard output.
+    pub fn set_stdout(&self, text: String) {
+        self.lock().entries.stdout = text;
+    }
+
+    /// Keeps the exit code of the process.
+    pub fn set_exit_code(&self, exit_code: Option<i32>) {
+        self.lock().entries.exit_code = exit_code;
     }
 
     /// Adds text to the kept end of stderr. The limit is the same as for one script.

@@ -40,7 +40,11 @@ impl RunStory {
                 let context = context.clone();
                 self.events.push(StoryEvent::ContextGiven { context, at });
             }
-            Event::TurnStarted(turn) => self.events.push(StoryEvent::Turn(Box::new(new_turn(turn, at)))),
+            Event::TurnStarted(turn) => {
+                self.warnings
+                    .extend(turn.warnings.iter().map(|warning| warning.message.clone()));
+                self.events.push(StoryEvent::Turn(Box::new(new_turn(turn, at))));
+            }
             Event::ExecutionStarted(started) => {
                 if let Some(execution) = self.open_execution_mut(&started.agent) {
                     execution.question = None;
@@ -268,6 +272,6 @@ fn new_turn(event: &TurnStarted, at: DateTime<Utc>) -> StoryTurn {
         executions: event.starts.iter().map(StoryExecution::from_start).collect(),
         skipped_agents: event.waiting.clone(),
         requests: indexmap::IndexMap::new(),
-        warnings: Vec::new(),
+        warnings: event.warnings.iter().map(|warning| warning.message.clone()).collect(),
     }
 }

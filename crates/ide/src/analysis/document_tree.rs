@@ -194,7 +194,7 @@ pub(super) fn find_code_language(route: &Route) -> Option<CodeLanguage> {
     let suffix = pattern
         .strip_prefix("agents.*.")
         .or_else(|| pattern.strip_prefix("defaults."));
-    if pattern.starts_with("result.") || test_file_patterns::is_condition_pattern(&pattern) {
+    if pattern == "success" || pattern.starts_with("result.") || test_file_patterns::is_condition_pattern(&pattern) {
         return Some(CodeLanguage::Condition);
     }
     match suffix? {

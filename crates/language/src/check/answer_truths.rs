@@ -11,6 +11,7 @@ use crate::condition::{OutputSource, TruthRead};
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, ModelChoice, RequiredResult};
 use crate::loader::codes;
+use crate::source::Route;
 
 /// Gives a hint for each such key of an LLM agent without `output_schema`. Simulated models answer as they are told.
 pub(super) fn check_answer_truths(subject: &CheckSubject<'_>) -> Vec<Finding> {
@@ -21,7 +22,7 @@ pub(super) fn check_answer_truths(subject: &CheckSubject<'_>) -> Vec<Finding> {
             continue;
         };
         for read in reading.list_truth_reads() {
-            let agent = find_writer(graph, edge, &read).map(|at| graph.agent_at(at));
+            let agent = find_writer(graph, Some(edge), &read).map(|at| graph.agent_at(at));
             if let Some(agent) = agent.filter(|agent| answers_freely(agent, profiles)) {
                 let at = edge
                     .dependency_route(to)
@@ -31,13 +32,25 @@ pub(super) fn check_answer_truths(subject: &CheckSubject<'_>) -> Vec<Finding> {
             }
         }
     }
+    for read in graph
+        .parsed_success()
+        .iter()
+        .flat_map(|reading| reading.list_truth_reads())
+    {
+        let agent = find_writer(graph, None, &read).map(|at| graph.agent_at(at));
+        if let Some(agent) = agent.filter(|agent| answers_freely(agent, profiles)) {
+            let at = Route::root().with_key("success").into_text_location(read.span);
+            findings.push(answer_truth_finding(agent, &read.key, at));
+        }
+    }
     findings
 }
 
 /// The agent that writes the key.
-fn find_writer(graph: &CheckGraph<'_>, edge: &GraphEdge<'_>, read: &TruthRead) -> Option<usize> {
+fn find_writer(graph: &CheckGraph<'_>, edge: Option<&GraphEdge<'_>>, read: &TruthRead) -> Option<usize> {
     match &read.output {
         OutputSource::Dependency => {
+            let edge = edge?;
             let on = edge.dependency.on;
             let is_of_failure =
                 on == RequiredResult::Failure || on == RequiredResult::Any && OF_FAILURES.contains(&&*read.key);

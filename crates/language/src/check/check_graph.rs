@@ -72,16 +72,26 @@ impl<'e> CheckGraph<'e> {
         }
     }
 
-    /// The expressions of the result, each with its place.
+    /// The expressions of the result and of `success`, each with its place.
     pub(super) fn parse_result_expressions(&self) -> impl Iterator<Item = (ParsedCondition, Route)> {
         let entries = match &self.ensemble.result {
             Some(ResultSpec::Map(entries)) => entries.as_slice(),
             Some(ResultSpec::Agent(_)) | None => &[],
         };
-        entries.iter().filter_map(|(key, text)| {
+        let of_result = entries.iter().map(|(key, text)| {
             let route = Route::root().with_key("result").with_key(key.clone());
-            Some((Expression::parse(text).ok()?, route))
-        })
+            (text.as_str(), route)
+        });
+        let success = self.ensemble.success.iter();
+        let success = success.map(|text| (&**text.text(), Route::root().with_key("success")));
+        success
+            .chain(of_result)
+            .filter_map(|(text, route)| Some((Expression::parse(text).ok()?, route)))
+    }
+
+    /// `success`, parsed.
+    pub(super) fn parsed_success(&self) -> Option<&Arc<ParsedCondition>> {
+        self.ensemble.success.as_ref()?.parsed_condition()
     }
 
     pub(super) fn len(&self) -> usize {

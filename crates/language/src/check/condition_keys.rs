@@ -9,6 +9,7 @@ use super::check_graph::{CheckGraph, GraphEdge};
 use super::check_subject::CheckSubject;
 use super::output_keys::OutputKeyCache;
 use crate::condition::{ConditionKeyRead, KeyedVariable};
+use crate::data::ExecutionFailure;
 use crate::diagnostic::{Finding, find_similar_word};
 use crate::ensemble::{Agent, RequiredResult};
 use crate::loader::codes;
@@ -50,7 +51,7 @@ pub(super) fn check_condition_keys(subject: &CheckSubject<'_>) -> Vec<Finding> {
 type FindingAtPlace = Box<dyn FnOnce(crate::source::RouteLocation) -> Finding>;
 
 /// The keys of what stands for the output of a failed execution.
-pub(super) const OF_FAILURES: [&str; 2] = ["error", "kind"];
+pub(super) const OF_FAILURES: [&str; 5] = ExecutionFailure::KEYS;
 
 /// A key of the output of the agent that is depended on.
 fn check_output_key(edge: &GraphEdge<'_>, key: &str, outputs: &mut OutputKeyCache<'_>) -> Option<FindingAtPlace> {

@@ -4,17 +4,19 @@
 //! runs only on request.
 
 use super::blocked_agents;
+use super::check_graph::CheckGraph;
 use super::check_subject::CheckSubject;
 use crate::condition::StaticResult;
 use crate::diagnostic::Finding;
 use crate::loader::codes;
+use crate::source::Route;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Warns of every condition that is always true, always false, or always an error. A condition because of which an agent
 /// can never run is reported with that agent.
 pub(super) fn check_constant_conditions(subject: &CheckSubject<'_>) -> Vec<Finding> {
     let graph = subject.graph;
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = constant_success_finding(graph).into_iter().collect();
     let culprits = blocked_agents::list_blocking_edges(graph);
     for (to, edge) in graph.list_edges() {
         if culprits.iter().any(|culprit| std::ptr::eq(*culprit, edge)) {
@@ -54,4 +56,25 @@ pub(super) fn check_constant_conditions(subject: &CheckSubject<'_>) -> Vec<Findi
         });
     }
     findings
+}
+
+/// A `success` that is always true asks nothing; one that is never true makes every run fail.
+fn constant_success_finding(graph: &CheckGraph<'_>) -> Option<Finding> {
+    let (message, help) = match graph.parsed_success()?.static_result() {
+        StaticResult::DependsOnValues | StaticResult::WrittenLiteral(_) => return None,
+        StaticResult::AlwaysTrue => (
+            "`success` is always true".to_owned(),
+            "correct the expression, or remove `success`",
+        ),
+        StaticResult::AlwaysFalse => (
+            "`success` is never true".to_owned(),
+            "correct the expression: no run ends with exit code 0",
+        ),
+        StaticResult::AlwaysFails(why) => (
+            format!("`success` can never be evaluated: {why}"),
+            "correct the expression: every run that reaches its end has the outcome `condition_failed`",
+        ),
+    };
+    let place = Route::root().with_key("success").into_value_location();
+    Some(Finding::new_warning(codes::CONSTANT_CONDITION, place, message).with_help(help))
 }

@@ -35,10 +35,11 @@ pub(super) fn check_early_counts(subject: &CheckSubject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// For each such condition: the agent that has it, its dependency, the agent that is counted, and the count.
+/// For each such condition that the count alone makes true: the agent that has it, its dependency, the agent that is counted, and the count.
 pub(super) fn list_early_counts(graph: &CheckGraph<'_>) -> Vec<(usize, usize, usize, u64)> {
     let early = find_early_counts(graph).into_iter();
     early
+        .filter(|one| one.count.is_sufficient)
         .filter_map(|one| {
             Some((
                 one.to,
@@ -74,11 +75,19 @@ fn list_counts_read(edge: &GraphEdge<'_>) -> Vec<CountThreshold> {
     if edge.dependency.feedback || edge.dependency.on == RequiredResult::Failure || edge.is_never_fulfilled() {
         return Vec::new();
     }
-    let counts = edge
-        .condition
-        .as_ref()
-        .map(|(reading, _)| reading.list_count_thresholds());
-    counts.unwrap_or_default()
+    let Some((reading, _)) = &edge.condition else {
+        return Vec::new();
+    };
+    let mut counts = reading.list_count_thresholds();
+    // A part of an `and` that counts the dependency itself waits for it.
+    if reading
+        .list_counted_agents()
+        .iter()
+        .any(|agent| **agent == *edge.dependency.agent_name)
+    {
+        counts.retain(|count| count.is_sufficient);
+    }
+    counts
 }
 
 /// Returns whether the agent starts before its dependency has read the output with which the count is reached.
@@ -145,11 +154,16 @@ fn early_count_finding(graph: &CheckGraph<'_>, early: &EarlyCountRead<'_, '_>) -
             agent,
             threshold: from,
             span,
+            is_sufficient,
         },
     ) = (*to, count);
     let (name, dependency) = (graph.agent_name(to), &edge.dependency.agent_name);
+    let (is_true, starts) = match is_sufficient {
+        true => ("is", "starts"),
+        false => ("can be", "can start"),
+    };
     let message = format!(
-        "this condition is true from execution {from} of `{agent}` on: `{name}` starts before `{dependency}` has read the last output of `{agent}`"
+        "this condition {is_true} true from execution {from} of `{agent}` on: `{name}` {starts} before `{dependency}` has read the last output of `{agent}`"
     );
     let help = match edge.dependency.requires_all {
         true => format!(

@@ -1,7 +1,7 @@
 //! Agents that require two branches of which a run takes at most one.
 //!
-//! Two dependencies exclude each other in two cases. In the first, one agent requires both, so their conditions are
-//! evaluated on the same snapshot. In the second, both are dependencies on one agent that runs at most once, and their
+//! Two dependencies exclude each other in two cases. In the first, one agent requires both, so their conditions and the
+//! latest results of their agents are evaluated on the same snapshot. In the second, both are dependencies on one agent that runs at most once, and their
 //! conditions read only its output or what the run was given: then neither result changes during the run. **Invariant:**
 //! an agent that needs both before its first execution never runs.
 
@@ -65,10 +65,10 @@ fn find_exclusive_pairs<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<ExclusivePair<
     let edges: Vec<_> = edges
         .filter(|(_, edge)| may_exclude(edge) && !edge.is_never_fulfilled())
         .collect();
-    let mut by_agent = edges.clone();
-    by_agent.retain(|(_, edge)| edge.condition.is_some());
-    let same_agent = by_agent.chunk_by(|one, other| one.0 == other.0);
-    let mut pairs = find_pairs_in_groups(same_agent, &|one, other| exclude_each_other(one, other));
+    let same_agent = edges.chunk_by(|one, other| one.0 == other.0);
+    let mut pairs = find_pairs_in_groups(same_agent, &|one, other| {
+        need_opposite_results(one, other) || exclude_each_other(one, other)
+    });
     let execution_limits = max_executions(graph);
     let mut by_source = edges;
     by_source.retain(|(_, edge)| execution_limits[edge.from] <= 1);
@@ -102,10 +102,15 @@ fn exclude_each_other(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
     }
 }
 
+/// Returns whether one of the two needs a success of an agent's latest execution, and the other a failure.
+fn need_opposite_results(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
+    let endings = [one.dependency.on, other.dependency.on];
+    one.from == other.from && endings.contains(&RequiredResult::Success) && endings.contains(&RequiredResult::Failure)
+}
+
 /// Returns whether the only execution of their agent fulfils at most one of the two.
 fn are_branches(one: &GraphEdge<'_>, other: &GraphEdge<'_>) -> bool {
-    let endings = [one.dependency.on, other.dependency.on];
-    if endings.contains(&RequiredResult::Success) && endings.contains(&RequiredResult::Failure) {
+    if need_opposite_results(one, other) {
         return true;
     }
     let is_fixed =

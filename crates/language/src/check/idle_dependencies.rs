@@ -3,8 +3,9 @@
 use super::check_graph::{CheckGraph, GraphEdge};
 use super::check_subject::CheckSubject;
 use crate::diagnostic::Finding;
-use crate::ensemble::Agent;
+use crate::ensemble::{Agent, WaitFor};
 use crate::loader::codes;
+use crate::plan::graph_walks::find_reachable;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Warns of feedback to agents that run only once, and gives a hint for every `max_executions` that cannot be reached.
@@ -24,13 +25,30 @@ fn idle_feedback_finding(graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>
     if !edge.dependency.feedback || agent.conversation.max_turns.get() > 1 {
         return None;
     }
+    if is_needed_to_settle(graph, to) {
+        return None;
+    }
     let message = format!(
         "this dependency has no effect: `{}` runs only once, and a feedback dependency is only checked from the second execution on",
         agent.name
     );
     let place = edge.dependency_route(to).with_key("feedback").into_value_location();
-    let help = "set the agent's `conversation.max_turns` above 1, or remove `feedback`";
+    // Without `feedback`, the agents of a loop would wait for each other.
+    let help = match graph.upstream_agents([edge.from]).contains(to) {
+        true => "set the agent's `conversation.max_turns` above 1, or remove the dependency",
+        false => "set the agent's `conversation.max_turns` above 1, or remove `feedback`",
+    };
     Some(Finding::new_warning(codes::FEEDBACK_ONCE, place, message).with_help(help))
+}
+
+/// Returns whether another agent waits until the agents upstream of this one have settled: its feedback dependencies tell
+/// which agents these are.
+fn is_needed_to_settle(graph: &CheckGraph<'_>, to: usize) -> bool {
+    let ways = |at: usize| graph.dependency_edges(at).iter().map(|edge| edge.from);
+    let mut settled = graph
+        .list_edges()
+        .filter(|(_, edge)| edge.dependency.requires_all && edge.dependency.wait_for == WaitFor::Settled);
+    settled.any(|(_, edge)| find_reachable(graph.len(), [edge.from], ways).contains(to))
 }
 
 /// An edge starts its agent at most once for each new output, and not more often than the agent may run.

@@ -32,20 +32,26 @@ mod independent_agents;
 mod one_sided_loops;
 mod output_keys;
 mod prepared_answers;
+mod required_agents;
+mod rhai_equivalents;
 mod run_bounds;
 mod script_reads;
 mod script_text;
 mod secrets;
 mod start_cycles;
 mod state_keys;
+mod stopped_handlers;
 mod template_keys;
 mod templates;
 mod text_secrets;
 mod time_limits;
 mod tool_use;
 mod unanswered_questions;
+mod uncertain_outputs;
 mod undeclared_inputs;
+mod unheard_dependencies;
 mod unknown_agents;
+mod unknown_news;
 mod unknown_profiles;
 mod unreached_agents;
 mod unread_config;
@@ -67,7 +73,8 @@ pub use context::CheckContext;
 pub use context::OutputKeys;
 pub use run_bounds::{EarlyCountBound, RunBounds, collect_variable_types, compute_run_bounds};
 pub use script_text::{
-    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES,
+    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, UnknownFunction,
+    WINDOW_VARIABLES,
 };
 pub use text_secrets::TextSecrets;
 
@@ -110,6 +117,7 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: contradictory_schemas::check_schemas,
     Ensemble: unknown_agents::check_unknown_agents,
     Ensemble: undeclared_inputs::check_undeclared_inputs,
+    Ensemble: unknown_news::check_unknown_news,
     Ensemble: constant_conditions::check_constant_conditions,
     Ensemble: blocked_agents::check_blocked_agents,
     Ensemble: exclusive_joins::check_exclusive_joins,
@@ -118,8 +126,12 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: idle_dependencies::check_idle_dependencies,
     Ensemble: one_sided_loops::check_one_sided_loops,
     Ensemble: early_counts::check_early_counts,
+    Ensemble: stopped_handlers::check_stopped_handlers,
+    Ensemble: required_agents::check_required_agents,
+    Ensemble: uncertain_outputs::check_uncertain_outputs,
     Files: condition_keys::check_condition_keys,
     Files: template_keys::check_template_keys,
+    Files: unheard_dependencies::check_unheard_dependencies,
     Files: value_types::check_value_types,
     Files: fixed_conditions::check_fixed_conditions,
     Files: script_reads::check_script_reads,

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use super::check_graph::CheckGraph;
 use super::condition_keys;
 use super::output_keys::OutputKeyCache;
+use super::rhai_equivalents::find_rhai_equivalent;
 use super::script_text::{
-    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, WINDOW_VARIABLES,
+    MODEL_VARIABLES, SCRIPT_VARIABLES, ScriptArguments, ScriptKey, ScriptName, ScriptText, UnknownFunction,
+    WINDOW_VARIABLES,
 };
 use crate::condition::PartVariables;
-use crate::diagnostic::{Finding, find_similar_word};
+use crate::diagnostic::{Finding, FindingSeverity, find_similar_word};
 use crate::ensemble::{
     Agent, AgentKind, Ensemble, PreparedResponses, SimulatedReplySource, ToolDefinition, ToolKind, WindowStrategy,
 };
@@ -223,15 +225,30 @@ fn function_variable_finding(used: &ScriptUse<'_>, name: &ScriptName) -> Finding
     script_warning(used, name, message, help.to_owned())
 }
 
-fn unknown_function_finding(used: &ScriptUse<'_>, (name, near): &(ScriptName, Option<String>)) -> Finding {
+fn unknown_function_finding(used: &ScriptUse<'_>, unknown: &UnknownFunction) -> Finding {
+    let name = &unknown.name;
     let message = format!("the script calls the function `{}`, which does not exist", name.name);
-    let help = match near {
-        Some(similar_name) => format!("did you mean `{similar_name}`?"),
-        None => "define it in the script: `fn NAME(…) { … }`".to_owned(),
+    let help = match (find_rhai_equivalent(&name.name), &unknown.similar) {
+        (Some(equivalent), _) => equivalent.to_owned(),
+        (None, Some(similar_name)) => format!("did you mean `{similar_name}`?"),
+        (None, None) => "define it in the script: `fn NAME(…) { … }`".to_owned(),
     };
-    let mut finding = script_warning(used, name, message, help);
-    finding.code = codes::NO_FUNCTION;
-    finding
+    missing_function_finding(script_warning(used, name, message, help), unknown.is_certain)
+}
+
+/// A finding about a call that fails: an error, if every execution of the script reaches the call.
+fn missing_function_finding(finding: Finding, is_certain: bool) -> Finding {
+    match is_certain {
+        true => Finding {
+            code: codes::SCRIPT_FAILS,
+            severity: FindingSeverity::Error,
+            ..finding
+        },
+        false => Finding {
+            code: codes::NO_FUNCTION,
+            ..finding
+        },
+    }
 }
 
 fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &ScriptArguments) -> Finding {
@@ -259,9 +276,10 @@ fn wrong_arguments_finding(used: &ScriptUse<'_>, name: &ScriptName, arguments: &
         }
         false => "change the number of arguments; an execution that reaches the call fails",
     };
-    let mut finding = script_warning(used, name, message, help.to_owned());
-    finding.code = codes::NO_FUNCTION;
-    finding
+    missing_function_finding(
+        script_warning(used, name, message, help.to_owned()),
+        arguments.is_certain,
+    )
 }
 
 /// Requests of agents that do not exist, or by agents that are not permitted to make requests.
@@ -316,14 +334,19 @@ fn missing_key_finding(
         script_warning(used, &read.key, message, help)
     };
     match read.variable.as_str() {
-        "dependencies" => {
+        "dependencies" | "failures" => {
             let edges = used.agents.iter().flat_map(|at| graph.dependency_edges(*at));
             let dependency_names: BTreeSet<&str> = edges.map(|edge| graph.agent_name(edge.from)).collect();
             if dependency_names.contains(key) {
                 return None;
             }
             let name = graph.agent_name(used.agents[0]);
-            let message = format!("the script reads the output of `{key}`, on which `{name}` does not depend");
+            let what = if read.variable == "failures" {
+                "failure"
+            } else {
+                "output"
+            };
+            let message = format!("the script reads the {what} of `{key}`, on which `{name}` does not depend");
             if let Some(agent) = graph.find_agent(key).map(|at| graph.agent_at(at)) {
                 let stored = agent.state_key();
                 let help = format!("add `{key}` to the dependencies of `{name}`, or read `context.{stored}`");

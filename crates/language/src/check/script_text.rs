@@ -1,12 +1,14 @@
 //! What the text of a Rhai script tells before a run.
 
 /// The variables of the Rhai script of an agent or a tool.
-pub const SCRIPT_VARIABLES: [&str; 13] = [
+pub const SCRIPT_VARIABLES: [&str; 15] = [
     "input",
     "input_data",
     "inputs",
     "context",
     "dependencies",
+    "failures",
+    "news",
     "parameters",
     "turn_count",
     "execution",
@@ -45,8 +47,8 @@ pub struct ScriptText {
     pub free_in_functions: Vec<ScriptName>,
     /// The keys of variables that it reads without testing whether they exist, each at its first place.
     pub keys: Vec<ScriptKey>,
-    /// The functions that it calls and that nobody defines, each at its first place, with one that is spelled alike.
-    pub unknown_functions: Vec<(ScriptName, Option<String>)>,
+    /// The functions that it calls and that nobody defines, each at its first place.
+    pub unknown_functions: Vec<UnknownFunction>,
     /// The functions that it calls with a number of arguments that none of that name takes.
     pub miscalled: Vec<(ScriptName, ScriptArguments)>,
     /// The place of `agent_requests` in a map that it writes.
@@ -64,6 +66,17 @@ pub struct ScriptName {
     pub place: (usize, usize),
 }
 
+/// A function that a script calls and that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownFunction {
+    /// Its name, at the first call.
+    pub name: ScriptName,
+    /// A function that is spelled alike.
+    pub similar: Option<String>,
+    /// Whether every execution of the script reaches a call.
+    pub is_certain: bool,
+}
+
 /// The arguments of a call that no function takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptArguments {
@@ -73,6 +86,8 @@ pub struct ScriptArguments {
     pub takes: Vec<usize>,
     /// Whether it is called on a value: `value.name(…)`.
     pub is_method: bool,
+    /// Whether every execution of the script reaches the call.
+    pub is_certain: bool,
 }
 
 /// `dependencies.writer`, `context["topic"]`.

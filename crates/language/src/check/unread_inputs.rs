@@ -117,6 +117,7 @@ fn collect_reading_texts(
     if let Some(ResultSpec::Map(entries)) = &graph.ensemble.result {
         texts.extend(entries.iter().map(|(_, text)| text.clone()));
     }
+    texts.extend(graph.ensemble.success.iter().map(|text| text.to_string()));
     Some(texts)
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{CompileError, Condition, ParsedCondition};
+use super::{CompileError, Condition, Expression, ParsedCondition};
 
 /// The text of a condition, with what was parsed of it, so that the text is parsed once. It is compared by its text.
 #[derive(Clone)]
@@ -20,6 +20,18 @@ impl ConditionText {
     /// The text is not a condition.
     pub fn parse(text: &str) -> Result<Self, CompileError> {
         let reading = Condition::parse(text)?;
+        Ok(Self {
+            text: reading.text.clone(),
+            reading: Some(Arc::new(reading)),
+        })
+    }
+
+    /// Parses the text of an expression that belongs to no dependency, so that `output` is unknown.
+    ///
+    /// # Errors
+    /// The text is not such an expression.
+    pub fn parse_without_output(text: &str) -> Result<Self, CompileError> {
+        let reading = Expression::parse(text)?;
         Ok(Self {
             text: reading.text.clone(),
             reading: Some(Arc::new(reading)),

@@ -43,7 +43,7 @@ mod value_expression;
 use std::fmt;
 use std::sync::Arc;
 
-use rhai::{AST, EvalAltResult, Scope};
+use rhai::{AST, Dynamic, EvalAltResult, Scope};
 use serde_json::Value;
 
 pub use self::analysis::claims::{ClaimLogic, ClaimReads, ConditionClaim};
@@ -57,7 +57,9 @@ use crate::source::Span;
 
 pub use self::analysis::counts::CountThreshold;
 pub use self::analysis::demands::{ExampleVariable, RequiredValue, ValueRequirement};
+pub use self::analysis::member_reads::OutputMemberRead;
 pub use self::analysis::truths::{OutputSource, TruthRead};
+pub use self::evaluation::notes::ReadNote;
 pub use crate::condition::analysis::mutants::ConditionMutant;
 pub use crate::condition::analysis::reads::ConditionKeyRead;
 pub use crate::condition::condition_text::ConditionText;
@@ -82,6 +84,8 @@ const OPERATION_LIMIT: u64 = 100_000;
 const TEXT_LIMIT: usize = 64 << 20;
 /// The maximum number of nested levels of expressions.
 const DEPTH_LIMIT: usize = 32;
+/// The items that one evaluation of a comprehension works through, all together.
+const ITEM_WORK_LIMIT: usize = 10_000_000;
 /// The stack size of the engine for a deep condition, in bytes.
 const ROOM: usize = 8 << 20;
 
@@ -198,6 +202,8 @@ pub struct EvaluateError {
     pub message: String,
     /// The part of the text that causes the error.
     pub span: Span,
+    /// What to write instead, if it is known.
+    pub help: Option<String>,
 }
 
 /// A part of the condition that reads the snapshot, with its value at that time (long values are shortened).
@@ -277,6 +283,15 @@ impl Condition {
         Self::compile_expr(text, expr)
     }
 
+    /// Compiles a condition that belongs to no dependency, so that `output` is unknown.
+    ///
+    /// # Errors
+    /// The text is no such condition.
+    pub fn compile_without_output(text: &str) -> Result<Self, CompileError> {
+        let expr = crate::condition::value_expression::parse_expression(text, PartVariables::NO_OUTPUT)?;
+        Self::compile_expr(text, expr)
+    }
+
     /// The text as the user wrote it.
     pub fn text(&self) -> &Arc<str> {
         &self.text
@@ -284,8 +299,20 @@ impl Condition {
 
     /// Evaluates the condition on these facts.
     pub fn evaluate(&self, facts: &ConditionFacts) -> Result<bool, EvaluateError> {
-        run_with_large_stack(&self.expr, || {
+        self.evaluate_with_notes(facts).0
+    }
+
+    /// Likewise, with what the evaluation noticed without failing.
+    pub fn evaluate_with_notes(&self, facts: &ConditionFacts) -> (Result<bool, EvaluateError>, Vec<ReadNote>) {
+        let (value, notes) = self.run_script(facts);
+        (value.map(|value| value.as_bool().unwrap_or_default()), notes)
+    }
+
+    /// Runs the script on these facts.
+    fn run_script(&self, facts: &ConditionFacts) -> (Result<Dynamic, EvaluateError>, Vec<ReadNote>) {
+        let (value, notes) = run_with_large_stack(&self.expr, || {
             crate::condition::evaluation::operators::reset_text_work();
+            evaluation::notes::reset_notes();
             let mut scope = Scope::new();
             for variable in &self.variables {
                 scope.push_dynamic(
@@ -293,15 +320,40 @@ impl Condition {
                     crate::condition::analysis::reads::read_variable(*variable, facts).into(),
                 );
             }
-            ENGINE.eval_ast_with_scope(&mut scope, &self.script)
-        })
-        .map_err(|error| self.convert_engine_error(*error))
+            let value = ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &self.script);
+            (value, evaluation::notes::take_notes())
+        });
+        let mut described: Vec<ReadNote> = Vec::new();
+        for note in notes {
+            if let Some(note) = ReadNote::from_engine(note, &self.text, &self.sites)
+                && !described.iter().any(|known| known.is_same_read(&note))
+            {
+                described.push(note);
+            }
+        }
+        (value.map_err(|error| self.convert_engine_error(*error)), described)
     }
 
     /// The values that the condition reads, for reports; never fails.
     pub fn list_reads(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
         crate::condition::evaluation::operators::reset_text_work();
         crate::condition::analysis::reads::list_reads(&self.text, &self.expr, facts)
+    }
+
+    /// The values that the condition read before its evaluation failed: none behind the part that fails, and none of
+    /// the parts that were not evaluated.
+    pub fn list_reads_of_failure(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
+        let mut evaluated = Vec::new();
+        self.collect_evaluated_parts(&self.expr, facts, &mut evaluated);
+        let mut reads: Vec<ConditionRead> = Vec::new();
+        for part in evaluated {
+            for read in crate::condition::analysis::reads::list_available_reads(&self.text, part, facts) {
+                if !reads.iter().any(|known| known.expression == read.expression) {
+                    reads.push(read);
+                }
+            }
+        }
+        reads
     }
 
     /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
@@ -315,28 +367,44 @@ impl Condition {
         match error {
             EvalAltResult::ErrorRuntime(value, _) if value.is::<EngineError>() => {
                 let EngineError { site, fault } = value.cast();
-                let site = self.sites.get(site).copied().unwrap_or(EvaluationSite {
-                    span: whole_span,
-                    operand: whole_span,
-                });
+                let whole = || EvaluationSite::new(whole_span, whole_span);
+                let site = self.sites.get(site).cloned().unwrap_or_else(whole);
+                let help = self.suggest_optional_step(&fault, &site);
                 let message = match fault {
                     OperatorError::Message(message) => message,
-                    OperatorError::Operand(rest) => format!("`{}` {rest}", self.part_on_one_line(site.operand)),
+                    OperatorError::Operand(rest) | OperatorError::Nothing(rest) => {
+                        format!("`{}` {rest}", self.part_on_one_line(site.operand))
+                    }
                 };
                 EvaluateError {
                     message,
                     span: site.span,
+                    help,
                 }
             }
             EvalAltResult::ErrorTooManyOperations(_) => EvaluateError {
                 message: format!("the condition needs more than {OPERATION_LIMIT} operations, which is the limit"),
                 span: whole_span,
+                help: None,
             },
             other => EvaluateError {
                 message: format!("the condition exceeds a limit: {other}"),
                 span: whole_span,
+                help: None,
             },
         }
+    }
+
+    /// The same step with `?` before it, for a step from nothing: `outputs.b?.order`.
+    fn suggest_optional_step(&self, fault: &OperatorError, site: &EvaluationSite) -> Option<String> {
+        let is_step = matches!(fault, OperatorError::Nothing(_))
+            && site.span.start == site.operand.start
+            && self.text[site.operand.end..site.span.end].starts_with(['.', '[']);
+        is_step.then(|| {
+            let operand = self.part_on_one_line(site.operand);
+            let step = self.part_on_one_line(Span::new(site.operand.end, site.span.end));
+            format!("write `{operand}?{step}` if the value may be missing")
+        })
     }
 
     /// A part of the text, on one line.

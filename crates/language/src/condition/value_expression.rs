@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use rhai::{Dynamic, Scope};
 use serde_json::Value;
 
-use super::analysis::reads;
 use super::evaluation::code;
-use super::evaluation::engine::ENGINE;
-use super::evaluation::operators;
 use super::evaluation::value::ConditionValue;
 use super::expression::parser;
 use super::expression::tree::{ConditionExpr, ConditionVariable, ExprKind};
 use super::typing::literals;
 use super::{
-    CompileError, Condition, ConditionFacts, ConditionRead, EvaluateError, ParsedCondition, PartVariables,
-    STRING_LIMIT, run_with_large_stack,
+    CompileError, Condition, ConditionFacts, ConditionRead, EvaluateError, ParsedCondition, PartVariables, ReadNote,
+    STRING_LIMIT, TEXT_LIMIT,
 };
 use crate::source::Span;
 
@@ -126,21 +122,33 @@ impl Expression {
         self.0.list_reads(facts)
     }
 
+    /// The values that the expression read before its evaluation failed.
+    pub fn list_reads_of_failure(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
+        self.0.list_reads_of_failure(facts)
+    }
+
     /// Evaluates the expression on these facts.
     ///
     /// # Errors
     /// It has no value, for example because it divides by zero.
     pub fn evaluate(&self, facts: &ConditionFacts) -> Result<Value, EvaluateError> {
-        let condition = &self.0;
-        run_with_large_stack(&condition.expr, || {
-            operators::reset_text_work();
-            let mut scope = Scope::new();
-            for variable in &condition.variables {
-                scope.push_dynamic(variable.name(), reads::read_variable(*variable, facts).into());
+        self.evaluate_with_notes(facts).0
+    }
+
+    /// Likewise, with what the evaluation noticed without failing.
+    pub fn evaluate_with_notes(&self, facts: &ConditionFacts) -> (Result<Value, EvaluateError>, Vec<ReadNote>) {
+        let (value, notes) = self.0.run_script(facts);
+        let json = value.and_then(|value| {
+            let value = ConditionValue::from(value);
+            match value.fits_in(TEXT_LIMIT) {
+                true => Ok(value.to_json()),
+                false => Err(EvaluateError {
+                    message: "the value is larger than 64 MiB, which is the limit".to_owned(),
+                    span: Span::new(0, self.text().len()),
+                    help: None,
+                }),
             }
-            let value = ENGINE.eval_ast_with_scope::<Dynamic>(&mut scope, &condition.script)?;
-            Ok(ConditionValue::from(value).to_json())
-        })
-        .map_err(|error: Box<rhai::EvalAltResult>| condition.convert_engine_error(*error))
+        });
+        (json, notes)
     }
 }

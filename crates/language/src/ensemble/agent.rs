@@ -37,6 +37,8 @@ pub struct Agent {
     pub retry: RetryPolicy,
     /// Whether a failure of the agent makes the run fail.
     pub on_error: OnError,
+    /// Whether the agent must have succeeded at least once when the run ends.
+    pub required: bool,
     /// Scripts: what its process may reach; `None`: all that the user may.
     pub sandbox: Option<Arc<SandboxSpec>>,
 }
@@ -318,11 +320,13 @@ pub enum RetryBackoff {
 /// `on_error`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
-    /// A failure that no dependency handles makes the outcome `agent_failed`.
+    /// A failure that no dependency handles makes the outcome `agent_failed`, when the run ends by itself.
     #[default]
     Fail,
     /// The failure is only recorded, and does not change the outcome.
     Continue,
+    /// The run ends as `agent_failed` after the turn of the failure; nothing can handle the failure.
+    Stop,
 }
 
 impl Agent {

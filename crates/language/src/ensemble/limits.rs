@@ -23,6 +23,18 @@ pub struct ConversationLimits {
     pub max_total_tokens: Option<u64>,
     /// The highest cost of all LLM executions, in the currency of the profiles' `cost`.
     pub max_cost: Option<Cost>,
+    /// Whether a run that one of the limits above ends, except `timeout`, is a success.
+    pub on_limit: OnLimit,
+}
+
+/// `on_limit`: the result of a run that a conversation-wide limit ends. It does not concern the time limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnLimit {
+    /// The run was cut off: exit code 4.
+    #[default]
+    Fail,
+    /// The limit is the natural end of the conversation: exit code 0, if `success` is true.
+    Succeed,
 }
 
 impl Default for ConversationLimits {
@@ -36,6 +48,7 @@ impl Default for ConversationLimits {
             parallel_agents: None,
             max_total_tokens: None,
             max_cost: None,
+            on_limit: OnLimit::Fail,
         }
     }
 }

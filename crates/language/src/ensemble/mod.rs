@@ -8,6 +8,7 @@
 mod acp;
 mod agent;
 mod context_window;
+mod failure_effect;
 mod for_each;
 mod input;
 mod key_address;
@@ -23,10 +24,11 @@ pub use agent::{
     OnError, OnResume, PreparedResponses, RequiredResult, RetryBackoff, RetryPolicy, TurnTrigger, WaitFor,
 };
 pub use context_window::{ContextWindow, WindowStrategy};
+pub use failure_effect::FailureEffect;
 pub use for_each::{AtLeast, ForEach, ForEachItems, PartCombination, PartFailure};
 pub use input::InputDeclaration;
 pub use key_address::{is_own_service_url, is_private_url, list_key_variables};
-pub use limits::ConversationLimits;
+pub use limits::{ConversationLimits, OnLimit};
 pub use profile::{
     HeaderText, ModelProfile, PreparedReply, PreparedToolCall, RateLimit, SimulatedReplySource, TokenPrice,
 };
@@ -37,6 +39,8 @@ pub use tool::{
 };
 
 use std::sync::Arc;
+
+use crate::condition::ConditionText;
 
 /// An ensemble file: agents, their dependencies, and limits.
 #[derive(Debug, Clone)]
@@ -57,6 +61,8 @@ pub struct Ensemble {
     pub default_task: Option<String>,
     /// What a run gives; `None`: its final state.
     pub result: Option<ResultSpec>,
+    /// What must be true of the last state for exit code 0; `None`: nothing.
+    pub success: Option<ConditionText>,
     /// What a run takes by name, in file order; `None`: anything, into the context.
     pub inputs: Option<Vec<InputDeclaration>>,
 }

@@ -90,6 +90,7 @@ codes! {
     NO_TOOL_NAME = "E091", "The `tool` of an agent does not name a tool of a server.";
     DENIED_TOOL = "E092", "An agent calls a tool that the ensemble denies.";
     NOT_FOR_PROGRAM = "E093", "An external agent cannot use this tool.";
+    SCRIPT_FAILS = "E103", "Every execution of a Rhai script fails, because it calls a function that does not exist.";
     UNKNOWN_PROFILE = "W001", "A model profile is unknown.";
     NEVER_NEWS = "W002", "An agent has `max_turns` above 1, but nothing can start it again.";
     NO_SCRIPT = "W003", "A script, an ensemble or a program is missing or cannot be used.";
@@ -128,6 +129,10 @@ codes! {
     VAIN_REQUEST = "W050", "A Rhai script makes requests that are ignored.";
     IDLE_SETTINGS = "W053", "`validate` in the user's own configuration has no effect.";
     EXPECTS_NOTHING = "W060", "A case of a test file has no expectations.";
+    STOPPED_HANDLER = "W061", "A dependency is on failures of an agent whose failure stops the run.";
+    NEVER_MET = "W062", "A required agent does not run by itself, because it belongs to a tool.";
+    UNKNOWN_NEWS = "W065", "A template asks whether the output of an agent is new, and that output never starts its agent.";
+    OUTPUT_MAY_MISS = "W072", "The result reads a member of the output of an agent that may never run.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";
@@ -137,6 +142,9 @@ codes! {
     SHARED_KEY = "H013", "A condition reads a key of the context that several agents write.";
     TRUTH_OF_ANSWER = "H014", "A condition uses a value as a boolean that a model might write as a string.";
     UNUSED_TOOL = "H020", "A tool of the file is not used.";
+    SUCCESS_ONLY = "H021", "A dependency with `on: any` is on an agent whose failure stops the run.";
+    UNHEARD_DEPENDENCIES = "H027", "A prompt uses variables, but no output of the agent's dependencies.";
+    NULL_CONDITION = "H028", "A `condition` has no value, so the dependency has no condition.";
 }
 
 #[cfg(test)]

@@ -89,15 +89,14 @@ fn apply_agent_defaults(agent: &Arc<YamlNode>, defaults: &[YamlEntry]) -> Arc<Ya
     };
     let agent_type = find_agent_type(agent, defaults);
     let mut entries = own.clone();
-    for default in defaults
-        .iter()
-        .filter(|default| applies_to_agent(default, agent, agent_type))
-    {
+    let given = defaults.iter().filter(|default| !default.value.is_null());
+    for default in given.filter(|default| applies_to_agent(default, agent, agent_type)) {
         let value = match &*default.key {
             "conversation" => filter_conversation(&default.value, agent_type),
             _ => default.value.clone(),
         };
         match entries.iter_mut().find(|entry| is_same_key(&entry.key, &default.key)) {
+            Some(entry) if is_data(&entry.key) => entry.value = merge_data(&entry.value, &value),
             Some(entry) => entry.value = merge_values(&entry.value, &value),
             None => entries.push(YamlEntry {
                 value,
@@ -150,7 +149,7 @@ fn is_same_key(one: &str, other: &str) -> bool {
 
 /// Returns the word of what the agent runs, by its own keys, or by the defaults if it has no such keys.
 fn find_agent_type<'k>(agent: &'k YamlNode, defaults: &[YamlEntry]) -> Option<&'k str> {
-    let chooser = CHOOSERS.iter().find(|(key, _)| agent.get(key).is_some());
+    let chooser = CHOOSERS.iter().find(|(key, _)| has_value(agent, key));
     let declared = || agent.get("type").and_then(YamlNode::text).map(|word| &**word);
     let default = || {
         let mut default_choosers = CHOOSERS
@@ -169,7 +168,12 @@ fn chooses_agent_type(default: &YamlEntry, key: &str) -> bool {
     let is_part = key == "input"
         && matches!(default.value.content, YamlContent::Mapping(_))
         && default.value.get("prompt").is_none();
-    *default.key == *key && !is_part
+    *default.key == *key && !is_part && !default.value.is_null()
+}
+
+/// Returns whether the map has the key with a value.
+fn has_value(map: &YamlNode, key: &str) -> bool {
+    map.get(key).is_some_and(|value| !value.is_null())
 }
 
 /// Returns whether an agent of this type takes the default.
@@ -188,16 +192,37 @@ fn applies_to_agent(default: &YamlEntry, agent: &YamlNode, agent_type: Option<&s
         return true;
     }
     // An agent runs one thing: its own, or that of the defaults.
-    let has_own = CHOOSERS.iter().any(|(chooser, _)| agent.get(chooser).is_some());
+    let has_own = CHOOSERS.iter().any(|(chooser, _)| has_value(agent, chooser));
     if has_own {
-        agent.get(key.name).is_some()
+        has_value(agent, key.name)
     } else {
         chooses_agent_type(default, key.name)
     }
 }
 
-/// The agent's own value, completed by the keys of the default where both are maps.
+/// Returns whether the value under the key is data of the author, in which `null` is a value.
+fn is_data(key: &str) -> bool {
+    matches!(key, "config" | "parameters" | "output_schema" | "inputs")
+}
+
+/// The agent's own value, completed by the keys of the default where both are maps. A key with `null` does not undo a
+/// default.
 fn merge_values(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
+    if own.is_null() {
+        return default.clone();
+    }
+    let YamlContent::Mapping(entries) = &own.content else {
+        return own.clone();
+    };
+    let given = entries.iter().filter(|entry| !entry.value.is_null()).cloned();
+    merge_data(&with_content(own, YamlContent::Mapping(given.collect())), default)
+}
+
+/// Likewise, for data, in which `null` is a value.
+fn merge_data(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
+    if own.is_null() {
+        return default.clone();
+    }
     let (YamlContent::Mapping(entries), YamlContent::Mapping(more)) = (&own.content, &default.content) else {
         return own.clone();
     };

@@ -41,13 +41,19 @@ impl<'a> SectionFields<'a> {
         self.entries.iter().map(|entry| &*entry.key)
     }
 
-    /// Returns the value under `key`, which must be a key of the section.
+    /// Returns the value under `key`, which must be a key of the section. A key with `null` is a key that is left out,
+    /// except where its value is data.
     pub(super) fn get(&self, key: &str) -> Option<NodeCursor<'a>> {
         debug_assert!(
             self.section.find_key(key).is_some(),
             "`{key}` needs a row in the table of keys"
         );
-        let entry = self.entries.iter().find(|entry| *entry.key == *key)?;
+        let is_data = matches!(
+            (self.section, key),
+            (FileSection::Stub, "json") | (FileSection::Expect, "result")
+        );
+        let mut entries = self.entries.iter();
+        let entry = entries.find(|entry| *entry.key == *key && (is_data || !entry.value.is_null()))?;
         Some(self.at.child_at(&entry.value, StepRef::Key(&entry.key)))
     }
 

@@ -72,6 +72,8 @@ pub struct Plan {
     /// Computed at the first execution, since checks do not need it.
     readings: OnceLock<Vec<ExecutionReads>>,
     result: Option<PlannedResult>,
+    success: Option<Condition>,
+    required: Vec<AgentId>,
 }
 
 /// The compiled result of a run.
@@ -106,16 +108,18 @@ impl Plan {
         });
         let edges: Vec<PlanEdge> = edges.collect();
         let result = compile_result(&ensemble, graph.names(), &mut findings);
+        let success = compile_success(&ensemble, graph.names(), &mut findings);
         if !findings.is_empty() {
             return Err(findings);
         }
         Ok(Self {
             result,
+            success,
             ..Self::from_graph(ensemble, graph, edges)
         })
     }
 
-    /// The plan without its result.
+    /// The plan without its result and its `success`.
     fn from_graph(ensemble: Arc<Ensemble>, graph: AgentGraph, edges: Vec<PlanEdge>) -> Self {
         let names = graph.names();
         let mut caps = vec![None; ensemble.agents.len()];
@@ -139,6 +143,8 @@ impl Plan {
             .iter()
             .map(|agent| Arc::new(agent.config.clone()))
             .collect();
+        let required = (0..).map(AgentId).zip(&ensemble.agents);
+        let required = required.filter(|(_, agent)| agent.required).map(|(id, _)| id).collect();
         let only_tools = find_only_tools(&ensemble, names);
         let sources = edges.iter().map(|_| OnceLock::new()).collect();
         Self {
@@ -153,12 +159,24 @@ impl Plan {
             only_tools,
             readings: OnceLock::new(),
             result: None,
+            success: None,
+            required,
         }
     }
 
     /// Returns the result of a run. Returns `None` if the result is the final state.
     pub fn result(&self) -> Option<&PlannedResult> {
         self.result.as_ref()
+    }
+
+    /// Returns `success`: what must be true of the last state for exit code 0.
+    pub fn success(&self) -> Option<&Condition> {
+        self.success.as_ref()
+    }
+
+    /// Returns the agents that must have succeeded when the run ends, in declaration order.
+    pub fn required_agents(&self) -> &[AgentId] {
+        &self.required
     }
 
     /// The ensemble of the plan.
@@ -240,14 +258,14 @@ impl Plan {
         self.edges.len()
     }
 
-    /// Returns whether any condition, or the result, reads the history.
+    /// Returns whether any condition, `success` or the result reads the history.
     pub fn reads_history(&self) -> bool {
         let conditions = self.edges.iter().filter_map(|edge| edge.condition.as_ref());
         let result = match &self.result {
             Some(PlannedResult::Map(entries)) => entries.as_slice(),
             Some(PlannedResult::Agent(_)) | None => &[],
         };
-        conditions.into_iter().any(Condition::reads_history)
+        conditions.chain(&self.success).any(Condition::reads_history)
             || result.iter().any(|(_, expression)| expression.reads_history())
     }
 
@@ -337,6 +355,30 @@ fn compile_result(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut Ve
         }
     }
     Some(PlannedResult::Map(compiled))
+}
+
+fn compile_success(ensemble: &Ensemble, names: &AgentIdsByName, findings: &mut Vec<Finding>) -> Option<Condition> {
+    let route = || Route::root().with_key("success");
+    match Condition::compile_without_output(ensemble.success.as_ref()?) {
+        Ok(condition) => {
+            for (name, span) in condition.list_read_agents() {
+                if !names.contains_key(name.as_str()) {
+                    findings.push(build_unknown_agent_finding(
+                        &name,
+                        names,
+                        route().into_text_location(span),
+                    ));
+                }
+            }
+            Some(condition)
+        }
+        Err(error) => {
+            let mut finding = Finding::new_error(CONDITION, route().into_text_location(error.span), error.message);
+            finding.help = error.help;
+            findings.push(finding);
+            None
+        }
+    }
 }
 
 fn compile_condition(

@@ -23,6 +23,7 @@ fn scope() -> TemplateScope {
         listens_to: ["writer", "fact-checker", "quiet", "input", "v1.2"]
             .map(Arc::from)
             .into(),
+        news: vec!["fact-checker".into(), "writer".into()],
         unprompted_outputs: dependencies.clone(),
         dependencies,
         parameters: Arc::new(serde_json::from_value(json!({"tone": "dry", "max": {"words": 9}})).unwrap()),

@@ -22,6 +22,7 @@ pub(super) fn is_run_value(value: &Seen) -> bool {
     value.downcast_object_ref::<JsonView>().is_some()
         || value.downcast_object_ref::<TemplateContextView>().is_some()
         || value.downcast_object_ref::<DependencyOutputs>().is_some()
+        || value.downcast_object_ref::<TemplateNews>().is_some()
         || history::is_history(value)
 }
 
@@ -81,6 +82,7 @@ impl Object for TemplateRoot {
                 scope.dependencies.clone(),
                 scope.missing_keys.clone(),
             ))),
+            "news" => Some(Seen::from_object(TemplateNews(scope.news.clone()))),
             "parameters" => Some(JsonView::wrap_root(ViewRoot::Map(Arc::clone(&scope.parameters)))),
             "request" => Some(scope.request.as_ref().map_or(Seen::UNDEFINED, build_request_value)),
             "history" => Some(Seen::from_object(history::HistoryView(scope.history.clone()))),
@@ -158,6 +160,27 @@ impl Object for DependencyOutputs {
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&to_json_text(Seen::from_dyn_object(Arc::clone(self))))
+    }
+}
+
+/// `news`: a list of agents, of which each agent can be asked by its name.
+#[derive(Debug)]
+struct TemplateNews(Vec<Arc<str>>);
+
+impl Object for TemplateNews {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Seq
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Seen) -> Option<Seen> {
+        match key.as_str() {
+            Some(agent) => Some(Seen::from(self.0.iter().any(|one| **one == *agent))),
+            None => self.0.get(key.as_usize()?).map(Seen::from),
+        }
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Seq(self.0.len())
     }
 }
 

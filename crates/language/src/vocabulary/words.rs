@@ -34,7 +34,7 @@ pub static VARIABLES: [LanguageWord; 9] = words![
 ];
 
 /// The variables of templates, in addition to the names of dependencies.
-pub const TEMPLATE_VARIABLES: [LanguageWord; 10] = words![
+pub const TEMPLATE_VARIABLES: [LanguageWord; 11] = words![
     "input": "a string", "The input of the run.";
     "inputs": "a map", "The inputs of the run, by name.";
     "context": "a map",
@@ -43,6 +43,8 @@ pub const TEMPLATE_VARIABLES: [LanguageWord; 10] = words![
     "execution": "a number", "The number of the execution of the agent, from 1.";
     "dependencies": "a map from agents to outputs",
         "The latest outputs of the agents that this agent depends on, including agents whose names are not identifiers.";
+    "news": "a list of agents",
+        "The agents whose new outputs started the execution; `news.writer` is true if `writer` is one of them, otherwise false.";
     "parameters": "a map", "The agent's `config`.";
     "request": "a map",
         "`from`, `parameters` and `priority` of the request that started the execution; nothing if there was no request.";

@@ -222,6 +222,11 @@ impl YamlNode {
         self.span.start == self.span.end && matches!(self.content, YamlContent::Scalar(_))
     }
 
+    /// Returns whether the value is written as `null`, or left out behind its key.
+    pub fn is_null(&self) -> bool {
+        matches!(&self.content, YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null)
+    }
+
     /// The text, if this is one.
     pub fn text(&self) -> Option<&Arc<str>> {
         match &self.content {

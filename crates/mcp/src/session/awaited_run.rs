@@ -93,6 +93,12 @@ impl McpSession {
         reply
     }
 
+    /// Returns what a failure of the agent means for the run, as a sentence.
+    async fn failure_effect(&self, id: &RunId, agent: &str) -> Option<&'static str> {
+        let recorded = self.run_service().load_recorded_run(id).await.ok()?;
+        recorded.prepared.plan.ensemble().failure_effect(agent).sentence()
+    }
+
     /// Waits until the run has ended or asks something that nobody can be asked here, and for `wait` at most.
     pub(super) async fn await_run(
         &self,
@@ -115,7 +121,17 @@ impl McpSession {
             let request_form = match event.kind {
                 RunEventKind::Committed(record) => {
                     let is_over = event.run == *id && matches!(record.event, Event::RunEnded(_));
-                    progress.send_progress(&record).await;
+                    let failed = match &record.event {
+                        Event::ExecutionFinished(finished) if event.run == *id => {
+                            finished.failure().map(|_| &finished.agent)
+                        }
+                        _ => None,
+                    };
+                    let effect = match failed {
+                        Some(agent) => self.failure_effect(id, agent).await,
+                        None => None,
+                    };
+                    progress.send_progress(&record, effect).await;
                     if is_over {
                         self.run_service().wait_until_closed(id).await;
                         break;

@@ -1,34 +1,21 @@
 //! Requests to a chain of profiles: first the retries, then the fallback.
 
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use serde_json::Value;
-
-use crate::policy::paced_provider::PacedProvider;
-use crate::request::tool_files;
+use super::model_query::{ModelQuery, ModelQueryResult};
+use super::paced_provider::PacedProvider;
+use super::reply_forwarder::ReplyForwarder;
+use super::retry_reasons::retry_policy;
+use super::running_query::RunningQuery;
 use crate::{
-    LoadScript, ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelReply, ModelRequest, RemoteProvider,
-    ReplyPiece, SimulatedProvider, ToolSpec, describe_schema, key_variable, reasoning_source,
+    LoadScript, ModelError, ModelErrorKind, ModelNetwork, ModelProvider, ModelReply, RemoteProvider, SimulatedProvider,
+    key_variable, reasoning_source,
 };
 use ensemble_core::runner::BoxFuture;
-use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate, Message, Role, StopReason};
-use ensemble_language::ensemble::{self, ModelChoice, ModelProfile, RetryPolicy, TokenPrice};
+use ensemble_core::thread::{ExecutionRef, LiveOutput, StopReason};
+use ensemble_language::ensemble::{self, ModelChoice, ModelProfile};
 use ensemble_language::profiles::{ChainedProfile, ModelProfiles, ProfileChain, ProfileError, check_provider};
-
-/// The number of attempts of a request to a real provider if the profile has no `retry`.
-const ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
-
-/// The maximum pause that a provider may ask for if there is a fallback.
-const MAX_PAUSE_WITH_FALLBACK: Duration = Duration::from_secs(60);
-
-/// The maximum pause that a provider may ask for if there is no fallback.
-const MAX_PAUSE: Duration = Duration::from_secs(300);
-
-/// The minimum pause that causes a warning.
-const LONG_PAUSE: Duration = Duration::from_secs(5);
 
 /// A model that can be asked: profiles with their providers. Clones share the providers.
 #[derive(Clone)]
@@ -38,40 +25,6 @@ pub struct Model {
     network: ModelNetwork,
     /// The execution that a fallback has answered, and the place of the fallback.
     fallen_back: Arc<Mutex<Option<(ExecutionRef, usize)>>>,
-}
-
-/// A query, independent of the profile that answers.
-#[derive(Debug, Clone)]
-pub struct ModelQuery {
-    /// The system message for each profile of the chain; profiles may have instructions of their own.
-    pub systems: Vec<Option<String>>,
-    /// Everything after the system message; the last one is the user's.
-    pub messages: Vec<Message>,
-    /// The execution that makes the query.
-    pub source: ExecutionRef,
-    /// The number of earlier requests of the agent.
-    pub requests_made: u64,
-    /// The schema that the reply must match.
-    pub output_schema: Option<Arc<Value>>,
-    /// The tools that the model may call.
-    pub tools: Arc<[ToolSpec]>,
-    /// Counts the requests when they are made, from 0, so that the number is known even if the future is dropped.
-    pub request_counter: Arc<AtomicU64>,
-}
-
-/// The result of a query.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelQueryResult {
-    /// The reply, or the error of all profiles.
-    pub result: Result<ModelReply, ModelError>,
-    /// The number of requests that were made, including failed ones.
-    pub requests: u64,
-    /// Warnings for the user.
-    pub warnings: Vec<String>,
-    /// The price of tokens of the profile that answered, if it has one.
-    pub price: Option<TokenPrice>,
-    /// `PROVIDER/MODEL` of the profile that answered.
-    pub model: Option<String>,
 }
 
 impl Model {
@@ -330,273 +283,6 @@ fn find_missing_key(link: &ChainedProfile, network: &ModelNetwork) -> Option<Pro
         profile: Arc::clone(&link.name),
         provider: provider.name,
         variable: variable.to_owned(),
-    })
-}
-
-/// A query while the chain answers it.
-struct RunningQuery<'a> {
-    ask: &'a ModelQuery,
-    network: &'a ModelNetwork,
-    replies: ReplyForwarder<'a>,
-    warnings: Vec<String>,
-}
-
-impl RunningQuery<'_> {
-    /// Asks one profile, with the retries that its `retry` allows. An error tells how many requests were made.
-    async fn ask_profile(
-        &mut self,
-        at: usize,
-        link: &ChainedProfile,
-        provider: &dyn ModelProvider,
-        is_last: bool,
-    ) -> Result<ModelReply, ModelError> {
-        let before = self.ask.request_counter.load(Ordering::Relaxed);
-        let answer = self.ask_with_retries(at, link, provider, is_last).await;
-        let requests = self.ask.request_counter.load(Ordering::Relaxed) - before;
-        answer.map_err(|error| match requests {
-            0 | 1 => error,
-            all => ModelError {
-                message: format!(
-                    "{error}; it was the last of {all} requests (`retry` of model profile `{}`)",
-                    link.name
-                ),
-                ..error
-            },
-        })
-    }
-
-    async fn ask_with_retries(
-        &mut self,
-        at: usize,
-        link: &ChainedProfile,
-        provider: &dyn ModelProvider,
-        is_last: bool,
-    ) -> Result<ModelReply, ModelError> {
-        let retry = retry_policy(&link.profile);
-        let mut attempt = 1;
-        let mut in_words = self.network.refuses_schema(&link.profile);
-        let mut without_files = self.network.refuses_files(&link.profile);
-        let pace = self.network.pace_for_profile(&link.name, &link.profile);
-        let mut successes = pace.success_count();
-        loop {
-            if !is_last && pace.remaining_pause() > MAX_PAUSE_WITH_FALLBACK {
-                let seconds = pace.remaining_pause().as_secs();
-                let message = format!("the provider asks for a pause of {seconds} s, which is too long");
-                return Err(ModelError::new_retryable(message));
-            }
-            let number = self.ask.requests_made + self.ask.request_counter.fetch_add(1, Ordering::Relaxed) + 1;
-            let request = build_request(self.ask, at, link, number);
-            let request = if in_words { describe_schema(request) } else { request };
-            let request = if without_files {
-                tool_files::describe_tool_files(request)
-            } else {
-                request
-            };
-            let error = match ask_once(link, provider, request, &self.replies).await {
-                Ok(reply) => return Ok(reply),
-                Err(error) => error,
-            };
-            let was_heard = self.replies.discard_reply();
-            if error.kind == ModelErrorKind::RefusedSchema && !in_words {
-                let name = &link.name;
-                self.warnings.push(format!(
-                    "model profile `{name}` does not support the output schema ({error}); the request was repeated with \
-                     the schema in the prompt"
-                ));
-                self.network.record_schema_refusal(&link.profile);
-                in_words = true;
-                continue;
-            }
-            if error.kind == ModelErrorKind::RefusedFiles
-                && !without_files
-                && tool_files::has_tool_files(&self.ask.messages)
-            {
-                self.warnings
-                    .push(tool_files::refused_files_warning(&link.name, &error));
-                if tool_files::rejects_all_files(&error) {
-                    self.network.record_files_refusal(&link.profile);
-                }
-                without_files = true;
-                continue;
-            }
-            if error.kind == ModelErrorKind::RateLimited && provider.is_paced() {
-                self.retry_pause(&retry, attempt, link, &error, is_last)
-                    .ok_or_else(|| pause_too_long_error(error.clone()))?;
-                // While the provider answers others, this request only waits for its turn.
-                let is_alive = pace.is_alive(successes);
-                successes = pace.success_count();
-                if !is_alive && attempt >= retry.max_attempts.get() {
-                    return Err(error);
-                }
-                attempt += u32::from(!is_alive);
-                if pace.remaining_pause() >= LONG_PAUSE {
-                    self.add_retry_warning(link, &error, was_heard, pace.remaining_pause());
-                }
-                self.replies.report_retry(pace.remaining_pause(), &error);
-                continue;
-            }
-            if !error.retryable || attempt >= retry.max_attempts.get() {
-                return Err(error);
-            }
-            let pause = self.retry_pause(&retry, attempt, link, &error, is_last);
-            let pause = pause.ok_or_else(|| pause_too_long_error(error.clone()))?;
-            if was_heard || pause >= LONG_PAUSE {
-                self.add_retry_warning(link, &error, was_heard, pause);
-            }
-            self.replies.report_retry(pause, &error);
-            tokio::time::sleep(pause).await;
-            attempt += 1;
-        }
-    }
-
-    /// The pause before the next attempt; `None` if it would be too long.
-    fn retry_pause(
-        &self,
-        retry: &RetryPolicy,
-        attempt: u32,
-        link: &ChainedProfile,
-        error: &ModelError,
-        is_last: bool,
-    ) -> Option<Duration> {
-        let max_pause = if is_last { MAX_PAUSE } else { MAX_PAUSE_WITH_FALLBACK };
-        match error.retry_after {
-            Some(pause) => (pause <= max_pause).then_some(pause),
-            None if &*link.profile.provider == ensemble::SIMULATED => Some(retry.pause_after(attempt)),
-            None => Some(self.network.with_jitter(retry.pause_after(attempt))),
-        }
-    }
-
-    fn add_retry_warning(&mut self, link: &ChainedProfile, error: &ModelError, was_heard: bool, pause: Duration) {
-        let name = &link.name;
-        let action = match was_heard {
-            true => "failed during its reply, and the request was repeated".to_owned(),
-            false => format!(
-                "failed, and the request was repeated after {:.0} s",
-                pause.as_secs_f64()
-            ),
-        };
-        self.warnings.push(format!("model profile `{name}` {action} ({error})"));
-    }
-}
-
-/// The profile's `retry`; without one, real providers are asked more than once.
-fn retry_policy(profile: &ModelProfile) -> RetryPolicy {
-    profile
-        .retry
-        .clone()
-        .unwrap_or_else(|| match ensemble::HttpProvider::find_by_name(&profile.provider) {
-            Some(_) => RetryPolicy {
-                max_attempts: ATTEMPTS,
-                ..RetryPolicy::default()
-            },
-            None => RetryPolicy::default(),
-        })
-}
-
-fn pause_too_long_error(error: ModelError) -> ModelError {
-    let seconds = error.retry_after.unwrap_or_default().as_secs();
-    ModelError {
-        message: format!("{error}; it asks for a pause of {seconds} s, which is too long"),
-        ..error
-    }
-}
-
-async fn ask_once(
-    link: &ChainedProfile,
-    provider: &dyn ModelProvider,
-    request: ModelRequest,
-    replies: &ReplyForwarder<'_>,
-) -> Result<ModelReply, ModelError> {
-    let on_piece = |piece: ReplyPiece<'_>| replies.forward_piece(piece);
-    let Some(limit) = link.profile.timeout.filter(|_| !provider.is_paced()) else {
-        return provider.complete_request(request, &on_piece).await;
-    };
-    let timed = tokio::time::timeout(limit, provider.complete_request(request, &on_piece)).await;
-    timed.unwrap_or_else(|_| {
-        let seconds = limit.as_secs_f64();
-        Err(ModelError::new_retryable(format!("no reply within {seconds} s")))
-    })
-}
-
-/// Forwards the pieces of a reply as live output, and records whether there were any.
-struct ReplyForwarder<'a> {
-    source: &'a ExecutionRef,
-    live_output: &'a dyn LiveOutput,
-    was_heard: AtomicBool,
-    has_reasoned: AtomicBool,
-}
-
-impl<'a> ReplyForwarder<'a> {
-    fn new(source: &'a ExecutionRef, live_output: &'a dyn LiveOutput) -> Self {
-        Self {
-            source,
-            live_output,
-            was_heard: AtomicBool::new(false),
-            has_reasoned: AtomicBool::new(false),
-        }
-    }
-
-    fn forward_piece(&self, piece: ReplyPiece<'_>) {
-        let (flag, update) = match piece {
-            ReplyPiece::Text(text) => (&self.was_heard, LiveUpdate::Text(text)),
-            ReplyPiece::Reasoning(text) => (&self.has_reasoned, LiveUpdate::Reasoning(text)),
-        };
-        flag.store(true, Ordering::Relaxed);
-        self.live_output.receive_update(self.source, update);
-    }
-
-    /// Marks the reply so far as void; returns whether any text was forwarded.
-    fn discard_reply(&self) -> bool {
-        let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
-        if self.has_reasoned.swap(false, Ordering::Relaxed) || was_heard {
-            self.live_output.receive_update(self.source, LiveUpdate::Restarted);
-        }
-        was_heard
-    }
-
-    /// Reports that the model is asked again after a pause.
-    fn report_retry(&self, pause: Duration, error: &ModelError) {
-        let error = error.to_string();
-        self.live_output
-            .receive_update(self.source, LiveUpdate::Retrying { pause, error: &error });
-    }
-}
-
-fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64) -> ModelRequest {
-    let system = ask.systems.get(at).cloned().flatten();
-    let system = system.map(|content| Message::new(Role::System, content));
-    let prompt = ask.messages.iter().rev().find(|message| message.role == Role::User);
-    ModelRequest {
-        prompt: prompt
-            .map(|message| message.content.as_str())
-            .unwrap_or_default()
-            .into(),
-        messages: system
-            .into_iter()
-            .chain(own_messages(&ask.messages, &link.profile))
-            .collect(),
-        agent_name: Arc::clone(&ask.source.agent),
-        request_number: number,
-        execution: ask.source.execution,
-        output_schema: ask.output_schema.clone(),
-        tools: Arc::clone(&ask.tools),
-        profile: Arc::clone(&link.profile),
-    }
-}
-
-/// The messages without the reasoning of other models.
-fn own_messages<'m>(messages: &'m [Message], profile: &ModelProfile) -> impl Iterator<Item = Message> + use<'m> {
-    let from = reasoning_source(profile);
-    messages.iter().cloned().map(move |mut message| {
-        if message
-            .reasoning
-            .as_ref()
-            .is_some_and(|reasoning| reasoning.from != from)
-        {
-            message.reasoning = None;
-            message.tool_calls.iter_mut().for_each(|call| call.signatures.clear());
-        }
-        message
     })
 }
 

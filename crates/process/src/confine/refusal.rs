@@ -35,6 +35,15 @@ const EXHAUSTED: [&str; 6] = [
 /// The number of last lines of stderr that are read.
 const LINES: usize = 20;
 
+/// Returns the failure as one of the sandbox, with this message.
+fn sandbox_failure(error: String, failure: ExecutionFailure) -> ExecutionFailure {
+    ExecutionFailure {
+        kind: FailureKind::Sandbox,
+        error,
+        ..failure
+    }
+}
+
 /// The requirement that the rules do not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MissingAccess {
@@ -52,7 +61,7 @@ impl ProcessSandbox {
             return failure;
         }
         if let Some(message) = find_helper_message(stderr) {
-            return ExecutionFailure::new(FailureKind::Sandbox, format!("the sandbox: {message}"));
+            return sandbox_failure(format!("the sandbox: {message}"), failure);
         }
         if let Some(limit) = self.rules.memory
             && EXHAUSTED.iter().any(|words| stderr.contains(words))
@@ -61,7 +70,7 @@ impl ProcessSandbox {
                 "the sandbox allows at most {limit} bytes of memory; to allow more, raise `sandbox: {{memory: …}}`\n{}",
                 failure.error
             );
-            return ExecutionFailure::new(FailureKind::Sandbox, error);
+            return sandbox_failure(error, failure);
         }
         let lines: Vec<&str> = stderr.trim_end().lines().rev().take(LINES).collect();
         let refused = || {
@@ -81,7 +90,7 @@ impl ProcessSandbox {
                 path.display(),
                 failure.error
             );
-            return ExecutionFailure::new(FailureKind::Sandbox, error);
+            return sandbox_failure(error, failure);
         }
         if refused().next().is_none() {
             return failure;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::format_count;
 use ensemble_explore::{
-    AgentSummary, AssumedClaim, ExecutionResult, Exploration, ExplorationCoverage, ExplorationLimit, ExploredExecution,
-    PossibleEnd, STEPS_FROM_ONE_STATE, StepReport,
+    AgentSummary, AssumedClaim, ClaimSite, ExecutionResult, Exploration, ExplorationCoverage, ExplorationLimit,
+    ExploredExecution, PossibleEnd, STEPS_FROM_ONE_STATE, StepReport,
 };
 use ensemble_language::plan::Plan;
 
@@ -40,7 +40,11 @@ fn render_exploration(ensemble: &str, found: &Exploration) -> String {
         };
         text.push_str(&format!("  {:width$}  {summary}\n", agent_summary.agent));
     }
+    let mut is_headed = false;
     for end in &found.ends {
+        if !end.success && !std::mem::replace(&mut is_headed, true) {
+            text.push_str("\nends without success\n");
+        }
         text.push_str(&format!("\n{}\n", render_headline(end, is_complete)));
         append_path(&end.path, &mut text);
         for not_run in &end.not_run {
@@ -203,18 +207,13 @@ fn render_execution(ran: &ExploredExecution) -> String {
 }
 
 fn render_assumption(assumed: &AssumedClaim) -> String {
-    let AssumedClaim {
-        agent,
-        dependency,
-        claim,
-        answer,
-        ..
-    } = assumed;
+    let AssumedClaim { site, claim, answer } = assumed;
     let claim: Vec<&str> = claim.split_whitespace().collect();
-    format!(
-        "since {} is {answer} (when {agent} listens to {dependency})",
-        claim.join(" ")
-    )
+    let site = match site {
+        ClaimSite::Dependency { agent, dependency, .. } => format!("when {agent} listens to {dependency}"),
+        ClaimSite::Success => "success of the ensemble".to_owned(),
+    };
+    format!("since {} is {answer} ({site})", claim.join(" "))
 }
 
 fn exploration_notes(found: &Exploration) -> Vec<&'static str> {
@@ -315,6 +314,7 @@ fn claim_if_complete(is_complete: bool, number: u32) -> Option<u32> {
 fn end_to_json(end: &PossibleEnd) -> Value {
     json!({
         "completion_reason": end.reason,
+        "success": end.success,
         "detail": end.detail,
         "turns": end.turns,
         "not_run": end.not_run,
@@ -325,10 +325,19 @@ fn end_to_json(end: &PossibleEnd) -> Value {
 
 fn step_to_json(told: &StepReport) -> Value {
     let assumed = |one: &AssumedClaim| {
+        let (agent, dependency, position) = match &one.site {
+            ClaimSite::Dependency {
+                agent,
+                dependency,
+                position,
+            } => (Some(agent), Some(dependency), Some(position)),
+            ClaimSite::Success => (None, None, None),
+        };
         json!({
-            "agent": one.agent,
-            "dependency": one.dependency,
-            "position": one.position,
+            "agent": agent,
+            "dependency": dependency,
+            "position": position,
+            "success": one.site == ClaimSite::Success,
             "claim": one.claim,
             "answer": one.answer,
         })

@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::sanitized_writer::TrustedStyle;
-use ensemble_core::conversation::AttemptFailed;
+use ensemble_core::conversation::{AttemptFailed, FailedWork};
 use ensemble_language::data::{ExecutionFailure, FailureKind, ModelUsage};
 
 pub(super) const NAME: TrustedStyle = TrustedStyle::new(Style::new().bold());
@@ -93,13 +93,14 @@ pub fn format_count(count: u64, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
-/// `3 executions`, `48 executions, 1 failed`.
-pub(super) fn format_executions(all: usize, failed: usize) -> String {
-    let all = format_count(all as u64, "execution");
-    match failed {
-        0 => all,
-        failed => format!("{all}, {failed} failed"),
+/// `3 executions`, `48 executions, 1 failed`, ``3 executions, 4 of 5 parts of `fetch` failed``.
+pub(super) fn format_executions(all: usize, failed: usize, failed_work: &[FailedWork]) -> String {
+    let mut parts = vec![format_count(all as u64, "execution")];
+    if failed > 0 {
+        parts.push(format!("{failed} failed"));
     }
+    parts.extend(failed_work.iter().flat_map(FailedWork::list_sentences));
+    parts.join(", ")
 }
 
 /// `3 ms`, `1.2 s`, `2 min 5 s`, `1 h 20 min`.

@@ -21,6 +21,7 @@ use ensemble_core::conversation::{
 };
 use ensemble_language::data::ExecutionFailure;
 use ensemble_language::hidden_characters::escape_hidden;
+use ensemble_language::plan::Plan;
 
 /// The verbosity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -191,7 +192,7 @@ impl HumanReporter {
         self.running.retain(|name| *name != finished.agent);
         self.show_running(finished.turn, false);
         if self.verbosity == OutputVerbosity::Quiet {
-            self.report_finished_quietly(finished);
+            self.report_finished_quietly(finished, state);
         } else {
             self.print_finished(finished, shown_parts, state);
         }
@@ -199,11 +200,11 @@ impl HumanReporter {
         self.console.print_pending();
     }
 
-    fn report_finished_quietly(&mut self, finished: &ExecutionFinished) {
+    fn report_finished_quietly(&mut self, finished: &ExecutionFinished, state: &ConversationState) {
         match &finished.end {
             ExecutionEnd::Succeeded(output) => self.last_outputs.push(Arc::clone(output)),
             ExecutionEnd::Failed(failure) => {
-                let message = render_failure(failure, finished.attempt);
+                let message = render_failure(failure, finished, state.plan());
                 self.print_err(&format!("{}: {}\n", finished.agent, indent_later_lines(&message)));
             }
         }
@@ -253,7 +254,7 @@ impl HumanReporter {
             let mut text = format!("{DIM}{}{DIM:#}\n{}", parts.counts_text(true), lines.text);
             text.push_str(&match &finished.end {
                 ExecutionEnd::Succeeded(output) => render_output(&without_part_keys(output), self.shows_everything()),
-                ExecutionEnd::Failed(failure) => render_failure(failure, finished.attempt),
+                ExecutionEnd::Failed(failure) => render_failure(failure, finished, plan),
             });
             return self.print_out(&format!("{title}{}", self.format_block(&text)));
         }
@@ -261,7 +262,7 @@ impl HumanReporter {
         let text = match &finished.end {
             ExecutionEnd::Succeeded(output) if shown.text => render_other_keys(output, self.shows_everything()),
             ExecutionEnd::Succeeded(output) => render_output(output, self.shows_everything()),
-            ExecutionEnd::Failed(failure) => render_failure(failure, finished.attempt),
+            ExecutionEnd::Failed(failure) => render_failure(failure, finished, plan),
         };
         self.print_out(&format!("{title}{}", self.format_block(&text)));
     }
@@ -294,6 +295,16 @@ impl HumanReporter {
         for warning in &finished.warnings {
             let warning = indent_later_lines(warning);
             self.print_err(&format!("{CAUTION}warning{CAUTION:#}: {}: {warning}\n", finished.agent));
+        }
+    }
+
+    /// Prints warnings that belong to no execution.
+    fn print_warnings<'w>(&self, warnings: impl Iterator<Item = &'w String>) {
+        for warning in warnings {
+            self.print_err(&format!(
+                "{CAUTION}warning{CAUTION:#}: {}\n",
+                indent_later_lines(warning)
+            ));
         }
     }
 
@@ -346,12 +357,7 @@ impl HumanReporter {
                 .collect();
             self.print_out(&text);
         }
-        for warning in &ended.warnings {
-            self.print_err(&format!(
-                "{CAUTION}warning{CAUTION:#}: {}\n",
-                indent_later_lines(warning)
-            ));
-        }
+        self.print_warnings(ended.warnings.iter());
         let text = self.render_summary(ended, record, state);
         self.print_err(&text);
         // Text to be typed stays on one line.
@@ -395,19 +401,17 @@ impl Reporter for HumanReporter {
                     self.print_out(&format!("\n{NAME}you{NAME:#}\n{}", self.format_block(&message.text)));
                 }
             }
-            Event::TurnStarted(turn) => self.report_turn_start(turn),
+            Event::TurnStarted(turn) => {
+                self.print_warnings(turn.warnings.iter().map(|warning| &warning.message));
+                self.report_turn_start(turn);
+            }
             Event::AttemptFailed(failed) => self.report_failed_attempt(failed),
             Event::PartEnded(part) => self.report_part_end(part),
             Event::ExecutionFinished(finished) => {
                 self.report_finished(state.finished_execution(&finished.agent).unwrap_or(finished), state);
             }
             Event::TurnFinished(finished) => {
-                for warning in &finished.warnings {
-                    self.print_err(&format!(
-                        "{CAUTION}warning{CAUTION:#}: {}\n",
-                        indent_later_lines(warning)
-                    ));
-                }
+                self.print_warnings(finished.warnings.iter());
             }
             Event::RunEnded(ended) => self.report_run_end(ended, record, state),
             _ => {}
@@ -431,8 +435,12 @@ fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationSt
     }
 }
 
-fn render_failure(failure: &ExecutionFailure, attempt: u32) -> String {
-    format!("{}: {}", render_failed(failure, attempt), failure.error.trim_end())
+/// The failure, and what it means for the run.
+fn render_failure(failure: &ExecutionFailure, finished: &ExecutionFinished, plan: &Plan) -> String {
+    let effect = plan.ensemble().failure_effect(&finished.agent).sentence();
+    let effect = effect.map_or_else(String::new, |effect| format!("\n{effect}"));
+    let failed = render_failed(failure, finished.attempt);
+    format!("{failed}: {}{effect}", failure.error.trim_end())
 }
 
 /// The keys of an output besides the text that was already streamed.

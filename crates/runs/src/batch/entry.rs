@@ -14,6 +14,9 @@ pub struct BatchEntry {
     pub run: String,
     /// How the run has ended.
     pub outcome: CompletionReason,
+    /// Whether the exit code of the run is 0; absent in older indexes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
     /// More about the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -34,6 +37,7 @@ impl BatchEntry {
             id: id.to_string(),
             run: run.to_string(),
             outcome: run_end.completion_reason,
+            success: Some(run_end.is_success()),
             detail: run_end.detail.as_deref().map(str::to_owned),
             turns: u64::from(state.finished_turns()),
             result: document.result_value(),
@@ -56,8 +60,8 @@ impl BatchEntry {
         self.outcome == CompletionReason::Cancelled
     }
 
-    /// Has the run ended without an error?
+    /// Returns whether the exit code of the run is 0.
     pub fn is_success(&self) -> bool {
-        self.outcome == CompletionReason::Completed || self.outcome.is_limit()
+        self.success.unwrap_or(self.outcome == CompletionReason::Completed)
     }
 }

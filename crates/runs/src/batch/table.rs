@@ -188,6 +188,7 @@ mod tests {
             id: "e-1".to_owned(),
             run: "e-1-try2".to_owned(),
             outcome: CompletionReason::Completed,
+            success: None,
             detail: None,
             turns: 3,
             result: json!({"b": "x\ny"}),

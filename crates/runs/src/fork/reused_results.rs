@@ -85,6 +85,9 @@ pub(crate) fn digest_reads(execution: &ExecutionInput, reads: AgentReads, added:
     let mut read = json!({
         "input": execution.input,
         "dependencies": execution.dependencies,
+        "latest_outputs": execution.latest_outputs,
+        "failures": execution.failures,
+        "news": execution.news,
         "others": execution.other_outputs,
         "request": execution.request,
         "thread": execution.thread,

@@ -39,6 +39,7 @@ struct SavedResult {
     #[serde(default)]
     responders: BTreeMap<Arc<str>, Arc<str>>,
     completion_reason: Option<String>,
+    success: Option<bool>,
     detail: Option<String>,
     final_state: Option<RunContext>,
     conversation_history: Vec<SavedEntry>,
@@ -120,7 +121,7 @@ fn convert_result(mut saved: SavedResult) -> SavedRecords {
         .unwrap_or_default();
     let messages: Vec<LaterMessage> = saved.messages.iter().skip(1).cloned().collect();
     let (ensemble, context) = (saved.ensemble.clone(), saved.final_state.take());
-    let detail = saved.detail.take();
+    let (success, detail) = (saved.success, saved.detail.take());
     let mut converter = SavedResultConverter {
         latest: started_at,
         events: Vec::new(),
@@ -142,7 +143,7 @@ fn convert_result(mut saved: SavedResult) -> SavedRecords {
         if reason.is_resumable() {
             converter.mark_last_turn();
         }
-        converter.add_event(Event::RunEnded(build_end_event(reason, detail)));
+        converter.add_event(Event::RunEnded(build_end_event(reason, success, detail)));
     }
     let record = |(seq, (at, event))| Record { seq, at, event };
     SavedRecords {
@@ -174,6 +175,7 @@ impl SavedResultConverter {
             let execution = self.executions.entry(entry.agent_name.clone()).or_default();
             *execution += 1;
             starts.push(AgentStart {
+                news: None,
                 agent: entry.agent_name.clone(),
                 execution: *execution,
                 counts: Vec::new(),
@@ -188,7 +190,12 @@ impl SavedResultConverter {
             ));
         }
         let waiting = Vec::new();
-        let started = Event::TurnStarted(TurnStarted { turn, starts, waiting });
+        let started = Event::TurnStarted(TurnStarted {
+            turn,
+            starts,
+            waiting,
+            warnings: Vec::new(),
+        });
         self.events.push((started_at, started));
         self.events.extend(ends);
         self.add_event(Event::TurnFinished(TurnFinished {
@@ -216,7 +223,7 @@ impl SavedResultConverter {
             self.add_event(Event::Interrupted(cut_by));
         }
         if let Some(reason) = later.ended {
-            self.add_event(Event::RunEnded(build_end_event(reason, None)));
+            self.add_event(Event::RunEnded(build_end_event(reason, None, None)));
         }
         self.add_event(Event::MessageAdded(later.message));
     }
@@ -234,9 +241,10 @@ impl SavedResultConverter {
     }
 }
 
-fn build_end_event(completion_reason: CompletionReason, detail: Option<String>) -> RunEnded {
+fn build_end_event(completion_reason: CompletionReason, success: Option<bool>, detail: Option<String>) -> RunEnded {
     RunEnded {
         completion_reason,
+        success,
         detail,
         failed: None,
         condition: None,
@@ -326,5 +334,14 @@ fn parse_failure(data: &Value, error: &Value) -> ExecutionFailure {
         .as_str()
         .or_else(|| data.get("error")?.as_str())
         .unwrap_or("it failed");
-    ExecutionFailure::new(kind.unwrap_or(FailureKind::Reported), text)
+    let stream = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    ExecutionFailure {
+        exit_code: data
+            .get("exit_code")
+            .and_then(Value::as_i64)
+            .and_then(|code| code.try_into().ok()),
+        stdout: stream("stdout"),
+        stderr: stream("stderr"),
+        ..ExecutionFailure::new(kind.unwrap_or(FailureKind::Reported), text)
+    }
 }

@@ -247,7 +247,12 @@ impl AgentBuildContext<'_> {
 }
 
 fn format_folders(places: &[PathBuf], root: &Path) -> String {
-    let relative_text = |place: &PathBuf| place.strip_prefix(root).unwrap_or(place).display().to_string();
+    // Below `/`, a path without its first slash would look like a path relative to another folder.
+    let base = root.parent().is_some().then_some(root);
+    let relative_text = |place: &PathBuf| {
+        let relative = base.and_then(|base| place.strip_prefix(base).ok());
+        relative.unwrap_or(place).display().to_string()
+    };
     let mut place_texts: Vec<String> = places.iter().map(relative_text).collect();
     place_texts.dedup();
     place_texts.join(", ")

@@ -128,6 +128,8 @@ impl SegmentSpan {
             CompletionReason::Timeout => Some("timeout"),
             CompletionReason::AgentFailed => Some("agent_failed"),
             CompletionReason::ConditionFailed => Some("condition_failed"),
+            CompletionReason::Unsuccessful => Some("unsuccessful"),
+            limit if limit.is_limit() && !end.is_success() => Some(limit.as_str()),
             _ => None,
         };
         let detail = end.detail.as_deref().filter(|_| fold.with_content);

@@ -101,7 +101,7 @@ export function usage(used) {
 // The badge of a run: its state in words, and the colour of how it goes or ended.
 export function runBadge(run, more = '') {
   const ends = { completed: 'good', cancelled: 'stopped', timeout: 'stopped', running: 'running', waiting: 'asks', interrupted: 'interrupted' };
-  return badge(ends[run.state] ?? 'failed', run.state + more);
+  return badge(run.success ? 'good' : ends[run.state] ?? 'failed', run.state + more);
 }
 
 export function badge(state, word = state) {

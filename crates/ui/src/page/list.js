@@ -21,7 +21,8 @@ export function showList() {
 
   function row(run) {
     if (run.error) return h('tr', {}, h('td', { colspan: '6' }, `${run.id}: ${run.error}`));
-    const failed = run.failed ? ` (${run.failed} failed)` : '';
+    const notes = [...(run.failed ? [`${run.failed} failed`] : []), ...run.failed_work];
+    const failed = notes.length ? ` (${notes.join(', ')})` : '';
     return h('tr', {},
       h('th', { scope: 'row' }, h('a', { href: runLink(run.id) }, run.ensemble), h('small', {}, run.id)),
       h('td', {}, runBadge(run)),

@@ -74,7 +74,8 @@ class Run {
 }
 
 function facts(head) {
-  const failed = head.failed ? ` (${head.failed} failed)` : '';
+  const notes = [...(head.failed ? [`${head.failed} failed`] : []), ...head.failed_work];
+  const failed = notes.length ? ` (${notes.join(', ')})` : '';
   const list = [
     ['run', head.id],
     ['begun', time(head.begun)],
@@ -123,7 +124,7 @@ export function showRun([id, ...rest]) {
     document.title = `${head.ensemble} · ${head.state}`;
     once('title', [head.ensemble, head.state, head.process], () => title(head));
     once('detail', head.detail, () => head.detail ?? '');
-    once('facts', [head.id, head.turns, head.executions, head.failed, head.usage, head.active], () => facts(head));
+    once('facts', [head.id, head.turns, head.executions, head.failed, head.failed_work, head.usage, head.active], () => facts(head));
     once('actions', [head.can, head.state], () => actions(run));
     once('input', [head.input, head.context], () => [
       head.input && h('details', { class: 'given' }, h('summary', {}, 'Input'), h('pre', { class: 'block' }, head.input)),

@@ -1,5 +1,6 @@
 //! What the page shows of a run beside its rows.
 
+use ensemble_core::conversation::{FailedWork, RunEnded};
 use ensemble_core::store::RunId;
 use ensemble_history::{RunState, RunTotals};
 use serde_json::{Value, json};
@@ -36,10 +37,12 @@ impl RunView {
             "state": state,
             "process": match driven { DriverLocation::Elsewhere(process) => Some(process), _ => None },
             "outcome": end_event.map(|ended| ended.completion_reason),
+            "success": end_event.map(RunEnded::is_success),
             "detail": end_event.and_then(|ended| ended.detail.as_ref()),
             "turns": totals.turns,
             "executions": totals.all.executions,
             "failed": totals.all.failed,
+            "failed_work": totals.list_failed_work().iter().flat_map(FailedWork::list_sentences).collect::<Vec<_>>(),
             "usage": totals.all.usage,
             "warnings": &warnings[warnings.len().saturating_sub(WARNINGS)..],
             "agents": self.agents_json(&totals),

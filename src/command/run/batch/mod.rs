@@ -401,11 +401,9 @@ fn batch_exit_code(batch: &Batch, stop: &BatchEnd, args: &BatchArgs) -> u8 {
     if let BatchEnd::StoppedBy(by) = stop {
         return if *by == RunCanceller::Signal { 143 } else { 130 };
     }
-    let of_row = |reason| exit::exit_code_for(reason, None, args.fail_on_limit);
-    let codes: Vec<u8> = batch
-        .count_outcomes()
-        .into_iter()
-        .map(|(reason, _)| of_row(reason))
+    let entries = batch.table_lines().filter_map(|line| line.entry);
+    let codes: Vec<u8> = entries
+        .map(|entry| exit::exit_code_for(entry.outcome, entry.is_success(), None, args.fail_on_limit))
         .collect();
     let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
     match stop {

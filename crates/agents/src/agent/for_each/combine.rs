@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::list::{compile_expression, list_failure};
 use crate::agent::build_error::BuildError;
 use ensemble_core::runner::ExecutionPart;
-use ensemble_language::condition::{Condition, ConditionFacts, Expression, PartFacts, PartVariables};
+use ensemble_language::condition::{Condition, ConditionFacts, Expression, PartFacts, PartVariables, ReadNote};
 use ensemble_language::data::ExecutionFailure;
 use ensemble_language::ensemble::{ForEach, PartCombination};
 
@@ -51,7 +51,7 @@ impl PartCombiner {
         })
     }
 
-    /// The value of the expression for the output of a part.
+    /// The value of the expression for the output of a part. Adds to `notes` what it read in vain.
     ///
     /// # Errors
     /// It has none, or one that cannot be combined: a failure of the part.
@@ -60,6 +60,7 @@ impl PartCombiner {
         facts: &ConditionFacts,
         part: &ExecutionPart,
         output: &Arc<Value>,
+        notes: &mut Vec<ReadNote>,
     ) -> Result<PartJudgement, ExecutionFailure> {
         let facts = || ConditionFacts {
             output: Some(output.clone()),
@@ -69,9 +70,14 @@ impl PartCombiner {
             }),
             ..facts.clone()
         };
+        let mut evaluate = |expression: &Expression| {
+            let (value, found) = expression.evaluate_with_notes(&facts());
+            notes.extend(found);
+            value
+        };
         let value = match self {
             Self::List => Ok(Value::Null),
-            Self::Best(expression) => match expression.evaluate(&facts()) {
+            Self::Best(expression) => match evaluate(expression) {
                 Ok(value @ (Value::Number(_) | Value::String(_))) => Ok(value),
                 Ok(other) => {
                     let message = format!("`combine.best` evaluates to {other}; expected a number or a text");
@@ -79,11 +85,12 @@ impl PartCombiner {
                 }
                 Err(error) => Err(("best", error)),
             },
-            Self::First(condition) => match condition.evaluate(&facts()) {
-                Ok(is_it) => Ok(Value::Bool(is_it)),
-                Err(error) => Err(("first", error)),
-            },
-            Self::Majority { answer, .. } => answer.evaluate(&facts()).map_err(|error| ("majority", error)),
+            Self::Majority { answer, .. } => evaluate(answer).map_err(|error| ("majority", error)),
+            Self::First(condition) => {
+                let (is_it, found) = condition.evaluate_with_notes(&facts());
+                notes.extend(found);
+                is_it.map(Value::Bool).map_err(|error| ("first", error))
+            }
         };
         match value {
             Ok(value) => Ok(PartJudgement::Value(value)),

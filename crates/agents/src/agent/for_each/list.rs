@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::agent::build_error::BuildError;
 use ensemble_core::runner::ExecutionPart;
-use ensemble_language::condition::{ConditionFacts, Expression, PartFacts, PartVariables};
+use ensemble_language::condition::{ConditionFacts, Expression, PartFacts, PartVariables, ReadNote};
 use ensemble_language::data::{ExecutionFailure, FailureKind};
 use ensemble_language::ensemble::{ForEach, ForEachItems};
 
@@ -43,12 +43,16 @@ impl ForEachList {
         })
     }
 
-    /// The parts of an execution.
+    /// The parts of an execution. Adds to `notes` what the expressions read in vain.
     ///
     /// # Errors
     /// The expressions give no list, too many items, or a key twice: a failure of kind `schema`.
-    pub(super) fn build_parts(&self, facts: &ConditionFacts) -> Result<Vec<Arc<ExecutionPart>>, ExecutionFailure> {
-        let items = self.evaluate_items(facts)?;
+    pub(super) fn build_parts(
+        &self,
+        facts: &ConditionFacts,
+        notes: &mut Vec<ReadNote>,
+    ) -> Result<Vec<Arc<ExecutionPart>>, ExecutionFailure> {
+        let items = self.evaluate_items(facts, notes)?;
         let count = items.len();
         if count > self.max_items {
             let message = format!("`for_each.in` has {count} items, but `max_items` is {}", self.max_items);
@@ -57,7 +61,7 @@ impl ForEachList {
         let mut seen_keys = HashSet::new();
         let mut parts = Vec::with_capacity(count);
         for (index, item) in items.into_iter().enumerate() {
-            let key = self.evaluate_key(facts, index, &item, count)?;
+            let key = self.evaluate_key(facts, (index, count), &item, notes)?;
             if !seen_keys.insert(key.clone()) {
                 return Err(list_failure(format!(
                     "`for_each.key` evaluates to `{key}` for two items"
@@ -74,12 +78,17 @@ impl ForEachList {
         Ok(parts)
     }
 
-    fn evaluate_items(&self, facts: &ConditionFacts) -> Result<Vec<Arc<Value>>, ExecutionFailure> {
+    fn evaluate_items(
+        &self,
+        facts: &ConditionFacts,
+        notes: &mut Vec<ReadNote>,
+    ) -> Result<Vec<Arc<Value>>, ExecutionFailure> {
         let expression = match &self.items {
             ItemSource::Values(items) => return Ok(items.clone()),
             ItemSource::Expression(expression) => expression,
         };
-        let value = expression.evaluate(facts);
+        let (value, found) = expression.evaluate_with_notes(facts);
+        notes.extend(found);
         match value.map_err(|error| list_failure(format!("`for_each.in`: {}", error.message)))? {
             Value::Array(items) => Ok(items.into_iter().map(Arc::new).collect()),
             Value::Object(map) => {
@@ -98,9 +107,9 @@ impl ForEachList {
     fn evaluate_key(
         &self,
         facts: &ConditionFacts,
-        index: usize,
+        (index, count): (usize, usize),
         item: &Arc<Value>,
-        count: usize,
+        notes: &mut Vec<ReadNote>,
     ) -> Result<Arc<str>, ExecutionFailure> {
         let Some(expression) = &self.key else {
             return Ok(index.to_string().into());
@@ -112,7 +121,8 @@ impl ForEachList {
             }),
             ..facts.clone()
         };
-        let value = expression.evaluate(&facts);
+        let (value, found) = expression.evaluate_with_notes(&facts);
+        notes.extend(found);
         let value =
             value.map_err(|error| list_failure(format!("`for_each.key` of item {index}: {}", error.message)))?;
         match value {

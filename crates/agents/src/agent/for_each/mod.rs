@@ -7,6 +7,7 @@
 
 mod combine;
 mod list;
+mod noted_reads;
 mod part;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use serde_json::{Map, Value, json};
 
 use self::combine::{PartCombiner, PartJudgement};
 use self::list::ForEachList;
+use self::noted_reads::NotedReads;
 use self::part::{LatestAttempt, PartOutcome, PartRun};
 use super::build_error::BuildError;
 use super::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
@@ -35,6 +37,7 @@ pub struct ForEachRunner {
     runner: Arc<dyn Runner>,
     list: ForEachList,
     combiner: PartCombiner,
+    noted_reads: NotedReads,
     max_parallel: usize,
     on_error: PartFailure,
     at_least: AtLeast,
@@ -55,6 +58,7 @@ impl ForEachRunner {
             runner,
             list: ForEachList::compile_spec(spec)?,
             combiner: PartCombiner::compile_spec(spec)?,
+            noted_reads: NotedReads::default(),
             max_parallel: spec.max_parallel.get() as usize,
             on_error: spec.on_error,
             at_least: spec.at_least,
@@ -73,7 +77,10 @@ impl Runner for ForEachRunner {
                 let error = "an agent with `for_each` runs only in a conversation";
                 return AttemptOutcome::from_failure(FailureKind::Unavailable, error);
             };
-            let list = match self.list.build_parts(&parts.facts) {
+            let mut notes = Vec::new();
+            let list = self.list.build_parts(&parts.facts, &mut notes);
+            self.noted_reads.report_notes(&notes, &execution.ledger);
+            let list = match list {
                 Ok(list) => list,
                 Err(failure) => return finished_outcome(Err(failure)),
             };
@@ -252,10 +259,10 @@ impl<'a> PartsExecution<'a> {
 
     fn set_part_result(&mut self, at: usize, result: Result<Arc<Value>, ExecutionFailure>) {
         let judged = result.and_then(|output| {
-            let judged = self
-                .runner
-                .combiner
-                .judge_output(&self.from_run.facts, &self.list[at], &output)?;
+            let judged =
+                self.runner
+                    .combiner
+                    .judge_output(&self.from_run.facts, &self.list[at], &output, &mut Vec::new())?;
             Ok((output, judged))
         });
         self.open -= 1;
@@ -275,6 +282,7 @@ impl<'a> PartsExecution<'a> {
     fn fail_part(&mut self, at: usize, failure: ExecutionFailure, running: Option<&RunningPart>) {
         let stopped = self.execution.ledger.take_stopped_part(&self.list[at].key);
         let stopped_part = stopped.unwrap_or_default();
+        let failure = stopped_part.complete_failure(failure);
         self.spent = self.spent + stopped_part.usage.unwrap_or_default();
         let attempt_and_seconds = running.and_then(|part| part.latest.attempt_and_seconds());
         let (attempt, execution_time) = attempt_and_seconds.unwrap_or((self.execution.attempt, 0.0));
@@ -350,17 +358,19 @@ impl<'a> PartsExecution<'a> {
             .iter()
             .zip(&self.results)
             .filter_map(|(part, result)| match result {
-                PartResult::Failed(failure) => Some((&part.key, failure)),
+                PartResult::Failed(failure) => Some((part, failure)),
                 _ => None,
             });
         if self.has_failed() {
             return Err(match failed.next() {
-                Some((key, failure)) => self.part_failure(key, failure),
+                Some((part, failure)) => self.part_failure(&part.key, failure),
                 None => list::list_failure("too few parts succeeded".to_owned()),
             });
         }
         let failed: Vec<Value> = failed
-            .map(|(key, failure)| json!({"key": &**key, "error": failure.error, "kind": failure.kind}))
+            .map(|(part, failure)| {
+                json!({"key": &*part.key, "item": &*part.item, "error": failure.error, "kind": failure.kind})
+            })
             .collect();
         let outputs = self.results.iter().map(|result| match result {
             PartResult::Output(output) => Value::clone(output),
@@ -392,7 +402,10 @@ impl<'a> PartsExecution<'a> {
                 failure.error
             ),
         };
-        ExecutionFailure::new(failure.kind, error)
+        ExecutionFailure {
+            error,
+            ..failure.clone()
+        }
     }
 }
 

@@ -100,6 +100,7 @@ impl PartRun<'_> {
             let mut observation = observation;
             let result = self.judge_attempt(&mut observation);
             let mut ledger_entries = nested.end();
+            let result = result.map_err(|failure| ledger_entries.complete_failure(failure));
             let stopped = ledger_entries.take_request();
             let usage = observation.usage.or(ledger_entries.usage);
             used = used + usage.unwrap_or_default();
@@ -147,10 +148,12 @@ impl PartRun<'_> {
     /// The output, if the combination can use it. If not, the attempt has failed.
     fn judge_attempt(&self, observation: &mut AttemptResult) -> Result<Arc<Value>, ExecutionFailure> {
         let output = Arc::new(Value::Object(observation.result.clone()?));
+        let mut notes = Vec::new();
         let judged = self
             .runner
             .combiner
-            .judge_output(&self.from_run.facts, &self.part, &output);
+            .judge_output(&self.from_run.facts, &self.part, &output, &mut notes);
+        self.runner.noted_reads.report_notes(&notes, &self.execution.ledger);
         if let Err(failure) = judged {
             observation.result = Err(failure.clone());
             return Err(failure);

@@ -118,7 +118,8 @@ fn to_context(map: &JsonMap) -> RunContext {
 }
 
 fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> AttemptOutcome {
-    for warning in state.warnings() {
+    let of_end = state.run_end().map_or(&[][..], |ended| &ended.warnings);
+    for warning in state.warnings().iter().chain(of_end) {
         execution.ledger.warn(warning.clone());
     }
     let Some(run_end) = state.run_end() else {
@@ -138,18 +139,10 @@ fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> Atte
             if !requests.is_empty() {
                 return AttemptOutcome::NeedsInput(requests);
             }
-            failed(FailureKind::Unavailable)
+            failed(FailureKind::Reported)
         }
-        CompletionReason::Timeout => failed(FailureKind::Timeout),
-        CompletionReason::Cancelled => failed(FailureKind::Cancelled),
-        CompletionReason::AgentFailed | CompletionReason::ConditionFailed => failed(FailureKind::Reported),
-        CompletionReason::Completed => Ok(nested_result(state)),
-        limit => {
-            execution
-                .ledger
-                .warn(format!("the nested run ended as {limit}: {detail}"));
-            Ok(nested_result(state))
-        }
+        _ if run_end.is_success() => Ok(nested_result(state)),
+        _ => failed(FailureKind::Reported),
     };
     let usage = execution.ledger.usage();
     AttemptOutcome::Finished(AttemptResult {

@@ -198,6 +198,8 @@ mod tests {
         let plain = execution.clone();
         execution.context = Arc::new(RunContext::from_iter([(Arc::from("k"), Arc::new(json!([1])))]));
         execution.dependencies = vec![(Arc::from("w"), Arc::new(json!({"n": 1})))];
+        execution.failures = vec![(Arc::from("v"), Arc::new(json!({"error": "no"})))];
+        execution.news = vec![Arc::from("w")];
         execution.parameters = Arc::new(JsonMap::from_iter([("p".to_owned(), json!(true))]));
         execution.request = Some(Arc::new(AgentRequest {
             from: Arc::from("boss"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use super::ConversationState;
+use super::{ConversationState, ExecutionSlot};
 use crate::conversation::history::HistoryList;
 use ensemble_language::ensemble::{AgentKind, RequiredResult};
 use ensemble_language::execution_history::ExecutionHistory;
@@ -19,6 +19,12 @@ impl ConversationState {
             .into_iter()
             .map(|(name, (execution, _))| (name, execution))
             .collect();
+        if matches!(self.plan.agent(id).kind, AgentKind::Script { .. }) {
+            let outputs = self.list_latest_outputs(id).into_iter().flatten();
+            for (name, execution, _) in self.list_failures(id).into_iter().chain(outputs) {
+                reads.entry(name).or_insert(execution);
+            }
+        }
         for (name, execution, _) in self.list_other_outputs(id) {
             reads.entry(name).or_insert(execution);
         }
@@ -26,6 +32,61 @@ impl ConversationState {
             reads.entry(name).or_insert(execution);
         }
         reads
+    }
+
+    /// The latest outputs of the agents that the agent depends on, in declaration order, if the agent also reads other ones:
+    /// [`Self::dependency_outputs`] contains failures.
+    pub fn list_latest_outputs(&self, id: AgentId) -> Option<Vec<(Arc<str>, u32, Arc<Value>)>> {
+        let mut edges = self.plan.incoming_edges(id);
+        if edges.all(|(_, edge)| edge.on == RequiredResult::Success) {
+            return None;
+        }
+        let outputs = self.list_sources(id).into_iter().filter_map(|from| {
+            let (execution, output) = self.agent_state(from).output.as_ref()?;
+            Some((self.plan.agent_name(from).clone(), *execution, output.clone()))
+        });
+        Some(outputs.collect())
+    }
+
+    /// The failures of the agents that the agent depends on and whose latest execution failed, in declaration order.
+    pub fn list_failures(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
+        let mut edges = self.plan.incoming_edges(id);
+        if !edges.any(|(_, edge)| self.agent_state(edge.from).latest_failed) {
+            return Vec::new();
+        }
+        let failures = self.list_sources(id).into_iter().filter_map(|from| {
+            let state = self.agent_state(from);
+            let (execution, failure) = state.failure.as_ref().filter(|_| state.latest_failed)?;
+            Some((self.plan.agent_name(from).clone(), *execution, failure.clone()))
+        });
+        failures.collect()
+    }
+
+    /// The agents that the agent depends on, each once, in the order of its dependencies.
+    fn list_sources(&self, id: AgentId) -> Vec<AgentId> {
+        let mut sources: Vec<AgentId> = Vec::new();
+        for (_, edge) in self.plan.incoming_edges(id) {
+            if !sources.contains(&edge.from) {
+                sources.push(edge.from);
+            }
+        }
+        sources
+    }
+
+    /// The agents whose new outputs started this execution.
+    pub fn list_news(&self, slot: &ExecutionSlot) -> Vec<Arc<str>> {
+        if let Some(news) = &slot.start.news {
+            return news.clone();
+        }
+        let mut news: Vec<Arc<str>> = Vec::new();
+        let edges = self.plan.incoming_edges(slot.agent);
+        for (_, edge) in edges.filter(|(_, edge)| slot.start.counts.contains(&edge.position)) {
+            let name = self.plan.agent_name(edge.from);
+            if !news.contains(name) {
+                news.push(name.clone());
+            }
+        }
+        news
     }
 
     /// The latest execution of each agent that is in the history which the agent reads.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::legality::IllegalRecord;
 use super::turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
@@ -18,6 +18,7 @@ use crate::conversation::event::{
     TurnFinished, TurnStarted,
 };
 use crate::conversation::exchange::RecordedExchanges;
+use crate::conversation::failed_work::{FailedWork, WorkCounts};
 use crate::conversation::history::HistoryEntry;
 use crate::conversation::part::{EndedParts, PartEnded};
 use crate::conversation::permission::{PermissionDecided, PermissionDecision};
@@ -25,7 +26,7 @@ use crate::conversation::question::InputRequested;
 use crate::conversation::reason::AgentSkipReason;
 use crate::conversation::static_readiness::{StaticReadiness, static_readiness};
 use crate::thread::{Thread, ThreadIteration, UNKNOWN_FATE, remembered_iterations};
-use ensemble_language::data::{ExecutionFailure, ModelUsage, RunContext, digest_text};
+use ensemble_language::data::{ModelUsage, RunContext, digest_text};
 use ensemble_language::ensemble::{AgentKind, MemoryMode, OnError};
 use ensemble_language::plan::{AgentId, EdgeId, Plan};
 
@@ -145,6 +146,7 @@ impl ConversationState {
         self.latest_successes = [None; 2];
         self.failed_agents.clear();
         self.agents_at_limit.clear();
+        self.stopping_agents.clear();
         self.run_end = None;
         self.candidates.clear();
         self.excluded_agents.clear();
@@ -167,6 +169,7 @@ impl ConversationState {
                     // The failed attempts are dropped: the execution starts again, with all its attempts and parts.
                     (slot.last_ended, slot.failed_attempts, slot.last_failure) = (slot.attempt, 0, None);
                     slot.parts = EndedParts::default();
+                    slot.tool_calls = WorkCounts::default();
                     slot.exchanges = RecordedExchanges::default();
                 }
                 slot.progress = ExecutionProgress::Pending;
@@ -192,6 +195,10 @@ impl ConversationState {
         let plan = self.plan.clone();
         let mut slots = Vec::with_capacity(event.starts.len());
         self.waits = self.count_waits(&plan, event);
+        self.add_warnings(event.warnings.iter().map(|warning| warning.message.clone()));
+        if self.keeps_account {
+            self.read_warnings.extend(event.warnings.iter().cloned());
+        }
         for start in &event.starts {
             let Some(agent) = plan.find_agent_id(&start.agent) else {
                 continue;
@@ -205,6 +212,7 @@ impl ConversationState {
             for handled in start.handles.iter().filter_map(|name| plan.find_agent_id(name)) {
                 self.agents[handled.index()].unhandled = false;
                 self.failed_agents.remove(&handled);
+                self.stopping_agents.remove(&handled);
             }
             if start.request.is_some() {
                 self.remove_started_request(agent);
@@ -219,6 +227,7 @@ impl ConversationState {
                 usage: None,
                 exchanges: RecordedExchanges::default(),
                 parts: EndedParts::default(),
+                tool_calls: WorkCounts::default(),
                 progress: ExecutionProgress::Pending,
             });
         }
@@ -288,6 +297,9 @@ impl ConversationState {
             slot.last_ended = event.attempt;
             slot.last_failure = Some(event.failure.clone());
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
+            slot.tool_calls = slot.tool_calls
+                + WorkCounts::from_tool_calls(slot.exchanges.own_iterations())
+                + WorkCounts::from_tool_calls(&event.exchange);
             slot.exchanges = RecordedExchanges::default();
         }
         let warn = |warning: &String| format!("{}: {warning}", event.agent);
@@ -298,6 +310,8 @@ impl ConversationState {
         if let Some(slot) = self.slot_mut(&event.agent) {
             slot.usage = ModelUsage::sum_optional(slot.usage, event.usage);
             let recorded = slot.exchanges.take_iterations(Some(&event.key));
+            slot.tool_calls =
+                slot.tool_calls + WorkCounts::from_tool_calls(&recorded) + WorkCounts::from_tool_calls(&event.exchange);
             slot.parts.add_attempt_end(event, recorded);
         }
         let warn = |warning: &String| format!("{}[{}]: {warning}", event.agent, event.key);
@@ -374,6 +388,15 @@ impl ConversationState {
         };
         let (event, _) = *finished;
         let success = entry.failure.is_none();
+        if success && entry.parts.failed > 0 {
+            let agent = plan.agent_name(id).clone();
+            let work = FailedWork {
+                agent,
+                parts: entry.parts,
+                tool_calls: WorkCounts::default(),
+            };
+            self.add_warnings(work.list_sentences());
+        }
         if self.keeps_account {
             entry.output = CompactOutput::from_output(&output);
         }
@@ -418,9 +441,12 @@ impl ConversationState {
                 agent.failed_exchange = event.exchange;
             }
         }
-        let fails_the_run = !success && plan.agent(id).on_error == OnError::Fail;
-        if fails_the_run {
+        let on_error = plan.agent(id).on_error;
+        if !success && on_error != OnError::Continue {
             self.failed_agents.entry(id).or_insert(turn);
+        }
+        if !success && on_error == OnError::Stop {
+            self.stopping_agents.insert(id);
         }
         if plan
             .max_executions(id)
@@ -509,7 +535,7 @@ impl ConversationState {
         let (event, at) = &**finished;
         let output_data = match &event.end {
             ExecutionEnd::Succeeded(output) => output.clone(),
-            ExecutionEnd::Failed(failure) => Arc::new(failure_value(failure)),
+            ExecutionEnd::Failed(failure) => Arc::new(failure.to_output()),
         };
         Some(HistoryEntry {
             turn_number: event.turn,
@@ -520,6 +546,8 @@ impl ConversationState {
             input_digest: self.input_digest.clone(),
             output: CompactOutput::Value(output_data),
             failure: event.failure().cloned(),
+            parts: WorkCounts::from_parts(&slot.parts),
+            tool_calls: slot.tool_calls + WorkCounts::from_tool_calls(&event.exchange),
             attempt: event.attempt,
             usage: slot.usage,
             stop_reason: event.exchange.last().and_then(ThreadIteration::stop_reason),
@@ -528,11 +556,6 @@ impl ConversationState {
             answer: event.answer.clone(),
         })
     }
-}
-
-/// A failure in the form in which dependent agents read it.
-fn failure_value(failure: &ExecutionFailure) -> Value {
-    json!({"error": failure.error, "kind": failure.kind})
 }
 
 fn has_memory(plan: &Plan, id: AgentId) -> bool {

@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use super::CompletionReason;
 use super::counts::CountList;
-use super::event::{ExecutionFinished, FailedExecution, MessageAdded, Record, RunEnded, RunStarted};
+use super::event::{ExecutionFinished, FailedExecution, MessageAdded, ReadWarning, Record, RunEnded, RunStarted};
+use super::failed_work::{FailedWork, WorkCounts};
 use super::history::{HistoryEntry, HistoryList};
 use super::interruption::RunInterruption;
 use super::latest_outputs::LatestOutputs;
@@ -51,7 +52,7 @@ pub struct AgentState {
     unhandled: bool,
     /// Its latest output, and the number of the execution.
     output: Option<(u32, Arc<Value>)>,
-    /// Its latest failure as `{error, kind}`, and the number of the execution.
+    /// Its latest failure in the form that dependent agents read, and the number of the execution.
     failure: Option<(u32, Arc<Value>)>,
     /// LLM: the messages between the agent and its model.
     thread: Arc<Thread>,
@@ -113,6 +114,8 @@ pub struct ConversationState {
     /// The value of `usage` at the last user message. Budgets count from there.
     used_before: ModelUsage,
     warnings: Vec<String>,
+    /// What conditions read in vain so far; `warnings` has the sentences.
+    read_warnings: Vec<ReadWarning>,
     /// The two latest successes of different agents: turn and agent.
     latest_successes: [Option<(u32, AgentId)>; 2],
     /// The agents whose readiness the facts leave open. A decision must examine only these.
@@ -124,6 +127,8 @@ pub struct ConversationState {
     failed_agents: BTreeMap<AgentId, u32>,
     /// The agents that have reached their `max_agent_executions`.
     agents_at_limit: BTreeSet<AgentId>,
+    /// The agents with `on_error: stop` that have failed.
+    stopping_agents: BTreeSet<AgentId>,
     /// The tools that somebody has permitted for the rest of the run.
     permitted_tools: Arc<BTreeSet<Arc<str>>>,
     /// Whether history and warnings are stored.
@@ -158,11 +163,13 @@ impl ConversationState {
             usage: ModelUsage::default(),
             used_before: ModelUsage::default(),
             warnings: Vec::new(),
+            read_warnings: Vec::new(),
             latest_successes: [None; 2],
             candidates: BTreeSet::new(),
             excluded_agents: BTreeSet::new(),
             failed_agents: BTreeMap::new(),
             agents_at_limit: BTreeSet::new(),
+            stopping_agents: BTreeSet::new(),
             permitted_tools: Arc::default(),
             keeps_account: true,
             plan,
@@ -316,6 +323,11 @@ impl ConversationState {
         &self.warnings
     }
 
+    /// Returns whether the run has a warning about the same read of the same key.
+    pub(crate) fn has_read_warning(&self, warning: &ReadWarning) -> bool {
+        self.read_warnings.iter().any(|known| known.is_same_read(warning))
+    }
+
     /// The state of one agent.
     pub fn agent_state(&self, id: AgentId) -> &AgentState {
         &self.agents[id.index()]
@@ -349,6 +361,11 @@ impl ConversationState {
     /// The first agent whose failure makes the run fail.
     pub fn first_failed_agent(&self) -> Option<AgentId> {
         self.failed_agents.keys().next().copied()
+    }
+
+    /// The first agent with `on_error: stop` that has failed.
+    pub fn stopping_agent(&self) -> Option<AgentId> {
+        self.stopping_agents.first().copied()
     }
 
     /// The first failure that nobody has handled, where such a failure is the outcome of the run.
@@ -391,6 +408,27 @@ impl ConversationState {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
         let finished = open.filter_map(|slot| self.history_entry(slot)).map(Cow::Owned);
         self.history.0.iter().map(Cow::Borrowed).chain(finished)
+    }
+
+    /// The agents of whose executions so far a part or a tool call failed, in declaration order.
+    pub fn list_failed_work(&self) -> Vec<FailedWork> {
+        let mut work: BTreeMap<AgentId, FailedWork> = BTreeMap::new();
+        for entry in self.list_executions() {
+            let (parts, tool_calls) = (entry.parts, entry.tool_calls);
+            if parts.count + tool_calls.count == 0 {
+                continue;
+            }
+            let Some(id) = self.plan.find_agent_id(&entry.agent_name) else {
+                continue;
+            };
+            let sum = work.entry(id).or_insert_with(|| FailedWork {
+                agent: entry.agent_name.clone(),
+                parts: WorkCounts::default(),
+                tool_calls: WorkCounts::default(),
+            });
+            (sum.parts, sum.tool_calls) = (sum.parts + parts, sum.tool_calls + tool_calls);
+        }
+        work.into_values().filter(FailedWork::has_failures).collect()
     }
 
     /// The number of executions of the agent in the whole run, including an open turn.

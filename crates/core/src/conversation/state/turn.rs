@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::conversation::event::{AgentStart, ExecutionFinished};
 use crate::conversation::exchange::RecordedExchanges;
+use crate::conversation::failed_work::WorkCounts;
 use crate::conversation::part::EndedParts;
 use crate::request::PendingRequest;
 use ensemble_language::data::{ExecutionFailure, ModelUsage};
@@ -39,6 +40,8 @@ pub struct ExecutionSlot {
     pub exchanges: RecordedExchanges,
     /// The parts that have ended, of an agent with `for_each`.
     pub parts: EndedParts,
+    /// The tool calls of the attempts of its model that failed, and of its parts.
+    pub tool_calls: WorkCounts,
     /// The progress of the execution.
     pub progress: ExecutionProgress,
 }

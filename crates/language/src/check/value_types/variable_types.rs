@@ -94,6 +94,12 @@ pub(super) fn failure_type() -> ValueType {
         ValueType::map_with_fields(MapFields::with_exact_keys([
             ("error".to_owned(), ValueType::any_text()),
             ("kind".to_owned(), ValueType::text_among(kinds)),
+            (
+                "exit_code".to_owned(),
+                ValueType::number_in(NumberRange::ALL).union_with(ValueType::nothing_value()),
+            ),
+            ("stdout".to_owned(), ValueType::any_text()),
+            ("stderr".to_owned(), ValueType::any_text()),
         ]))
     });
     FAILURE.clone()

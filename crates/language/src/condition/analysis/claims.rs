@@ -212,6 +212,7 @@ fn is_plain_value(expr: &ConditionExpr) -> bool {
                 && suffixes.iter().all(|suffix| match &suffix.kind {
                     ChainStepKind::Member(_) => true,
                     ChainStepKind::Index(at) => is_plain_value(at),
+                    ChainStepKind::Slice(from, to) => from.iter().chain(to).all(is_plain_value),
                     ChainStepKind::Method(function, arguments) => {
                         function.has_own_name("get") && arguments.iter().all(is_plain_value)
                     }

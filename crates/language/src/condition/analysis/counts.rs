@@ -2,10 +2,10 @@
 
 use super::super::expression::tree::{ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind};
 use super::paths::find_path;
-use super::polarity::{find_boundary_step, swap_comparison_sides, visit_sufficient_parts};
+use super::polarity::{find_boundary_step, swap_comparison_sides, visit_helpful_parts};
 use crate::source::Span;
 
-/// `executions.writer >= 3`, where it is enough to make the condition true.
+/// `executions.writer >= 3`, where it helps to make the condition true.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountThreshold {
     /// The agent whose executions are counted.
@@ -14,15 +14,23 @@ pub struct CountThreshold {
     pub threshold: u64,
     /// The bytes of the comparison.
     pub span: Span,
+    /// Whether the comparison alone makes the condition true; otherwise other parts of an `and` must be true, too.
+    pub is_sufficient: bool,
 }
 
 /// Adds all such comparisons, from left to right.
 pub(in super::super) fn collect_count_thresholds(expr: &ConditionExpr, counts: &mut Vec<CountThreshold>) {
-    visit_sufficient_parts(expr, true, &mut |part, answer| {
+    visit_helpful_parts(expr, true, true, &mut |part, answer, is_sufficient| {
         if let ExprKind::Compare(left, rest) = &part.kind
             && let [(comparison, right)] = rest.as_slice()
+            && let Some((agent, threshold)) = find_count_threshold(left, *comparison, right, answer)
         {
-            counts.extend(find_count_threshold(left, *comparison, right, answer, part.span));
+            counts.push(CountThreshold {
+                agent,
+                threshold,
+                span: part.span,
+                is_sufficient,
+            });
         }
     });
 }
@@ -32,8 +40,7 @@ fn find_count_threshold(
     comparison: ComparisonOperator,
     right: &ConditionExpr,
     answer: bool,
-    span: Span,
-) -> Option<CountThreshold> {
+) -> Option<(String, u64)> {
     use ComparisonOperator::{Different, Equal, Greater, GreaterEqual, Less, LessEqual};
     let (agent, number, comparison) = match (find_counted_agent(left), find_counted_agent(right)) {
         (Some(agent), None) => (agent, as_literal_count(right)?, comparison),
@@ -46,11 +53,7 @@ fn find_count_threshold(
         (GreaterEqual | Greater | Equal, true) | (Less | LessEqual | Different, false)
     );
     let from = number.checked_add_signed(find_boundary_step(comparison, answer))?;
-    grows.then_some(CountThreshold {
-        agent,
-        threshold: from,
-        span,
-    })
+    grows.then_some((agent, from))
 }
 
 /// The agent, if the expression is the number of its executions.

@@ -8,6 +8,8 @@ pub(crate) mod claims;
 pub(super) mod counts;
 pub(super) mod demands;
 mod exclusive;
+mod failure_reads;
+pub(crate) mod member_reads;
 pub(crate) mod mutants;
 pub(super) mod paths;
 mod polarity;

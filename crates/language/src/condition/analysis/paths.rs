@@ -44,7 +44,7 @@ fn find_literal_key(suffix: &ChainStep) -> Option<String> {
         ChainStepKind::Method(function, arguments) if function.has_own_name("get") => {
             as_literal_text(arguments.first()?)
         }
-        ChainStepKind::Method(..) => None,
+        ChainStepKind::Slice(..) | ChainStepKind::Method(..) => None,
     }
 }
 

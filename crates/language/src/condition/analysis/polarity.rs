@@ -40,6 +40,26 @@ pub(super) fn visit_sufficient_parts<'e>(
     }
 }
 
+/// Visits the parts that help to give the expression the wanted answer, with the answer that the part must have, and
+/// whether the part alone is enough.
+pub(super) fn visit_helpful_parts<'e>(
+    expr: &'e ConditionExpr,
+    answer: bool,
+    is_sufficient: bool,
+    visit: &mut impl FnMut(&'e ConditionExpr, bool, bool),
+) {
+    match split_by_answer(expr, answer) {
+        AnswerParts::Opposite(operand) => visit_helpful_parts(operand, !answer, is_sufficient, visit),
+        AnswerParts::Any(operands) => operands
+            .iter()
+            .for_each(|one| visit_helpful_parts(one, answer, is_sufficient, visit)),
+        AnswerParts::All(operands) => operands
+            .iter()
+            .for_each(|one| visit_helpful_parts(one, answer, false, visit)),
+        AnswerParts::Whole => visit(expr, answer, is_sufficient),
+    }
+}
+
 /// Visits parts that together give the expression the wanted answer: of alternatives, the first one.
 pub(super) fn visit_satisfying_parts<'e>(
     expr: &'e ConditionExpr,

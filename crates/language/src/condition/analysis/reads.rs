@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::condition::evaluation::operators::{Outcome, contains_item, fail_with, get_indexed_item, get_member};
+use crate::condition::evaluation::operators::{
+    Outcome, contains_item, fail_with, get_indexed_item, get_member, get_slice,
+};
 use crate::condition::evaluation::report::shorten_value;
 use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
 use crate::condition::expression::tree::{
@@ -60,6 +62,27 @@ pub(crate) fn list_reads(text: &str, expr: &ConditionExpr, facts: &ConditionFact
     reads
 }
 
+/// Likewise, for an expression whose evaluation fails: of a chain that fails, the longest part that has a value.
+pub(crate) fn list_available_reads(text: &str, expr: &ConditionExpr, facts: &ConditionFacts) -> Vec<ConditionRead> {
+    let mut spans: Vec<(Span, &ConditionExpr, usize)> = Vec::new();
+    collect_reads(expr, &mut spans);
+    let available = |(span, expr, steps): (Span, &ConditionExpr, usize)| {
+        let (value, span) = match &expr.kind {
+            ExprKind::Chain(base, suffixes) => (0..=steps).rev().find_map(|steps| {
+                let value = evaluate_read(expr, steps, facts).ok()?;
+                let end = steps.checked_sub(1).map_or(base.span.end, |at| suffixes[at].end);
+                Some((value, Span::new(span.start, end)))
+            })?,
+            _ => (evaluate_read(expr, steps, facts).ok()?, span),
+        };
+        Some(ConditionRead {
+            expression: text[span.start..span.end].to_owned(),
+            value: shorten_value(&value),
+        })
+    };
+    spans.into_iter().filter_map(available).collect()
+}
+
 /// The reads in the expression: their positions, the expression, and the number of steps of its chain that belong to
 /// it.
 fn collect_reads<'a>(expr: &'a ConditionExpr, spans: &mut Vec<(Span, &'a ConditionExpr, usize)>) {
@@ -75,6 +98,9 @@ fn collect_reads<'a>(expr: &'a ConditionExpr, spans: &mut Vec<(Span, &'a Conditi
                 match &suffix.kind {
                     ChainStepKind::Member(_) => {}
                     ChainStepKind::Index(index) => collect_reads(index, spans),
+                    ChainStepKind::Slice(from, to) => {
+                        from.iter().chain(to).for_each(|bound| collect_reads(bound, spans));
+                    }
                     ChainStepKind::Method(_, arguments) => {
                         arguments.iter().for_each(|argument| collect_reads(argument, spans))
                     }
@@ -122,6 +148,7 @@ fn is_path_step(suffix: &ChainStep) -> bool {
     match &suffix.kind {
         ChainStepKind::Member(_) => true,
         ChainStepKind::Index(index) => is_simple_operand(index),
+        ChainStepKind::Slice(from, to) => from.iter().chain(to).all(is_simple_operand),
         ChainStepKind::Method(function, arguments) => {
             is_lookup_function(function) && arguments.iter().all(is_simple_operand)
         }
@@ -184,6 +211,13 @@ fn apply_step(value: &ConditionValue, suffix: &ChainStep, facts: &ConditionFacts
     match &suffix.kind {
         ChainStepKind::Member(name) => get_member(value, name),
         ChainStepKind::Index(at) => get_indexed_item(value, &evaluate_whole(at, facts)?),
+        ChainStepKind::Slice(from, to) => {
+            let bound = |bound: &Option<ConditionExpr>| match bound {
+                Some(bound) => evaluate_whole(bound, facts),
+                None => Ok(ConditionValue::Nothing),
+            };
+            get_slice(value, &bound(from)?, &bound(to)?)
+        }
         ChainStepKind::Method(function, arguments) => {
             let mut all = vec![value.clone()];
             for argument in arguments {

@@ -1,6 +1,7 @@
 //! The keys of outputs of which a condition asks whether they are true, without a comparison.
 
-use super::super::expression::tree::{ConditionExpr, ConditionVariable, ExprKind};
+use super::super::expression::tree::{Comprehension, ConditionExpr, ConditionVariable, ExprKind};
+use super::super::functions::ConditionFunction;
 use super::paths::find_path;
 use crate::source::Span;
 
@@ -45,6 +46,10 @@ pub(in super::super) fn collect_truth_reads(expr: &ConditionExpr, is_asked: bool
             collect_truth_reads(&choice.then, is_asked, reads);
             collect_truth_reads(&choice.otherwise, is_asked, reads);
         }
+        ExprKind::Comprehension(comprehension) => collect_comprehension_reads(comprehension, false, reads),
+        ExprKind::Call(function, arguments) if let Some(searched) = find_searched_elements(function, arguments) => {
+            collect_comprehension_reads(searched, true, reads);
+        }
         ExprKind::Call(function, arguments) if function.has_own_name("bool") => {
             arguments
                 .iter()
@@ -56,6 +61,27 @@ pub(in super::super) fn collect_truth_reads(expr: &ConditionExpr, is_asked: bool
             }
             expr.visit_parts(&mut |part| collect_truth_reads(part, false, reads));
         }
+    }
+}
+
+fn collect_comprehension_reads(comprehension: &Comprehension, is_asked: bool, reads: &mut Vec<TruthRead>) {
+    collect_truth_reads(&comprehension.element, is_asked, reads);
+    for clause in &comprehension.clauses {
+        collect_truth_reads(&clause.source, false, reads);
+        let filters = clause.filters.iter();
+        filters.for_each(|filter| collect_truth_reads(filter, true, reads));
+    }
+}
+
+/// The comprehension of whose elements the function asks for the truth.
+pub(in super::super) fn find_searched_elements<'e>(
+    function: &ConditionFunction,
+    arguments: &'e [ConditionExpr],
+) -> Option<&'e Comprehension> {
+    let is_search = function.has_own_name("any") || function.has_own_name("all");
+    match &arguments.first()?.kind {
+        ExprKind::Comprehension(comprehension) if is_search => Some(comprehension),
+        _ => None,
     }
 }
 

@@ -5,27 +5,25 @@
 //! (`{ let r = a; if truth(r) { r = b } r }`). Such a block is flat, stops at the first operand that decides, and
 //! returns that operand.
 
+mod comprehensions;
+mod sites;
+
 use std::fmt::Write;
 
 use crate::condition::evaluation::operators::ArithmeticOperator;
 use crate::condition::expression::tree::{
-    ChainStep, ChainStepKind, ComparisonOperator, ConditionExpr, ConditionVariable, ExprKind, IfElseExpr, SignOperator,
+    ChainStep, ChainStepKind, ComparisonOperator, Comprehension, ConditionExpr, ConditionVariable, ExprKind,
+    IfElseExpr, SignOperator,
 };
+use crate::condition::functions::ConditionFunction;
 use crate::source::Span;
+
+pub(crate) use sites::{EvaluationSite, ReadPlace};
 
 /// Chains up to this length are translated to nested calls, if their operands are not deep.
 const SHORT: usize = 4;
 /// The highest depth of an expression that is not deep.
 const LOW: usize = 4;
-
-/// A position at which the evaluation can fail.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct EvaluationSite {
-    /// The part that fails.
-    pub(crate) span: Span,
-    /// The operand that the message names.
-    pub(crate) operand: Span,
-}
 
 /// The Rhai script of a condition, and the values that it refers to.
 pub(crate) struct EmittedScript {
@@ -50,6 +48,7 @@ fn emit_script_with(expr: &ConditionExpr, emit: impl Fn(&mut ScriptEmitter, &Con
         out: String::with_capacity(128),
         sites: Vec::new(),
         variables: Vec::new(),
+        accumulators: 0,
     };
     emit(&mut emitter, expr);
     EmittedScript {
@@ -63,6 +62,8 @@ struct ScriptEmitter {
     out: String,
     sites: Vec<EvaluationSite>,
     variables: Vec<ConditionVariable>,
+    /// The number of loops with a result.
+    accumulators: usize,
 }
 
 impl ScriptEmitter {
@@ -72,9 +73,20 @@ impl ScriptEmitter {
 
     /// `name(site,`
     fn open_call(&mut self, name: &str, span: Span, operand: Span) {
-        let site = self.sites.len();
-        self.sites.push(EvaluationSite { span, operand });
-        self.push_display(format_args!("{name}({site},"));
+        self.open_site_call(name, EvaluationSite::new(span, operand));
+    }
+
+    /// `site,` as an argument.
+    fn push_site(&mut self, span: Span) {
+        let number = self.sites.len();
+        self.sites.push(EvaluationSite::new(span, span));
+        self.push_display(format_args!("{number},"));
+    }
+
+    fn open_site_call(&mut self, name: &str, site: EvaluationSite) {
+        let number = self.sites.len();
+        self.sites.push(site);
+        self.push_display(format_args!("{name}({number},"));
     }
 
     fn push_display(&mut self, number: impl std::fmt::Display) {
@@ -121,7 +133,12 @@ impl ScriptEmitter {
             ExprKind::List(items) => self.emit_list(items),
             ExprKind::Map(entries) => self.emit_map(expr.span, entries),
             ExprKind::Variable(variable) => self.emit_variable(*variable),
-            ExprKind::Chain(base, suffixes) => self.emit_chain(base, suffixes),
+            ExprKind::Local(local) => self.push_display(format_args!("l{}", local.number)),
+            ExprKind::Comprehension(comprehension) => self.emit_comprehension(expr.span, comprehension),
+            ExprKind::Chain(base, suffixes) => self.emit_chain(base, suffixes, false),
+            ExprKind::Call(function, arguments) if let Some(search) = find_search(function, arguments) => {
+                self.emit_search(search.0, search.1);
+            }
             ExprKind::Call(function, arguments) => {
                 let operand = arguments.first().map_or(expr.span, |argument| argument.span);
                 self.open_call("apply", expr.span, operand);
@@ -193,15 +210,24 @@ impl ScriptEmitter {
         self.push_text(variable.name());
     }
 
-    fn emit_chain(&mut self, base: &ConditionExpr, suffixes: &[ChainStep]) {
+    /// An expression that is compared with nothing: its last step may miss.
+    fn emit_asked(&mut self, expr: &ConditionExpr, is_asked: bool) {
+        match &expr.kind {
+            ExprKind::Chain(base, suffixes) => self.emit_chain(base, suffixes, is_asked),
+            _ => self.emit_expr(expr),
+        }
+    }
+
+    /// A value and the steps after it. `is_asked`: the last step asks whether there is a value.
+    fn emit_chain(&mut self, base: &ConditionExpr, suffixes: &[ChainStep], is_asked: bool) {
         let flat = suffixes.len() <= SHORT
             && base.height <= LOW
             && suffixes
                 .iter()
                 .all(|suffix| !suffix.is_optional && has_shallow_arguments(suffix));
         if flat {
-            for (at, suffix) in suffixes.iter().enumerate().rev() {
-                self.emit_step_start(base.span, suffixes, at, suffix);
+            for at in (0..suffixes.len()).rev() {
+                self.emit_step_start(base, suffixes, at, is_asked);
             }
             self.emit_expr(base);
             for suffix in suffixes {
@@ -222,7 +248,7 @@ impl ScriptEmitter {
                 self.push_text("if fit{fit=present(r);}");
             }
             self.push_text(if guarded { "if fit{r=" } else { "r=" });
-            self.emit_step_start(base.span, suffixes, at, suffix);
+            self.emit_step_start(base, suffixes, at, is_asked);
             self.push_text("r");
             self.emit_step_end(suffix);
             self.push_text(if guarded { ";}" } else { ";" });
@@ -231,12 +257,20 @@ impl ScriptEmitter {
     }
 
     /// The part of a step before the value to which it is applied.
-    fn emit_step_start(&mut self, base: Span, suffixes: &[ChainStep], at: usize, suffix: &ChainStep) {
-        let before = at.checked_sub(1).map_or(base.end, |at| suffixes[at].end);
-        let (span, operand) = (Span::new(base.start, suffix.end), Span::new(base.start, before));
+    fn emit_step_start(&mut self, base: &ConditionExpr, suffixes: &[ChainStep], at: usize, is_asked: bool) {
+        let suffix = &suffixes[at];
+        let before = at.checked_sub(1).map_or(base.span.end, |at| suffixes[at].end);
+        let span = Span::new(base.span.start, suffix.end);
+        let operand = Span::new(base.span.start, before);
+        // `a?.b` and `a.b?.c` ask whether there is a `b`.
+        let asks = suffix.is_optional || suffixes.get(at + 1).map_or(is_asked, |next| next.is_optional);
+        let site = || EvaluationSite::for_read(span, operand, base, &suffixes[..at]);
         match &suffix.kind {
-            ChainStepKind::Member(_) => self.open_call("member", span, operand),
-            ChainStepKind::Index(_) => self.open_call("index", span, operand),
+            ChainStepKind::Member(_) if asks => self.open_call("ask_member", span, operand),
+            ChainStepKind::Index(_) if asks => self.open_call("ask_index", span, operand),
+            ChainStepKind::Member(_) => self.open_site_call("member", site()),
+            ChainStepKind::Index(_) => self.open_site_call("index", site()),
+            ChainStepKind::Slice(..) => self.open_call("slice", span, operand),
             ChainStepKind::Method(function, _) => {
                 self.open_call("apply", span, operand);
                 self.push_display(format_args!("{},[", function.table_index()));
@@ -250,6 +284,11 @@ impl ScriptEmitter {
         match &suffix.kind {
             ChainStepKind::Member(name) => self.emit_text(name),
             ChainStepKind::Index(index) => self.emit_expr(index),
+            ChainStepKind::Slice(from, to) => {
+                self.emit_slice_bound(from.as_ref());
+                self.push_text(",");
+                self.emit_slice_bound(to.as_ref());
+            }
             ChainStepKind::Method(_, arguments) => {
                 for argument in arguments {
                     self.emit_expr(argument);
@@ -259,6 +298,13 @@ impl ScriptEmitter {
             }
         }
         self.push_text(")");
+    }
+
+    fn emit_slice_bound(&mut self, bound: Option<&ConditionExpr>) {
+        match bound {
+            Some(bound) => self.emit_expr(bound),
+            None => self.push_text("()"),
+        }
     }
 
     fn emit_arithmetic(&mut self, first: &ConditionExpr, rest: &[(ArithmeticOperator, ConditionExpr)]) {
@@ -293,22 +339,22 @@ impl ScriptEmitter {
     fn emit_comparisons(&mut self, first: &ConditionExpr, rest: &[(ComparisonOperator, ConditionExpr)]) {
         if let [(comparison, second)] = rest {
             self.open_comparison(*comparison, first.span, second.span);
-            self.emit_expr(first);
+            self.emit_asked(first, is_question(*comparison, second));
             self.push_text(",");
-            self.emit_expr(second);
+            self.emit_asked(second, is_question(*comparison, first));
             return self.push_text(")");
         }
         self.push_text("{let a=");
-        self.emit_expr(first);
+        self.emit_asked(first, is_question(rest[0].0, &rest[0].1));
         self.push_text(";let b=();let r=true;");
-        let mut left_span = first.span;
+        let mut left = first;
         for (comparison, operand) in rest {
             self.push_text("if r{b=");
-            self.emit_expr(operand);
+            self.emit_asked(operand, is_question(*comparison, left));
             self.push_text(";r=");
-            self.open_comparison(*comparison, left_span, operand.span);
+            self.open_comparison(*comparison, left.span, operand.span);
             self.push_text("a,b);a=b;}");
-            left_span = operand.span;
+            left = operand;
         }
         self.push_text("r}");
     }
@@ -345,7 +391,8 @@ impl ScriptEmitter {
                 self.push_text("{r=");
             }
             bools &= operand.is_bool();
-            self.emit_expr(operand);
+            // The left side of `??` asks whether there is a value.
+            self.emit_asked(operand, question == "missing" && at + 1 < operands.len());
             self.push_text(if at > 0 { ";}" } else { ";" });
         }
         self.push_text("r}");
@@ -363,11 +410,32 @@ impl ScriptEmitter {
     }
 }
 
+/// Returns whether the comparison with `other` asks whether there is a value.
+fn is_question(comparison: ComparisonOperator, other: &ConditionExpr) -> bool {
+    matches!(comparison, ComparisonOperator::Equal | ComparisonOperator::Different)
+        && matches!(other.kind, ExprKind::Nothing)
+}
+
+/// `any` or `all` of a generator expression: the truth of an element that decides, and the comprehension.
+fn find_search<'e>(function: &ConditionFunction, arguments: &'e [ConditionExpr]) -> Option<(bool, &'e Comprehension)> {
+    let decides = function.has_own_name("any");
+    match arguments {
+        [
+            ConditionExpr {
+                kind: ExprKind::Comprehension(comprehension),
+                ..
+            },
+        ] if comprehension.is_generator && (decides || function.has_own_name("all")) => Some((decides, comprehension)),
+        _ => None,
+    }
+}
+
 /// Returns whether the arguments of the step are not deep.
 fn has_shallow_arguments(suffix: &ChainStep) -> bool {
     match &suffix.kind {
         ChainStepKind::Member(_) => true,
         ChainStepKind::Index(index) => index.height <= LOW,
+        ChainStepKind::Slice(from, to) => from.iter().chain(to).all(|bound| bound.height <= LOW),
         ChainStepKind::Method(_, arguments) => arguments.iter().all(|argument| argument.height <= LOW),
     }
 }

@@ -8,11 +8,13 @@ use std::sync::LazyLock;
 
 use rhai::{Array, Dynamic, Engine, EvalAltResult, INT, OptimizationLevel, Position};
 
+use crate::condition::evaluation::notes::{note_comparison, note_missing_key};
 use crate::condition::evaluation::operators::{
-    ArithmeticOperator, OperatorError, Outcome, apply_arithmetic, apply_minus, apply_plus, are_equal, check_truth,
-    compare_order, contains_item, get_indexed_item, get_member,
+    ArithmeticOperator, OperatorError, Outcome, add_item_work, apply_arithmetic, apply_minus, apply_plus, are_equal,
+    check_item_work, check_list_length, check_truth, compare_order, contains_item, get_indexed_item, get_member,
+    get_slice, list_iterated_items,
 };
-use crate::condition::evaluation::value::{ConditionValue, MapValue};
+use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
 use crate::condition::functions::FUNCTIONS;
 use crate::condition::{ITEM_LIMIT, OPERATION_LIMIT, STRING_LIMIT};
 
@@ -49,6 +51,8 @@ fn build_engine() -> Engine {
     register_arithmetic(&mut engine);
     register_comparisons(&mut engine);
     register_access(&mut engine);
+    register_calls(&mut engine);
+    register_loops(&mut engine);
     engine
 }
 
@@ -100,11 +104,11 @@ fn register_comparisons(engine: &mut Engine) {
         });
     }
     engine
-        .register_fn("equal", |_: INT, a: Dynamic, b: Dynamic| {
-            are_equal(&a.into(), &b.into())
+        .register_fn("equal", |site: INT, a: Dynamic, b: Dynamic| {
+            compare_equality(site, &a.into(), &b.into())
         })
-        .register_fn("different", |_: INT, a: Dynamic, b: Dynamic| {
-            !are_equal(&a.into(), &b.into())
+        .register_fn("different", |site: INT, a: Dynamic, b: Dynamic| {
+            !compare_equality(site, &a.into(), &b.into())
         })
         .register_fn("within", |site: INT, a: Dynamic, b: Dynamic| {
             attach_site(site, contains_item(&b.into(), &a.into()))
@@ -114,14 +118,45 @@ fn register_comparisons(engine: &mut Engine) {
         });
 }
 
+fn compare_equality(site: INT, a: &ConditionValue, b: &ConditionValue) -> bool {
+    let is_equal = are_equal(a, b);
+    if !is_equal {
+        note_comparison(site, a, b);
+    }
+    is_equal
+}
+
 fn register_access(engine: &mut Engine) {
     engine
         .register_fn("member", |site: INT, base: Dynamic, name: rhai::ImmutableString| {
+            let base = base.into();
+            let found = get_member(&base, &name);
+            if matches!(found, Ok(ConditionValue::Nothing)) {
+                note_missing_key(site, &base, &name);
+            }
+            attach_site_to_value(site, found)
+        })
+        .register_fn("ask_member", |site: INT, base: Dynamic, name: rhai::ImmutableString| {
             attach_site_to_value(site, get_member(&base.into(), &name))
         })
         .register_fn("index", |site: INT, base: Dynamic, at: Dynamic| {
+            let (base, at) = (base.into(), ConditionValue::from(at));
+            let found = get_indexed_item(&base, &at);
+            if let (Ok(ConditionValue::Nothing), ConditionValue::Text(key)) = (&found, &at) {
+                note_missing_key(site, &base, key.as_str());
+            }
+            attach_site_to_value(site, found)
+        })
+        .register_fn("ask_index", |site: INT, base: Dynamic, at: Dynamic| {
             attach_site_to_value(site, get_indexed_item(&base.into(), &at.into()))
         })
+        .register_fn("slice", |site: INT, base: Dynamic, from: Dynamic, to: Dynamic| {
+            attach_site_to_value(site, get_slice(&base.into(), &from.into(), &to.into()))
+        });
+}
+
+fn register_calls(engine: &mut Engine) {
+    engine
         .register_fn("apply", |site: INT, function: INT, arguments: Array| {
             let arguments: Vec<ConditionValue> = arguments.into_iter().map(ConditionValue::from).collect();
             let function = usize::try_from(function).ok().and_then(|at| FUNCTIONS.get(at));
@@ -131,7 +166,14 @@ fn register_access(engine: &mut Engine) {
                     crate::condition::evaluation::operators::fail_with("unknown function"),
                 );
             };
-            attach_site_to_value(site, (function.run)(&arguments))
+            if let Some(ConditionValue::List(list)) = arguments.first() {
+                add_item_work(list.len());
+            }
+            let result = (function.run)(&arguments);
+            if let Ok(ConditionValue::List(list)) = &result {
+                add_item_work(list.len());
+            }
+            attach_site_to_value(site, result)
         })
         .register_fn("map", |_: INT, items: Array| {
             let mut items = items.into_iter();
@@ -140,6 +182,60 @@ fn register_access(engine: &mut Engine) {
                 entries.push((key.into_immutable_string().unwrap_or_default(), value.into()));
             }
             Dynamic::from(MapValue::Own(entries.into()))
+        });
+}
+
+/// The items of a loop, one after the other.
+#[derive(Clone)]
+struct LoopItems {
+    site: INT,
+    list: ListValue,
+}
+
+/// The items that remain in a loop.
+struct RemainingItems {
+    items: LoopItems,
+    next: usize,
+}
+
+impl IntoIterator for LoopItems {
+    type Item = Reply<Dynamic>;
+    type IntoIter = RemainingItems;
+
+    fn into_iter(self) -> RemainingItems {
+        RemainingItems { items: self, next: 0 }
+    }
+}
+
+impl Iterator for RemainingItems {
+    type Item = Reply<Dynamic>;
+
+    /// The next item. The steps of the engine alone do not bound the time of a loop, so the work on items is checked here.
+    fn next(&mut self) -> Option<Reply<Dynamic>> {
+        let item = self.items.list.get(self.next)?;
+        self.next += 1;
+        Some(attach_site(self.items.site, check_item_work().map(|()| item.into())))
+    }
+}
+
+/// The list that a comprehension builds.
+#[derive(Clone, Default)]
+struct ListBuilder(Vec<ConditionValue>);
+
+fn register_loops(engine: &mut Engine) {
+    engine
+        .register_iterator_result::<LoopItems, _>()
+        .register_fn("items", |site: INT, source: Dynamic| {
+            let items = list_iterated_items(&source.into()).map(|list| LoopItems { site, list });
+            attach_site(site, items)
+        })
+        .register_fn("builder", ListBuilder::default)
+        .register_fn("put", |list: &mut ListBuilder, site: INT, item: Dynamic| {
+            list.0.push(item.into());
+            attach_site(site, check_list_length(list.0.len()))
+        })
+        .register_fn("built", |list: &mut ListBuilder| {
+            Dynamic::from(ListValue::Own(std::mem::take(&mut list.0).into()))
         });
 }
 

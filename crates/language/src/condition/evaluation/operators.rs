@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::condition::evaluation::report::render_value;
 use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue, convert_json_number};
-use crate::condition::{STRING_LIMIT, TEXT_LIMIT};
+use crate::condition::{ITEM_LIMIT, ITEM_WORK_LIMIT, STRING_LIMIT, TEXT_LIMIT};
 
 /// Arithmetic operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(crate) enum OperatorError {
     Message(String),
     /// A message that begins with the user's text of the operand.
     Operand(String),
+    /// Likewise, where a step from nothing fails that `?.` would skip.
+    Nothing(String),
 }
 
 /// The result of an operator.
@@ -85,11 +87,27 @@ pub(crate) const COMPARE_IT: &str = "compare it with `==`, or ask the agent for 
 thread_local! {
     /// The bytes of text that functions have worked through since the evaluation on this thread began.
     static WORKED_THROUGH: Cell<usize> = const { Cell::new(0) };
+    /// Likewise, the items of lists and maps.
+    static ITEMS_WORKED_THROUGH: Cell<usize> = const { Cell::new(0) };
 }
 
 /// An evaluation begins on this thread.
 pub(crate) fn reset_text_work() {
     WORKED_THROUGH.set(0);
+    ITEMS_WORKED_THROUGH.set(0);
+}
+
+/// An operator or a function works through this number of items.
+pub(crate) fn add_item_work(items: usize) {
+    ITEMS_WORKED_THROUGH.set(ITEMS_WORKED_THROUGH.get().saturating_add(items));
+}
+
+/// The next item of a comprehension begins.
+pub(crate) fn check_item_work() -> Result<(), OperatorError> {
+    match ITEMS_WORKED_THROUGH.get() > ITEM_WORK_LIMIT {
+        true => fail_with("the condition processes more than 10000000 items, which is the limit"),
+        false => Ok(()),
+    }
 }
 
 /// A function is about to work through the text. One step of the engine may take long on a long text, so steps alone do
@@ -107,6 +125,9 @@ pub(crate) fn add_text_work(text: &str) -> Result<&str, OperatorError> {
 pub(crate) fn apply_arithmetic(operator: ArithmeticOperator, a: &ConditionValue, b: &ConditionValue) -> Outcome {
     if let (ArithmeticOperator::Add, ConditionValue::Text(a), ConditionValue::Text(b)) = (operator, a, b) {
         return join_texts(a.as_str(), b.as_str());
+    }
+    if let (ArithmeticOperator::Add, ConditionValue::List(a), ConditionValue::List(b)) = (operator, a, b) {
+        return join_lists(a, b);
     }
     match to_number_pair(a, b) {
         Some(NumberPair::Ints(a, b)) => calculate_ints(operator, a, b),
@@ -138,7 +159,26 @@ fn join_texts(a: &str, b: &str) -> Outcome {
     if a.len() + b.len() > STRING_LIMIT {
         return fail_with(TOO_LONG);
     }
+    add_text_work(a)?;
+    add_text_work(b)?;
     Ok(ConditionValue::new_text([a, b].concat()))
+}
+
+/// The items of both lists; the items themselves are not copied.
+fn join_lists(a: &ListValue, b: &ListValue) -> Outcome {
+    check_list_length(a.len().saturating_add(b.len()))?;
+    add_item_work(a.len() + b.len());
+    Ok(ConditionValue::new_list(a.iter().chain(b.iter())))
+}
+
+/// Checks the length of a list that an expression creates.
+pub(crate) fn check_list_length(length: usize) -> Result<(), OperatorError> {
+    match length > ITEM_LIMIT {
+        true => fail_with(format!(
+            "the list would have more than {ITEM_LIMIT} items, which is the limit"
+        )),
+        false => Ok(()),
+    }
 }
 
 /// The error message for a string that is too long.
@@ -292,6 +332,7 @@ pub(crate) fn are_equal(a: &ConditionValue, b: &ConditionValue) -> bool {
             are_equal_json(a.resolve_value(), b.resolve_value())
         }
         (ConditionValue::List(a), ConditionValue::List(b)) => {
+            add_item_work(a.len());
             a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| are_equal(&a, &b))
         }
         (ConditionValue::Map(a), ConditionValue::Map(b)) => are_equal_maps(a, b),
@@ -300,6 +341,7 @@ pub(crate) fn are_equal(a: &ConditionValue, b: &ConditionValue) -> bool {
 }
 
 fn are_equal_maps(a: &MapValue, b: &MapValue) -> bool {
+    add_item_work(a.len());
     a.len() == b.len()
         && a.keys().iter().all(|key| match (a.get(key), b.get(key)) {
             (Some(a), Some(b)) => are_equal(&a, &b),
@@ -310,8 +352,12 @@ fn are_equal_maps(a: &MapValue, b: &MapValue) -> bool {
 fn are_equal_json(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => are_equal(&convert_json_number(a), &convert_json_number(b)),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_equal_json(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            add_item_work(a.len());
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_equal_json(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
+            add_item_work(a.len());
             a.len() == b.len()
                 && a.iter()
                     .all(|(key, a)| b.get(key).is_some_and(|b| are_equal_json(a, b)))
@@ -323,7 +369,10 @@ fn are_equal_json(a: &Value, b: &Value) -> bool {
 /// `a in b`.
 pub(crate) fn contains_item(b: &ConditionValue, a: &ConditionValue) -> Result<bool, OperatorError> {
     match (b, a) {
-        (ConditionValue::List(list), _) => Ok(list.iter().any(|item| are_equal(&item, a))),
+        (ConditionValue::List(list), _) => {
+            add_item_work(list.len());
+            Ok(list.iter().any(|item| are_equal(&item, a)))
+        }
         (ConditionValue::Map(map), ConditionValue::Text(key)) => Ok(map.contains_key(key.as_str())),
         (ConditionValue::Map(_), _) => Ok(false),
         (ConditionValue::Text(text), ConditionValue::Text(part)) => {
@@ -350,7 +399,7 @@ pub(crate) fn get_member(base: &ConditionValue, name: &str) -> Outcome {
             Some(value) => Ok(value),
             None => get_missing_member(map, name),
         },
-        ConditionValue::Nothing => Err(OperatorError::Operand(format!("is None, so it has no member `{name}`"))),
+        ConditionValue::Nothing => Err(OperatorError::Nothing(format!("is None, so it has no member `{name}`"))),
         ConditionValue::Text(text) if name == "len" => Ok(size_to_value(text.as_str().chars().count())),
         ConditionValue::List(list) if name == "len" => Ok(size_to_value(list.len())),
         _ => Err(OperatorError::Operand(format!(
@@ -399,7 +448,7 @@ pub(crate) fn get_indexed_item(base: &ConditionValue, index: &ConditionValue) ->
                 .map(|c| ConditionValue::new_text(c.to_string()))
                 .ok_or_else(|| index_range_error(index, "string", length, "character"))
         }
-        (ConditionValue::Nothing, _) => Err(OperatorError::Operand(format!(
+        (ConditionValue::Nothing, _) => Err(OperatorError::Nothing(format!(
             "is None, so it has no item {}",
             render_value(index)
         ))),
@@ -449,4 +498,73 @@ fn index_range_error(index: &ConditionValue, of: &str, length: usize, unit: &str
         "index {} is out of range: the {of} has {length} {unit}{plural}",
         render_value(index)
     ))
+}
+
+/// `base[from:to]`, as in Python: bounds beyond the ends are the ends.
+pub(crate) fn get_slice(base: &ConditionValue, from: &ConditionValue, to: &ConditionValue) -> Outcome {
+    match base {
+        ConditionValue::List(list) => {
+            let (from, to) = resolve_slice(from, to, list.len())?;
+            Ok(ConditionValue::List(list.slice_items(from, to)))
+        }
+        ConditionValue::Text(text) => {
+            let text = add_text_work(text.as_str())?;
+            let (from, to) = resolve_slice(from, to, text.chars().count())?;
+            let part: String = text.chars().skip(from).take(to.saturating_sub(from)).collect();
+            match part.len() > STRING_LIMIT {
+                true => fail_with(TOO_LONG),
+                false => Ok(ConditionValue::new_text(part)),
+            }
+        }
+        ConditionValue::Nothing => Err(OperatorError::Nothing("is None, so it has no items".into())),
+        _ => Err(OperatorError::Operand(format!(
+            "is {} ({}), so it has no slices",
+            base.type_name_with_article(),
+            render_value(base)
+        ))),
+    }
+}
+
+/// The first index of a slice, and the index after its last item.
+fn resolve_slice(from: &ConditionValue, to: &ConditionValue, length: usize) -> Result<(usize, usize), OperatorError> {
+    Ok((
+        resolve_slice_bound(from, 0, length)?,
+        resolve_slice_bound(to, length, length)?,
+    ))
+}
+
+fn resolve_slice_bound(bound: &ConditionValue, default: usize, length: usize) -> Result<usize, OperatorError> {
+    if matches!(bound, ConditionValue::Nothing) {
+        return Ok(default);
+    }
+    let Some(at) = as_whole_number(bound) else {
+        return fail_with(format!(
+            "the bound of a slice must be an integer, but {} is {}",
+            render_value(bound),
+            bound.type_name_with_article()
+        ));
+    };
+    let distance = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
+    Ok(match at >= 0 {
+        true => distance.min(length),
+        false => length.saturating_sub(distance),
+    })
+}
+
+/// The items over which a comprehension iterates: those of a list, or the keys of a map.
+pub(crate) fn list_iterated_items(source: &ConditionValue) -> Result<ListValue, OperatorError> {
+    match source {
+        ConditionValue::List(list) => Ok(list.clone()),
+        ConditionValue::Map(map) => {
+            add_item_work(map.len());
+            let keys = map.keys().into_iter().map(ConditionValue::new_text);
+            Ok(ListValue::Own(keys.collect()))
+        }
+        ConditionValue::Nothing => Err(OperatorError::Operand("is None, so it cannot be iterated over".into())),
+        _ => Err(OperatorError::Operand(format!(
+            "is {} ({}), so it cannot be iterated over; a comprehension needs a list or a map",
+            source.type_name_with_article(),
+            render_value(source)
+        ))),
+    }
 }

@@ -41,6 +41,15 @@ pub(crate) enum ListValue {
     Own(Arc<[ConditionValue]>),
     Json(JsonPart),
     History(Arc<dyn ConditionHistory>),
+    /// Items of another list that follow each other.
+    Slice(Arc<ListSlice>),
+}
+
+/// The items of a list from a first one on.
+pub(crate) struct ListSlice {
+    list: ListValue,
+    from: usize,
+    len: usize,
 }
 
 /// A map: created by the condition, or part of the snapshot.
@@ -208,6 +217,48 @@ impl ConditionValue {
             }
         }
     }
+
+    /// Returns whether the value as JSON needs about this number of bytes at most. Only values created by the expression
+    /// are measured: they may hold the same part of the snapshot many times.
+    pub(crate) fn fits_in(&self, limit: usize) -> bool {
+        let mut left = limit;
+        match self {
+            Self::List(ListValue::Own(_)) | Self::Map(MapValue::Own(_)) => self.take_size(&mut left),
+            _ => true,
+        }
+    }
+
+    fn take_size(&self, left: &mut usize) -> bool {
+        match self {
+            Self::List(ListValue::Json(part)) | Self::Map(MapValue::Json(part)) => {
+                take_json_size(part.resolve_value(), left)
+            }
+            Self::List(list) => take_bytes(left, 1) && list.iter().all(|item| item.take_size(left)),
+            Self::Map(map) => map
+                .keys()
+                .iter()
+                .all(|key| take_bytes(left, key.len()) && map.get(key).is_none_or(|value| value.take_size(left))),
+            Self::Text(text) => take_bytes(left, text.as_str().len()),
+            _ => take_bytes(left, 1),
+        }
+    }
+}
+
+fn take_bytes(left: &mut usize, bytes: usize) -> bool {
+    let rest = left.checked_sub(bytes.max(1));
+    *left = rest.unwrap_or(0);
+    rest.is_some()
+}
+
+fn take_json_size(value: &Value, left: &mut usize) -> bool {
+    match value {
+        Value::String(text) => take_bytes(left, text.len()),
+        Value::Array(items) => take_bytes(left, 1) && items.iter().all(|item| take_json_size(item, left)),
+        Value::Object(map) => map
+            .iter()
+            .all(|(key, value)| take_bytes(left, key.len()) && take_json_size(value, left)),
+        _ => take_bytes(left, 1),
+    }
 }
 
 impl From<Dynamic> for ConditionValue {
@@ -290,7 +341,18 @@ impl ListValue {
             Self::Own(items) => items.len(),
             Self::Json(part) => part.array_items().len(),
             Self::History(history) => history.len(),
+            Self::Slice(slice) => slice.len,
         }
+    }
+
+    /// The items from one index up to another, without copying them.
+    pub(crate) fn slice_items(&self, from: usize, to: usize) -> Self {
+        let len = to.min(self.len()).saturating_sub(from);
+        let (list, from) = match self {
+            Self::Slice(slice) => (slice.list.clone(), slice.from + from),
+            list => (list.clone(), from),
+        };
+        Self::Slice(Arc::new(ListSlice { list, from, len }))
     }
 
     /// The item with this index, from 0.
@@ -306,6 +368,10 @@ impl ListValue {
             Self::History(history) => {
                 (index < history.len()).then(|| ConditionValue::Map(MapValue::Entry(history.clone(), index)))
             }
+            Self::Slice(slice) => match index < slice.len {
+                true => slice.list.get(slice.from + index),
+                false => None,
+            },
         }
     }
 

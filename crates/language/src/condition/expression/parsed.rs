@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::condition::analysis::counts::{CountThreshold, collect_count_thresholds};
+use crate::condition::analysis::member_reads::{self, OutputMemberRead};
 use crate::condition::analysis::reads;
 use crate::condition::analysis::truths::{TruthRead, collect_truth_reads};
 use crate::condition::expression::tree::{ConditionExpr, ConditionVariable, ExprKind};
@@ -70,6 +71,18 @@ impl ParsedCondition {
         let mut counts = Vec::new();
         collect_count_thresholds(&self.expr, &mut counts);
         counts
+    }
+
+    /// The agents whose executions it counts by a literal name.
+    pub fn list_counted_agents(&self) -> Vec<String> {
+        let counts = [ConditionVariable::Executions, ConditionVariable::AgentExecutionCount];
+        let reads = reads::list_read_keys(&self.expr, &counts).into_iter();
+        reads.map(|read| read.key).collect()
+    }
+
+    /// The members of outputs that it reads without asking whether there is an output.
+    pub fn list_output_member_reads(&self) -> Vec<OutputMemberRead> {
+        member_reads::list_output_member_reads(&self.text, &self.expr)
     }
 
     /// The result of the condition, if it is the same for all values.

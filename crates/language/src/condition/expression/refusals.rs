@@ -8,7 +8,7 @@ use crate::condition::{CompileError, PartVariables};
 use crate::diagnostic::find_similar_word;
 use crate::source::Span;
 
-const ONE_EXPRESSION: &str = "write one expression, without statements, loops or local variables";
+const ONE_EXPRESSION: &str = "write one expression, without statements, loops or assignments";
 const CONTEXT_HELP: &str = "a key of the context";
 
 /// Words with a meaning in Rhai or Python that are not part of conditions.
@@ -20,7 +20,7 @@ const RESERVED: &[(&str, &str)] = &[
     ("do", ONE_EXPRESSION),
     (
         "for",
-        "conditions do not support loops or comprehensions; use `any`, `all`, `sum`, `count` or `in`",
+        "write a comprehension in brackets, `[x for x in list]`, or in a function, `any(x for x in list)`",
     ),
     ("fn", ONE_EXPRESSION),
     ("def", ONE_EXPRESSION),
@@ -123,13 +123,15 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 
 /// Returns whether a condition has a variable or a word of this name, so that an item cannot be called so.
 pub fn is_taken_name(name: &str) -> bool {
+    is_word_or_variable(name) || name == PartVariables::PART
+}
+
+/// Returns whether it is a word of the language or a variable of all conditions.
+pub(crate) fn is_word_or_variable(name: &str) -> bool {
     const WORDS: [&str; 12] = [
         "and", "or", "not", "in", "is", "if", "else", "True", "true", "False", "false", "None",
     ];
-    ConditionVariable::from_name(name).is_some()
-        || is_reserved(name)
-        || WORDS.contains(&name)
-        || name == PartVariables::PART
+    ConditionVariable::from_name(name).is_some() || is_reserved(name) || WORDS.contains(&name)
 }
 
 /// The reason why this token is not allowed here.
@@ -190,14 +192,14 @@ fn suggest_word(name: &str) -> Option<String> {
 }
 
 /// A name that is not a variable.
-pub(crate) fn unknown_name_error(name: &str, span: Span, names: PartVariables<'_>) -> CompileError {
+pub(crate) fn unknown_name_error(name: &str, span: Span, names: PartVariables<'_>, locals: &[&str]) -> CompileError {
     if let Some((_, help)) = RESERVED.iter().find(|(word, _)| *word == name) {
         let help = if help.is_empty() { "expected a value" } else { *help };
         return new_compile_error(format!("unexpected `{name}`"), span, help.to_owned());
     }
     let clipped_name = clip_line(name);
     let constants = ["True", "False", "None"].into_iter();
-    let mut known_names: Vec<&str> = names.list_names().collect();
+    let mut known_names: Vec<&str> = locals.iter().copied().chain(names.list_names()).collect();
     known_names.extend(
         ConditionVariable::ALL
             .into_iter()

@@ -3,6 +3,8 @@
 //! Chains of one kind (`a and b and c`, `a + b - c`, `a.b.c`) are one flat node: a long condition is wide, not deep. So
 //! functions that walk over the tree cannot overflow the stack.
 
+use std::sync::Arc;
+
 use crate::condition::evaluation::operators::ArithmeticOperator;
 use crate::condition::functions::ConditionFunction;
 use crate::source::Span;
@@ -29,6 +31,10 @@ pub(crate) enum ExprKind {
     List(Vec<ConditionExpr>),
     Map(Vec<(String, ConditionExpr)>),
     Variable(ConditionVariable),
+    /// A variable of an enclosing comprehension.
+    Local(LocalVariable),
+    /// `[element for x in source if filter]`, or the same without brackets as the argument of a function.
+    Comprehension(Box<Comprehension>),
     /// `base.member[index].method()`.
     Chain(Box<ConditionExpr>, Vec<ChainStep>),
     Call(&'static ConditionFunction, Vec<ConditionExpr>),
@@ -43,6 +49,32 @@ pub(crate) enum ExprKind {
     /// `a ?? b`.
     Coalesce(Vec<ConditionExpr>),
     IfElse(Box<IfElseExpr>),
+}
+
+/// A variable that a comprehension declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LocalVariable {
+    pub(crate) name: Arc<str>,
+    /// The number of variables that are in scope where it is declared, so that no two in scope have the same number.
+    pub(crate) number: usize,
+}
+
+/// The list of the values of an element for the items of one or several sources.
+#[derive(Debug, Clone)]
+pub(crate) struct Comprehension {
+    pub(crate) element: ConditionExpr,
+    /// The clauses, the outermost first.
+    pub(crate) clauses: Vec<ComprehensionClause>,
+    /// A function consumes the values one by one: `any(x for x in list)`.
+    pub(crate) is_generator: bool,
+}
+
+/// `for variable in source if filter if filter`.
+#[derive(Debug, Clone)]
+pub(crate) struct ComprehensionClause {
+    pub(crate) variable: LocalVariable,
+    pub(crate) source: ConditionExpr,
+    pub(crate) filters: Vec<ConditionExpr>,
 }
 
 /// `then if condition else otherwise`.
@@ -70,6 +102,8 @@ pub(crate) struct ChainStep {
 pub(crate) enum ChainStepKind {
     Member(String),
     Index(ConditionExpr),
+    /// `[from:to]`.
+    Slice(Option<ConditionExpr>, Option<ConditionExpr>),
     Method(&'static ConditionFunction, Vec<ConditionExpr>),
 }
 
@@ -145,6 +179,11 @@ impl ConditionExpr {
     pub(crate) fn new(kind: ExprKind, span: Span) -> Self {
         let mut height = 0;
         visit_kind_parts(&kind, &mut |part| height = height.max(part.height));
+        if let ExprKind::Comprehension(comprehension) = &kind {
+            // Every loop and every filter is a level of the script.
+            let clauses = comprehension.clauses.iter();
+            height += clauses.map(|clause| 1 + clause.filters.len()).sum::<usize>();
+        }
         Self {
             kind,
             span,
@@ -174,7 +213,15 @@ fn visit_kind_parts<'a>(kind: &'a ExprKind, visit: &mut impl FnMut(&'a Condition
         | ExprKind::Int(_)
         | ExprKind::Float(_)
         | ExprKind::Text(_)
-        | ExprKind::Variable(_) => {}
+        | ExprKind::Variable(_)
+        | ExprKind::Local(_) => {}
+        ExprKind::Comprehension(comprehension) => {
+            visit(&comprehension.element);
+            for clause in &comprehension.clauses {
+                visit(&clause.source);
+                clause.filters.iter().for_each(&mut *visit);
+            }
+        }
         ExprKind::List(items)
         | ExprKind::Call(_, items)
         | ExprKind::And(items)
@@ -201,6 +248,7 @@ fn visit_kind_parts<'a>(kind: &'a ExprKind, visit: &mut impl FnMut(&'a Condition
                 match &suffix.kind {
                     ChainStepKind::Member(_) => {}
                     ChainStepKind::Index(index) => visit(index),
+                    ChainStepKind::Slice(from, to) => from.iter().chain(to).for_each(&mut *visit),
                     ChainStepKind::Method(_, arguments) => arguments.iter().for_each(&mut *visit),
                 }
             }

@@ -4,8 +4,8 @@ use rhai::ImmutableString;
 
 use crate::condition::evaluation::operators::{
     ArithmeticOperator, COMPARE_IT, OperatorError, Outcome, TOO_LONG, add_text_work, apply_arithmetic, are_equal,
-    as_whole_number, check_finite, check_truth, compare_order, fail_with, get_indexed_item, resolve_index,
-    size_to_value,
+    as_whole_number, check_finite, check_list_length, check_truth, compare_order, fail_with, get_indexed_item,
+    resolve_index, size_to_value,
 };
 use crate::condition::evaluation::report::render_value;
 use crate::condition::evaluation::value::{ConditionValue, ListValue, MapValue};
@@ -76,6 +76,7 @@ pub(super) fn build_text(text: impl Into<ImmutableString>) -> Outcome {
     if text.len() > STRING_LIMIT {
         return fail_with(TOO_LONG);
     }
+    add_text_work(&text)?;
     Ok(ConditionValue::new_text(text))
 }
 
@@ -88,7 +89,7 @@ pub(super) fn get_or_default(a: &[ConditionValue]) -> Outcome {
             None => return get_indexed_item(&a[0], at),
         },
         (ConditionValue::Nothing, _) => {
-            return Err(OperatorError::Operand("is None, so `get` cannot read from it".into()));
+            return Err(OperatorError::Nothing("is None, so `get` cannot read from it".into()));
         }
         _ => return fail_wrong_type(&a[0], "a map or a list"),
     };
@@ -161,9 +162,7 @@ pub(super) fn split_text(a: &[ConditionValue]) -> Outcome {
                 .collect(),
         },
     };
-    if parts.len() > ITEM_LIMIT {
-        return fail_with("the list would have more than 100000 items, which is the limit");
-    }
+    check_list_length(parts.len())?;
     Ok(ConditionValue::new_list(parts))
 }
 

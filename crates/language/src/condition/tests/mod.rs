@@ -1,5 +1,6 @@
 //! Conditions on one set of facts: what they mean, what is refused, what they read, and that nothing hurts them.
 
+mod comprehensions;
 mod meaning;
 mod properties;
 mod reading;

@@ -115,6 +115,10 @@ const WORDS: &[&str] = &[
     "let",
     "for",
     "x",
+    "[x for x in",
+    "any(x for x in",
+    "[y for x in context.nested for y in",
+    "tags[-1:]",
     "é",
 ];
 

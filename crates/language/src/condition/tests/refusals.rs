@@ -23,9 +23,7 @@ fn refusals_say_what_to_write() {
         ("1; 2", "one expression"),
         ("while true { }", "one expression"),
         ("loop { }", "one expression"),
-        ("for x in history { }", "comprehensions"),
-        ("[h for h in history]", "comprehensions"),
-        ("any(h.success for h in history)", "comprehensions"),
+        ("for x in history { }", "write a comprehension in brackets"),
         ("lambda x: x", "cannot define functions"),
         ("|x| x", "closures"),
         ("|| 1", "closures"),
@@ -58,8 +56,6 @@ fn refusals_say_what_to_write() {
         ("true AND false", "write `and`"),
         ("1 == not 2", "put parentheses"),
         ("(1, 2)", "only allowed after `in`"),
-        ("[1, 2][0:1]", "slices"),
-        ("[1][:1]", "slices"),
         ("{a: 1}", "write `'a'`"),
         ("{1, 2}", "expected a key"),
         ("{'a': 1, 'a': 2}", "duplicate key"),
@@ -208,6 +204,7 @@ fn full_depth_needs_little_stack() {
         ("(1 if not x and (", ") else 2)"),
         ("(a?.b ?? [1 + 2 * ", "][0] < 3 < 4)"),
         ("context.get('a', {'k': ", "})"),
+        ("[any(a for a in [", "][1:]) for b in [1]]"),
     ];
     for (open, close) in parts {
         for depth in 0..20 {

@@ -5,6 +5,7 @@
 
 mod calls;
 mod comparisons;
+mod comprehensions;
 
 use crate::condition::evaluation::operators::ArithmeticOperator;
 use crate::condition::expression::tree::{
@@ -143,6 +144,7 @@ impl ParsedCondition {
             known,
             problems: Vec::new(),
             is_unreachable: false,
+            locals: Vec::new(),
         };
         typing.infer_type(&self.expr, true);
         typing.problems
@@ -155,6 +157,7 @@ impl ParsedCondition {
             known,
             problems: Vec::new(),
             is_unreachable: false,
+            locals: Vec::new(),
         };
         typing.infer_type(&self.expr, true)
     }
@@ -166,6 +169,8 @@ struct ConditionTypeChecker<'t> {
     problems: Vec<TypeProblem>,
     /// Whether the part that is looked at is never evaluated.
     is_unreachable: bool,
+    /// The types of the variables of the enclosing comprehensions, the outermost first.
+    locals: Vec<ValueType>,
 }
 
 impl ConditionTypeChecker<'_> {
@@ -216,6 +221,8 @@ impl ConditionTypeChecker<'_> {
                 ValueType::map_with_fields(crate::condition::typing::types::MapFields::with_exact_keys(entries))
             }
             ExprKind::Variable(variable) => self.variable_type(*variable),
+            ExprKind::Local(local) => self.locals.get(local.number).cloned().unwrap_or_default(),
+            ExprKind::Comprehension(comprehension) => self.infer_comprehension(comprehension, wanted),
             ExprKind::Chain(base, suffixes) => self.infer_chain(base, suffixes, wanted),
             ExprKind::Call(function, arguments) => {
                 let types: Vec<ValueType> = arguments.iter().map(|one| self.infer_type(one, wanted)).collect();
@@ -316,17 +323,23 @@ impl ConditionTypeChecker<'_> {
             let is_text = matches!(operator, ArithmeticOperator::Add)
                 && can_have_shape(&left, |shape| shape.text.is_some())
                 && can_have_shape(&right, |shape| shape.text.is_some());
-            if !is_number && !is_text && is_informative(&left) && is_informative(&right) {
+            let is_list = matches!(operator, ArithmeticOperator::Add)
+                && can_have_shape(&left, |shape| shape.list.is_some())
+                && can_have_shape(&right, |shape| shape.list.is_some());
+            if !is_number && !is_text && !is_list && is_informative(&left) && is_informative(&right) {
                 let span = Span::new(first.span.start, operand.span.end);
                 let message = format!("cannot calculate with {left} and {right}");
                 self.report_problem(TypeProblemKind::Fails, span, message, None);
                 return ValueType::any_value();
             }
-            left = match (is_number, is_text) {
-                (true, false) => ValueType::number_in(NumberRange::ALL),
-                (false, true) => ValueType::any_text(),
-                _ => ValueType::number_in(NumberRange::ALL).union_with(ValueType::any_text()),
-            };
+            let lists = || ValueType::list_with_items(left.item_type_or_any().union_with(right.item_type_or_any()));
+            let results = [
+                is_number.then(|| ValueType::number_in(NumberRange::ALL)),
+                is_text.then(ValueType::any_text),
+                is_list.then(lists),
+            ];
+            let results = results.into_iter().flatten();
+            left = results.fold(ValueType::impossible_value(), ValueType::union_with);
         }
         left
     }
@@ -368,7 +381,9 @@ impl ConditionTypeChecker<'_> {
     fn infer_chain(&mut self, base: &ConditionExpr, suffixes: &[ChainStep], wanted: bool) -> ValueType {
         let mut of = self.infer_type(base, wanted);
         let mut before = base.span;
+        let mut can_stop = false;
         for (depth, suffix) in suffixes.iter().enumerate() {
+            can_stop |= suffix.is_optional && of.known_shape().is_some_and(|shape| shape.can_be_nothing);
             // What is missing directly in these is reported by the checks of keys.
             let is_checked = depth == 0
                 && matches!(
@@ -386,6 +401,7 @@ impl ConditionTypeChecker<'_> {
                         of.item_type_or_any()
                     }
                 },
+                ChainStepKind::Slice(from, to) => self.infer_slice(&of, before, from.as_ref(), to.as_ref()),
                 ChainStepKind::Method(function, arguments) => {
                     let mut types = vec![of];
                     types.extend(arguments.iter().map(|one| self.infer_type(one, wanted)));
@@ -398,7 +414,10 @@ impl ConditionTypeChecker<'_> {
             };
             before = Span::new(base.span.start, suffix.end);
         }
-        of
+        match can_stop {
+            true => of.union_with(ValueType::nothing_value()),
+            false => of,
+        }
     }
 
     fn infer_member(&mut self, of: &ValueType, name: &str, base: Span, span: Span, is_checked: bool) -> ValueType {

@@ -1,8 +1,9 @@
 //! Literals whose truth a condition asks for and that read false, such as `'no'`: an evaluation could only fail.
 
 use crate::condition::CompileError;
+use crate::condition::analysis::truths::find_searched_elements;
 use crate::condition::evaluation::operators::{COMPARE_IT, is_false_word};
-use crate::condition::expression::tree::{ConditionExpr, ExprKind};
+use crate::condition::expression::tree::{Comprehension, ConditionExpr, ExprKind};
 
 /// Reports the first such literal of a condition.
 pub(crate) fn check_condition_literals(condition: &ConditionExpr) -> Result<(), CompileError> {
@@ -34,8 +35,21 @@ fn check_literals(expr: &ConditionExpr, asked: bool) -> Result<(), CompileError>
             check_literals(&choice.then, asked)?;
             check_literals(&choice.otherwise, asked)
         }
+        ExprKind::Comprehension(comprehension) => check_comprehension_literals(comprehension, false),
+        ExprKind::Call(function, arguments) if let Some(searched) = find_searched_elements(function, arguments) => {
+            check_comprehension_literals(searched, true)
+        }
         _ => check_part_literals(expr),
     }
+}
+
+fn check_comprehension_literals(comprehension: &Comprehension, asked: bool) -> Result<(), CompileError> {
+    check_literals(&comprehension.element, asked)?;
+    comprehension.clauses.iter().try_for_each(|clause| {
+        check_literals(&clause.source, false)?;
+        let mut filters = clause.filters.iter();
+        filters.try_for_each(|filter| check_literals(filter, true))
+    })
 }
 
 /// The parts of an expression that does not ask for their truth.

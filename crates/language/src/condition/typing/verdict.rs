@@ -57,7 +57,8 @@ pub(crate) fn find_static_result(text: &str, expr: &ConditionExpr) -> StaticResu
 
 /// Returns whether the expression reads nothing.
 fn is_constant_expr(expr: &ConditionExpr) -> bool {
-    let mut closed = !matches!(expr.kind, ExprKind::Variable(_));
+    // A part of a comprehension reads its variable, so a comprehension is never evaluated here.
+    let mut closed = !matches!(expr.kind, ExprKind::Variable(_) | ExprKind::Local(_));
     if closed {
         expr.visit_parts(&mut |part| closed = closed && is_constant_expr(part));
     }

@@ -68,6 +68,7 @@ pub(super) fn decode_agent(
         timeout,
         retry,
         on_error,
+        required,
         sandbox,
     } = decode_common_keys(&fields, findings);
     Some(Agent {
@@ -82,6 +83,7 @@ pub(super) fn decode_agent(
         timeout,
         retry: retry.unwrap_or_default(),
         on_error: on_error.unwrap_or_default(),
+        required: required.unwrap_or_default(),
         sandbox: SandboxChoice::chosen_by(sandbox),
     })
 }
@@ -391,6 +393,7 @@ struct CommonAgentKeys {
     timeout: Option<Duration>,
     retry: Option<RetryPolicy>,
     on_error: Option<OnError>,
+    required: Option<bool>,
     /// Scripts only.
     sandbox: Option<SandboxChoice>,
 }
@@ -404,10 +407,15 @@ fn decode_common_keys(fields: &SectionFields<'_>, findings: &mut FindingList) ->
         on_error: fields.decode_optional("on_error", findings, |at, findings| {
             decode_word(
                 at,
-                &[("fail", OnError::Fail), ("continue", OnError::Continue)],
+                &[
+                    ("fail", OnError::Fail),
+                    ("continue", OnError::Continue),
+                    ("stop", OnError::Stop),
+                ],
                 findings,
             )
         }),
+        required: fields.decode_optional("required", findings, decode_bool),
         sandbox: fields.decode_optional("sandbox", findings, sandbox::decode_sandbox),
     }
 }

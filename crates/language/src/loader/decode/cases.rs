@@ -208,16 +208,25 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubRe
         Finding::new_error(codes::BAD_STUB, at, message).with_help(help)
     };
     let kind = fields.decode_optional("kind", findings, decode_failure_kind);
-    if let Some(kind) = fields.get("kind").filter(|_| given != "fail") {
-        let message = "`kind` has no effect, because this stub does not fail".to_owned();
-        findings.push(bad(kind.key_location(), message, "remove it, or write `fail: MESSAGE`"));
+    for name in ["kind", "exit_code", "stdout", "stderr"] {
+        if let Some(key) = fields.get(name).filter(|_| given != "fail") {
+            let message = format!("`{name}` has no effect, because this stub does not fail");
+            findings.push(bad(key.key_location(), message, "remove it, or write `fail: MESSAGE`"));
+        }
     }
     let gives = match given {
         "text" => StubOutput::Text(fields.decode_optional("text", findings, decode_text)?),
         "json" => StubOutput::Json(fields.decode_optional("json", findings, json::decode_json)?),
         "fail" => {
             let error = fields.decode_optional("fail", findings, decode_text)?;
-            StubOutput::Fail(ExecutionFailure::new(kind.unwrap_or(FailureKind::Reported), error))
+            let exit_code = fields.decode_optional("exit_code", findings, decode_count_or_zero);
+            let mut text = |name: &str| fields.decode_optional(name, findings, decode_text).unwrap_or_default();
+            StubOutput::Fail(ExecutionFailure {
+                exit_code: exit_code.and_then(|code| code.try_into().ok()),
+                stdout: text("stdout"),
+                stderr: text("stderr"),
+                ..ExecutionFailure::new(kind.unwrap_or(FailureKind::Reported), error)
+            })
         }
         "replies" => StubOutput::Replies(fields.decode_optional("replies", findings, |at, findings| {
             let rule = "`replies` must have at least one reply";

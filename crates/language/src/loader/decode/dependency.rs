@@ -9,7 +9,7 @@ use crate::condition::{Condition, ConditionText};
 use crate::diagnostic::Finding;
 use crate::ensemble::{DeclaredPosition, Dependency, RequiredResult, WaitFor};
 use crate::loader::codes;
-use crate::loader::document::{ScalarValue, YamlContent};
+use crate::loader::document::{ScalarValue, YamlContent, YamlNode};
 use crate::loader::findings::FindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
@@ -53,7 +53,7 @@ pub(super) fn decode_dependencies(
                 report_repeated_dependency(place(), message, first.clone(), fix, findings);
             }
             // A condition that is in error is reported itself, and is not the same as another one.
-            let is_broken = edge.condition.is_none() && item.node.get("condition").is_some();
+            let is_broken = edge.condition.is_none() && item.node.get("condition").is_some_and(|node| !node.is_null());
             if !is_broken {
                 report_if_repeated(&edge, item, &mut seen_dependencies, findings);
             }
@@ -165,6 +165,15 @@ fn decode_dependency(
         |at, findings| decode_agent_name(at, names, findings),
     );
     let condition = fields.decode_optional("condition", findings, decode_condition);
+    if at.node.get("condition").is_some_and(YamlNode::is_null) {
+        let route = at.route().with_key("condition");
+        let message = "`condition` has no value, so this dependency has no condition";
+        findings.push(
+            Finding::new_hint(codes::NULL_CONDITION, route.clone().into_key_location(), message)
+                .with_fix(RouteFix::new_unsafe("remove `condition`", RouteEdit::Remove(route)))
+                .with_help("write an expression behind it, or remove the key"),
+        );
+    }
     let max_executions = fields.decode_optional("max_executions", findings, decode_count);
     let requires_all = fields.decode_optional("requires_all", findings, decode_bool);
     let feedback = fields.decode_optional("feedback", findings, decode_bool);

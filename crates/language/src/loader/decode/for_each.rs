@@ -23,7 +23,7 @@ use crate::template::VARIABLES;
 use crate::vocabulary::FileSection;
 
 /// Names that scripts have beside the variables of templates and conditions.
-const OF_SCRIPTS: [&str; 4] = ["input_data", "attempt", "run_id", "agent_name"];
+const OF_SCRIPTS: [&str; 5] = ["input_data", "failures", "attempt", "run_id", "agent_name"];
 
 /// The names that an agent of `for_each` must not give to its item.
 pub(super) struct ReservedNames<'a> {

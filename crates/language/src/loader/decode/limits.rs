@@ -2,7 +2,7 @@
 
 use super::AgentNameIndex;
 use crate::data::Cost;
-use crate::ensemble::{ConversationLimits, RetryBackoff, RetryPolicy};
+use crate::ensemble::{ConversationLimits, OnLimit, RetryBackoff, RetryPolicy};
 use crate::loader::findings::FindingList;
 use crate::loader::section_fields::SectionFields;
 use crate::loader::value_decoders::{
@@ -39,6 +39,11 @@ pub(super) fn decode_limits(
         max_cost: fields.decode_optional("max_cost", findings, |at, findings| {
             decode_amount(at, findings).map(Cost::from_amount)
         }),
+        on_limit: fields
+            .decode_optional("on_limit", findings, |at, findings| {
+                decode_word(at, &[("fail", OnLimit::Fail), ("succeed", OnLimit::Succeed)], findings)
+            })
+            .unwrap_or_default(),
     })
 }
 

@@ -67,6 +67,10 @@ pub(super) fn decode_ensemble(document: &YamlDocument, findings: &mut FindingLis
         Some(at) => result::decode_result(&at, &names, findings).map(Some),
         None => Some(None),
     };
+    let success = match fields.get("success") {
+        Some(at) => result::decode_success(&at, findings).map(Some),
+        None => Some(None),
+    };
     let known_tools = tool::DeclaredTools::collect(document);
     if let Some(at) = fields.get("defaults") {
         agent::check_defaults(&at, &names, &known_tools, findings);
@@ -87,6 +91,7 @@ pub(super) fn decode_ensemble(document: &YamlDocument, findings: &mut FindingLis
         default_task,
         inputs: inputs?,
         result: result?,
+        success: success?,
     })
 }
 

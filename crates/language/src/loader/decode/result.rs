@@ -1,14 +1,15 @@
-//! `result`: the name of an agent, or a map from keys to expressions.
+//! `result`: the name of an agent, or a map from keys to expressions; and `success`: an expression.
 
 use super::AgentNameIndex;
 use super::dependency::build_word_fix;
-use crate::condition::Expression;
+use crate::condition::{ConditionText, Expression};
 use crate::diagnostic::Finding;
 use crate::ensemble::ResultSpec;
 use crate::loader::codes;
 use crate::loader::document::{ScalarValue, YamlContent};
 use crate::loader::findings::FindingList;
 use crate::loader::value_decoders::{NodeCursor, decode_map, decode_name, report_empty, report_wrong_type};
+use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reads `result` of the ensemble.
 pub(super) fn decode_result(
@@ -49,8 +50,43 @@ fn decode_expression(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
         report_wrong_type(at, "an expression (a string)", findings);
         return None;
     }
-    let Err(error) = Expression::check_syntax(&scalar.text) else {
-        return Some(scalar.text.to_string());
+    check_expression(at, &scalar.text, findings).then(|| scalar.text.to_string())
+}
+
+/// Reads `success` of the ensemble: an expression, or a YAML boolean.
+pub(super) fn decode_success(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ConditionText> {
+    const EXPECTED: &str = "an expression (a string)";
+    let YamlContent::Scalar(scalar) = &at.node.content else {
+        report_wrong_type(at, EXPECTED, findings);
+        return None;
+    };
+    match scalar.value {
+        ScalarValue::Bool(_) => ConditionText::parse_without_output(&scalar.text).ok(),
+        ScalarValue::Text if scalar.text.trim().is_empty() => {
+            let finding = Finding::new_error(codes::BLANK_CONDITION, at.value_location(), "`success` is blank");
+            let fix = RouteFix::new_unsafe("remove `success`", RouteEdit::Remove(at.route()));
+            findings.push(
+                finding
+                    .with_help("write an expression, or remove `success`")
+                    .with_fix(fix),
+            );
+            None
+        }
+        ScalarValue::Text if check_expression(at, &scalar.text, findings) => {
+            ConditionText::parse_without_output(&scalar.text).ok()
+        }
+        ScalarValue::Text => None,
+        _ => {
+            report_wrong_type(at, EXPECTED, findings);
+            None
+        }
+    }
+}
+
+/// Returns whether the text is an expression. If not, this is reported.
+fn check_expression(at: &NodeCursor<'_>, text: &str, findings: &mut FindingList) -> bool {
+    let Err(error) = Expression::check_syntax(text) else {
+        return true;
     };
     let mut finding = Finding::new_error(
         codes::CONDITION,
@@ -58,9 +94,9 @@ fn decode_expression(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<
         error.message,
     );
     finding.help = error.help;
-    finding.fix = build_word_fix(at, &scalar.text, error.span, |text| {
+    finding.fix = build_word_fix(at, text, error.span, |text| {
         Expression::check_syntax(text).map_err(|error| error.span)
     });
     findings.push(finding);
-    None
+    false
 }

@@ -244,7 +244,7 @@ fn agents() {
         ),
         (
             "script: x\non_error: ignore",
-            &["E016 7:15 expected `fail` or `continue`"],
+            &["E016 7:15 expected `fail`, `continue` or `stop`"],
         ),
         (
             "script: x\nconversation: {max_turns: three}",

@@ -87,9 +87,14 @@ pub(in crate::vocabulary) static AGENT: &[SectionKey] = keys![
     "context_window": "#context_window", "", for llm;
     "timeout_seconds": SECONDS, "Time limit of one attempt (wall clock). Default: none.", eg r#"[30]"#;
     "retry": "#retry", "";
-    "on_error": r#"{"enum": ["fail", "continue"], "enumDescriptions": ["The outcome is `agent_failed`.",
-           "The failure does not change the outcome, and stays in the history."]}"#,
-        "The effect of an unhandled failure of this agent on the outcome.", default r#""fail""#, eg r#"["continue"]"#;
+    "on_error": r#"{"enum": ["fail", "continue", "stop"], "enumDescriptions":
+           ["The run continues to its natural end; its outcome is `agent_failed`, unless a dependency handles the failure.",
+           "The failure does not change the outcome, and stays in the history.",
+           "The run ends as `agent_failed` when the turn has closed; nothing can handle the failure."]}"#,
+        "The effect of a failure of this agent on the run.", default r#""fail""#, eg r#"["continue", "stop"]"#;
+    "required": FLAG,
+        "`true`: the agent must have succeeded at least once when the run ends; otherwise the outcome is \
+         `unsuccessful`.", default "false", eg r#"[true]"#;
     "sandbox": SANDBOX,
         "Script: restricts what the process can access. `true` or `{}`: the process can access what every program \
          needs, and read the folder of the ensemble. `false`: it can access everything that the user can access.",
@@ -129,8 +134,8 @@ pub(in crate::vocabulary) static DEPENDENCY: &[SectionKey] = keys![
            "The agent does not wait."]}"#,
         "The outputs that a ready agent waits for, so that it does not read an output that will soon be replaced. Only \
          with `requires_all: true`.", default r#""update""#, eg r#"["settled"]"#;
-    "on": r#"{"enum": ["success", "failure", "any"], "enumDescriptions": ["Successful executions.",
-           "Failed executions; `output` is `{error, kind}`.", "Successful and failed executions."]}"#,
+    "on": r#"{"enum": ["success", "failure", "any"], "enumDescriptions": ["The latest execution succeeded.",
+           "The latest execution failed; `output` is `{error, kind, exit_code, stdout, stderr}`.", "The agent has been executed."]}"#,
         "The results of the other agent that make the dependency hold and count as new outputs.",
         default r#""success""#, eg r#"["failure"]"#;
 ];

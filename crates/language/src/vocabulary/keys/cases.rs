@@ -46,6 +46,9 @@ pub(in crate::vocabulary) static STUB: &[SectionKey] = keys![
     "kind": r#"{"enum": ["exit", "signal", "timeout", "output_too_large", "reported", "model", "refusal", "max_tokens",
            "max_iterations", "cancelled", "schema", "unavailable", "sandbox"]}"#,
         "The kind of the failure.", default r#""reported""#;
+    "exit_code": r#"{"type": "integer", "minimum": 0}"#, "The exit code of the failed script.";
+    "stdout": TEXT, "The end of the standard output of the failed script.";
+    "stderr": TEXT, "The end of the standard error of the failed script.";
     "parts": r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/stub"}}"##,
         "For an agent with `for_each`: the result of each part, by its key.";
     "replies": r##"{"type": "array", "minItems": 1, "items": {"oneOf": [{"type": "string"}, {"$ref":

@@ -39,6 +39,10 @@ pub(in crate::vocabulary) static ENSEMBLE: &[SectionKey] = keys![
         "The result of a run: the name of an agent, for its latest output, or a map from keys to expressions over the \
          final state. Default: the final state.",
         eg r#"["writer", {"text": "outputs.writer.response", "rounds": "executions.writer"}]"#;
+    "success": r#"{"type": ["string", "boolean"], "pattern": "\\S"}"#,
+        "An expression over the final state that must be true for exit code 0. It is evaluated when the run would \
+         otherwise end with exit code 0; if it is false, the outcome is `unsuccessful`. Default: nothing is asked.",
+        eg r#"["outputs.reviewer.approved", "outputs.tests?.failed == 0"]"#;
     "defaults": "#defaults", "";
 ];
 
@@ -62,6 +66,11 @@ pub(in crate::vocabulary) static LIMITS: &[SectionKey] = keys![
         eg r#"[100000]"#;
     "max_cost": DELAY, "Cost budget of all LLM executions, in the currency of the profiles' `cost`. Default: none.",
         eg r#"[0.5]"#;
+    "on_limit": r#"{"enum": ["fail", "succeed"], "enumDescriptions": ["The exit code is 4.",
+           "The exit code is 0, if `success` is true."]}"#,
+        "The result of a run that `max_total_turns`, `max_agent_executions`, `max_total_tokens` or `max_cost` ends. \
+         `succeed` is for ensembles whose limit is their natural end. It does not concern `timeout_seconds`.",
+        default r#""fail""#, eg r#"["succeed"]"#;
 ];
 
 /// The keys of `retry`.

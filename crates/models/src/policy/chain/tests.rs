@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
-use crate::{BoxFuture, OnPiece, ReplyPiece};
-use ensemble_core::thread::NoLiveOutput;
-use ensemble_language::ensemble::{ModelProfile, RetryBackoff};
+use crate::{BoxFuture, ModelRequest, OnPiece, ReplyPiece};
+use ensemble_core::thread::{Message, NoLiveOutput, Role};
+use ensemble_language::ensemble::{ModelProfile, RetryBackoff, RetryPolicy};
 
 /// Answers with its name and the number, or fails; tells what it was asked.
 struct Fake {

@@ -2,10 +2,10 @@
 
 use super::{HumanReporter, OutputVerbosity};
 use crate::report::format::{
-    BAD, CAUTION, DIM, GOOD, explain_many_requests, format_count, format_duration, format_executions, render_usage,
+    CAUTION, DIM, explain_many_requests, format_count, format_duration, format_executions, render_usage,
 };
 use crate::report::replacements::describe_replacements;
-use crate::report::story::{rerun_place, sanitize_for_shell};
+use crate::report::story::{outcome_mark, rerun_place, sanitize_for_shell};
 use crate::report::wrap::indent_later_lines;
 use ensemble_core::conversation::{
     CompletionReason, ConversationState, Record, RunEnded, UnfinishedExecution, UnfinishedReason,
@@ -16,7 +16,7 @@ use ensemble_language::ensemble::AgentKind;
 /// Renders how many executions have ended, and how many parts of those that have not.
 fn render_execution_counts(state: &ConversationState) -> String {
     let failed = state.list_executions().filter(|entry| entry.failure.is_some()).count();
-    let text = format_executions(state.list_executions().count(), failed);
+    let text = format_executions(state.list_executions().count(), failed, &state.list_failed_work());
     match state
         .unfinished_executions()
         .filter_map(|one| Some(one.parts?.ended))
@@ -93,15 +93,10 @@ impl HumanReporter {
     pub(super) fn render_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let reason = ended.completion_reason;
         let quiet = self.verbosity == OutputVerbosity::Quiet;
-        if (quiet || self.in_chat) && reason == CompletionReason::Completed {
+        if (quiet || self.in_chat) && ended.is_success() {
             return String::new();
         }
-        let (style, mark) = match reason {
-            CompletionReason::Completed => (GOOD, "✓"),
-            reason if reason.is_limit() => (CAUTION, "■"),
-            CompletionReason::WaitingForInput => (CAUTION, "?"),
-            _ => (BAD, "✗"),
-        };
+        let (style, mark) = outcome_mark(ended);
         let space = if quiet { "" } else { "\n" };
         let mut text = format!("{space}{style}{mark} {reason}{style:#}");
         if let Some(detail) = &ended.detail {
@@ -170,6 +165,9 @@ impl HumanReporter {
                     format!(" --from {}", rerun_place(failed, part.map(|key| &**key)))
                 });
                 format!("  run it again with: ensemble rerun {id}{from}\n")
+            }
+            CompletionReason::Unsuccessful if !self.in_chat => {
+                format!("  continue with a message: ensemble continue {id} \"…\"\n")
             }
             CompletionReason::Completed if self.in_chat => String::new(),
             _ => format!("  {DIM}recorded; replay with: ensemble replay {id}{DIM:#}\n"),

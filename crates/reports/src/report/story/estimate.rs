@@ -1,5 +1,6 @@
 //! The estimate of a run, from a recorded run.
 
+use ensemble_core::conversation::RunEnded;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -170,6 +171,7 @@ pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
         "from": story.start_event().map(|started| &started.run_id),
         "state": estimate.state,
         "completion_reason": story.end_event().map(|ended| ended.completion_reason),
+        "success": story.end_event().map(RunEnded::is_success),
         "turn_count": estimate.recorded_totals.turns,
         "agents": agents.collect::<Vec<_>>(),
         "no_longer_there": estimate.removed_agents,

@@ -1,5 +1,6 @@
 //! A run as one JSON document, for programs.
 
+use ensemble_core::conversation::RunEnded;
 use serde_json::{Value, json};
 
 use super::next_commands::next_commands;
@@ -37,12 +38,14 @@ pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
         "state": history.run_state(driver),
         "driver_pid": driver.process_id(),
         "completion_reason": end_event.map(|ended| ended.completion_reason),
+        "success": end_event.map(RunEnded::is_success),
         "detail": end_event.and_then(|ended| ended.detail.as_ref()),
         "not_run": end_event.map(|ended| &ended.not_run),
         "questions": questions,
         "turn_count": totals.turns,
         "executions": totals.all.executions,
         "failed": totals.all.failed,
+        "failed_work": totals.list_failed_work(),
         "usage": totals.all.usage,
         "simulated": started.map(|started| &started.simulated),
         "stubs": started.map(|started| &started.stubs),
@@ -66,6 +69,7 @@ fn event_to_json(event: &StoryEvent) -> Value {
             "what": "ended",
             "at": at,
             "completion_reason": ended.completion_reason,
+            "success": ended.is_success(),
             "detail": ended.detail,
         }),
     }

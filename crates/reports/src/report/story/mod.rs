@@ -20,4 +20,5 @@ pub use markdown::render_markdown;
 pub use messages::render_messages;
 pub use next_commands::{NextCommand, next_commands, quote_for_shell};
 pub(crate) use next_commands::{rerun_place, sanitize_for_shell};
+pub(crate) use shared_lines::outcome_mark;
 pub use story_printer::StoryPrinter;

@@ -11,7 +11,7 @@ use crate::report::sanitized_writer::TrustedStyle;
 use crate::report::values::render_value;
 use crate::report::wrap::LineWidth;
 use ensemble_core::conversation::{
-    CompletionReason, DecidedBy, PermissionDecided, PermissionDecision, Record, RunInterruption,
+    CompletionReason, DecidedBy, PermissionDecided, PermissionDecision, Record, RunEnded, RunInterruption,
 };
 use ensemble_core::operator::escape_hidden;
 use ensemble_history::RunDriver;
@@ -27,7 +27,7 @@ pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
     let mut lines = vec![format!(
         "{} · {} · {}",
         format_count(totals.turns.into(), "turn"),
-        format_executions(totals.all.executions, totals.all.failed),
+        format_executions(totals.all.executions, totals.all.failed, &totals.list_failed_work()),
         format_duration(story.active),
     )];
     let history = &story.history;
@@ -70,10 +70,10 @@ pub(super) fn describe_interruption(cause: &RunInterruption) -> String {
     }
 }
 
-pub(super) fn outcome_mark(reason: CompletionReason) -> (TrustedStyle, &'static str) {
-    match reason {
-        CompletionReason::Completed => (GOOD, "✓"),
-        reason if reason.is_limit() => (CAUTION, "■"),
+/// The mark of an outcome: whether the exit code is 0.
+pub(crate) fn outcome_mark(ended: &RunEnded) -> (TrustedStyle, &'static str) {
+    match ended.completion_reason {
+        _ if ended.is_success() => (GOOD, "✓"),
         CompletionReason::WaitingForInput => (CAUTION, "?"),
         _ => (BAD, "✗"),
     }

@@ -339,7 +339,7 @@ impl StoryPrinter {
             text.push_str(&self.render_turn_end(turn));
         }
         let reason = ended.completion_reason;
-        let (style, mark) = outcome_mark(reason);
+        let (style, mark) = outcome_mark(ended);
         let mut line = format!("\n{style}{mark} {reason}{style:#}");
         // The questions are shown above.
         let detail = ended

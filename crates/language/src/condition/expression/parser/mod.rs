@@ -4,6 +4,7 @@
 //! `??`, `+ -`, `* / %`, signs and `!`, then members, indices and calls. Everything else is an error with a suggestion
 //! what to write instead, so nothing unknown ever reaches the engine.
 
+mod comprehension;
 mod primary;
 
 use crate::condition::evaluation::operators::ArithmeticOperator;
@@ -23,6 +24,8 @@ pub(crate) struct ConditionParser<'a> {
     collection_at: Option<usize>,
     /// The variables that the expression has beside those of conditions.
     names: PartVariables<'a>,
+    /// The variables of the enclosing comprehensions, the outermost first.
+    locals: Vec<&'a str>,
 }
 
 /// Parses the text to an expression.
@@ -40,6 +43,7 @@ pub(crate) fn parse_expr<'a>(text: &'a str, names: PartVariables<'a>) -> Parsed 
         depth: 0,
         collection_at: None,
         names,
+        locals: Vec::new(),
     };
     let expr = parser.parse_expression()?;
     parser.expect_end()?;

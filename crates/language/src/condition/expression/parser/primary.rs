@@ -4,7 +4,7 @@ use super::{ConditionParser, Parsed, fail_at};
 use crate::condition::expression::lexer::ConditionTokenKind;
 use crate::condition::expression::refusals;
 use crate::condition::expression::tree::{
-    ChainStep, ChainStepKind, ConditionExpr, ConditionVariable, ExprKind, IfElseExpr,
+    ChainStep, ChainStepKind, ConditionExpr, ConditionVariable, ExprKind, IfElseExpr, LocalVariable,
 };
 use crate::condition::functions::ConditionFunction;
 use crate::condition::{CompileError, ITEM_LIMIT};
@@ -50,7 +50,7 @@ impl<'a> ConditionParser<'a> {
             let Some(function) = ConditionFunction::find_by_name(name) else {
                 return Err(refusals::unknown_function_error(name, span));
             };
-            let arguments = self.parse_arguments()?;
+            let arguments = self.parse_arguments(None)?;
             check_arity(
                 function,
                 name,
@@ -73,14 +73,19 @@ impl<'a> ConditionParser<'a> {
     fn parse_index(&mut self, optional: bool) -> Parsed<ChainStep> {
         let opened = self.current_span();
         self.advance_token();
+        self.refuse_slice_step()?;
+        let index = match self.is_symbol(":") {
+            true => None,
+            false => Some(self.parse_nested(Self::parse_expression)?),
+        };
+        self.refuse_slice_step()?;
         if self.is_symbol(":") {
-            return fail_slice(self.current_span());
-        }
-        let index = self.parse_nested(Self::parse_expression)?;
-        if self.is_symbol(":") {
-            return fail_slice(self.current_span());
+            return self.parse_slice_end(index, optional, opened);
         }
         self.expect_symbol("]", opened)?;
+        let Some(index) = index else {
+            return self.fail_unexpected("expected an index");
+        };
         Ok(ChainStep {
             span: index.span,
             kind: ChainStepKind::Index(index),
@@ -89,11 +94,43 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
+    /// The rest of a slice, from the colon.
+    fn parse_slice_end(&mut self, from: Option<ConditionExpr>, optional: bool, opened: Span) -> Parsed<ChainStep> {
+        self.advance_token();
+        let to = match self.is_symbol("]") || self.is_symbol(":") {
+            true => None,
+            false => Some(self.parse_nested(Self::parse_expression)?),
+        };
+        if self.is_symbol(":") {
+            return fail_slice_step(self.current_span());
+        }
+        self.refuse_slice_step()?;
+        let end = self.previous_end();
+        self.expect_symbol("]", opened)?;
+        Ok(ChainStep {
+            span: Span::new(opened.end, end),
+            kind: ChainStepKind::Slice(from, to),
+            is_optional: optional,
+            end: self.previous_end(),
+        })
+    }
+
+    /// `::` is one token.
+    fn refuse_slice_step(&self) -> Parsed<()> {
+        match self.is_symbol("::") {
+            true => fail_slice_step(self.current_span()),
+            false => Ok(()),
+        }
+    }
+
     /// `(a, b)` of a call.
-    fn parse_arguments(&mut self) -> Parsed<Vec<ConditionExpr>> {
+    fn parse_arguments(&mut self, function: Option<&'static ConditionFunction>) -> Parsed<Vec<ConditionExpr>> {
         let opened = self.current_span();
         self.advance_token();
-        self.parse_items(")", opened)
+        match self.find_comprehension_start() {
+            Some(start) => self.parse_generator_argument(function, start, opened),
+            None => self.parse_items(")", opened),
+        }
     }
 
     /// Expressions separated by commas, up to the closing symbol.
@@ -147,6 +184,11 @@ impl<'a> ConditionParser<'a> {
             ConditionTokenKind::Symbol("(") => return self.parse_parentheses(collection),
             ConditionTokenKind::Symbol("[") => {
                 self.advance_token();
+                if let Some(start) = self.find_comprehension_start() {
+                    let comprehension = self.parse_nested(|parser| parser.parse_comprehension(start, false))?;
+                    self.expect_symbol("]", span)?;
+                    return self.build_node(ExprKind::Comprehension(Box::new(comprehension)), span.start);
+                }
                 let items = self.parse_items("]", span)?;
                 return self.build_node(ExprKind::List(items), span.start);
             }
@@ -256,12 +298,8 @@ impl<'a> ConditionParser<'a> {
             _ if *self.next_kind() == ConditionTokenKind::Symbol("(") && !refusals::is_reserved(name) => {
                 return self.parse_call(name);
             }
-            _ => match self
-                .names
-                .find_variable(name)
-                .or_else(|| ConditionVariable::from_name(name))
-            {
-                Some(variable) => ExprKind::Variable(variable),
+            _ => match self.resolve_name(name) {
+                Some(kind) => kind,
                 None => return Err(self.unknown_name_error(name, span)),
             },
         };
@@ -273,9 +311,22 @@ impl<'a> ConditionParser<'a> {
     fn unknown_name_error(&self, name: &str, span: Span) -> CompileError {
         let mut after = self.tokens[self.at..].iter();
         match after.find(|token| token.kind == ConditionTokenKind::Name("for")) {
-            Some(comprehension) => refusals::unexpected_token_error("", None, comprehension),
-            None => refusals::unknown_name_error(name, span, self.names),
+            Some(comprehension) if self.locals.is_empty() => refusals::unexpected_token_error("", None, comprehension),
+            _ => refusals::unknown_name_error(name, span, self.names, &self.locals),
         }
+    }
+
+    /// A variable of an enclosing comprehension, of a part, or of all conditions.
+    fn resolve_name(&self, name: &str) -> Option<ExprKind> {
+        if let Some(number) = self.locals.iter().position(|local| *local == name) {
+            return Some(ExprKind::Local(LocalVariable {
+                name: name.into(),
+                number,
+            }));
+        }
+        let variable = self.names.find_variable(name);
+        let variable = variable.or_else(|| ConditionVariable::from_name(name))?;
+        Some(ExprKind::Variable(variable))
     }
 
     fn parse_call(&mut self, name: &str) -> Parsed {
@@ -284,7 +335,7 @@ impl<'a> ConditionParser<'a> {
             return Err(refusals::unknown_function_error(name, span));
         };
         self.advance_token();
-        let arguments = self.parse_arguments()?;
+        let arguments = self.parse_arguments(Some(function))?;
         check_arity(
             function,
             name,
@@ -334,12 +385,8 @@ fn check_item_count(items: usize, opened: Span) -> Parsed<()> {
     Ok(())
 }
 
-fn fail_slice<T>(span: Span) -> Parsed<T> {
-    fail_at(
-        "conditions do not support slices",
-        span,
-        "use the index of one item, such as `history[-1]`",
-    )
+fn fail_slice_step<T>(span: Span) -> Parsed<T> {
+    fail_at("a slice has no step", span, "write `[from:to]`, such as `history[-3:]`")
 }
 
 /// Checks the number of arguments of the function.

@@ -3,7 +3,9 @@
 use futures_util::FutureExt;
 
 use super::*;
-use ensemble_core::thread::LiveOutput;
+use crate::policy::reply_forwarder::ReplyForwarder;
+use ensemble_core::thread::{LiveOutput, LiveUpdate};
+use ensemble_language::ensemble::TokenPrice;
 
 /// Always fails so, at once.
 struct Failing(ModelError);
@@ -55,8 +57,9 @@ fn a_provider_is_waited_for_longer_where_there_is_no_fallback() {
         (301, false, false),
     ] {
         let waits = |is_last| {
-            let pause =
-                query(&ask, &network).retry_pause(&RetryPolicy::default(), 1, &link, &busy(Some(seconds)), is_last);
+            let (query, provider) = (query(&ask, &network), Failing(busy(None)));
+            let attempts = query.start_attempts(&link, &provider, is_last);
+            let pause = query.retry_pause(&attempts, &busy(Some(seconds)));
             pause.map(|pause| pause.as_secs())
         };
         assert_eq!(waits(false), with_fallback.then_some(seconds));
@@ -78,7 +81,10 @@ fn pauses_before_real_providers_are_spread() {
         (1.0, "simulated", 4.0),
     ] {
         let network = ModelNetwork::new(|_| None, || chrono::DateTime::UNIX_EPOCH, move || chance);
-        let pause = query(&ask, &network).retry_pause(&retry, 1, &link(provider), &busy(None), true);
+        let mut link = link(provider);
+        Arc::make_mut(&mut link.profile).retry = Some(retry.clone());
+        let (query, failing) = (query(&ask, &network), Failing(busy(None)));
+        let pause = query.retry_pause(&query.start_attempts(&link, &failing, true), &busy(None));
         assert_eq!(pause.map(|pause| pause.as_secs_f64()), Some(expected), "{provider}");
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::next_commands::next_commands;
 use super::shared_lines::totals_lines;
 use crate::report::replacements::describe_replacements;
-use ensemble_core::conversation::CompletionReason;
+use ensemble_core::conversation::RunEnded;
 use ensemble_history::story::{ModelExchange, RunStory, StoryExecution};
 use ensemble_history::{RunDriver, RunState};
 use ensemble_language::data::RunContext;
@@ -58,8 +58,10 @@ impl ExportedRun<'_> {
             (RunState::Running, RunDriver::Process(process)) => (format!("{state} (process {process})"), "open"),
             (RunState::Running | RunState::Waiting, _) => (state.to_string(), "open"),
             (RunState::Interrupted, _) => (format!("{state}: the process of the run has ended"), "failed"),
-            (RunState::Ended(CompletionReason::Completed), _) => (state.to_string(), "good"),
-            (RunState::Ended(reason), _) if reason.is_limit() || reason.is_resumable() => (state.to_string(), "open"),
+            (RunState::Ended(_), _) if self.story.end_event().is_some_and(RunEnded::is_success) => {
+                (state.to_string(), "good")
+            }
+            (RunState::Ended(reason), _) if reason.is_resumable() => (state.to_string(), "open"),
             (RunState::Ended(_), _) => (state.to_string(), "failed"),
         }
     }

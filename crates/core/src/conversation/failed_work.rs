@@ -1,0 +1,110 @@
+//! The parts and the tool calls of executions, and how many of them failed.
+
+use std::ops::Add;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::part::EndedParts;
+use crate::thread::{ThreadIteration, ToolEnd};
+
+/// The number of parts or of tool calls, and how many of them failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WorkCounts {
+    /// The number of those that failed.
+    pub failed: usize,
+    /// The number of all.
+    pub count: usize,
+}
+
+impl WorkCounts {
+    /// Counts the parts of an execution: those that failed, and all items of its list.
+    pub fn from_parts(parts: &EndedParts) -> Self {
+        let ended = &parts.ended_parts;
+        Self {
+            failed: ended.iter().filter(|part| part.failure().is_some()).count(),
+            count: ended.last().map_or(0, |part| part.count as usize),
+        }
+    }
+
+    /// Counts the tool calls of a model in these iterations. A call of an agent with `tool` has no messages, and is not
+    /// counted.
+    pub fn from_tool_calls(iterations: &[ThreadIteration]) -> Self {
+        let of_model = iterations.iter().filter(|iteration| !iteration.messages.is_empty());
+        let ends = of_model.flat_map(|iteration| &iteration.tool_calls);
+        ends.filter_map(|call| call.end.as_ref())
+            .fold(Self::default(), |sum, end| sum + Self::from_tool_end(end))
+    }
+
+    /// Counts one tool call.
+    pub fn from_tool_end(end: &ToolEnd) -> Self {
+        Self {
+            failed: usize::from(matches!(end, ToolEnd::Error(_))),
+            count: 1,
+        }
+    }
+}
+
+impl Add for WorkCounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            failed: self.failed + other.failed,
+            count: self.count + other.count,
+        }
+    }
+}
+
+/// The parts and the tool calls of an agent in a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedWork {
+    /// The agent.
+    pub agent: Arc<str>,
+    /// The parts of its executions.
+    pub parts: WorkCounts,
+    /// The tool calls of its model.
+    pub tool_calls: WorkCounts,
+}
+
+impl FailedWork {
+    /// Returns whether a part or a tool call failed.
+    pub fn has_failures(&self) -> bool {
+        self.parts.failed + self.tool_calls.failed > 0
+    }
+
+    /// Returns what failed, for summaries: `4 of 5 parts of `fetch` failed`.
+    pub fn list_sentences(&self) -> impl Iterator<Item = String> {
+        let all = [(self.parts, "part"), (self.tool_calls, "tool call")];
+        let failed = all.into_iter().filter(|(counts, _)| counts.failed > 0);
+        failed.map(|(WorkCounts { failed, count }, noun)| {
+            let plural = if count == 1 { "" } else { "s" };
+            format!("{failed} of {count} {noun}{plural} of `{}` failed", self.agent)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_names_the_agent_and_both_numbers() {
+        let work = |parts: (usize, usize), calls: (usize, usize)| {
+            let counts = |(failed, count)| WorkCounts { failed, count };
+            let work = FailedWork {
+                agent: "fetch".into(),
+                parts: counts(parts),
+                tool_calls: counts(calls),
+            };
+            work.list_sentences().collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(work((4, 5), (0, 3)), "4 of 5 parts of `fetch` failed");
+        assert_eq!(work((0, 5), (1, 1)), "1 of 1 tool call of `fetch` failed");
+        assert_eq!(
+            work((1, 2), (2, 3)),
+            "1 of 2 parts of `fetch` failed, 2 of 3 tool calls of `fetch` failed"
+        );
+        assert_eq!(work((0, 0), (0, 0)), "");
+    }
+}

@@ -1,0 +1,92 @@
+//! The parts of a condition that were evaluated until its evaluation failed.
+
+use super::super::evaluation::code;
+use super::super::expression::tree::{ConditionExpr, ExprKind};
+use super::super::{Condition, ConditionFacts};
+
+/// A part as far as its own evaluation tells: whether it fails, and otherwise its truth.
+enum PartResult {
+    Fails,
+    Truth(bool),
+}
+
+impl Condition {
+    /// Adds the parts that were evaluated, from left to right, and returns whether the expression has a value.
+    pub(in super::super) fn collect_evaluated_parts<'e>(
+        &self,
+        expr: &'e ConditionExpr,
+        facts: &ConditionFacts,
+        evaluated: &mut Vec<&'e ConditionExpr>,
+    ) -> bool {
+        match &expr.kind {
+            ExprKind::And(operands) => self.collect_evaluated_operands(operands, Some(false), facts, evaluated),
+            ExprKind::Or(operands) => self.collect_evaluated_operands(operands, Some(true), facts, evaluated),
+            ExprKind::IfElse(choice) => {
+                if !self.collect_evaluated_parts(&choice.condition, facts, evaluated) {
+                    return false;
+                }
+                match self.evaluate_part(&choice.condition, facts) {
+                    PartResult::Fails => false,
+                    PartResult::Truth(true) => self.collect_evaluated_parts(&choice.then, facts, evaluated),
+                    PartResult::Truth(false) => self.collect_evaluated_parts(&choice.otherwise, facts, evaluated),
+                }
+            }
+            ExprKind::Not(operand) => {
+                self.collect_evaluated_parts(operand, facts, evaluated)
+                    && !matches!(self.evaluate_part(operand, facts), PartResult::Fails)
+            }
+            ExprKind::Compare(first, rest) => {
+                let parts = std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand));
+                self.collect_until_failure(parts, facts, evaluated)
+            }
+            ExprKind::Arithmetic(first, rest) => {
+                let parts = std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand));
+                self.collect_until_failure(parts, facts, evaluated)
+            }
+            _ => {
+                evaluated.push(expr);
+                !matches!(self.evaluate_part(expr, facts), PartResult::Fails)
+            }
+        }
+    }
+
+    /// The operands of `and` or `or` up to the one that decides.
+    fn collect_evaluated_operands<'e>(
+        &self,
+        operands: &'e [ConditionExpr],
+        decides: Option<bool>,
+        facts: &ConditionFacts,
+        evaluated: &mut Vec<&'e ConditionExpr>,
+    ) -> bool {
+        for operand in operands {
+            if !self.collect_evaluated_parts(operand, facts, evaluated) {
+                return false;
+            }
+            match self.evaluate_part(operand, facts) {
+                PartResult::Fails => return false,
+                PartResult::Truth(truth) if Some(truth) == decides => return true,
+                PartResult::Truth(_) => {}
+            }
+        }
+        true
+    }
+
+    fn collect_until_failure<'e>(
+        &self,
+        mut parts: impl Iterator<Item = &'e ConditionExpr>,
+        facts: &ConditionFacts,
+        evaluated: &mut Vec<&'e ConditionExpr>,
+    ) -> bool {
+        parts.all(|part| self.collect_evaluated_parts(part, facts, evaluated))
+    }
+
+    fn evaluate_part(&self, expr: &ConditionExpr, facts: &ConditionFacts) -> PartResult {
+        let value = Condition::compile_expr_with(&self.text, expr.clone(), code::emit_value_script)
+            .ok()
+            .and_then(|part| part.run_script(facts).0.ok());
+        match value {
+            None => PartResult::Fails,
+            Some(value) => PartResult::Truth(super::super::evaluation::value::ConditionValue::from(value).is_truthy()),
+        }
+    }
+}

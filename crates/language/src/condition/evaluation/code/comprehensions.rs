@@ -1,0 +1,78 @@
+//! Comprehensions as loops of the engine.
+//!
+//! The items of a loop come from an iterator that fails if the evaluation has worked through too many items. So a
+//! comprehension ends soon even where single steps of the engine take long.
+
+use super::ScriptEmitter;
+use crate::condition::expression::tree::{Comprehension, ConditionExpr};
+use crate::source::Span;
+
+impl ScriptEmitter {
+    /// The list of the elements.
+    pub(super) fn emit_comprehension(&mut self, span: Span, comprehension: &Comprehension) {
+        let list = self.next_accumulator();
+        self.push_display(format_args!("{{let {list}=builder();"));
+        self.emit_loops(comprehension, "", |emitter, element| {
+            emitter.push_display(format_args!("put({list},"));
+            emitter.push_site(span);
+            emitter.emit_expr(element);
+            emitter.push_text(");");
+        });
+        self.push_display(format_args!("built({list})}}"));
+    }
+
+    /// Whether an element has the truth that decides: `true` for `any`, `false` for `all`. The elements after it are not
+    /// evaluated.
+    pub(super) fn emit_search(&mut self, decides: bool, comprehension: &Comprehension) {
+        let found = self.next_accumulator();
+        self.push_display(format_args!("{{let {found}={};", !decides));
+        let leave = match decides {
+            true => format!("if {found}{{break;}}"),
+            false => format!("if !{found}{{break;}}"),
+        };
+        self.emit_loops(comprehension, &leave, |emitter, element| {
+            emitter.push_display(format_args!("{found}="));
+            emitter.emit_truth(element);
+            emitter.push_text(";");
+            emitter.push_text(&leave);
+        });
+        self.push_display(format_args!("{found}}}"));
+    }
+
+    fn next_accumulator(&mut self) -> String {
+        let name = format!("g{}", self.accumulators);
+        self.accumulators += 1;
+        name
+    }
+
+    /// The loops and filters around what is done with the element. `after`: the code after an inner loop.
+    fn emit_loops(
+        &mut self,
+        comprehension: &Comprehension,
+        after: &str,
+        emit_body: impl Fn(&mut Self, &ConditionExpr),
+    ) {
+        for clause in &comprehension.clauses {
+            let span = clause.source.span;
+            self.push_display(format_args!("for l{} in ", clause.variable.number));
+            self.open_call("items", span, span);
+            self.emit_expr(&clause.source);
+            self.push_text("){");
+            for filter in &clause.filters {
+                self.push_text("if(");
+                self.emit_truth(filter);
+                self.push_text("){");
+            }
+        }
+        emit_body(self, &comprehension.element);
+        for (at, clause) in comprehension.clauses.iter().enumerate().rev() {
+            for _ in &clause.filters {
+                self.push_text("}");
+            }
+            self.push_text("}");
+            if at > 0 {
+                self.push_text(after);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The positions at which an evaluation can fail, or read a key that is missing.
+
+use std::sync::Arc;
+
+use crate::condition::expression::tree::{ChainStep, ChainStepKind, ConditionExpr, ConditionVariable, ExprKind};
+use crate::source::Span;
+
+/// A position at which the evaluation can fail.
+#[derive(Debug, Clone)]
+pub(crate) struct EvaluationSite {
+    /// The part that fails.
+    pub(crate) span: Span,
+    /// The operand that the message names.
+    pub(crate) operand: Span,
+    /// The map from which a key is read here.
+    pub(crate) place: ReadPlace,
+}
+
+/// The map from which a key is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ReadPlace {
+    /// `output`.
+    Output,
+    /// The output of the agent with this name: `outputs.NAME`.
+    OutputOf(Arc<str>),
+    /// `context`.
+    Context,
+    /// Any other map; the message names it by its text.
+    Value,
+}
+
+impl EvaluationSite {
+    pub(crate) fn new(span: Span, operand: Span) -> Self {
+        Self {
+            span,
+            operand,
+            place: ReadPlace::Value,
+        }
+    }
+
+    /// The position of a step after `base` and the steps `before`.
+    pub(crate) fn for_read(span: Span, operand: Span, base: &ConditionExpr, before: &[ChainStep]) -> Self {
+        let place = match (&base.kind, before) {
+            (ExprKind::Variable(ConditionVariable::Output), []) => ReadPlace::Output,
+            (ExprKind::Variable(ConditionVariable::Context), []) => ReadPlace::Context,
+            (ExprKind::Variable(ConditionVariable::Outputs), [only]) => match &only.kind {
+                ChainStepKind::Member(name) => ReadPlace::OutputOf(name.as_str().into()),
+                ChainStepKind::Index(ConditionExpr {
+                    kind: ExprKind::Text(name),
+                    ..
+                }) => ReadPlace::OutputOf(name.as_str().into()),
+                _ => ReadPlace::Value,
+            },
+            _ => ReadPlace::Value,
+        };
+        Self { span, operand, place }
+    }
+}

@@ -1,0 +1,148 @@
+//! What an evaluation noticed without failing: keys that are missing, and comparisons that can never be true.
+//!
+//! A note is made only when a key is missing or two values differ, so an evaluation that finds everything costs nothing.
+
+use std::cell::RefCell;
+
+use rhai::INT;
+
+use crate::condition::evaluation::code::{EvaluationSite, ReadPlace};
+use crate::condition::evaluation::report::{clip_line, render_value};
+use crate::condition::evaluation::value::ConditionValue;
+
+/// Further notes of one evaluation are left out.
+const MOST_NOTES: usize = 32;
+/// Of a larger map only the first keys are named.
+const MOST_KEYS: usize = 12;
+
+thread_local! {
+    /// The notes of the evaluation on this thread.
+    static NOTES: RefCell<Vec<EngineNote>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A note of the engine, before the user's text is known.
+pub(crate) struct EngineNote {
+    site: usize,
+    key: String,
+    /// The end of the sentence.
+    words: String,
+}
+
+/// A read that found no key, or a comparison of values that are never equal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadNote {
+    /// The text as the user wrote it: `output.aproved`.
+    pub expression: String,
+    /// The key that is missing; empty for a comparison.
+    pub key: String,
+    place: NotePlace,
+    words: String,
+}
+
+/// What the sentence of a note is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum NotePlace {
+    Output,
+    Named(String),
+    Comparison,
+}
+
+impl ReadNote {
+    pub(crate) fn from_engine(note: EngineNote, text: &str, sites: &[EvaluationSite]) -> Option<Self> {
+        let site = sites.get(note.site)?;
+        let part = |start: usize, end: usize| {
+            let words: Vec<&str> = text[start..end].split_whitespace().collect();
+            clip_line(&words.join(" "))
+        };
+        let place = match &site.place {
+            _ if note.key.is_empty() => NotePlace::Comparison,
+            ReadPlace::Output => NotePlace::Output,
+            ReadPlace::OutputOf(agent) => NotePlace::Named(format!("the output of `{agent}`")),
+            ReadPlace::Context => NotePlace::Named("the context".to_owned()),
+            ReadPlace::Value => NotePlace::Named(format!("`{}`", part(site.operand.start, site.operand.end))),
+        };
+        Some(Self {
+            expression: part(site.span.start, site.span.end),
+            key: note.key,
+            place,
+            words: note.words,
+        })
+    }
+
+    /// Returns whether it is about the same expression and the same key.
+    pub(crate) fn is_same_read(&self, other: &Self) -> bool {
+        (&self.expression, &self.key) == (&other.expression, &other.key)
+    }
+
+    /// The sentence for the user. `dependency`: the agent whose output is `output`.
+    pub fn describe(&self, dependency: Option<&str>) -> String {
+        let Self {
+            expression, key, words, ..
+        } = self;
+        let place = match (&self.place, dependency) {
+            (NotePlace::Comparison, _) => return format!("`{expression}`: {words}"),
+            (NotePlace::Named(name), _) => name.clone(),
+            (NotePlace::Output, Some(agent)) => format!("the output of `{agent}`"),
+            (NotePlace::Output, None) => "the output".to_owned(),
+        };
+        format!("`{expression}`: {place} has no `{}`; {words}", clip_line(key))
+    }
+}
+
+/// Takes the notes of the evaluation that has ended on this thread.
+pub(crate) fn take_notes() -> Vec<EngineNote> {
+    NOTES.take()
+}
+
+/// An evaluation begins on this thread.
+pub(crate) fn reset_notes() {
+    NOTES.with_borrow_mut(Vec::clear);
+}
+
+/// Notes the key if the map does not have it.
+pub(crate) fn note_missing_key(site: INT, base: &ConditionValue, key: &str) {
+    let ConditionValue::Map(map) = base else { return };
+    if !map.contains_key(key) {
+        add_note(site, key, || match map.len() {
+            0 => "it is empty".to_owned(),
+            count => {
+                let keys = map.list_first_keys(MOST_KEYS);
+                let keys: Vec<String> = keys.iter().map(|key| format!("`{}`", clip_line(key))).collect();
+                match count.saturating_sub(MOST_KEYS) {
+                    0 => format!("it has {}", keys.join(", ")),
+                    more => format!("it has {} and {more} more", keys.join(", ")),
+                }
+            }
+        });
+    }
+}
+
+/// Notes that a string was compared with a boolean or a number.
+pub(crate) fn note_comparison(site: INT, a: &ConditionValue, b: &ConditionValue) {
+    use ConditionValue::{Bool, Float, Int, Text};
+    if let (Text(_), Bool(_) | Int(_) | Float(_)) | (Bool(_) | Int(_) | Float(_), Text(_)) = (a, b) {
+        add_note(site, "", || {
+            format!(
+                "{} is {} and {} is {}, so they are never equal",
+                render_value(a),
+                a.type_name_with_article(),
+                render_value(b),
+                b.type_name_with_article()
+            )
+        });
+    }
+}
+
+fn add_note(site: INT, key: &str, words: impl FnOnce() -> String) {
+    let Ok(site) = usize::try_from(site) else { return };
+    NOTES.with_borrow_mut(|notes| {
+        let is_known = notes.iter().any(|note| note.site == site && note.key == key);
+        if !is_known && notes.len() < MOST_NOTES {
+            notes.push(EngineNote {
+                site,
+                key: key.to_owned(),
+                words: words(),
+            });
+        }
+    });
+}

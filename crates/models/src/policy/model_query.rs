@@ -1,0 +1,44 @@
+//! A query of a model, and its result.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use ensemble_core::thread::{ExecutionRef, Message};
+use ensemble_language::ensemble::TokenPrice;
+use serde_json::Value;
+
+use crate::{ModelError, ModelReply, ToolSpec};
+
+/// A query, independent of the profile that answers.
+#[derive(Debug, Clone)]
+pub struct ModelQuery {
+    /// The system message for each profile of the chain; profiles may have instructions of their own.
+    pub systems: Vec<Option<String>>,
+    /// Everything after the system message; the last one is the user's.
+    pub messages: Vec<Message>,
+    /// The execution that makes the query.
+    pub source: ExecutionRef,
+    /// The number of earlier requests of the agent.
+    pub requests_made: u64,
+    /// The schema that the reply must match.
+    pub output_schema: Option<Arc<Value>>,
+    /// The tools that the model may call.
+    pub tools: Arc<[ToolSpec]>,
+    /// Counts the requests when they are made, from 0, so that the number is known even if the future is dropped.
+    pub request_counter: Arc<AtomicU64>,
+}
+
+/// The result of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelQueryResult {
+    /// The reply, or the error of all profiles.
+    pub result: Result<ModelReply, ModelError>,
+    /// The number of requests that were made, including failed ones.
+    pub requests: u64,
+    /// Warnings for the user.
+    pub warnings: Vec<String>,
+    /// The price of tokens of the profile that answered, if it has one.
+    pub price: Option<TokenPrice>,
+    /// `PROVIDER/MODEL` of the profile that answered.
+    pub model: Option<String>,
+}

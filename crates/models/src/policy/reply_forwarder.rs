@@ -1,0 +1,52 @@
+//! Live output of a reply that may still become void.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ensemble_core::thread::{ExecutionRef, LiveOutput, LiveUpdate};
+
+use crate::{ModelError, ReplyPiece};
+
+/// Forwards the pieces of a reply as live output, and records whether there were any.
+pub(crate) struct ReplyForwarder<'a> {
+    source: &'a ExecutionRef,
+    live_output: &'a dyn LiveOutput,
+    was_heard: AtomicBool,
+    has_reasoned: AtomicBool,
+}
+
+impl<'a> ReplyForwarder<'a> {
+    pub(crate) fn new(source: &'a ExecutionRef, live_output: &'a dyn LiveOutput) -> Self {
+        Self {
+            source,
+            live_output,
+            was_heard: AtomicBool::new(false),
+            has_reasoned: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn forward_piece(&self, piece: ReplyPiece<'_>) {
+        let (flag, update) = match piece {
+            ReplyPiece::Text(text) => (&self.was_heard, LiveUpdate::Text(text)),
+            ReplyPiece::Reasoning(text) => (&self.has_reasoned, LiveUpdate::Reasoning(text)),
+        };
+        flag.store(true, Ordering::Relaxed);
+        self.live_output.receive_update(self.source, update);
+    }
+
+    /// Marks the reply so far as void; returns whether any text was forwarded.
+    pub(crate) fn discard_reply(&self) -> bool {
+        let was_heard = self.was_heard.swap(false, Ordering::Relaxed);
+        if self.has_reasoned.swap(false, Ordering::Relaxed) || was_heard {
+            self.live_output.receive_update(self.source, LiveUpdate::Restarted);
+        }
+        was_heard
+    }
+
+    /// Reports that the model is asked again after a pause.
+    pub(crate) fn report_retry(&self, pause: Duration, error: &ModelError) {
+        let error = error.to_string();
+        self.live_output
+            .receive_update(self.source, LiveUpdate::Retrying { pause, error: &error });
+    }
+}

@@ -1,0 +1,304 @@
+//! One query while the profiles of a chain answer it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ensemble_core::thread::{Message, Role};
+use ensemble_language::ensemble::{self, ModelProfile, RetryPolicy};
+use ensemble_language::profiles::ChainedProfile;
+
+use super::model_query::ModelQuery;
+use super::pace::ProviderPace;
+use super::reply_forwarder::ReplyForwarder;
+use super::retry_reasons::{MAX_PAUSE_WITH_FALLBACK, RetryFacts, RetryReason, longest_pause, retry_policy};
+use crate::request::tool_files;
+use crate::{
+    ModelError, ModelNetwork, ModelProvider, ModelReply, ModelRequest, ReplyPiece, describe_schema, reasoning_source,
+};
+
+/// The minimum pause that causes a warning.
+const LONG_PAUSE: Duration = Duration::from_secs(5);
+
+/// A query while the chain answers it.
+pub(crate) struct RunningQuery<'a> {
+    pub(crate) ask: &'a ModelQuery,
+    pub(crate) network: &'a ModelNetwork,
+    pub(crate) replies: ReplyForwarder<'a>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The attempts at one profile, as they follow each other.
+pub(crate) struct ProfileAttempts<'a> {
+    link: &'a ChainedProfile,
+    provider: &'a dyn ModelProvider,
+    is_last: bool,
+    retry: RetryPolicy,
+    attempt: u32,
+    schema_in_words: bool,
+    files_in_words: bool,
+    pace: Arc<ProviderPace>,
+    successes: u64,
+}
+
+impl ProfileAttempts<'_> {
+    fn has_attempts_left(&self) -> bool {
+        self.attempt < self.retry.max_attempts.get()
+    }
+}
+
+impl RunningQuery<'_> {
+    /// Asks one profile, with the retries that its `retry` allows. An error tells how many requests were made.
+    pub(crate) async fn ask_profile(
+        &mut self,
+        at: usize,
+        link: &ChainedProfile,
+        provider: &dyn ModelProvider,
+        is_last: bool,
+    ) -> Result<ModelReply, ModelError> {
+        let before = self.ask.request_counter.load(Ordering::Relaxed);
+        let answer = self.ask_with_retries(at, link, provider, is_last).await;
+        let requests = self.ask.request_counter.load(Ordering::Relaxed) - before;
+        answer.map_err(|error| match requests {
+            0 | 1 => error,
+            all => ModelError {
+                message: format!(
+                    "{error}; it was the last of {all} requests (`retry` of model profile `{}`)",
+                    link.name
+                ),
+                ..error
+            },
+        })
+    }
+
+    pub(crate) fn start_attempts<'p>(
+        &self,
+        link: &'p ChainedProfile,
+        provider: &'p dyn ModelProvider,
+        is_last: bool,
+    ) -> ProfileAttempts<'p> {
+        let pace = self.network.pace_for_profile(&link.name, &link.profile);
+        ProfileAttempts {
+            link,
+            provider,
+            is_last,
+            retry: retry_policy(&link.profile),
+            attempt: 1,
+            schema_in_words: self.network.refuses_schema(&link.profile),
+            files_in_words: self.network.refuses_files(&link.profile),
+            successes: pace.success_count(),
+            pace,
+        }
+    }
+
+    pub(crate) async fn ask_with_retries(
+        &mut self,
+        at: usize,
+        link: &ChainedProfile,
+        provider: &dyn ModelProvider,
+        is_last: bool,
+    ) -> Result<ModelReply, ModelError> {
+        let mut attempts = self.start_attempts(link, provider, is_last);
+        loop {
+            let remaining_pause = attempts.pace.remaining_pause();
+            if !is_last && remaining_pause > MAX_PAUSE_WITH_FALLBACK {
+                let seconds = remaining_pause.as_secs();
+                let message = format!("the provider asks for a pause of {seconds} s, which is too long");
+                return Err(ModelError::new_retryable(message));
+            }
+            let request = self.build_request(at, &attempts);
+            let error = match ask_once(link, provider, request, &self.replies).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            self.prepare_retry(&mut attempts, error).await?;
+        }
+    }
+
+    /// Prepares the next request to the profile: changes the form of the request, or waits.
+    ///
+    /// # Errors
+    /// The error, if it is final for this profile.
+    async fn prepare_retry(&mut self, attempts: &mut ProfileAttempts<'_>, error: ModelError) -> Result<(), ModelError> {
+        let was_heard = self.replies.discard_reply();
+        let facts = RetryFacts {
+            schema_in_words: attempts.schema_in_words,
+            files_in_words: attempts.files_in_words,
+            has_tool_files: tool_files::has_tool_files(&self.ask.messages),
+            is_paced: attempts.provider.is_paced(),
+            has_attempts_left: attempts.has_attempts_left(),
+        };
+        match RetryReason::find_reason(&error, facts) {
+            None => Err(error),
+            Some(RetryReason::SchemaRefused) => {
+                self.describe_schema_from_now(attempts, &error);
+                Ok(())
+            }
+            Some(RetryReason::FilesRefused) => {
+                self.describe_files_from_now(attempts, &error);
+                Ok(())
+            }
+            Some(RetryReason::RateLimited) => self.wait_for_turn(attempts, error, was_heard),
+            Some(RetryReason::TemporaryError) => self.wait_for_pause(attempts, error, was_heard).await,
+        }
+    }
+
+    fn describe_schema_from_now(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
+        let name = &attempts.link.name;
+        self.warnings.push(format!(
+            "model profile `{name}` does not support the output schema ({error}); the request was repeated with the schema \
+             in the prompt"
+        ));
+        self.network.record_schema_refusal(&attempts.link.profile);
+        attempts.schema_in_words = true;
+    }
+
+    fn describe_files_from_now(&mut self, attempts: &mut ProfileAttempts<'_>, error: &ModelError) {
+        self.warnings
+            .push(tool_files::refused_files_warning(&attempts.link.name, error));
+        if tool_files::rejects_all_files(error) {
+            self.network.record_files_refusal(&attempts.link.profile);
+        }
+        attempts.files_in_words = true;
+    }
+
+    /// Counts an attempt, unless the provider answers others meanwhile: then this request only waits for its turn, which
+    /// the pace of the profile gives it.
+    fn wait_for_turn(
+        &mut self,
+        attempts: &mut ProfileAttempts<'_>,
+        error: ModelError,
+        was_heard: bool,
+    ) -> Result<(), ModelError> {
+        self.retry_pause(attempts, &error)
+            .ok_or_else(|| pause_too_long_error(error.clone()))?;
+        let is_alive = attempts.pace.is_alive(attempts.successes);
+        attempts.successes = attempts.pace.success_count();
+        if !is_alive && !attempts.has_attempts_left() {
+            return Err(error);
+        }
+        attempts.attempt += u32::from(!is_alive);
+        let pause = attempts.pace.remaining_pause();
+        if pause >= LONG_PAUSE {
+            self.add_retry_warning(attempts.link, &error, was_heard, pause);
+        }
+        self.replies.report_retry(pause, &error);
+        Ok(())
+    }
+
+    async fn wait_for_pause(
+        &mut self,
+        attempts: &mut ProfileAttempts<'_>,
+        error: ModelError,
+        was_heard: bool,
+    ) -> Result<(), ModelError> {
+        let pause = self.retry_pause(attempts, &error);
+        let pause = pause.ok_or_else(|| pause_too_long_error(error.clone()))?;
+        if was_heard || pause >= LONG_PAUSE {
+            self.add_retry_warning(attempts.link, &error, was_heard, pause);
+        }
+        self.replies.report_retry(pause, &error);
+        tokio::time::sleep(pause).await;
+        attempts.attempt += 1;
+        Ok(())
+    }
+
+    /// Returns the pause before the next attempt; `None` if the pause would be too long.
+    pub(crate) fn retry_pause(&self, attempts: &ProfileAttempts<'_>, error: &ModelError) -> Option<Duration> {
+        let own_pause = attempts.retry.pause_after(attempts.attempt);
+        match error.retry_after {
+            Some(pause) => (pause <= longest_pause(!attempts.is_last)).then_some(pause),
+            None if &*attempts.link.profile.provider == ensemble::SIMULATED => Some(own_pause),
+            None => Some(self.network.with_jitter(own_pause)),
+        }
+    }
+
+    fn add_retry_warning(&mut self, link: &ChainedProfile, error: &ModelError, was_heard: bool, pause: Duration) {
+        let name = &link.name;
+        let action = match was_heard {
+            true => "failed during its reply, and the request was repeated".to_owned(),
+            false => format!(
+                "failed, and the request was repeated after {:.0} s",
+                pause.as_secs_f64()
+            ),
+        };
+        self.warnings.push(format!("model profile `{name}` {action} ({error})"));
+    }
+
+    /// Builds the next request to the profile, and counts it.
+    fn build_request(&self, at: usize, attempts: &ProfileAttempts<'_>) -> ModelRequest {
+        let number = self.ask.requests_made + self.ask.request_counter.fetch_add(1, Ordering::Relaxed) + 1;
+        let request = build_request(self.ask, at, attempts.link, number);
+        let request = match attempts.schema_in_words {
+            true => describe_schema(request),
+            false => request,
+        };
+        match attempts.files_in_words {
+            true => tool_files::describe_tool_files(request),
+            false => request,
+        }
+    }
+}
+
+fn pause_too_long_error(error: ModelError) -> ModelError {
+    let seconds = error.retry_after.unwrap_or_default().as_secs();
+    ModelError {
+        message: format!("{error}; it asks for a pause of {seconds} s, which is too long"),
+        ..error
+    }
+}
+
+async fn ask_once(
+    link: &ChainedProfile,
+    provider: &dyn ModelProvider,
+    request: ModelRequest,
+    replies: &ReplyForwarder<'_>,
+) -> Result<ModelReply, ModelError> {
+    let on_piece = |piece: ReplyPiece<'_>| replies.forward_piece(piece);
+    let Some(limit) = link.profile.timeout.filter(|_| !provider.is_paced()) else {
+        return provider.complete_request(request, &on_piece).await;
+    };
+    let timed = tokio::time::timeout(limit, provider.complete_request(request, &on_piece)).await;
+    timed.unwrap_or_else(|_| {
+        let seconds = limit.as_secs_f64();
+        Err(ModelError::new_retryable(format!("no reply within {seconds} s")))
+    })
+}
+
+fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64) -> ModelRequest {
+    let system = ask.systems.get(at).cloned().flatten();
+    let system = system.map(|content| Message::new(Role::System, content));
+    let prompt = ask.messages.iter().rev().find(|message| message.role == Role::User);
+    ModelRequest {
+        prompt: prompt
+            .map(|message| message.content.as_str())
+            .unwrap_or_default()
+            .into(),
+        messages: system
+            .into_iter()
+            .chain(own_messages(&ask.messages, &link.profile))
+            .collect(),
+        agent_name: Arc::clone(&ask.source.agent),
+        request_number: number,
+        execution: ask.source.execution,
+        output_schema: ask.output_schema.clone(),
+        tools: Arc::clone(&ask.tools),
+        profile: Arc::clone(&link.profile),
+    }
+}
+
+/// The messages without the reasoning of other models.
+fn own_messages<'m>(messages: &'m [Message], profile: &ModelProfile) -> impl Iterator<Item = Message> + use<'m> {
+    let from = reasoning_source(profile);
+    messages.iter().cloned().map(move |mut message| {
+        if message
+            .reasoning
+            .as_ref()
+            .is_some_and(|reasoning| reasoning.from != from)
+        {
+            message.reasoning = None;
+            message.tool_calls.iter_mut().for_each(|call| call.signatures.clear());
+        }
+        message
+    })
+}
