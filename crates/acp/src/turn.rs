@@ -176,6 +176,10 @@ impl SessionPrompt {
                             last_stop = find_stop_reason(finished);
                         }
                         if let Event::RunEnded(ended) = &record.event {
+                            if ended.is_success() && !ended.exhausted.is_empty() {
+                                let note = session.story.borrow_mut().note_update(ended.to_sentence().0);
+                                self.send_update(note).await;
+                            }
                             return Ok(PromptResult::Ended(Box::new(ended.clone()), last_stop));
                         }
                     }

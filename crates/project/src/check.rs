@@ -64,6 +64,7 @@ pub struct EnsembleFolder<'s> {
     nesting: EnsembleNesting,
     checkers: Option<Arc<SyntaxChecks>>,
     is_ci: bool,
+    allows_missing_scripts: bool,
     fixes: Fixes,
 }
 
@@ -90,6 +91,7 @@ impl<'s> EnsembleFolder<'s> {
             nesting: EnsembleNesting::default(),
             checkers: None,
             is_ci: false,
+            allows_missing_scripts: false,
             fixes: Fixes::Resolved,
         }
     }
@@ -98,6 +100,13 @@ impl<'s> EnsembleFolder<'s> {
     #[must_use]
     pub fn with_ci(mut self, is_ci: bool) -> Self {
         self.is_ci = is_ci;
+        self
+    }
+
+    /// Likewise, for an exploration, which executes no script: a missing script is a warning.
+    #[must_use]
+    pub fn with_missing_scripts(mut self) -> Self {
+        self.allows_missing_scripts = true;
         self
     }
 
@@ -166,11 +175,20 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
+    /// The finding about a script or program that cannot be started.
+    fn unavailable_finding(&self, unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
+        let finding = match unavailable.is_missing_file && !self.allows_missing_scripts {
+            true => Finding::new_error(codes::MISSING_SCRIPT_FILE, at, unavailable.message),
+            false => Finding::new_warning(codes::NO_SCRIPT, at, unavailable.message),
+        };
+        Some(finding.with_help(unavailable.help))
+    }
+
     fn check_script(&self, script: &str, at: RouteLocation) -> Option<Finding> {
         match self.resolve_script(script) {
             Ok(ResolvedScript::Rhai(path)) => self.check_rhai_file(&path, at),
             Ok(ResolvedScript::Process(_)) => None,
-            Err(error) => unavailable_finding(error, at),
+            Err(error) => self.unavailable_finding(error, at),
         }
     }
 
@@ -226,7 +244,7 @@ impl<'s> EnsembleFolder<'s> {
     fn check_program(&self, llm: &LlmSpec, route: &Route) -> Option<Finding> {
         let acp = llm.acp_agent().filter(|acp| !acp.is_simulated())?;
         let missing = resolve_external(&acp.program, &self.places).err()?;
-        unavailable_finding(missing, route.with_key("acp").into_value_location())
+        self.unavailable_finding(missing, route.with_key("acp").into_value_location())
     }
 
     /// The program or script of a tool.
@@ -245,7 +263,7 @@ impl<'s> EnsembleFolder<'s> {
                     CommandLine::Words(words) => {
                         let resolved = resolve_words(words, &self.places);
                         let started = resolved.and_then(|found| check_startable(found, &self.places));
-                        unavailable_finding(started.err()?, at)
+                        self.unavailable_finding(started.err()?, at)
                     }
                 }
             }
@@ -323,14 +341,6 @@ impl CheckContext for EnsembleFolder<'_> {
         let findings = findings.chain(self.check_syntax(ensemble));
         findings.chain(self.check_replacement_scripts(ensemble)).collect()
     }
-}
-
-fn unavailable_finding(unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
-    let finding = match unavailable.is_missing_file {
-        true => Finding::new_error(codes::MISSING_SCRIPT_FILE, at, unavailable.message),
-        false => Finding::new_warning(codes::NO_SCRIPT, at, unavailable.message),
-    };
-    Some(finding.with_help(unavailable.help))
 }
 
 fn given_folder(file: &Path) -> PathBuf {

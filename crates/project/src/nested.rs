@@ -43,7 +43,9 @@ pub fn load_nested(
     while let Some(path) = files.get(next).cloned() {
         next += 1;
         let loaded = load_ensemble(&project.read_file(&path)?);
-        let mut folder = EnsembleFolder::for_file(&path, project).with_ci(in_ci);
+        let mut folder = EnsembleFolder::for_file(&path, project)
+            .with_ci(in_ci)
+            .with_missing_scripts();
         if let Some(fault) = folder.take_config_error() {
             return Err(fault);
         }

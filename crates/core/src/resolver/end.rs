@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::ConditionEvaluator;
+use super::exhausted::add_exhausted_agents;
 use super::readiness::{AgentReadiness, decide_readiness_with};
 use crate::conversation::{
     AgentNotRun, AgentSkipReason, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress, RunEnded,
@@ -90,11 +91,13 @@ pub(super) fn run_ended_event(
             .filter(|_| completion_reason == CompletionReason::AgentFailed),
         condition: None,
         not_run: list_not_run(plan, state, answers),
+        exhausted: Vec::new(),
         warnings: Vec::new(),
     };
     let run_end = add_goal(plan, state, run_end, answers);
     let failures = answers.run_value(state).map(|result| result.failures);
-    add_result_failures(run_end, failures.unwrap_or_default())
+    let run_end = add_result_failures(run_end, failures.unwrap_or_default());
+    add_exhausted_agents(plan, state, run_end, answers)
 }
 
 /// The end of a run after the question whether its goal was reached: first `required`, which also counts at a limit, then

@@ -11,7 +11,7 @@ use ensemble_language::source::{LineColumn, Route, RouteLocation};
 use ensemble_process::program::ScriptLookupError;
 use ensemble_scripts::ScriptError;
 
-use super::{EnsembleFolder, unavailable_finding};
+use super::EnsembleFolder;
 
 impl EnsembleFolder<'_> {
     /// The finding in the script at `path` if it does not compile, or the one at its name if it cannot be read.
@@ -57,7 +57,7 @@ impl EnsembleFolder<'_> {
                     format!("there is no script `{name}`"),
                     "put the script into the folder of the ensemble, the project root or its `scripts` folder",
                 );
-                unavailable_finding(error, at)
+                self.unavailable_finding(error, at)
             }
         }
     }

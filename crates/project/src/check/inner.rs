@@ -168,6 +168,7 @@ impl EnsembleFolder<'_> {
             return failed(format!("this ensemble cannot be run: {fault}"));
         }
         inside.fixes = self.fixes;
+        inside.allows_missing_scripts = self.allows_missing_scripts;
         inside.nesting = self.nesting.for_nested_file(absolute);
         let loaded = loader::load_ensemble(&source);
         let findings = check_loaded_ensemble(&loaded, &inside);

@@ -314,9 +314,8 @@ impl ReplyListener {
         let finish = match ended.completion_reason {
             _ if ended.is_success() => "stop",
             reason if gives_reply(reason) => "length",
-            reason => {
-                let detail = ended.detail.as_deref().map(|detail| format!(": {detail}"));
-                let message = format!("run {} ended as {reason}{}", self.run, detail.unwrap_or_default());
+            _ => {
+                let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);
                 return Err(RequestFailure::new(StatusCode::BAD_GATEWAY, "run_failed", message));
             }
         };

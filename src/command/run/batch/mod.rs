@@ -93,7 +93,7 @@ pub(crate) struct BatchArgs {
     /// Print neither progress nor failures
     #[arg(short, long)]
     pub quiet: bool,
-    /// Exit with code 4 if a limit ends a conversation
+    /// Exit with code 4 instead of 0 if an agent still had work at its own limit
     #[arg(long)]
     pub fail_on_limit: bool,
     /// Limit the records that a power failure can lose; a killed process loses none
@@ -398,7 +398,10 @@ fn batch_exit_code(batch: &Batch, stop: &BatchEnd, args: &BatchArgs) -> u8 {
     }
     let entries = batch.table_lines().filter_map(|line| line.entry);
     let codes: Vec<u8> = entries
-        .map(|entry| exit::exit_code_for(entry.outcome, entry.is_success(), None, args.fail_on_limit))
+        .map(|entry| {
+            let code = exit::exit_code_for(entry.outcome, entry.is_success(), None);
+            exit::apply_fail_on_limit(code, args.fail_on_limit && !entry.exhausted.is_empty())
+        })
         .collect();
     let worst = [exit::FAILURE, 4, 3, 130].into_iter().find(|code| codes.contains(code));
     match stop {
