@@ -65,9 +65,14 @@ fn ensembles_hold(document: &str) {
             continue;
         };
         let ran = workspace.run(["run", &file, "--output", "json"]);
-        assert_eq!(ran.code, 0, "{}:\n{}{}", block.place, ran.stdout, ran.stderr);
-        let result = ran.json();
         let outcome = block.value("outcome").unwrap_or("completed");
+        let code = match outcome {
+            "completed" => 0,
+            "unsuccessful" | "agent_failed" | "condition_failed" => 1,
+            _ => 4,
+        };
+        assert_eq!(ran.code, code, "{}:\n{}{}", block.place, ran.stdout, ran.stderr);
+        let result = ran.json();
         assert_eq!(result["completion_reason"], outcome, "{}", block.place);
         assert_eq!(agents(&result).join(","), sequence, "{}", block.place);
     }

@@ -244,7 +244,7 @@ const GOALS: [&str; 5] = [
     "len(history) > 3 or executions.get('a0', 0) == 0",
 ];
 
-/// The same ensemble with a goal: `success`, required agents, limits that are a natural end, and agents that stop the run.
+/// Adds a goal to the ensemble: `success`, required agents, limits that are a natural end, and agents that stop the run.
 pub fn with_goal(plan: &Plan, knobs: u16) -> Plan {
     let mut ensemble = Ensemble::clone(plan.ensemble());
     let goal = GOALS.get(usize::from(knobs % 8));

@@ -12,7 +12,7 @@ use ensemble_language::ensemble::{Ensemble, OnError};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{conversation, strict, with_goal};
 
-/// The end of a conversation with these turns, each a list of outputs; `None` is a failure.
+/// Returns the end of a conversation with these turns, each a list of outputs; `None` is a failure.
 fn end_after(text: &str, turns: &[&[Option<Value>]]) -> RunEnded {
     let plan = Arc::new(plan_of(&format!("name: t\n{text}")));
     let mut driver = Driver::new(&plan);
@@ -33,8 +33,8 @@ fn end_after(text: &str, turns: &[&[Option<Value>]]) -> RunEnded {
     }
 }
 
-/// Whether the exit code is 0, the outcome, and its sentence.
-fn verdict(text: &str, turns: &[&[Option<Value>]]) -> String {
+/// Describes the end: whether the exit code is 0, the outcome, and its sentence.
+fn describe_end(text: &str, turns: &[&[Option<Value>]]) -> String {
     let ended = end_after(text, turns);
     let mark = if ended.is_success() { "+" } else { "-" };
     let detail = ended.detail.map(|detail| format!(": {detail}")).unwrap_or_default();
@@ -133,11 +133,11 @@ fn the_goal_of_a_run() {
             given.push(vec![None]);
         }
         let turns: Vec<&[Option<Value>]> = given.iter().map(Vec::as_slice).collect();
-        assert_eq!(verdict(&text, &turns), expected, "{case}");
+        assert_eq!(describe_end(&text, &turns), expected, "{case}");
     }
     let read = format!("{one}success: outputs.a.ok and executions.a > 0\n");
     assert_eq!(
-        verdict(&read, &[&[no]]),
+        describe_end(&read, &[&[no]]),
         "- unsuccessful: success is false: outputs.a.ok and executions.a > 0 (outputs.a.ok = false, executions.a = 1)"
     );
 }
@@ -151,7 +151,7 @@ conversation_limits: {max_total_turns: 1}
 ";
     let expected =
         "- unsuccessful: `b` is required and never ran: condition false on a: executions.a > 5 (executions.a = 1)";
-    assert_eq!(verdict(text, &[&[ok()]]), expected);
+    assert_eq!(describe_end(text, &[&[ok()]]), expected);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_failure_that_stops_the_run_starts_nobody_and_asks_nothing() {
     assert_eq!(reasons, ["b: the run ended first", "c: the run ended first"]);
 }
 
-/// The same plan without `success` and `required`.
+/// Builds the same plan without `success` and `required`.
 fn without_goal(plan: &Plan) -> Arc<Plan> {
     let mut ensemble = Ensemble::clone(plan.ensemble());
     ensemble.success = None;
@@ -182,7 +182,7 @@ fn without_goal(plan: &Plan) -> Arc<Plan> {
     Arc::new(Plan::build(Arc::new(ensemble)).expect("the conditions compile"))
 }
 
-fn end_of(plan: &Arc<Plan>, driver: &Driver) -> RunEnded {
+fn decide_end(plan: &Arc<Plan>, driver: &Driver) -> RunEnded {
     match decide_next_step(plan, driver.state()) {
         NextDecision::End(ended) => ended,
         other => panic!("{other:?}"),
@@ -200,7 +200,7 @@ proptest! {
     ) {
         let plan = Arc::new(with_goal(&strict(&plan, knobs), goal));
         let driver = walk(&plan, fate.clone());
-        let ended = end_of(&plan, &driver);
+        let ended = decide_end(&plan, &driver);
         let succeeded = |agent| driver.results.iter().any(|(_, who, success)| *who == agent && *success);
         let is_met = plan.required_agents().iter().all(|id| succeeded(*id));
         let facts = driver.state().facts_without_output();
@@ -210,7 +210,7 @@ proptest! {
         }
         // The outcome without the goal, and what the goal makes of it.
         let plain = without_goal(&plan);
-        let plain_end = end_of(&plain, &walk(&plain, fate));
+        let plain_end = decide_end(&plain, &walk(&plain, fate));
         let is_asked = plain_end.completion_reason == CompletionReason::Completed || plain_end.completion_reason.is_limit();
         let expected = match plain_end.completion_reason {
             _ if is_asked && !is_met => CompletionReason::Unsuccessful,

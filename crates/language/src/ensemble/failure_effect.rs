@@ -2,7 +2,7 @@
 
 use super::{Ensemble, OnError};
 
-/// What a failure of an agent means for the run.
+/// The effect of a failure of an agent on its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureEffect {
     /// The outcome does not depend on it.
@@ -30,7 +30,7 @@ impl FailureEffect {
 }
 
 impl Ensemble {
-    /// Returns what a failure of the agent means for the run.
+    /// Returns the effect of a failure of the agent on the run.
     pub fn failure_effect(&self, agent: &str) -> FailureEffect {
         let is_handler =
             |dependency: &super::Dependency| *dependency.agent_name == *agent && dependency.on.is_fulfilled_by(false);

@@ -190,6 +190,7 @@ mod tests {
             outcome: CompletionReason::Completed,
             success: None,
             detail: None,
+            exhausted: Vec::new(),
             turns: 3,
             result: json!({"b": "x\ny"}),
             usage: json!({"requests": 2}),
