@@ -113,7 +113,7 @@ impl Oracle<'_> {
             return true;
         }
         let started = self.executions(agent) > 0 && !self.plan.runs_on_request(agent);
-        if !started || matches!(self.ready(agent), Some((false, _))) {
+        if !started || matches!(self.ready(agent), Some((false, ..))) {
             return false;
         }
         let (mut all, mut any, mut any_exists, mut news, mut spent) = (true, false, false, false, at_max_turns);
