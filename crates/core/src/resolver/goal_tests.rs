@@ -76,7 +76,7 @@ fn the_goal_of_a_run() {
             "a required agent that waits",
             chain.replace("ERR", "continue"),
             vec![],
-            "- unsuccessful: `deploy` is required and never ran: waits for tests, whose latest execution failed",
+            "- unsuccessful: `deploy` is required and never ran: waiting for `tests`",
         ),
         (
             "a failure stands above a required agent",

@@ -120,7 +120,7 @@ impl Oracle<'_> {
         for (_, edge) in self.plan.incoming_edges(agent) {
             let of_from = || self.driver.results.iter().filter(|(_, who, _)| *who == edge.from);
             let ended = match edge.on {
-                RequiredResult::Success => of_from().any(|(_, _, success)| *success),
+                RequiredResult::Success => of_from().next_back().is_some_and(|(_, _, success)| *success),
                 RequiredResult::Failure => of_from().next_back().is_some_and(|(_, _, success)| !success),
                 RequiredResult::Any => of_from().next().is_some(),
             };
