@@ -145,6 +145,11 @@ impl ConditionEvaluator for NotingEvaluator {
         answer
     }
 
+    /// A condition that decides nothing gives no warnings.
+    fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
+        DirectEvaluator.find_answer(state, edge, condition)
+    }
+
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
         DirectEvaluator.list_reads(state, edge, condition)
     }
