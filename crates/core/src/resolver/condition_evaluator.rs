@@ -145,7 +145,15 @@ impl ConditionEvaluator for NotingEvaluator {
         answer
     }
 
-    /// A condition that decides nothing gives no warnings.
+    fn evaluate_at_end(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        DirectEvaluator.evaluate_at_end(state, edge, condition)
+    }
+
     fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
         DirectEvaluator.find_answer(state, edge, condition)
     }
