@@ -213,7 +213,7 @@ model_profiles:
         assert!(shown.contains(part), "{format}: {part}\n{shown}");
     }
     workspace.write("scripts/broken.rhai", "let one = 1;\nlet two = 2;\n");
-    assert_eq!(codes(&validated(0)), ["W003 6:23", "W003 7:54"]);
+    assert_eq!(codes(&validated(2)), ["E106 6:23", "E106 7:54"]);
 }
 
 #[test]
