@@ -115,7 +115,7 @@ Feature: Conditions
     Examples: where it is not
       | condition                                  | reason    | code | ran | says     |
       | output.approved.strip().lower() == 'no'    | completed | 0    | 1   | is empty |
-      | (output.missing or 'none') == output.open  | completed | 0    | 1   | is empty |
+      | (output?.missing or 'none') == output.open | completed | 0    | 1   | is empty |
       | output.yes or output.approved              | completed | 0    | 1   | is empty |
       | output.word                                | completed | 0    | 1   | is empty |
 
@@ -251,3 +251,101 @@ Feature: Conditions
       | "It would be:\\n```\\n" | "\\n```\\nI do not say it." | description: none                                   | 0     |
       | "```json\\n"           | "\\n```\\nis what I deny."  | description: none                                   | 0     |
       | "It is:\\n```json\\n"  | "\\n```"                    | output_schema: {type: object, required: [approved]} | 1     |
+
+  Scenario: A key that is not there is a warning, once for each condition and key
+    Given the ensemble "a.yaml":
+      """
+      name: misspelt
+      agents:
+        - name: writer
+          script: writer.rhai
+          dependencies:
+            - {agent_name: critic, feedback: true, condition: not output.aproved}
+          conversation: {max_turns: 3}
+        - name: critic
+          script: critic.rhai
+          depends_on: [writer]
+          conversation: {max_turns: 3}
+        - name: publisher
+          script: writer.rhai
+          dependencies:
+            - {agent_name: critic, condition: "output.rounds == '3' or output?.ready or output.later is not None"}
+      result:
+        verdict: outputs.critic.verdict
+        order: outputs.publisher?.order
+      """
+    And the Rhai script "writer.rhai":
+      """
+      #{ draft: execution }
+      """
+    And the Rhai script "critic.rhai":
+      """
+      #{ approved: execution > 1, notes: "none", rounds: execution }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then the result has "warnings" = ["`output.aproved`: the output of `critic` has no `aproved`; it has `approved`, `notes`, `rounds`", "`output.rounds == '3'`: 1 is a number and '3' is a string, so they are never equal", "`outputs.critic.verdict`: the output of `critic` has no `verdict`; it has `approved`, `notes`, `rounds`"]
+    And the result has "agent_execution_count.publisher" = 0
+
+  Scenario: A member of nothing says what to write
+    Given the ensemble "a.yaml":
+      """
+      name: nothing
+      agents:
+        - name: a
+          script: a.rhai
+        - name: b
+          script: a.rhai
+          dependencies:
+            - {agent_name: a, condition: output.ok}
+      result:
+        order: outputs.b.order
+      """
+    And the Rhai script "a.rhai":
+      """
+      #{ ok: false }
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "condition_failed" with exit code 1
+    And stderr says "write `outputs.b?.order`"
+    When I run `ensemble validate a.yaml`
+    Then stdout says "W072"
+    And stdout says "write `outputs.b?.order`"
+
+  Scenario Outline: <condition> is <truth>, as in Python
+    Given the ensemble "a.yaml":
+      """
+      name: comprehensions
+      agents:
+        - name: source
+          script: source.rhai
+        - name: asked
+          script: asked.rhai
+          dependencies:
+            - agent_name: source
+              condition: >-
+                <condition>
+      """
+    And the Rhai script "source.rhai":
+      """
+      #{ list: [3, 1, 2], words: ["a", "bc"], map: #{ x: 1, y: 2 }, text: "hello" }
+      """
+    And the Rhai script "asked.rhai":
+      """
+      1
+      """
+    When I run `ensemble run a.yaml --output json`
+    Then it ends as "completed" with exit code 0
+    And the result has "agent_execution_count.asked" = <truth>
+
+    Examples: slices and comprehensions
+      | condition                                                        | truth |
+      | output.list[1:] == [1, 2] and output.text[-3:] == 'llo'          | 1     |
+      | history[-3:][0].agent_name == 'source'                           | 1     |
+      | output.list + [4] == [3, 1, 2, 4]                                | 1     |
+      | any(n > 2 for n in output.list)                                  | 1     |
+      | all(n > 2 for n in output.list)                                  | 0     |
+      | sum(len(w) for w in output.words) == 3                           | 1     |
+      | [n * 2 for n in output.list if n > 1] == [6, 4]                  | 1     |
+      | [k for k in output.map] == ['x', 'y']                            | 1     |
+      | [w + str(n) for w in output.words for n in [1, 2] if n == 2] == ['a2', 'bc2'] | 1 |
+      | any(h.agent_name == 'asked' for h in history)                    | 0     |

@@ -43,6 +43,15 @@ impl ConditionEvaluator for RecordingAnswers<'_> {
         Ok(answer)
     }
 
+    fn evaluate_at_end(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        DirectEvaluator.evaluate_condition(state, edge, condition)
+    }
+
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
         DirectEvaluator.list_reads(state, edge, condition)
     }

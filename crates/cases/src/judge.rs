@@ -155,6 +155,8 @@ impl ExpectationJudge<'_> {
             Some(run_end) => (run_end.completion_reason.as_str(), run_end.detail.as_deref()),
             None => ("none", None),
         };
+        // The details of `completed` begin with the outcome.
+        let detail = detail.map(|detail| detail.strip_prefix("completed; ").unwrap_or(detail));
         let actual_text = detail.map_or_else(|| actual.to_owned(), |detail| format!("{actual} ({detail})"));
         (!expected.contains(&actual)).then(|| {
             let place = self.key_location("outcome");

@@ -11,8 +11,8 @@ use super::key::compute_state_key;
 use super::oracle::ExploredPlan;
 use super::report::ExecutionResult;
 use super::step::{ConversationPosition, StepOutcome};
-use super::{Exploration, ExplorationBudget, explore_plan};
-use ensemble_core::conversation::{CompletionReason, Event, Record};
+use super::{Exploration, ExplorationBudget, PossibleEnd, explore_plan};
+use ensemble_core::conversation::{CompletionReason, Event, ExhaustedAgent, Record};
 use ensemble_core::random_conversations::{drive, started};
 use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{
@@ -24,11 +24,14 @@ type Key = Box<[u8]>;
 /// Who ran in a turn, and whether the execution succeeded.
 type Turn = Vec<(Arc<str>, u32, bool)>;
 
+/// The outcome, whether it is a success, and the exhausted agents.
+type RunEnd = (CompletionReason, bool, Vec<ExhaustedAgent>);
+
 /// The steps between states and the ends that are possible from them.
 #[derive(Default)]
 struct Found {
     turns: HashMap<(Key, Turn), HashSet<Key>>,
-    ends: HashSet<(Key, CompletionReason, bool)>,
+    ends: HashSet<(Key, RunEnd)>,
 }
 
 /// Everything that is possible, as the walk examines it: of the states with one key only the first. `None`: too much.
@@ -68,7 +71,7 @@ fn everything(world: &ExploredPlan) -> Option<Found> {
                 StepOutcome::End(ended, _) => {
                     found
                         .ends
-                        .insert((from.clone(), ended.completion_reason, ended.is_success()));
+                        .insert((from.clone(), (ended.completion_reason, ended.is_success(), ended.exhausted)));
                 }
             }
         }
@@ -77,7 +80,7 @@ fn everything(world: &ExploredPlan) -> Option<Found> {
 }
 
 /// The turns of a run, and its end.
-fn turns(records: &[Record]) -> (Vec<Turn>, CompletionReason, bool) {
+fn turns(records: &[Record]) -> (Vec<Turn>, RunEnd) {
     let (mut turns, mut open) = (Vec::new(), Turn::new());
     for record in records {
         match &record.event {
@@ -93,19 +96,17 @@ fn turns(records: &[Record]) -> (Vec<Turn>, CompletionReason, bool) {
                 run.expect("it was started").2 = finished.is_success();
             }
             Event::TurnFinished(_) => turns.push(std::mem::take(&mut open)),
-            Event::RunEnded(ended) => return (turns, ended.completion_reason, ended.is_success()),
+            Event::RunEnded(ended) => {
+                let success = ended.is_success();
+                return (turns, (ended.completion_reason, success, ended.exhausted.clone()));
+            }
             _ => {}
         }
     }
     panic!("the run ends");
 }
 
-fn is_possible(
-    world: &ExploredPlan,
-    found: &Found,
-    turns: &[Turn],
-    (reason, success): (CompletionReason, bool),
-) -> Result<(), String> {
+fn is_possible(world: &ExploredPlan, found: &Found, turns: &[Turn], end: &RunEnd) -> Result<(), String> {
     let start = ConversationPosition::from_start(world);
     let mut at = HashSet::from([compute_state_key(world, &start.state, &start.remembered)]);
     for (number, turn) in turns.iter().enumerate() {
@@ -117,11 +118,9 @@ fn is_possible(
             return Err(format!("turn {} of {turns:?} is called impossible", number + 1));
         }
     }
-    let ends = at
-        .iter()
-        .any(|from| found.ends.contains(&(from.clone(), reason, success)));
+    let ends = at.iter().any(|from| found.ends.contains(&(from.clone(), end.clone())));
     ends.then_some(())
-        .ok_or_else(|| format!("{turns:?} cannot end with {reason}"))
+        .ok_or_else(|| format!("{turns:?} cannot end with {end:?}"))
 }
 
 /// What is said of the agents must hold in this run.
@@ -178,8 +177,8 @@ fn holds(plan: &Arc<Plan>, fate: &[u8]) -> Result<(), String> {
             .map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other))
             .collect();
         let (_, records) = drive(plan, &Arc::new(fate), u64::from(other), &[], started());
-        let (turns, reason, success) = turns(&records);
-        is_possible(&world, &everything, &turns, (reason, success))?;
+        let (turns, end) = turns(&records);
+        is_possible(&world, &everything, &turns, &end)?;
         claims_hold(plan, &found, &turns)?;
         bounds_hold(&stopped, &turns)?;
     }
@@ -208,13 +207,15 @@ proptest! {
         for other in 0..8_u8 {
             let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(u32::from(other)).wrapping_add(other)).collect();
             let (_, records) = drive(&plan, &Arc::new(fate), u64::from(other), &[], started());
-            let (turns, reason, success) = turns(&records);
+            let (turns, (reason, success, exhausted)) = turns(&records);
             prop_assert_eq!(bounds_hold(&found, &turns), Ok(()));
             if found.coverage.is_complete() {
                 prop_assert_eq!(claims_hold(&plan, &found, &turns), Ok(()));
                 prop_assert!(turns.len() <= found.turns as usize);
-                let is_known = |end: &super::PossibleEnd| end.reason == reason && end.success == success;
-                prop_assert!(found.ends.iter().any(is_known), "{}", reason);
+                let is_known = |end: &PossibleEnd| {
+                    end.reason == reason && end.success == success && end.exhausted == exhausted
+                };
+                prop_assert!(found.ends.iter().any(is_known), "{} {:?}", reason, exhausted);
             }
         }
     }
@@ -249,8 +250,10 @@ proptest! {
             let fate: Vec<u8> = fate.iter().map(|fate| fate.rotate_left(detours)).collect();
             let (state, _) = drive(&plan, &Arc::new(fate), 1, &[], started());
             let ended = state.run_end().expect("it ended");
-            let known = found.ends.iter().any(|end| end.reason == ended.completion_reason);
-            prop_assert!(known, "{} is not among {:?}", ended.completion_reason, found.ends);
+            let is_end = |end: &PossibleEnd| {
+                end.reason == ended.completion_reason && end.exhausted == ended.exhausted
+            };
+            prop_assert!(found.ends.iter().any(is_end), "{:?} is not among {:?}", ended, found.ends);
             prop_assert!(state.turn_count() <= found.turns, "{} turns", state.turn_count());
             let total: u32 = plan.agent_ids().map(|id| state.execution_count(id)).sum();
             prop_assert!(total <= found.executions, "{total} executions");

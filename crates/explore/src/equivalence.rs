@@ -20,7 +20,7 @@ type Pair = (ConversationPosition, ConversationPosition);
 
 /// Returns whether every conversation of one plan is one of the other: the same agents in the same turns, after the
 /// same results of conditions, to the same ends. `None`: the budget does not suffice to know, or an agent may make
-/// requests. Time, tokens and costs are not known.
+/// requests. Time, tokens and costs are not known. Which agents are exhausted at the end is not compared.
 pub fn have_same_conversations(
     one: &Arc<Plan>,
     other: &Arc<Plan>,
@@ -31,8 +31,8 @@ pub fn have_same_conversations(
         return None;
     }
     let worlds = (
-        ExploredPlan::new(one.clone(), budget),
-        ExploredPlan::new(other.clone(), budget),
+        ExploredPlan::without_exhausted(one.clone(), budget),
+        ExploredPlan::without_exhausted(other.clone(), budget),
     );
     let start = (
         ConversationPosition::from_start(&worlds.0),

@@ -17,7 +17,7 @@ use super::report::StepReport;
 use super::step::{ConversationPosition, StepOutcome};
 use super::walk::{EndCandidate, EndClass, StateId, StateWalk, build_end};
 use super::{AgentSummary, Exploration, ExplorationBudget, ExplorationCoverage, PossibleEnd, UnexploredOutcome};
-use ensemble_core::conversation::CompletionReason;
+use ensemble_core::conversation::{CompletionReason, ExhaustedAgent};
 use ensemble_language::plan::AgentId;
 
 /// Explores the parts and puts the results together; `None` if the parts are not independent after all.
@@ -54,12 +54,16 @@ struct WholeEnsemble<'w> {
 }
 
 /// The outcome of some of the parts together. The order of the severities is that of the resolver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct PartsOutcome {
     severity: OutcomeSeverity,
     left_out: bool,
     failed: bool,
+    exhausted: Vec<ExhaustedAgent>,
 }
+
+/// The highest number of outcomes that are put together: the exhausted agents of parts multiply them.
+const MOST_OUTCOMES: usize = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum OutcomeSeverity {
@@ -103,7 +107,8 @@ impl WholeEnsemble<'_> {
             return None;
         }
         let mut ends = Vec::new();
-        for (class, (_, ways)) in self.soonest_rest_ends() {
+        let (classes, is_cut) = self.soonest_rest_ends();
+        for (class, (_, ways)) in classes {
             let end = self.perform_together(&self.list_steps(&ways))?;
             let is_expected = end.reason == class.reason() && EndClass::from_end(&end) == class;
             is_expected.then(|| ends.push((class, end)))?;
@@ -113,9 +118,9 @@ impl WholeEnsemble<'_> {
             (end.reason == CompletionReason::WaitingForInput).then_some(())?;
             ends.push((EndClass::from_end(&end), end));
         }
-        ends.sort_by_key(|(class, _)| *class);
+        ends.sort_by(|(one, _), (other, _)| one.cmp(other));
         Some(Exploration {
-            coverage: self.sum_coverage(),
+            coverage: self.sum_coverage(is_cut),
             turns: self.walks.iter().map(|walk| walk.turns).max().unwrap_or_default(),
             executions: self.walks.iter().map(|walk| walk.executions).sum(),
             turns_bound: 0,
@@ -138,7 +143,7 @@ impl WholeEnsemble<'_> {
         reached.collect()
     }
 
-    fn sum_coverage(&self) -> ExplorationCoverage {
+    fn sum_coverage(&self, is_cut: bool) -> ExplorationCoverage {
         let parts = || self.walks.iter().map(|walk| &walk.coverage);
         ExplorationCoverage {
             states: parts().map(|part| part.states).sum(),
@@ -146,17 +151,20 @@ impl WholeEnsemble<'_> {
             parts: u32::try_from(self.walks.len()).unwrap_or(u32::MAX),
             stopped_by: parts().find_map(|part| part.stopped_by),
             complete_below: parts().filter_map(|part| part.complete_below).min(),
-            cut: parts().map(|part| part.cut).sum(),
+            cut: parts().map(|part| part.cut).sum::<u64>() + u64::from(is_cut),
         }
     }
 
     /// The soonest end of each class in which all parts are at rest, or out of turns.
-    fn soonest_rest_ends(&self) -> BTreeMap<EndClass, Soonest<'_>> {
+    /// The flag says whether there are more classes than are put together.
+    fn soonest_rest_ends(&self) -> (BTreeMap<EndClass, Soonest<'_>>, bool) {
         let nothing = PartsOutcome {
             severity: OutcomeSeverity::Completed,
             left_out: false,
             failed: false,
+            exhausted: Vec::new(),
         };
+        let mut is_cut = false;
         let mut reached: BTreeMap<PartsOutcome, Soonest<'_>> = BTreeMap::from([(nothing, (0, Vec::new()))]);
         for walk in &self.walks {
             let mut next: BTreeMap<PartsOutcome, Soonest<'_>> = BTreeMap::new();
@@ -166,6 +174,7 @@ impl WholeEnsemble<'_> {
                         severity: before.severity.max(outcome.severity),
                         left_out: before.left_out || outcome.left_out,
                         failed: before.failed || outcome.failed,
+                        exhausted: before.exhausted.iter().cloned().chain(outcome.exhausted).collect(),
                     };
                     let turns = (*turns).max(end.turns);
                     if next.get(&together).is_none_or(|(known, _)| turns < *known) {
@@ -174,16 +183,24 @@ impl WholeEnsemble<'_> {
                     }
                 }
             }
+            while next.len() > MOST_OUTCOMES {
+                is_cut |= next.pop_last().is_some();
+            }
             reached = next;
         }
         let mut classes: BTreeMap<EndClass, Soonest<'_>> = BTreeMap::new();
         for (outcome, (turns, ways)) in reached {
-            let class = EndClass::new(outcome.severity.to_reason(), outcome.left_out, outcome.failed);
+            let class = EndClass::new(
+                outcome.severity.to_reason(),
+                outcome.left_out,
+                outcome.failed,
+                outcome.exhausted,
+            );
             if classes.get(&class).is_none_or(|(known, _)| turns < *known) {
                 classes.insert(class, (turns, ways));
             }
         }
-        classes
+        (classes, is_cut)
     }
 
     /// The steps of each part.
@@ -226,7 +243,13 @@ impl WholeEnsemble<'_> {
         let mut path = Vec::new();
         let longest = scripts.iter().map(Vec::len).max()?;
         for at in 0..=longest {
-            let choices = StepChoices::from_steps(scripts.iter().filter_map(|script| script.get(at)));
+            // At the end of the whole, the conditions are asked again that were asked at the end of a part.
+            let resting = |script: &'_ Vec<StepReport>| script.last().is_some_and(|last| last.runs.is_empty());
+            let steps = scripts.iter().filter_map(|script| match script.get(at) {
+                None => script.last().filter(|_| resting(script)),
+                step => step,
+            });
+            let choices = StepChoices::from_steps(steps);
             let (next, told) = position.perform_step(self.world, &choices);
             path.push(told);
             match next {
@@ -281,6 +304,7 @@ fn list_outcomes<'a>(walk: &'a StateWalk<'_>) -> impl Iterator<Item = (PartsOutc
             severity: OutcomeSeverity::from_reason(class.reason())?,
             left_out: class.left_out,
             failed: class.after_failure,
+            exhausted: class.exhausted.clone(),
         };
         Some((outcome, end))
     })

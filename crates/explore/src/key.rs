@@ -19,12 +19,18 @@ pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState,
             agent.last_success_turn().is_some(),
             agent.has_failed_last(),
             agent.is_unhandled(),
+            state.was_requested_at_limit(id),
         ]);
         key.push_number(u32::try_from(state.agent_requests(id).len()).unwrap_or(u32::MAX));
     }
-    for id in plan.agent_ids().filter(|id| !state.is_exhausted(plan, *id)) {
+    for id in plan.agent_ids() {
+        let may_run = !state.is_exhausted(plan, id);
         for (edge_id, edge) in plan.incoming_edges(id) {
+            // At the end, an agent that may not run is exhausted if it has work.
             key.push_flags(&[has_unseen_result(state, edge)]);
+            if !may_run {
+                continue;
+            }
             if edge.requires_all && edge.wait_for == WaitFor::Update {
                 key.push_number(state.turns_waited(edge_id));
             }

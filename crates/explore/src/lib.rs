@@ -35,7 +35,7 @@ mod walk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ensemble_core::conversation::{AgentNotRun, CompletionReason};
+use ensemble_core::conversation::{AgentNotRun, CompletionReason, ExhaustedAgent};
 use ensemble_language::condition::ClaimReads;
 use ensemble_language::ensemble::{AcpAgent, AcpToolKind, Agent, AgentKind, Ensemble, PermissionMode};
 use ensemble_language::plan::{Plan, PlannedResult};
@@ -155,6 +155,8 @@ pub struct PossibleEnd {
     pub detail: Option<String>,
     /// The agents that never ran.
     pub not_run: Vec<AgentNotRun>,
+    /// The agents that still had work when their own limits kept them from running.
+    pub exhausted: Vec<ExhaustedAgent>,
     /// Whether the last execution of an agent failed.
     pub after_failure: bool,
     /// The number of turns that finish on the path.

@@ -13,7 +13,7 @@ use super::choices::StepChoices;
 use super::goal::ExplorationGoal;
 use super::nested_results::possible_results;
 use super::report::{AssumedClaim, ClaimSite, ExecutionResult};
-use ensemble_core::conversation::{ConditionFailure, ConversationState, RunValue, SuccessCheck};
+use ensemble_core::conversation::{ConditionFailure, ConversationState, RunValue, SuccessCheck, has_unseen_result};
 use ensemble_core::resolver::ConditionEvaluator;
 use ensemble_language::condition::{
     ClaimLogic, ClaimReads, Condition, ConditionClaim, ConditionFacts, ConditionRead, EvaluateError,
@@ -35,6 +35,8 @@ pub(super) struct ExploredPlan {
     results: Vec<Vec<ExecutionResult>>,
     /// Whether the number of turns is a part of every state.
     pub tells_turns: bool,
+    /// Whether the ends have their exhausted agents.
+    finds_exhausted: bool,
     /// For each edge, the claims of its condition.
     edges: Vec<Option<SplitCondition>>,
     /// The claims of `success`.
@@ -114,6 +116,7 @@ impl ExploredPlan {
                 .collect(),
             plan,
             tells_turns: false,
+            finds_exhausted: true,
             edges,
             success,
             claims: claims.occurrences,
@@ -124,6 +127,14 @@ impl ExploredPlan {
     pub(super) fn for_part(plan: Arc<Plan>, budget: ExplorationBudget<'_>) -> Self {
         Self {
             tells_turns: true,
+            ..Self::new(plan, budget)
+        }
+    }
+
+    /// Conversations whose ends do not say which agents are exhausted.
+    pub(super) fn without_exhausted(plan: Arc<Plan>, budget: ExplorationBudget<'_>) -> Self {
+        Self {
+            finds_exhausted: false,
             ..Self::new(plan, budget)
         }
     }
@@ -147,8 +158,15 @@ impl ExploredPlan {
     /// Returns whether the claim can be evaluated again later.
     pub(super) fn is_open(&self, claim: ClaimId, state: &ConversationState) -> bool {
         let claim_occurrences = &self.claims[claim as usize];
-        let mut edges = claim_occurrences.edges.iter();
-        claim_occurrences.is_in_success || edges.any(|edge| !state.is_exhausted(&self.plan, self.plan.edge(*edge).to))
+        let mut agents = claim_occurrences.edges.iter().map(|edge| self.plan.edge(*edge).to);
+        claim_occurrences.is_in_success || agents.any(|agent| self.may_have_work(agent, state))
+    }
+
+    /// Returns whether the agent may run again, or may have work at the end of the conversation.
+    fn may_have_work(&self, agent: AgentId, state: &ConversationState) -> bool {
+        let mut edges = self.plan.incoming_edges(agent).map(|(_, edge)| edge);
+        !state.is_exhausted(&self.plan, agent)
+            || edges.any(|edge| has_unseen_result(state, edge) || !state.is_exhausted(&self.plan, edge.from))
     }
 
     /// Returns whether the claim has the same result after the turn as before.
@@ -236,6 +254,22 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
         let side = ExplorationGoal::Answer(edge.to, edge.position, answer);
         self.sides.borrow_mut().push(side);
         Ok(answer)
+    }
+
+    /// The result is not one that conversations reach: no decision depends on it.
+    fn evaluate_at_end(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        if !self.world.finds_exhausted {
+            return Ok(false);
+        }
+        let sides = self.sides.borrow().len();
+        let result = self.evaluate_condition(state, edge, condition);
+        self.sides.borrow_mut().truncate(sides);
+        result
     }
 
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{ExecutionResult, ExplorationBudget, StepReport, explore_plan};
-use ensemble_core::conversation::CompletionReason;
+use ensemble_core::conversation::{CompletionReason, ExhaustedAgent};
 use ensemble_core::random_conversations::Driver;
 use ensemble_core::resolver::{NextDecision, decide_next_step};
 use ensemble_language::data::RunContext;
@@ -14,7 +14,7 @@ use ensemble_language::plan::Plan;
 use ensemble_language::random_ensembles::{conversation, strict};
 
 /// Drives the way with real outputs: `n` is what the next condition that asks for it is to find.
-fn drive(plan: &Arc<Plan>, path: &[StepReport]) -> (CompletionReason, Vec<Arc<str>>) {
+fn drive(plan: &Arc<Plan>, path: &[StepReport]) -> (CompletionReason, Vec<Arc<str>>, Vec<ExhaustedAgent>) {
     let wanted = |from: usize| -> Option<Value> {
         let said = path[from..].iter().flat_map(|told| &told.assumed).next()?;
         Some(json!(if said.answer { 2 } else { 0 }))
@@ -52,7 +52,7 @@ fn drive(plan: &Arc<Plan>, path: &[StepReport]) -> (CompletionReason, Vec<Arc<st
     match decide_next_step(plan, driver.state()) {
         NextDecision::End(ended) => {
             let never = ended.not_run.into_iter().map(|one| one.agent);
-            (ended.completion_reason, never.collect())
+            (ended.completion_reason, never.collect(), ended.exhausted)
         }
         other => panic!("{path:#?} goes on: {other:?}"),
     }
@@ -66,10 +66,11 @@ proptest! {
         let plan = Arc::new(strict(&plan, knobs));
         let found = explore_plan(&plan, ExplorationBudget::with_max_states(60));
         for end in &found.ends {
-            let (reason, never) = drive(&plan, &end.path);
+            let (reason, never, exhausted) = drive(&plan, &end.path);
             prop_assert_eq!(reason, end.reason, "{:#?}", end);
             let told: Vec<Arc<str>> = end.not_run.iter().map(|one| one.agent.clone()).collect();
             prop_assert_eq!(never, told, "{:#?}", end);
+            prop_assert_eq!(&exhausted, &end.exhausted, "{:#?}", end);
             let turns = end.path.iter().filter(|told| !told.runs.is_empty()).count();
             prop_assert_eq!(turns, end.turns as usize);
         }

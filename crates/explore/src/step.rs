@@ -164,7 +164,8 @@ fn perform_turn(
     runs
 }
 
-/// Chooses no request, or a request for one of the agents that may run again.
+/// Chooses no request, or a request for one of the agents for which it changes something: those that may run again, and
+/// those that have reached `max_turns` and were not requested since.
 fn choose_request(
     plan: &Plan,
     state: &ConversationState,
@@ -174,6 +175,7 @@ fn choose_request(
     let may_run_again = |id: &AgentId| {
         let runs_now = u32::from(running.contains(id));
         state.agent_state(*id).executions() + runs_now < plan.agent(*id).conversation.max_turns.get()
+            || !state.was_requested_at_limit(*id)
     };
     let targets: Vec<AgentId> = plan.agent_ids().filter(may_run_again).collect();
     match choices.choose_option(targets.len() + 1) {

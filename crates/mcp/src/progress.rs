@@ -59,10 +59,7 @@ fn progress_message(event: &Event) -> Option<String> {
         },
         Event::AttemptFailed(failed) => format!("{} is retried: {}", failed.agent, failed.failure.error),
         Event::ToolCallEnded(ended) => format!("{} has called {}", ended.within.agent, ended.call.name),
-        Event::RunEnded(ended) => match &ended.detail {
-            None => format!("ended: {}", ended.completion_reason),
-            Some(detail) => format!("ended: {}: {detail}", ended.completion_reason),
-        },
+        Event::RunEnded(ended) => format!("ended: {}", ended.to_sentence().0),
         _ => return None,
     })
 }

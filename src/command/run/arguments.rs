@@ -69,7 +69,7 @@ pub(crate) enum RunOutput {
 /// The execution of a run.
 #[derive(Debug, Args, Clone, Default)]
 pub(crate) struct DrivingArgs {
-    /// Exit with code 4 if a limit ends the conversation
+    /// Exit with code 4 instead of 0 if an agent still had work at its own limit
     #[arg(long)]
     pub fail_on_limit: bool,
     /// Also print text while it arrives, tool calls and retries; needs --output events. The lines have the key `live`

@@ -10,7 +10,7 @@ use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::signals;
-use ensemble_core::conversation::{CompletionReason, ConversationState, RunCanceller, RunEnded};
+use ensemble_core::conversation::{CompletionReason, ConversationState, FailedRunResult, RunCanceller, RunEnded};
 use ensemble_language::diagnostic::FindingSeverity;
 use ensemble_language::source::Route;
 use ensemble_reports::report::story::quote_for_shell;
@@ -180,16 +180,15 @@ impl EndReporter<'_> {
         {
             self.surroundings.print_err(&note);
         }
+        let code = exit::exit_code_for_end(run_end, state.interruption(), self.fail_on_limit);
         if self.showing.output == RunOutput::Json {
-            let result = RunResult(state).to_text();
+            let result = match code {
+                exit::SUCCESS => RunResult(state).to_text(),
+                _ => FailedRunResult(state).to_text(),
+            };
             self.surroundings.print_as(RunOutput::Json, &result);
         }
-        exit::exit_code_for(
-            run_end.completion_reason,
-            run_end.is_success(),
-            state.interruption(),
-            self.fail_on_limit,
-        )
+        code
     }
 }
 

@@ -93,7 +93,7 @@ fn print_dry_run(ready: &ReadyRun, args: &ShowingArgs, surroundings: &CliEnviron
     Ok(match &decision {
         NextDecision::End(ended) => {
             print_condition_error(ended, ready.prepared_ensemble(), surroundings);
-            exit::exit_code_for(ended.completion_reason, ended.is_success(), None, false)
+            exit::exit_code_for_end(ended, None, false)
         }
         _ => exit::SUCCESS,
     })

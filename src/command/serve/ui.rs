@@ -116,14 +116,9 @@ async fn print_run_result(runs: &RunService, id: &RunId, ending: &EndReporter<'_
 /// The exit code of the run, which may have gone on since.
 async fn run_exit_code(runs: &RunService, id: &RunId, ending: &EndReporter<'_>) -> Result<u8, CliError> {
     let state = runs.load_recorded_run(id).await?.state;
-    let code = state.run_end().map(|ended| {
-        exit::exit_code_for(
-            ended.completion_reason,
-            ended.is_success(),
-            state.interruption(),
-            ending.fail_on_limit,
-        )
-    });
+    let code = state
+        .run_end()
+        .map(|ended| exit::exit_code_for_end(ended, state.interruption(), ending.fail_on_limit));
     Ok(code.unwrap_or(exit::SUCCESS))
 }
 

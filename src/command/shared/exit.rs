@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ensemble_core::conversation::{CompletionReason, RunCanceller, RunInterruption};
+use ensemble_core::conversation::{CompletionReason, RunCanceller, RunEnded, RunInterruption};
 
 /// Success.
 pub(crate) const SUCCESS: u8 = 0;
@@ -14,6 +14,8 @@ pub(crate) const DIFFERENT: u8 = 1;
 pub(crate) const FAILED: u8 = 1;
 /// A usage error, an invalid ensemble or a missing file: no run was started.
 pub(crate) const USAGE: u8 = 2;
+/// A limit cut the run off.
+pub(crate) const LIMIT: u8 = 4;
 /// A replay decided differently from its record.
 pub(crate) const DIVERGED: u8 = 5;
 
@@ -34,18 +36,27 @@ pub(crate) const RUN_CODES: &[(&str, &str)] = &[
     ),
     (
         "4",
-        "A limit cut the run off; with `on_limit: succeed`, only the time limit does",
+        "A limit cut the run off; with --fail-on-limit, also if an agent still had work at its own limit",
     ),
     ("130, 143", "Ctrl-C; SIGTERM"),
 ];
 
-/// The exit code of a run that ended like this. `is_success` is the record of the run; `cause` tells Ctrl-C from SIGTERM.
-pub(crate) fn exit_code_for(
-    reason: CompletionReason,
-    is_success: bool,
-    cause: Option<&RunInterruption>,
-    fail_on_limit: bool,
-) -> u8 {
+/// The exit code of a run that ended like this. `cause` tells Ctrl-C from SIGTERM.
+pub(crate) fn exit_code_for_end(ended: &RunEnded, cause: Option<&RunInterruption>, fail_on_limit: bool) -> u8 {
+    let code = exit_code_for(ended.completion_reason, ended.is_success(), cause);
+    apply_fail_on_limit(code, fail_on_limit && !ended.exhausted.is_empty())
+}
+
+/// The exit code of `--fail-on-limit`, which is applied last: a success with exhausted agents is none.
+pub(crate) fn apply_fail_on_limit(code: u8, is_exhausted: bool) -> u8 {
+    match code {
+        SUCCESS if is_exhausted => LIMIT,
+        code => code,
+    }
+}
+
+/// The exit code of a run with this outcome. `is_success` is the record of the run; `cause` tells Ctrl-C from SIGTERM.
+pub(crate) fn exit_code_for(reason: CompletionReason, is_success: bool, cause: Option<&RunInterruption>) -> u8 {
     match reason {
         CompletionReason::ConditionFailed | CompletionReason::AgentFailed | CompletionReason::Unsuccessful => FAILURE,
         CompletionReason::Cancelled
@@ -57,9 +68,9 @@ pub(crate) fn exit_code_for(
             143
         }
         CompletionReason::Cancelled => 130,
-        CompletionReason::Timeout => 4,
+        CompletionReason::Timeout => LIMIT,
         CompletionReason::WaitingForInput => 3,
-        reason if reason.is_limit() && (fail_on_limit || !is_success) => 4,
+        reason if reason.is_limit() && !is_success => LIMIT,
         _ => SUCCESS,
     }
 }
@@ -78,12 +89,7 @@ mod tests {
         use CompletionReason::*;
         let codes: Vec<(u8, u8)> = CompletionReason::ALL
             .iter()
-            .map(|reason| {
-                (
-                    exit_code_for(*reason, false, None, false),
-                    exit_code_for(*reason, true, None, false),
-                )
-            })
+            .map(|reason| (exit_code_for(*reason, false, None), exit_code_for(*reason, true, None)))
             .collect();
         let expected = vec![
             (1, 1),
@@ -100,9 +106,15 @@ mod tests {
         assert_eq!(codes, expected);
         for (by, code) in [(RunCanceller::Signal, 143), (RunCanceller::Keyboard, 130)] {
             assert_eq!(
-                exit_code_for(Cancelled, false, Some(&RunInterruption::Cancelled { by }), false),
+                exit_code_for(Cancelled, false, Some(&RunInterruption::Cancelled { by })),
                 code
             );
         }
+    }
+
+    #[test]
+    fn fail_on_limit_turns_only_a_success_with_exhausted_agents_into_a_limit() {
+        let codes = [0, 1, 3, 4, 5].map(|code| (apply_fail_on_limit(code, false), apply_fail_on_limit(code, true)));
+        assert_eq!(codes, [(0, 4), (1, 1), (3, 3), (4, 4), (5, 5)]);
     }
 }

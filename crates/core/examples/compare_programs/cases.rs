@@ -266,7 +266,7 @@ fn write_ensemble(plan: &Plan, fate: &[u8]) -> String {
                     written
                 })
                 .collect();
-            let is_news = format!("{:?}", agent.conversation.trigger) == "News";
+            let is_every_turn = format!("{:?}", agent.conversation.trigger) == "EveryTurn";
             json!({
                 "name": agent.name,
                 "script": "fate.rhai",
@@ -275,7 +275,7 @@ fn write_ensemble(plan: &Plan, fate: &[u8]) -> String {
                 "on_error": if at % 2 == 0 { "fail" } else { "continue" },
                 "conversation": {
                     "max_turns": agent.conversation.max_turns,
-                    "trigger": if is_news { "news" } else { "every_turn" },
+                    "trigger": if is_every_turn { "every_turn" } else { "news" },
                 },
             })
         })

@@ -17,6 +17,7 @@ use super::attempt_scope::AttemptScope;
 use super::end::ExecutionEnd;
 use super::enforced_sandbox::EnforcedSandbox;
 use super::exchange::{RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted};
+use super::exhausted::{ExhaustedAgent, describe_exhausted};
 use super::interruption::RunInterruption;
 use super::part::PartEnded;
 use super::permission::PermissionDecided;
@@ -393,6 +394,9 @@ pub struct TurnFinished {
     /// The new requests by target agent, each list in the order of the agents that ask.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub requests: RequestsByTarget,
+    /// The agents for which requests were ignored, because they have reached their `max_turns`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requested_at_limit: Vec<Arc<str>>,
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -422,7 +426,10 @@ pub struct RunEnded {
     /// among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_run: Vec<AgentNotRun>,
-    /// Warnings about the result.
+    /// The agents that still had work when their own limits kept them from running, in declaration order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exhausted: Vec<ExhaustedAgent>,
+    /// Warnings about the result, and about conditions that decide whether an agent is exhausted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -433,6 +440,47 @@ impl RunEnded {
     pub fn is_success(&self) -> bool {
         self.success
             .unwrap_or(self.completion_reason == CompletionReason::Completed)
+    }
+
+    /// Returns whether a limit of the conversation cut the run off, so that it is a failure.
+    pub fn is_cut_off(&self) -> bool {
+        self.completion_reason.is_limit() && !self.is_success()
+    }
+
+    /// Adds the exhausted agents to the details: every summary shows them.
+    #[must_use]
+    pub(crate) fn with_exhausted_details(self) -> Self {
+        if self.exhausted.is_empty() {
+            return self;
+        }
+        let separator = match &self.detail {
+            Some(detail) if detail.contains('\n') => "\n",
+            _ => "; ",
+        };
+        let before = self.detail.unwrap_or_else(|| self.completion_reason.to_string());
+        let detail = format!("{before}{separator}{}", describe_exhausted(&self.exhausted));
+        Self {
+            detail: Some(detail),
+            ..self
+        }
+    }
+
+    /// The outcome and its details, as every summary shows them; the position is where the outcome ends.
+    pub fn to_sentence(&self) -> (String, usize) {
+        let reason = self.completion_reason.as_str();
+        let outcome = match self.is_cut_off() {
+            true => format!("cut off by {reason}"),
+            false => reason.to_owned(),
+        };
+        let sentence = match &self.detail {
+            // The details of an outcome without details of its own begin with the outcome.
+            Some(detail) if detail.starts_with(reason) && self.completion_reason == CompletionReason::Completed => {
+                detail.clone()
+            }
+            Some(detail) => format!("{outcome}: {detail}"),
+            None => outcome.clone(),
+        };
+        (sentence, outcome.len())
     }
 }
 

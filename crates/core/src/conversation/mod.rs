@@ -10,6 +10,7 @@ mod end;
 mod enforced_sandbox;
 mod event;
 mod exchange;
+mod exhausted;
 mod failed_work;
 mod history;
 mod interruption;
@@ -36,6 +37,7 @@ pub use event::{
 pub use exchange::{
     RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
 };
+pub use exhausted::{AgentLimit, ExhaustedAgent, describe_exhausted};
 pub use failed_work::{FailedWork, WorkCounts};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
@@ -44,7 +46,7 @@ pub use part::{EndedParts, FailedAttempts, PartEnded, ThreadsByKey};
 pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
 pub use question::InputRequested;
 pub use reason::{AgentSkipReason, AwaitedDependency, SkippedAgent};
-pub use result::{RunResult, usage_by_agent};
+pub use result::{FailedRunResult, RunResult, usage_by_agent};
 pub use run_value::{RunValue, SuccessCheck};
 pub use state::AGENT_REQUESTS;
 pub use state::{
@@ -53,6 +55,8 @@ pub use state::{
 };
 pub use static_readiness::has_unseen_result;
 pub(crate) use static_readiness::list_new_outputs;
-pub(crate) use static_readiness::{DependencyFact, UnfulfilledReason, find_dependency_fact};
+pub(crate) use static_readiness::{
+    DependencyFact, UnfulfilledReason, find_dependency_fact, find_fact_without_limits, is_spent,
+};
 pub use static_readiness::{StaticReadiness, static_readiness};
 pub use unfinished_executions::{UnfinishedExecution, UnfinishedParts, UnfinishedReason};

@@ -64,6 +64,12 @@ impl CompletionReason {
         matches!(self, Self::TokenBudget | Self::MaxAgentExecutions | Self::MaxTotalTurns)
     }
 
+    /// Returns whether the result lists the agents that their own limits kept from running. The other outcomes leave a
+    /// turn open, or no readiness is known.
+    pub fn lists_exhausted(self) -> bool {
+        matches!(self, Self::Completed | Self::Unsuccessful | Self::AgentFailed) || self.is_limit()
+    }
+
     /// Returns whether a message can continue the run. A run that waits for an answer needs the answer first.
     pub fn is_continuable(self) -> bool {
         self != Self::WaitingForInput

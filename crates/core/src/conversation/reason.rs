@@ -54,6 +54,8 @@ pub enum AgentSkipReason {
     NothingNew,
     /// The agent belongs to a tool, and does not run by itself.
     OnlyTool,
+    /// The agent runs only on request, and no request for it is waiting.
+    OnlyRequest,
     /// The agent was ready, but the run had ended.
     RunEnded,
 }
@@ -114,6 +116,7 @@ enum AgentSkipReasonName {
     Waits,
     NothingNew,
     OnlyTool,
+    OnlyRequest,
     RunEnded,
 }
 
@@ -143,7 +146,7 @@ impl AgentSkipReason {
                 keys.serialize_field("count", count)
             }
             Self::Waits { dependencies } => keys.serialize_field("dependencies", dependencies),
-            Self::NothingNew | Self::OnlyTool | Self::RunEnded => Ok(()),
+            Self::NothingNew | Self::OnlyTool | Self::OnlyRequest | Self::RunEnded => Ok(()),
         }
     }
 
@@ -155,6 +158,7 @@ impl AgentSkipReason {
             Self::Waits { .. } => AgentSkipReasonName::Waits,
             Self::NothingNew => AgentSkipReasonName::NothingNew,
             Self::OnlyTool => AgentSkipReasonName::OnlyTool,
+            Self::OnlyRequest => AgentSkipReasonName::OnlyRequest,
             Self::RunEnded => AgentSkipReasonName::RunEnded,
         }
     }
@@ -188,6 +192,7 @@ impl TryFrom<SkippedAgentFields> for SkippedAgent {
             },
             AgentSkipReasonName::NothingNew => AgentSkipReason::NothingNew,
             AgentSkipReasonName::OnlyTool => AgentSkipReason::OnlyTool,
+            AgentSkipReasonName::OnlyRequest => AgentSkipReason::OnlyRequest,
             AgentSkipReasonName::RunEnded => AgentSkipReason::RunEnded,
         };
         Ok(Self {
@@ -264,6 +269,7 @@ impl fmt::Display for AgentSkipReason {
             }
             Self::NothingNew => f.write_str("nothing new"),
             Self::OnlyTool => f.write_str("it is a tool and does not run by itself"),
+            Self::OnlyRequest => f.write_str("it runs only on request"),
             Self::RunEnded => f.write_str("the run ended first"),
         }
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::{ConversationState, ExecutionProgress, LaterMessage, MessageAdded};
+use super::{ConversationState, ExecutionProgress, LaterMessage, MessageAdded, RunEnded};
 use ensemble_language::data;
 
 /// The JSON result of a run, computed from its state.
@@ -34,48 +34,72 @@ impl RunResult<'_> {
     }
 }
 
+/// The JSON result of a run whose exit code is not 0 although the run was a success: `--fail-on-limit`.
+pub struct FailedRunResult<'a>(pub &'a ConversationState);
+
+impl FailedRunResult<'_> {
+    /// The document as indented text with a line break at its end.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string_pretty(self).expect("results have string keys") + "\n"
+    }
+}
+
+impl Serialize for FailedRunResult<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize_result(self.0, |_| false, serializer)
+    }
+}
+
 impl Serialize for RunResult<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let state = self.0;
-        let started = state.run_start();
-        let run_end = state.run_end();
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("run_id", &started.map(|started| &started.run_id))?;
-        map.serialize_entry("ensemble", &started.map(|started| &started.ensemble))?;
-        map.serialize_entry("completion_reason", &run_end.map(|ended| ended.completion_reason))?;
-        map.serialize_entry("success", &run_end.map(|ended| ended.is_success()))?;
-        map.serialize_entry("detail", &run_end.and_then(|ended| ended.detail.as_ref()))?;
-        map.serialize_entry("turn_count", &state.finished_turns())?;
-        map.serialize_entry("agent_execution_count", &ResultCounts(state))?;
-        match state.run_value() {
-            Some(result) => map.serialize_entry("result", &result.value)?,
-            None => map.serialize_entry("result", &**state.context())?,
-        }
-        map.serialize_entry("final_state", &**state.context())?;
-        map.serialize_entry("conversation_history", &ResultHistory(state))?;
-        let failed_work = state.list_failed_work();
-        if !failed_work.is_empty() {
-            map.serialize_entry("failed_work", &failed_work)?;
-        }
-        map.serialize_entry("not_run", run_end.map_or(&[][..], |ended| &ended.not_run))?;
-        map.serialize_entry("unfinished", &state.unfinished_executions().collect::<Vec<_>>())?;
-        map.serialize_entry("usage", &ResultUsage(state))?;
-        let of_result = run_end.map_or(&[][..], |ended| &ended.warnings);
-        let warnings: Vec<&String> = state.warnings().iter().chain(of_result).collect();
-        map.serialize_entry("warnings", &warnings)?;
-        map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;
-        if let Some(started) = started.filter(|started| !started.stubs.is_empty()) {
-            map.serialize_entry("stubs", &started.stubs)?;
-        }
-        if let Some(started) = started.filter(|started| !started.responders.is_empty()) {
-            map.serialize_entry("responders", &started.responders)?;
-        }
-        map.serialize_entry("input", state.input())?;
-        map.serialize_entry("messages", &ResultMessages(state))?;
-        map.serialize_entry("inputs", &**state.inputs())?;
-        map.serialize_entry("initial_context", &started.map(|started| &started.context))?;
-        map.end()
+        serialize_result(self.0, RunEnded::is_success, serializer)
     }
+}
+
+fn serialize_result<S: Serializer>(
+    state: &ConversationState,
+    is_success: impl Fn(&RunEnded) -> bool,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let started = state.run_start();
+    let run_end = state.run_end();
+    let mut map = serializer.serialize_map(None)?;
+    map.serialize_entry("run_id", &started.map(|started| &started.run_id))?;
+    map.serialize_entry("ensemble", &started.map(|started| &started.ensemble))?;
+    map.serialize_entry("completion_reason", &run_end.map(|ended| ended.completion_reason))?;
+    map.serialize_entry("success", &run_end.map(is_success))?;
+    map.serialize_entry("detail", &run_end.and_then(|ended| ended.detail.as_ref()))?;
+    map.serialize_entry("turn_count", &state.finished_turns())?;
+    map.serialize_entry("agent_execution_count", &ResultCounts(state))?;
+    match state.run_value() {
+        Some(result) => map.serialize_entry("result", &result.value)?,
+        None => map.serialize_entry("result", &**state.context())?,
+    }
+    map.serialize_entry("final_state", &**state.context())?;
+    map.serialize_entry("conversation_history", &ResultHistory(state))?;
+    let failed_work = state.list_failed_work();
+    if !failed_work.is_empty() {
+        map.serialize_entry("failed_work", &failed_work)?;
+    }
+    map.serialize_entry("not_run", run_end.map_or(&[][..], |ended| &ended.not_run))?;
+    map.serialize_entry("exhausted", run_end.map_or(&[][..], |ended| &ended.exhausted))?;
+    map.serialize_entry("unfinished", &state.unfinished_executions().collect::<Vec<_>>())?;
+    map.serialize_entry("usage", &ResultUsage(state))?;
+    let of_result = run_end.map_or(&[][..], |ended| &ended.warnings);
+    let warnings: Vec<&String> = state.warnings().iter().chain(of_result).collect();
+    map.serialize_entry("warnings", &warnings)?;
+    map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;
+    if let Some(started) = started.filter(|started| !started.stubs.is_empty()) {
+        map.serialize_entry("stubs", &started.stubs)?;
+    }
+    if let Some(started) = started.filter(|started| !started.responders.is_empty()) {
+        map.serialize_entry("responders", &started.responders)?;
+    }
+    map.serialize_entry("input", state.input())?;
+    map.serialize_entry("messages", &ResultMessages(state))?;
+    map.serialize_entry("inputs", &**state.inputs())?;
+    map.serialize_entry("initial_context", &started.map(|started| &started.context))?;
+    map.end()
 }
 
 /// The first input and the user messages after it, each with the turn that it follows.

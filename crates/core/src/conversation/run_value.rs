@@ -73,22 +73,35 @@ impl ConversationState {
     /// # Errors
     /// The expression cannot be evaluated.
     pub fn check_success(&self) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        Some(self.check_success_with_warnings()?.0)
+    }
+
+    /// Likewise, with what the expression read in vain.
+    pub(crate) fn check_success_with_warnings(
+        &self,
+    ) -> Option<(Result<SuccessCheck, ConditionFailure>, Vec<ReadWarning>)> {
         let condition = self.plan().success()?;
         let facts = self.facts_without_output();
-        let result = condition.evaluate(&facts);
-        let list_reads = || condition.list_reads(&facts);
-        Some(match result {
+        let (result, notes) = condition.evaluate_with_notes(&facts);
+        let at: Arc<str> = "success".into();
+        let warnings = notes.into_iter().map(|note| ReadWarning::from_note(&at, note, None));
+        let check = match result {
             Ok(holds) => Ok(SuccessCheck {
                 holds,
                 text: condition.text().clone(),
-                values: if holds { Vec::new() } else { list_reads() },
+                values: if holds {
+                    Vec::new()
+                } else {
+                    condition.list_reads(&facts)
+                },
             }),
             Err(error) => Err(ConditionFailure::from_success_error(
                 condition.text(),
                 error,
-                list_reads(),
+                condition.list_reads_of_failure(&facts),
             )),
-        })
+        };
+        Some((check, warnings.collect()))
     }
 
     /// The declared result, from the state as it is; `None` if the ensemble declares none.

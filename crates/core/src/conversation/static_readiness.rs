@@ -42,21 +42,32 @@ pub enum StaticReadiness {
     Blocked,
     /// The agent belongs to a tool, and does not run by itself.
     OnlyTool,
+    /// The agent has `trigger: request`: only requests start it.
+    OnlyRequest,
 }
 
 /// The state of one dependency of an agent, as far as the facts decide it.
 pub(crate) fn find_dependency_fact(state: &ConversationState, id: EdgeId, edge: &PlanEdge) -> DependencyFact {
+    match find_fact_without_limits(state, edge) {
+        DependencyFact::Fails(reason) => DependencyFact::Fails(reason),
+        _ if is_spent(state, id, edge) => DependencyFact::Fails(UnfulfilledReason::Spent),
+        fact => fact,
+    }
+}
+
+/// Returns whether the dependency has reached its `max_executions`.
+pub(crate) fn is_spent(state: &ConversationState, id: EdgeId, edge: &PlanEdge) -> bool {
+    edge.max_executions
+        .is_some_and(|max| state.edge_starts(id) >= max.get())
+}
+
+/// The state of one dependency of an agent, as if it had no `max_executions`.
+pub(crate) fn find_fact_without_limits(state: &ConversationState, edge: &PlanEdge) -> DependencyFact {
     if edge.feedback && !state.agent_state(edge.to).has_executed() {
         return DependencyFact::Holds;
     }
     if let Some(reason) = find_missing_result(state.agent_state(edge.from), edge.on) {
         return DependencyFact::Fails(reason);
-    }
-    if edge
-        .max_executions
-        .is_some_and(|max| state.edge_starts(id) >= max.get())
-    {
-        return DependencyFact::Fails(UnfulfilledReason::Spent);
     }
     match edge.condition {
         None => DependencyFact::Holds,
@@ -117,6 +128,9 @@ pub fn static_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) 
     }
     if plan.is_only_tool(agent) {
         return StaticReadiness::OnlyTool;
+    }
+    if plan.runs_on_request(agent) {
+        return StaticReadiness::OnlyRequest;
     }
     let news_needed = agent_state.has_executed() && !plan.runs_every_turn(agent);
     let (mut any_exists, mut any_possible, mut news_exists, mut news_possible) = (false, false, false, false);

@@ -20,6 +20,20 @@ pub trait ConditionEvaluator {
         condition: &Condition,
     ) -> Result<bool, EvaluateError>;
 
+    /// Returns whether the condition would hold after the end of the run, without limits: no agent starts or waits
+    /// because of the result.
+    ///
+    /// # Errors
+    /// The condition cannot be evaluated.
+    fn evaluate_at_end(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        self.evaluate_condition(state, edge, condition)
+    }
+
     /// Returns the result of a condition on which no decision depends; `None` if it cannot be evaluated or is not known.
     fn find_answer(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Option<bool> {
         None
@@ -153,6 +167,10 @@ impl ConditionEvaluator for NotingEvaluator {
     }
 
     fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
-        state.check_success()
+        let (check, warnings) = state.check_success_with_warnings()?;
+        for warning in warnings {
+            self.add_warning(state, warning);
+        }
+        Some(check)
     }
 }

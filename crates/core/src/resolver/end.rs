@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 
 use super::ConditionEvaluator;
+use super::exhausted::add_exhausted_agents;
 use super::readiness::{AgentReadiness, decide_readiness_with};
 use crate::conversation::{
     AgentNotRun, AgentSkipReason, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress, RunEnded,
-    SuccessCheck,
+    RunValue, SuccessCheck,
 };
+use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::ensemble::OnLimit;
-use ensemble_language::plan::{AgentId, Plan};
+use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 
 /// The outcome if the conversation ends now; `None` if the next turn can start.
 ///
@@ -89,11 +91,13 @@ pub(super) fn run_ended_event(
             .filter(|_| completion_reason == CompletionReason::AgentFailed),
         condition: None,
         not_run: list_not_run(plan, state, answers),
+        exhausted: Vec::new(),
         warnings: Vec::new(),
     };
     let run_end = add_goal(plan, state, run_end, answers);
     let failures = answers.run_value(state).map(|result| result.failures);
-    add_result_failures(run_end, failures.unwrap_or_default())
+    let run_end = add_result_failures(run_end, failures.unwrap_or_default());
+    add_exhausted_agents(plan, state, run_end, answers)
 }
 
 /// The end of a run after the question whether its goal was reached: first `required`, which also counts at a limit, then
@@ -146,7 +150,7 @@ fn describe_unmet_agents(plan: &Plan, state: &ConversationState, answers: &dyn C
                 return format!("`{name}` is required and never succeeded: {error}");
             }
             let reason = match decide_readiness_with(plan, state, *id, answers) {
-                Ok(AgentReadiness::NotReady(AgentSkipReason::WaitingFor { agents, failed })) if failed.is_empty() => {
+                Ok(AgentReadiness::NotReady(AgentSkipReason::WaitingFor { agents, .. })) => {
                     let names: Vec<String> = agents.iter().map(|agent| format!("`{agent}`")).collect();
                     format!("waiting for {}", names.join(", "))
                 }
@@ -209,7 +213,38 @@ fn shorten_condition(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Evaluates no condition: each is taken as true. So an agent that only conditions could keep from running has the reason
+/// that the run ended.
+struct UnaskedConditions;
+
+impl ConditionEvaluator for UnaskedConditions {
+    fn evaluate_condition(
+        &self,
+        _state: &ConversationState,
+        _edge: &PlanEdge,
+        _condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        Ok(true)
+    }
+
+    fn list_reads(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Vec<ConditionRead> {
+        Vec::new()
+    }
+
+    fn run_value(&self, _state: &ConversationState) -> Option<RunValue> {
+        None
+    }
+
+    fn evaluate_success(&self, _state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        None
+    }
+}
+
 fn list_not_run(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> Vec<AgentNotRun> {
+    let answers = match state.stopping_agent() {
+        Some(_) => &UnaskedConditions,
+        None => answers,
+    };
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let in_part = slots.filter(|slot| slot.has_progress());
     let in_part: Vec<AgentId> = in_part.map(|slot| slot.agent).collect();

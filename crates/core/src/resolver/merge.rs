@@ -19,6 +19,7 @@ pub(super) fn finish_turn(plan: &Plan, state: &ConversationState, turn: &OpenTur
     let mut finished = TurnFinished {
         turn: turn.turn,
         requests: IndexMap::new(),
+        requested_at_limit: Vec::new(),
         warnings: Vec::new(),
     };
     for slot in &turn.slots {
@@ -70,7 +71,8 @@ fn collect_requests(
     finished: &mut TurnFinished,
 ) {
     let own_name = plan.agent_name(from);
-    let mut warn = |warning: String| finished.warnings.push(format!("{own_name}: {warning}"));
+    let warnings = &mut finished.warnings;
+    let mut warn = |warning: String| warnings.push(format!("{own_name}: {warning}"));
     if !plan.agent(from).conversation.triggers_conversation {
         warn("`agent_requests` was ignored: the agent does not have `triggers_conversation: true`".to_owned());
         return;
@@ -87,13 +89,24 @@ fn collect_requests(
     }
     for request in requests.iter().take(REQUEST_LIMIT) {
         match parse_request(plan, state, turn, own_name, request) {
-            Err(warning) => warn(warning),
+            Err(IgnoredRequest { why, at_limit }) => {
+                warn(format!("a request was ignored: {why}"));
+                let known = &mut finished.requested_at_limit;
+                known.extend(at_limit.filter(|target| !known.contains(target)));
+            }
             Ok((target, request)) => {
                 let requests = finished.requests.entry(plan.agent_name(target).clone()).or_default();
                 requests.push(Arc::new(request));
             }
         }
     }
+}
+
+/// A request that is ignored.
+struct IgnoredRequest {
+    why: String,
+    /// The target, if it has reached its `max_turns`.
+    at_limit: Option<Arc<str>>,
 }
 
 /// Parses a request, or returns why the request is ignored.
@@ -103,8 +116,8 @@ fn parse_request(
     turn: &OpenTurn,
     from: &Arc<str>,
     request: &Value,
-) -> Result<(AgentId, AgentRequest), String> {
-    let ignored = |why: String| Err(format!("a request was ignored: {why}"));
+) -> Result<(AgentId, AgentRequest), IgnoredRequest> {
+    let ignored = |why: String| Err(IgnoredRequest { why, at_limit: None });
     let target = request.get("target_agent").or_else(|| request.get("target_agent_type"));
     let Some(target) = target.and_then(Value::as_str) else {
         return ignored(format!("it has no `target_agent`: {request}"));
@@ -122,7 +135,10 @@ fn parse_request(
     let runs_now = u32::from(turn.slots.iter().any(|slot| slot.agent == id));
     let max_turns = plan.agent(id).conversation.max_turns.get();
     if state.agent_state(id).executions() + runs_now >= max_turns {
-        return ignored(format!("`{target}` has reached its max_turns {max_turns}"));
+        return Err(IgnoredRequest {
+            why: format!("`{target}` has reached its max_turns {max_turns}"),
+            at_limit: Some(plan.agent_name(id).clone()),
+        });
     }
     let parameters = match request.get("parameters") {
         None | Some(Value::Null) => Value::Object(serde_json::Map::new()),

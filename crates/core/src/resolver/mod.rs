@@ -7,9 +7,14 @@
 mod bounds_tests;
 mod condition_evaluator;
 mod end;
+mod exhausted;
+#[cfg(test)]
+mod exhausted_tests;
 #[cfg(test)]
 mod goal_tests;
 mod merge;
+#[cfg(test)]
+mod read_warning_tests;
 mod readiness;
 #[cfg(test)]
 mod table;

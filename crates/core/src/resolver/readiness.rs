@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{AgentSkipReason, AgentStart, Asked, ConditionEvaluator, DirectEvaluator, agent_names};
 use crate::conversation::{
     ConditionFailure, ConversationState, DependencyFact, StaticReadiness, UnfulfilledReason, find_dependency_fact,
-    has_unseen_result, list_new_outputs, static_readiness,
+    find_fact_without_limits, has_unseen_result, is_spent, list_new_outputs, static_readiness,
 };
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
@@ -53,20 +53,14 @@ pub(super) fn decide_readiness_with(
         start.request = Some(request.clone());
         return Ok(AgentReadiness::Ready(start));
     }
-    let mut examined = examine_dependencies(plan, state, agent);
+    let mut examined = examine_dependencies(plan, state, agent, find_dependency_fact);
     if static_readiness(plan, state, agent) != StaticReadiness::Open {
         return Ok(AgentReadiness::NotReady(skip_reason_by_facts(
             plan, state, agent, &examined,
         )));
     }
     let news_needed = state.agent_state(agent).has_executed() && !plan.runs_every_turn(agent);
-    while combine_facts(&examined, news_needed).is_none() {
-        let Some(at) = find_next_condition(&examined, news_needed) else {
-            break;
-        };
-        examined[at].holds = Some(evaluate_dependency(plan, state, &examined[at], answers)?);
-    }
-    if combine_facts(&examined, news_needed) == Some(false) {
+    if !evaluate_readiness(plan, state, &mut examined, news_needed, answers)? {
         return Ok(AgentReadiness::NotReady(skip_reason_by_conditions(
             plan, state, &examined, answers,
         )));
@@ -77,9 +71,65 @@ pub(super) fn decide_readiness_with(
     )))
 }
 
-fn examine_dependencies<'p>(plan: &'p Plan, state: &ConversationState, agent: AgentId) -> Vec<ExaminedDependency<'p>> {
+/// Evaluates conditions in declaration order until it is known whether the agent is ready, and returns whether it is.
+fn evaluate_readiness(
+    plan: &Plan,
+    state: &ConversationState,
+    examined: &mut [ExaminedDependency],
+    news_needed: bool,
+    answers: &dyn ConditionEvaluator,
+) -> Asked<bool> {
+    loop {
+        if let Some(is_ready) = combine_facts(examined, news_needed) {
+            return Ok(is_ready);
+        }
+        let Some(at) = find_next_condition(examined, news_needed) else {
+            return Ok(true);
+        };
+        examined[at].holds = Some(evaluate_dependency(plan, state, &examined[at], answers)?);
+    }
+}
+
+/// Returns whether new outputs would start the agent if it had no `max_turns` and its dependencies had no
+/// `max_executions`, and whether the rules without requests make it ready with these limits.
+///
+/// # Errors
+/// A condition whose result matters cannot be evaluated.
+pub(super) fn decide_without_limits(
+    plan: &Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    answers: &dyn ConditionEvaluator,
+) -> Asked<(bool, bool)> {
+    let mut examined = examine_dependencies(plan, state, agent, |state, _, edge| {
+        find_fact_without_limits(state, edge)
+    });
+    if examined.is_empty() || !evaluate_readiness(plan, state, &mut examined, true, answers)? {
+        return Ok((false, false));
+    }
+    if state.is_exhausted(plan, agent) {
+        return Ok((true, false));
+    }
+    for (dependency, (id, edge)) in examined.iter_mut().zip(plan.incoming_edges(agent)) {
+        if is_spent(state, id, edge) {
+            dependency.holds = Some(false);
+        }
+    }
+    let news_needed = !plan.runs_every_turn(agent);
+    Ok((
+        true,
+        evaluate_readiness(plan, state, &mut examined, news_needed, answers)?,
+    ))
+}
+
+fn examine_dependencies<'p>(
+    plan: &'p Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    find_fact: impl Fn(&ConversationState, EdgeId, &PlanEdge) -> DependencyFact,
+) -> Vec<ExaminedDependency<'p>> {
     let fact = |(id, edge): (EdgeId, &'p PlanEdge)| {
-        let (holds, why) = match find_dependency_fact(state, id, edge) {
+        let (holds, why) = match find_fact(state, id, edge) {
             DependencyFact::Holds => (Some(true), None),
             DependencyFact::Fails(reason) => (Some(false), Some(reason)),
             DependencyFact::Open => (None, None),
@@ -286,6 +336,7 @@ fn skip_reason_by_facts(
         },
         StaticReadiness::NothingNew => AgentSkipReason::NothingNew,
         StaticReadiness::OnlyTool => AgentSkipReason::OnlyTool,
+        StaticReadiness::OnlyRequest => AgentSkipReason::OnlyRequest,
         StaticReadiness::Blocked | StaticReadiness::Open => blocked_reason(plan, examined),
     }
 }

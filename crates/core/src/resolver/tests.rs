@@ -48,6 +48,9 @@ impl Oracle<'_> {
         if !self.driver.state.agent_requests(agent).is_empty() {
             return Some((true, Vec::new(), Vec::new()));
         }
+        if self.plan.runs_on_request(agent) {
+            return None;
+        }
         let first = executions == 0;
         let (mut all, mut any, mut any_exists, mut news) = (true, false, false, false);
         let mut counts = Vec::new();
@@ -103,6 +106,43 @@ impl Oracle<'_> {
 }
 
 impl Oracle<'_> {
+    /// Whether the agent has work, and only `max_turns` or `max_executions` keeps it from running.
+    fn is_exhausted(&self, agent: AgentId) -> bool {
+        let at_max_turns = self.executions(agent) >= self.plan.agent(agent).conversation.max_turns.get() as usize;
+        if at_max_turns && self.driver.state.was_requested_at_limit(agent) {
+            return true;
+        }
+        let started = self.executions(agent) > 0 && !self.plan.runs_on_request(agent);
+        if !started || matches!(self.ready(agent), Some((false, _))) {
+            return false;
+        }
+        let (mut all, mut any, mut any_exists, mut news, mut spent) = (true, false, false, false, at_max_turns);
+        for (_, edge) in self.plan.incoming_edges(agent) {
+            let of_from = || self.driver.results.iter().filter(|(_, who, _)| *who == edge.from);
+            let ended = match edge.on {
+                RequiredResult::Success => of_from().any(|(_, _, success)| *success),
+                RequiredResult::Failure => of_from().next_back().is_some_and(|(_, _, success)| !success),
+                RequiredResult::Any => of_from().next().is_some(),
+            };
+            let true_now = edge.condition.as_ref().is_none_or(|condition| {
+                condition
+                    .evaluate(&self.driver.state.edge_facts(edge))
+                    .expect("these conditions have answers")
+            });
+            let holds = ended && true_now;
+            let since = self.last_start(agent);
+            news |= holds && of_from().any(|(turn, _, success)| *turn >= since && edge.on.is_fulfilled_by(*success));
+            match edge.requires_all {
+                true => all &= holds,
+                false => (any_exists, any) = (true, any | holds),
+            }
+            spent |= edge
+                .max_executions
+                .is_some_and(|max| self.edge_starts(agent, edge.position) >= max.get());
+        }
+        spent && all && (any || !any_exists) && news
+    }
+
     /// The agents that start, by the rule about waiting, and for how many turns in a row the others have waited for which
     /// dependency.
     fn starts(&self) -> (Vec<Started>, Waited) {
@@ -233,6 +273,10 @@ proptest! {
                             prop_assert_eq!(oracle.ready(id), None, "{} could still run", plan.agent_name(id));
                         }
                     }
+                    let listed: Vec<_> = ended.exhausted.iter().map(|one| one.agent.clone()).collect();
+                    let exhausted = plan.agent_ids().filter(|id| oracle.is_exhausted(*id));
+                    let exhausted: Vec<_> = exhausted.map(|id| plan.agent_name(id).clone()).collect();
+                    prop_assert_eq!(listed, exhausted, "{:?}", ended);
                     break;
                 }
             }

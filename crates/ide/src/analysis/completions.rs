@@ -297,7 +297,7 @@ fn complete_expression_start(reading: &EditedCode<'_>, span: Span) -> Vec<Editor
             offered.retain(|one| one.label != "output" || is_condition);
             offered.extend(complete_vocabulary(function_words(), CompletionKind::Function, span));
             offered.extend(complete_names(
-                ["and", "or", "not", "in", "True", "False", "None"].map(str::to_owned),
+                ["and", "or", "not", "in", "for", "if", "else", "True", "False", "None"].map(str::to_owned),
                 CompletionKind::Word,
                 span,
             ));

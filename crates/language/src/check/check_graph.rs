@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 
 use crate::condition::{ConditionText, Expression, ParsedCondition, StaticResult};
-use crate::ensemble::{Agent, Dependency, Ensemble, ResultSpec};
+use crate::ensemble::{Agent, Dependency, Ensemble, ResultSpec, TurnTrigger};
 use crate::plan::AgentId;
 use crate::plan::agent_graph::AgentGraph;
 use crate::source::Route;
@@ -125,6 +125,11 @@ impl<'e> CheckGraph<'e> {
         self.edges.iter().map(|edge| (edge.to, edge))
     }
 
+    /// Returns whether only a request starts the agent.
+    pub(super) fn runs_on_request(&self, at: usize) -> bool {
+        self.agent_at(at).conversation.trigger == TurnTrigger::Request
+    }
+
     /// Returns whether an agent may request other agents, independent of their dependencies.
     pub(super) fn can_request_agents(&self) -> bool {
         let mut agents = self.ensemble.agents.iter();
@@ -197,6 +202,8 @@ struct PendingStarts {
     missing: Vec<usize>,
     /// Whether one of the agents of which one is required has run.
     door: Vec<bool>,
+    /// Whether only a request starts the agent.
+    only_requested: Vec<bool>,
     /// For each agent, the agents that wait for it, and whether they require it.
     listeners: Vec<Vec<(usize, bool)>>,
 }
@@ -207,6 +214,7 @@ impl PendingStarts {
         let mut waits = Self {
             missing: vec![0; count],
             door: vec![true; count],
+            only_requested: (0..count).map(|at| graph.runs_on_request(at)).collect(),
             listeners: vec![Vec::new(); count],
         };
         for to in 0..count {
@@ -235,7 +243,7 @@ impl PendingStarts {
     }
 
     fn is_ready(&self, agent: usize) -> bool {
-        self.missing[agent] == 0 && self.door[agent]
+        self.missing[agent] == 0 && self.door[agent] && !self.only_requested[agent]
     }
 
     /// The agents that wait for no other agent.

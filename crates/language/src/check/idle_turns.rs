@@ -45,8 +45,11 @@ fn compute_max_executions(graph: &CheckGraph<'_>) -> Vec<u64> {
 }
 
 fn bound_executions(graph: &CheckGraph<'_>, agent: usize, most: &[u64], total: u64) -> u64 {
-    if graph.agent_at(agent).conversation.trigger == TurnTrigger::EveryTurn {
-        return u64::MAX;
+    match graph.agent_at(agent).conversation.trigger {
+        TurnTrigger::EveryTurn => return u64::MAX,
+        // No agent can request it.
+        TurnTrigger::Request => return 0,
+        TurnTrigger::News => {}
     }
     if graph.agent_at(agent).dependencies.is_empty() {
         // `total` may be older than `most`; then it is only larger.
@@ -84,7 +87,7 @@ pub(super) fn check_idle_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     for (at, most) in execution_limits.iter().copied().enumerate() {
         let agent = graph.agent_at(at);
         let turns = agent.conversation.max_turns.get();
-        if most >= u64::from(turns) || graph.len() == 1 && agent.dependencies.is_empty() {
+        if graph.runs_on_request(at) || most >= u64::from(turns) || graph.len() == 1 && agent.dependencies.is_empty() {
             continue;
         }
         // A limit that is never reached can be a precaution. For an agent without dependencies it is probably a

@@ -29,6 +29,7 @@ mod for_each;
 mod idle_dependencies;
 mod idle_turns;
 mod independent_agents;
+mod loop_turns;
 mod one_sided_loops;
 mod output_keys;
 mod prepared_answers;
@@ -49,6 +50,7 @@ mod text_secrets;
 mod time_limits;
 mod tool_use;
 mod unanswered_questions;
+mod unasked_loops;
 mod uncertain_outputs;
 mod undeclared_inputs;
 mod unheard_dependencies;
@@ -59,6 +61,7 @@ mod unreached_agents;
 mod unread_config;
 mod unread_environment;
 mod unread_inputs;
+mod unrequested_agents;
 mod unused_profiles;
 mod usable_profiles;
 mod value_types;
@@ -126,16 +129,19 @@ const CHECKS: &[RegisteredCheck] = checks![
     Ensemble: blocked_agents::check_blocked_agents,
     Ensemble: exclusive_joins::check_exclusive_joins,
     Ensemble: unreached_agents::check_unreached_agents,
+    Ensemble: unrequested_agents::check_unrequested_agents,
     Ensemble: idle_turns::check_idle_turns,
     Ensemble: idle_dependencies::check_idle_dependencies,
     Ensemble: one_sided_loops::check_one_sided_loops,
     Ensemble: early_counts::check_early_counts,
+    Ensemble: loop_turns::check_loop_turns,
+    Ensemble: unasked_loops::check_unasked_loops,
     Ensemble: stopped_handlers::check_stopped_handlers,
     Ensemble: required_agents::check_required_agents,
     Ensemble: uncertain_outputs::check_uncertain_outputs,
+    Ensemble: unheard_dependencies::check_unheard_dependencies,
     Files: condition_keys::check_condition_keys,
     Files: template_keys::check_template_keys,
-    Files: unheard_dependencies::check_unheard_dependencies,
     Files: value_types::check_value_types,
     Files: fixed_conditions::check_fixed_conditions,
     Files: script_reads::check_script_reads,

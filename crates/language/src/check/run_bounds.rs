@@ -8,6 +8,7 @@ use super::exclusive_joins;
 use super::idle_dependencies;
 use super::idle_turns;
 use super::unreached_agents;
+use super::unrequested_agents;
 use super::value_types::EnsembleTypes;
 use crate::condition::VariableTypes;
 use crate::ensemble::Ensemble;
@@ -57,6 +58,7 @@ pub fn compute_run_bounds(ensemble: &Ensemble) -> RunBounds {
         never_run: blocked_agents::list_blocked_agents(&graph)
             .into_iter()
             .chain(unreached_agents::list_unreached_agents(&graph))
+            .chain(unrequested_agents::list_unrequested_agents(&graph))
             .chain(exclusive_joins::list_never_joined_agents(&graph))
             .collect(),
         max_executions: idle_turns::max_executions(&graph).to_vec(),

@@ -20,7 +20,7 @@ pub(super) fn check_start_cycles(subject: &CheckSubject<'_>) -> Vec<Finding> {
         ..FirstTurnRules::default()
     });
     let waits_for = |agent: usize| {
-        let is_blocked = first_turns[agent].is_none();
+        let is_blocked = first_turns[agent].is_none() && !graph.runs_on_request(agent);
         let edges = graph.dependency_edges(agent).iter().filter(move |_| is_blocked);
         edges.filter(|edge| !edge.dependency.feedback && first_turns[edge.from].is_none())
     };

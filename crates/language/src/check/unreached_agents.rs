@@ -85,6 +85,7 @@ fn find_latest_end(graph: &CheckGraph<'_>) -> LatestEnd {
             continue;
         };
         let is_sure = agent.dependencies.is_empty()
+            && agent.conversation.trigger != TurnTrigger::Request
             && (cap.get() == 1 || agent.conversation.trigger == TurnTrigger::EveryTurn)
             && agent.conversation.max_turns >= *cap;
         if is_sure && cap.get() < end.turn {

@@ -8,8 +8,8 @@
 //!
 //! Nothing (`None`, `()`), booleans, numbers (one type: `1 == 1.0`, `7 / 2 == 3.5`, `6 / 2 == 3`), texts,
 //! lists, maps. False are nothing, `False`, 0, `""` and empty collections; all else is true, except that asking for the
-//! truth of a text that reads `false`, `no`, `off`, `0`, `none` or `null` is an error. `==` across types is false; an order across types, arithmetic on anything but numbers (texts can be joined with `+`), a member
-//! of nothing and an index out of range are errors. A missing key is nothing.
+//! truth of a text that reads `false`, `no`, `off`, `0`, `none` or `null` is an error. `==` across types is false; an order across types, arithmetic on anything but numbers (two texts or two lists can be joined with `+`), a member
+//! of nothing and an index out of range are errors. A missing key is nothing, and the evaluation notes it (`evaluation::notes`).
 //!
 //! The functions are rows of one table (`functions`).
 //!
@@ -25,10 +25,10 @@
 //! | `??` | the right side if the left one is nothing |
 //! | `+` `-`, then `*` `/` `%` | the remainder has the divisor's sign |
 //! | `-x` `+x` `!x` | |
-//! | `a.b` `a?.b` `a[i]` `a?[i]` `f(x)` `x.f()` | negative indices count from the end |
+//! | `a.b` `a?.b` `a[i]` `a?[i]` `a[i:j]` `f(x)` `x.f()` | negative indices count from the end |
 //!
 //! Literals: `1`, `1_000`, `0xff`, `1.5`, `1e6`, `'text'`, `"text"`, `True`/`true`, `False`/`false`, `None`/`()`,
-//! `[1, 2]`, `{'key': 1}`, `#{ key: 1 }`, and `(1, 2)` or `{1, 2}` after `in`.
+//! `[1, 2]`, `[x for x in list if x]`, `{'key': 1}`, `#{ key: 1 }`, and `(1, 2)` or `{1, 2}` after `in`.
 
 mod analysis;
 mod condition_text;

@@ -275,6 +275,8 @@ pub enum TurnTrigger {
     News,
     /// Every turn in which its dependencies are fulfilled.
     EveryTurn,
+    /// Only a request of another agent.
+    Request,
 }
 
 /// `conversation.on_resume`.

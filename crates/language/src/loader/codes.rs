@@ -136,8 +136,10 @@ codes! {
     STOPPED_HANDLER = "W061", "A dependency is on failures of an agent whose failure stops the run.";
     NEVER_MET = "W062", "A required agent does not run by itself, because it belongs to a tool.";
     UNKNOWN_NEWS = "W065", "A template asks whether the output of an agent is new, and that output never starts its agent.";
-    OUTPUT_MAY_MISS = "W072", "The result reads a member of the output of an agent that may never run.";
+    OUTPUT_MAY_MISS = "W072", "`result` or `success` reads a member of the output of an agent that may never run.";
     UNEXPANDED_VARIABLE = "W077", "A text contains `${NAME}`, and nothing expands it.";
+    NEVER_REQUESTED = "W081", "An agent runs only on request, and no agent can request it.";
+    IDLE_START_KEY = "W082", "A key of a dependency has no effect, because its agent runs only on request.";
     FEED_EACH_OTHER = "H001", "Agents without dependencies start each other.";
     CAP_ENDS_RUN = "H002", "`max_agent_executions` of an agent is not above its `max_turns`, and ends the whole conversation.";
     SHARED_STATE_KEY = "H003", "Several agents store their outputs under the same key.";
@@ -150,6 +152,8 @@ codes! {
     SUCCESS_ONLY = "H021", "A dependency with `on: any` is on an agent whose failure stops the run.";
     UNHEARD_DEPENDENCIES = "H027", "A prompt uses variables, but no output of the agent's dependencies.";
     NULL_CONDITION = "H028", "A `condition` has no value, so the dependency has no condition.";
+    CUT_LOOP = "H032", "`max_total_turns` ends a loop before one of its agents reaches its `max_turns`.";
+    UNASKED_LOOP = "H033", "A loop can end at a limit, and nothing asks whether its condition ended it.";
 }
 
 #[cfg(test)]

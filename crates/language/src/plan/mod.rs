@@ -301,6 +301,12 @@ impl Plan {
         self.only_tools[id.index()]
     }
 
+    /// Returns whether only a request starts the agent.
+    #[inline]
+    pub fn runs_on_request(&self, id: AgentId) -> bool {
+        self.agent(id).conversation.trigger == TurnTrigger::Request
+    }
+
     /// Returns whether the agent runs in every turn in which its dependencies are fulfilled.
     #[inline]
     pub fn runs_every_turn(&self, id: AgentId) -> bool {

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::format_count;
+use ensemble_core::conversation::CompletionReason;
 use ensemble_explore::{
     AgentSummary, AssumedClaim, ClaimSite, ExecutionResult, Exploration, ExplorationCoverage, ExplorationLimit,
     ExploredExecution, PossibleEnd, STEPS_FROM_ONE_STATE, StepReport,
@@ -47,6 +48,9 @@ fn render_exploration(ensemble: &str, found: &Exploration) -> String {
         }
         text.push_str(&format!("\n{}\n", render_headline(end, is_complete)));
         append_path(&end.path, &mut text);
+        for exhausted in &end.exhausted {
+            text.push_str(&format!("  {:<8} {exhausted}\n", ""));
+        }
         for not_run in &end.not_run {
             text.push_str(&format!(
                 "  {:<8} {} never runs: {}\n",
@@ -146,7 +150,12 @@ fn render_headline(end: &PossibleEnd, is_complete: bool) -> String {
         0 => "before the first turn ends".to_owned(),
         turns => format!("after {}{earliest}", format_count(u64::from(turns), "turn")),
     };
-    let about = match (&end.detail, end.not_run.is_empty(), end.after_failure) {
+    // The exhausted agents are listed below.
+    let detail = end
+        .detail
+        .as_ref()
+        .filter(|_| end.reason != CompletionReason::Completed);
+    let about = match (&detail, end.not_run.is_empty(), end.after_failure) {
         (Some(detail), ..) => format!(" ({detail})"),
         (None, true, _) => " (all agents ran)".to_owned(),
         (None, false, false) => " (an agent never ran)".to_owned(),
@@ -318,6 +327,7 @@ fn end_to_json(end: &PossibleEnd) -> Value {
         "detail": end.detail,
         "turns": end.turns,
         "not_run": end.not_run,
+        "exhausted": end.exhausted,
         "after_failure": end.after_failure,
         "way": end.path.iter().map(step_to_json).collect::<Vec<_>>(),
     })

@@ -39,7 +39,7 @@ pub(crate) fn text_of(plan: &Plan, fate: &[u8], other: impl Fn(usize) -> Value) 
                 "dependencies": dependencies,
                 "conversation": {
                     "max_turns": agent.conversation.max_turns,
-                    "trigger": if trigger == "News" { "news" } else { "every_turn" },
+                    "trigger": match &*trigger { "News" => "news", "EveryTurn" => "every_turn", _ => "request" },
                 },
             });
             if let Value::Object(other) = other(at) {

@@ -1,6 +1,6 @@
 //! What has come of a row.
 
-use ensemble_core::conversation::{CompletionReason, ConversationState, RunResult};
+use ensemble_core::conversation::{CompletionReason, ConversationState, ExhaustedAgent, RunResult};
 use ensemble_core::store::RunId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,6 +17,9 @@ pub struct BatchEntry {
     /// Whether the exit code of the run is 0; absent in older indexes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
+    /// The agents that their own limits kept from their work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exhausted: Vec<ExhaustedAgent>,
     /// More about the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -38,6 +41,7 @@ impl BatchEntry {
             run: run.to_string(),
             outcome: run_end.completion_reason,
             success: Some(run_end.is_success()),
+            exhausted: run_end.exhausted.clone(),
             detail: run_end.detail.as_deref().map(str::to_owned),
             turns: u64::from(state.finished_turns()),
             result: document.result_value(),

@@ -201,6 +201,7 @@ impl SavedResultConverter {
         self.add_event(Event::TurnFinished(TurnFinished {
             turn,
             requests: IndexMap::new(),
+            requested_at_limit: Vec::new(),
             warnings: Vec::new(),
         }));
     }
@@ -249,6 +250,7 @@ fn build_end_event(completion_reason: CompletionReason, success: Option<bool>, d
         failed: None,
         condition: None,
         not_run: Vec::new(),
+        exhausted: Vec::new(),
         warnings: Vec::new(),
     }
 }

@@ -98,14 +98,7 @@ fn event_row(event: &StoryEvent, most: usize) -> Value {
         StoryEvent::ContextGiven { context, at } => ("given", at, text(&json!(context).to_string())),
         StoryEvent::Interrupted { cause, at } => ("interrupted", at, (json!(cause)["cause"].clone(), false)),
         StoryEvent::Resumed { at } => ("resumed", at, text("")),
-        StoryEvent::Ended { ended, at } => {
-            let reason = ended.completion_reason.to_string();
-            let full_text = match &ended.detail {
-                Some(detail) => format!("{reason}: {detail}"),
-                None => reason,
-            };
-            ("ended", at, text(&full_text))
-        }
+        StoryEvent::Ended { ended, at } => ("ended", at, text(&ended.to_sentence().0)),
     };
     json!({"kind": kind, "begun": at, "text": text, "is_cut": is_cut})
 }

@@ -125,6 +125,12 @@ fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> Atte
     let Some(run_end) = state.run_end() else {
         return AttemptOutcome::from_failure(FailureKind::Unavailable, "the nested run did not end");
     };
+    for exhausted in &run_end.exhausted {
+        execution.ledger.warn(exhausted.to_string());
+    }
+    for warning in &run_end.warnings {
+        execution.ledger.warn(warning.clone());
+    }
     let reason = run_end.completion_reason;
     let detail = run_end.detail.clone().unwrap_or_default();
     let failed = |kind| {

@@ -142,6 +142,7 @@ impl ConversationState {
         }
         self.starts.fill(0);
         self.requests.clear();
+        self.requested_at_limit.clear();
         self.waits.clear();
         self.latest_successes = [None; 2];
         self.failed_agents.clear();
@@ -372,10 +373,13 @@ impl ConversationState {
             }
         }
         for id in &touched {
-            if self.is_exhausted(&plan, *id) {
-                self.requests.remove(id);
+            if self.is_exhausted(&plan, *id) && self.requests.remove(id).is_some() {
+                self.requested_at_limit.insert(*id);
             }
         }
+        let at_limit = event.requested_at_limit.iter();
+        self.requested_at_limit
+            .extend(at_limit.filter_map(|name| plan.find_agent_id(name)));
         self.add_warnings(event.warnings.iter().cloned());
         touched.sort_unstable();
         touched.dedup();

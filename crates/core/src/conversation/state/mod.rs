@@ -105,6 +105,8 @@ pub struct ConversationState {
     starts: Vec<u32>,
     /// The requests that have not started their agent: the next one first.
     requests: BTreeMap<AgentId, Vec<Arc<AgentRequest>>>,
+    /// The agents for which requests were ignored, because they have reached their `max_turns`.
+    requested_at_limit: BTreeSet<AgentId>,
     /// For the edges that a ready agent waited for in the latest turn: for how many turns in a row.
     waits: BTreeMap<EdgeId, u32>,
     open_turn: Option<OpenTurn>,
@@ -156,6 +158,7 @@ impl ConversationState {
             history: Arc::default(),
             agents,
             requests: BTreeMap::new(),
+            requested_at_limit: BTreeSet::new(),
             waits: BTreeMap::new(),
             open_turn: None,
             interruption: None,
@@ -336,6 +339,11 @@ impl ConversationState {
     /// The requests for the agent that have not started it: the next one first.
     pub fn agent_requests(&self, id: AgentId) -> &[Arc<AgentRequest>] {
         self.requests.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns whether a request for the agent was ignored, because the agent has reached its `max_turns`.
+    pub fn was_requested_at_limit(&self, id: AgentId) -> bool {
+        self.requested_at_limit.contains(&id)
     }
 
     /// For how many turns in a row, up to the latest one, the agent of the edge was ready and waited for the edge.

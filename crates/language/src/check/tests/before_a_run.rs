@@ -1,6 +1,7 @@
 //! What is known of agents, conditions and counts before a run.
 
-use super::shown;
+use super::{found, shown};
+use crate::check::check_ensemble;
 
 /// Agents of one line each; `b` listens to `a` with what is given.
 fn b_listens(edge: &str) -> String {
@@ -348,4 +349,131 @@ fn prepared_answers_that_are_no_choice() {
         ["W019 3:80 the response `up` is not one of the choices"]
     );
     assert!(asks("responses: [up]").is_empty());
+}
+
+/// The findings of one code.
+fn of_code(code: &str, agents: &str) -> Vec<String> {
+    let found = shown(agents).into_iter();
+    found.filter(|one| one.starts_with(code)).collect()
+}
+
+#[test]
+fn feedback_that_settled_needs_is_not_idle() {
+    let text = |more: &str| {
+        format!(
+            "- {{name: a, script: x, dependencies: [{{agent_name: b, feedback: true}}]}}\n- {{name: b, script: x, depends_on: [a]}}\n{more}"
+        )
+    };
+    let idle = |more: &str| of_code("W015", &text(more)).len();
+    assert_eq!(idle(""), 1);
+    assert_eq!(idle("- {name: c, script: x, dependencies: [{agent_name: b}]}"), 1);
+    assert_eq!(
+        idle("- {name: c, script: x, dependencies: [{agent_name: a, wait_for: settled}]}"),
+        0
+    );
+    assert_eq!(
+        idle("- {name: c, script: x, dependencies: [{agent_name: b, wait_for: settled}]}"),
+        0
+    );
+    let help = |agents: &str| {
+        let found = found(agents, check_ensemble);
+        let of_code = found.iter().find(|one| one.code.0 == "W015").expect("a warning");
+        of_code.help.clone().expect("help")
+    };
+    assert!(help(&text("")).ends_with("or remove the dependency"));
+    let plain = "- {name: a, script: x, dependencies: [{agent_name: b, feedback: true}]}\n- {name: b, script: x}";
+    assert!(help(plain).ends_with("or remove `feedback`"));
+}
+
+#[test]
+fn members_of_outputs_that_may_miss() {
+    let with_result = |agents: &str, result: &str| of_code("W072", &format!("{agents}\nresult: {{r: \"{result}\"}}"));
+    let conditional =
+        "- {name: a, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a, condition: output.ok}]}";
+    assert_eq!(
+        with_result(conditional, "outputs.b.order"),
+        ["W072 5:14 `b` may never run, and this expression fails without its output"]
+    );
+    for result in [
+        "outputs['b'].order.id",
+        "context.b.order",
+        "1 if outputs.b.order else 2",
+        "len(outputs.b.items)",
+    ] {
+        assert_eq!(with_result(conditional, result).len(), 1, "{result}");
+    }
+    for result in [
+        "outputs.a.order",
+        "outputs.b?.order",
+        "outputs.b",
+        "outputs.get('b')",
+        "outputs.get('b', {}).order",
+        "outputs.b.order if 'b' in outputs else 0",
+        "outputs.b.order if outputs.b else 0",
+        "outputs.b and outputs.b.order",
+        "outputs.b.order if executions.b > 0 else 0",
+        "context.other.order",
+    ] {
+        assert_eq!(with_result(conditional, result), [""; 0], "{result}");
+    }
+    let may_miss = |b: &str, a: &str| {
+        let agents = format!("- {{name: a, script: x{a}}}\n- {{name: b, script: x{b}}}");
+        with_result(&agents, "outputs.b.order").len() == 1
+    };
+    assert!(!may_miss("", ""));
+    assert!(!may_miss(", depends_on: [a]", ""));
+    assert!(!may_miss(", dependencies: [{agent_name: a, condition: true}]", ""));
+    assert!(!may_miss(
+        ", dependencies: [{agent_name: a, on: any}]",
+        ", on_error: continue"
+    ));
+    assert!(!may_miss(
+        ", dependencies: [{agent_name: a, feedback: true, condition: output.ok}]",
+        ""
+    ));
+    assert!(!may_miss(
+        ", dependencies: [{agent_name: a, requires_all: false, condition: output.ok}, {agent_name: a, requires_all: false}]",
+        ""
+    ));
+    assert!(may_miss(", depends_on: [a]", ", on_error: continue"));
+    assert!(may_miss(", dependencies: [{agent_name: a, on: failure}]", ""));
+}
+
+#[test]
+fn prompts_that_hear_none_of_their_dependencies() {
+    let unheard = |prompt: &str, more: &str| {
+        let agents = format!(
+            "- {{name: a, script: x}}\n- {{name: b, script: x}}\n- {{name: other, script: x}}\n\
+             - {{name: c, model: ollama/m, depends_on: [a, b], prompt: \"{prompt}\"{more}}}"
+        );
+        of_code("H027", &agents)
+    };
+    assert_eq!(
+        unheard("About {{ input }}", ""),
+        ["H027 6:58 this prompt uses variables, but no output of its dependencies: `c` does not hear `a`, `b`"]
+    );
+    for prompt in [
+        "{{ turn_count }}",
+        "{{ inputs.x }} {{ context.other }}",
+        "{% if request %}x{% endif %}",
+    ] {
+        assert_eq!(unheard(prompt, "").len(), 1, "{prompt}");
+    }
+    for prompt in [
+        "no variables",
+        "{{ a }}",
+        "{{ input }} {{ b.text }}",
+        "{{ transcript }}",
+        "{% for h in history %}{{ h.agent_name }}{% endfor %}",
+        "{{ dependencies.a }}",
+        "{{ context.a }}",
+        "{{ context.draft }}",
+        "{{ context }}",
+        "{{ context.get('a') }}",
+    ] {
+        assert_eq!(unheard(prompt, ""), [""; 0], "{prompt}");
+    }
+    assert_eq!(unheard("{{ input }}", ", system_prompt: '{{ a }}'"), [""; 0]);
+    assert_eq!(unheard("{{ item }}", ", for_each: {in: outputs.a.list}"), [""; 0]);
+    assert_eq!(unheard("{{ item }}", ", for_each: {in: [1, 2]}").len(), 1);
 }

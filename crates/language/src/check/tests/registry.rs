@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::check::CHECKS;
 
 /// The files that are not checks: what checks share, and what is about the text.
-const SHARED: [&str; 12] = [
+const SHARED: [&str; 13] = [
     "allowances",
     "run_bounds",
     "context",
@@ -17,6 +17,7 @@ const SHARED: [&str; 12] = [
     "output_keys",
     "usable_profiles",
     "script_text",
+    "rhai_equivalents",
     "secrets",
     "check_subject",
     "tests",

@@ -42,6 +42,21 @@ fn counts_that_are_reached_before_the_dependency_has_read_the_output() {
         assert_eq!(asked(condition).len(), 1, "{condition}");
     }
     for condition in [
+        "output.ok and executions.writer >= 2",
+        "executions.writer >= 2 and not output.bad and turn_count > 1",
+        "not (output.bad or executions.writer < 3)",
+    ] {
+        let found = asked(condition);
+        assert!(
+            found[0].contains("this condition can be true from execution"),
+            "{condition}: {found:?}"
+        );
+        assert!(
+            found[0].contains("`editor` can start before `reviewer`"),
+            "{condition}: {found:?}"
+        );
+    }
+    for condition in [
         // The dependency itself, an agent that is not upstream, and a count that is never reached.
         "executions.reviewer >= 3",
         "executions.editor == 0",
@@ -51,7 +66,6 @@ fn counts_that_are_reached_before_the_dependency_has_read_the_output() {
         "executions.writer > 0",
         // Another part of the condition decides.
         "executions.writer >= 3 and executions.reviewer >= 3",
-        "output.ok and executions.writer >= 2",
         "executions.writer < 3",
         "executions.writer != 3",
         "turn_count >= 3",
@@ -255,4 +269,141 @@ fn keys_that_stay_true() {
             "{condition} {reviewer} {more}"
         );
     }
+}
+
+/// A loop of `writer` and `reviewer` with this `max_turns`, and more.
+fn looped(turns: u32, more: &str) -> String {
+    format!(
+        "- {{name: writer, script: x, dependencies: [{{agent_name: reviewer, feedback: true, condition: not output.ok}}], conversation: {{max_turns: {turns}}}}}\n\
+         - {{name: reviewer, script: x, depends_on: [writer], conversation: {{max_turns: {turns}}}}}\n{more}"
+    )
+}
+
+/// The findings with this code.
+fn with_code(code: &str, agents: &str) -> Vec<String> {
+    let found = shown(agents).into_iter();
+    found.filter(|one| one.starts_with(code)).collect()
+}
+
+#[test]
+fn loops_that_the_turns_of_the_conversation_cut() {
+    assert_eq!(
+        with_code("H032", &looped(15, "")),
+        [
+            "H032 4:79 `reviewer` cannot reach its `max_turns: 15`: its loop needs 30 turns, and `max_total_turns: 20`, the default, ends the conversation first"
+        ]
+    );
+    let three = "- {name: writer, script: x, dependencies: [{agent_name: judge, feedback: true}], conversation: {max_turns: TURNS}}\n- {name: critic, script: x, depends_on: [writer], conversation: {max_turns: TURNS}}\n- {name: judge, script: x, depends_on: [writer, critic], conversation: {max_turns: TURNS}}\n";
+    let table = [
+        (looped(10, ""), 0),
+        (looped(11, ""), 1),
+        (looped(15, "conversation_limits: {max_total_turns: 30}"), 0),
+        (looped(15, "conversation_limits: {max_total_turns: 29}"), 1),
+        (three.replace("TURNS", "9"), 0),
+        (three.replace("TURNS", "12"), 1),
+        // An agent that listens to itself runs in every turn.
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: a, feedback: true}], conversation: {max_turns: 20}}"
+                .to_owned(),
+            0,
+        ),
+        (
+            "- {name: a, script: x, dependencies: [{agent_name: a, feedback: true}], conversation: {max_turns: 21}}"
+                .to_owned(),
+            1,
+        ),
+        // Both begin, and answer each other in every turn.
+        (
+            looped(15, "").replace(
+                "depends_on: [writer]",
+                "dependencies: [{agent_name: writer, feedback: true}]",
+            ),
+            0,
+        ),
+        // Other reasons to run.
+        (
+            looped(15, "").replace("max_turns: 15", "max_turns: 15, trigger: every_turn"),
+            0,
+        ),
+        (
+            looped(15, "").replace("max_turns: 15", "max_turns: 15, triggers_conversation: true"),
+            0,
+        ),
+        (
+            looped(
+                15,
+                "- {name: z, script: x, conversation: {max_turns: 9, trigger: every_turn}}",
+            )
+            .replace("depends_on: [writer]", "depends_on: [writer, z]"),
+            0,
+        ),
+    ];
+    for (agents, count) in table {
+        assert_eq!(with_code("H032", &agents).len(), count, "{agents}");
+    }
+}
+
+#[test]
+fn loops_whose_end_nothing_asks_about() {
+    assert_eq!(
+        with_code("H033", &looped(3, "")),
+        [
+            "H033 3:94 the loop of `writer`, `reviewer` can end at a limit with exit code 0: nothing asks whether its condition ended it"
+        ]
+    );
+    let table = [
+        ("success: outputs.reviewer.ok", 0),
+        ("- {name: z, script: x, depends_on: [reviewer]}", 1),
+        ("- {name: z, script: x, depends_on: [reviewer], required: true}", 0),
+        (
+            "- {name: z, script: x, dependencies: [{agent_name: reviewer, condition: output.ok}]}",
+            0,
+        ),
+        (
+            "- {name: y, script: x, depends_on: [reviewer]}\n- {name: z, script: x, dependencies: [{agent_name: y, condition: output.ok}]}",
+            0,
+        ),
+        (
+            "- {name: y, script: x}\n- {name: z, script: x, dependencies: [{agent_name: y, condition: output.ok}]}",
+            1,
+        ),
+    ];
+    for (more, count) in table {
+        assert_eq!(with_code("H033", &looped(3, more)).len(), count, "{more}");
+    }
+    // A loop without a condition always ends at a limit.
+    let plain = looped(3, "").replace(", condition: not output.ok", "");
+    assert_eq!(with_code("H033", &plain), [""; 0]);
+}
+
+#[test]
+fn agents_that_run_only_on_request() {
+    let team = |requester: &str, expert: &str| {
+        format!(
+            "- {{name: a, script: x{requester}}}\n- {{name: b, script: x, conversation: {{trigger: request}}, {expert}}}\n- {{name: c, script: x, depends_on: [b]}}"
+        )
+    };
+    let may = ", conversation: {triggers_conversation: true}";
+    assert_eq!(
+        shown(&team("", "depends_on: [a]")),
+        ["W081 4:48 agent `b` can never run: it runs only on request, and no agent can request it"]
+    );
+    assert_eq!(shown(&team(may, "depends_on: [a]")), [""; 0]);
+    // An agent that never runs requests nothing.
+    let late = team("", "depends_on: [a]")
+        + "\n- {name: d, script: x, dependencies: [{agent_name: a, condition: false}], conversation: {triggers_conversation: true}}";
+    assert_eq!(with_code("W081", &late).len(), 1);
+    // Its dependencies start nothing, so a cycle through it is none.
+    let asks = "- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, conversation: {trigger: request}, depends_on: [c]}\n- {name: c, script: x, depends_on: [b]}";
+    assert_eq!(shown(asks), [""; 0]);
+    assert_eq!(
+        shown(&team(
+            may,
+            "dependencies: [{agent_name: a, condition: output.x, max_executions: 2}]"
+        )),
+        [
+            "W082 4:100 `condition` has no effect: `b` runs only on request",
+            "W082 4:126 `max_executions` has no effect: `b` runs only on request"
+        ]
+    );
 }

@@ -316,7 +316,7 @@ fn a_key_that_is_not_there_is_noted() {
     }
     let context = notes("context.mising");
     assert!(
-        context[0].starts_with("`context.mising`: the context has no `mising`; it has `big`"),
+        context[0].starts_with("`context.mising`: the context has no `mising`; it has `needs_clarification`"),
         "{context:?}"
     );
     assert!(context[0].ends_with("and 12 more"), "{context:?}");

@@ -489,7 +489,11 @@ fn decode_conversation(
     let trigger = fields.decode_optional("trigger", findings, |at, findings| {
         decode_word(
             at,
-            &[("news", TurnTrigger::News), ("every_turn", TurnTrigger::EveryTurn)],
+            &[
+                ("news", TurnTrigger::News),
+                ("every_turn", TurnTrigger::EveryTurn),
+                ("request", TurnTrigger::Request),
+            ],
             findings,
         )
     });

@@ -28,10 +28,7 @@ fn the_ensemble() {
             "name: e\nagents: x\n",
             &["E014 2:9 expected a list of agents, found the string 'x'"],
         ),
-        (
-            "name: e\nagents:\n",
-            &["E014 2:1 expected a list of agents, found nothing"],
-        ),
+        ("name: e\nagents:\n", &["E013 1:1 `agents` is missing"]),
         ("- a\n", &["E014 1:1 expected a map (the ensemble), found a list"]),
         (
             "name: a b\nagents: [{name: a, script: x}]",
@@ -271,7 +268,7 @@ fn agents() {
         ),
         (
             "script: x\nconversation: {trigger: always}",
-            &["E016 7:29 expected `news` or `every_turn`"],
+            &["E016 7:29 expected `news`, `every_turn` or `request`"],
         ),
         (
             "model: ollama/b\nconversation: {memory: all}",
@@ -364,7 +361,7 @@ fn dependencies() {
         ),
         (
             "dependencies: [{agent_name: other, condition: }]",
-            &["E028 7:40 the condition is blank"],
+            &["H028 7:40 `condition` has no value, so this dependency has no condition"],
         ),
         (
             "dependencies: [{agent_name: other, condition: 1}]",
@@ -584,4 +581,43 @@ fn every_error_code_is_told_by_some_row() {
     {
         assert!(rows.contains(&format!("\"{}", code.0)), "{}: {title}", code.0);
     }
+}
+
+/// A key with `null` is a key that is left out, and does not undo a default.
+#[test]
+fn null_is_the_same_as_leaving_the_key_out() {
+    let loaded = |text: &str| {
+        let loaded = crate::loader::load_ensemble(&crate::source::SourceText::new("t", text));
+        assert!(loaded.ensemble.is_some(), "{text}\n{:#?}", loaded.findings);
+        loaded.ensemble.unwrap()
+    };
+    let plain = loaded("name: e\nagents:\n- {name: a, script: x}\n");
+    let nulls = loaded(
+        "name: e\ndescription: null\nresult: null\ninputs: ~\ntools: null\ndefaults:\nmodel_profiles: null\n\
+         conversation_limits: {max_total_turns: null}\nagents:\n- {name: a, script: x, model_profile: null, input: null, \
+         ensemble: null, acp: null, prompt: null, depends_on: null, dependencies: null, conversation: {max_turns: null, \
+         state_key: null}, output_schema: null, timeout_seconds: null, retry: {max_attempts: null}, on_error: null, config: null, \
+         tools: null, for_each: null, type: null}\n",
+    );
+    assert_eq!(plain.agents, nulls.agents);
+    assert!(nulls.result.is_none() && nulls.tools.is_empty());
+    let text = |own: &str| {
+        format!(
+            "name: e\ndefaults: {{timeout_seconds: 5, model_profile: null, conversation: {{max_turns: 3}}, config: {{k: 1}}}}\n\
+             agents:\n- {{name: a, script: x{own}}}\n"
+        )
+    };
+    let with_defaults = loaded(&text(""));
+    assert_eq!(with_defaults.agents[0].conversation.max_turns.get(), 3);
+    for own in [
+        ", timeout_seconds: null",
+        ", conversation: null",
+        ", conversation: {max_turns: null}",
+        ", config: null",
+    ] {
+        assert_eq!(loaded(&text(own)).agents, with_defaults.agents, "{own}");
+    }
+    // In data of the author, `null` is a value.
+    let data = loaded(&text(", config: {k: null}"));
+    assert!(data.agents[0].config["k"].is_null());
 }

@@ -317,7 +317,8 @@ fn every_value_of_every_key_is_judged_alike() {
     for base in bases() {
         let properties = judges.part(base.part)["properties"].as_object().expect("keys");
         for key in properties.keys() {
-            for probe in probes(properties, key) {
+            // A key with `null` is a key that is left out, which the schema does not say: editors mark it.
+            for probe in probes(properties, key).into_iter().filter(|probe| !probe.is_null()) {
                 found.extend(judges.part_ways(&with(&base, key, probe)));
                 asked += 1;
             }

@@ -154,9 +154,9 @@ pub(in crate::vocabulary) static CONVERSATION: &[SectionKey] = keys![
         eg r#"["draft"]"#;
     "triggers_conversation": FLAG, "`true`: the output of the agent can contain `agent_requests`.", default "false",
         eg r#"[true]"#;
-    "trigger": r#"{"enum": ["news", "every_turn"], "enumDescriptions": ["When there is a new output for the agent.",
-           "In every turn in which its dependencies hold."]}"#,
-        "When the agent runs again.", default r#""news""#, eg r#"["every_turn"]"#;
+    "trigger": r#"{"enum": ["news", "every_turn", "request"], "enumDescriptions": ["When there is a new output for the agent.",
+           "In every turn in which its dependencies hold.", "Only when another agent requests it in its `agent_requests`."]}"#,
+        "When the agent runs.", default r#""news""#, eg r#"["every_turn"]"#;
     "memory": r#"{"enum": ["conversation", "none"], "enumDescriptions": ["The messages of earlier executions.",
            "Nothing: every execution starts without history."]}"#,
         "LLM: the part of the agent's earlier executions that the model receives.",

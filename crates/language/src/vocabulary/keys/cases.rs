@@ -1,6 +1,6 @@
 //! Keys of test files.
 
-use super::shapes::{AMOUNT, ANY, COUNT, FILLED_TEST, FLAG, MAP, SHARE, TEXT, TEXTS, WHOLE};
+use super::shapes::{AMOUNT, ANY, COUNT, COUNT_OR_ZERO, FILLED_TEST, FLAG, MAP, SHARE, TEXT, TEXTS, WHOLE};
 use super::{SectionKey, keys};
 
 /// The keys of a test file.
@@ -46,7 +46,7 @@ pub(in crate::vocabulary) static STUB: &[SectionKey] = keys![
     "kind": r#"{"enum": ["exit", "signal", "timeout", "output_too_large", "reported", "model", "refusal", "max_tokens",
            "max_iterations", "cancelled", "schema", "unavailable", "sandbox"]}"#,
         "The kind of the failure.", default r#""reported""#;
-    "exit_code": r#"{"type": "integer", "minimum": 0}"#, "The exit code of the failed script.";
+    "exit_code": COUNT_OR_ZERO, "The exit code of the failed script.";
     "stdout": TEXT, "The end of the standard output of the failed script.";
     "stderr": TEXT, "The end of the standard error of the failed script.";
     "parts": r##"{"type": "object", "additionalProperties": {"$ref": "#/$defs/stub"}}"##,

@@ -93,15 +93,14 @@ impl HumanReporter {
     pub(super) fn render_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
         let reason = ended.completion_reason;
         let quiet = self.verbosity == OutputVerbosity::Quiet;
-        if (quiet || self.in_chat) && ended.is_success() {
+        if (quiet || self.in_chat) && ended.is_success() && ended.exhausted.is_empty() {
             return String::new();
         }
         let (style, mark) = outcome_mark(ended);
         let space = if quiet { "" } else { "\n" };
-        let mut text = format!("{space}{style}{mark} {reason}{style:#}");
-        if let Some(detail) = &ended.detail {
-            text.push_str(&format!(": {}", indent_later_lines(detail)));
-        }
+        let (sentence, outcome_end) = ended.to_sentence();
+        let (outcome, details) = sentence.split_at(outcome_end);
+        let mut text = format!("{space}{style}{mark} {outcome}{style:#}{}", indent_later_lines(details));
         let seconds = self
             .started_at
             .map_or(0.0, |begun| (record.at - begun).as_seconds_f64());

@@ -41,6 +41,7 @@ pub fn story_to_json(story: &RunStory, driver: RunDriver) -> Value {
         "success": end_event.map(RunEnded::is_success),
         "detail": end_event.and_then(|ended| ended.detail.as_ref()),
         "not_run": end_event.map(|ended| &ended.not_run),
+        "exhausted": end_event.map(|ended| &ended.exhausted),
         "questions": questions,
         "turn_count": totals.turns,
         "executions": totals.all.executions,

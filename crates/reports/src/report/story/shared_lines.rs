@@ -70,10 +70,11 @@ pub(super) fn describe_interruption(cause: &RunInterruption) -> String {
     }
 }
 
-/// The mark of an outcome: whether the exit code is 0.
+/// The mark of an outcome: whether the exit code is 0. A success with exhausted agents calls for attention.
 pub(crate) fn outcome_mark(ended: &RunEnded) -> (TrustedStyle, &'static str) {
     match ended.completion_reason {
-        _ if ended.is_success() => (GOOD, "✓"),
+        _ if ended.is_success() && ended.exhausted.is_empty() => (GOOD, "✓"),
+        _ if ended.is_success() => (CAUTION, "✓"),
         CompletionReason::WaitingForInput => (CAUTION, "?"),
         _ => (BAD, "✗"),
     }

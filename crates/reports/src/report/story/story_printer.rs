@@ -340,14 +340,12 @@ impl StoryPrinter {
         }
         let reason = ended.completion_reason;
         let (style, mark) = outcome_mark(ended);
-        let mut line = format!("\n{style}{mark} {reason}{style:#}");
+        let (sentence, outcome_end) = ended.to_sentence();
+        let (outcome, details) = sentence.split_at(outcome_end);
+        let mut line = format!("\n{style}{mark} {outcome}{style:#}");
         // The questions are shown above.
-        let detail = ended
-            .detail
-            .as_ref()
-            .filter(|_| reason != CompletionReason::WaitingForInput);
-        if let Some(detail) = detail {
-            line.push_str(&format!(": {}", indent_later_lines(detail)));
+        if reason != CompletionReason::WaitingForInput {
+            line.push_str(&indent_later_lines(details));
         }
         line.push('\n');
         text.push_str(&self.width.wrap_sentences(&line));

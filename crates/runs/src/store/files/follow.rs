@@ -158,6 +158,7 @@ mod tests {
         let event = Event::TurnFinished(TurnFinished {
             turn: u32::try_from(seq).expect("small"),
             requests: indexmap::IndexMap::new(),
+            requested_at_limit: Vec::new(),
             warnings: vec!["ä".repeat(20)],
         });
         let at = chrono::DateTime::UNIX_EPOCH;

@@ -62,6 +62,7 @@ impl ExportedRun<'_> {
                 (state.to_string(), "good")
             }
             (RunState::Ended(reason), _) if reason.is_resumable() => (state.to_string(), "open"),
+            (RunState::Ended(reason), _) if reason.is_limit() => (format!("cut off by {state}"), "failed"),
             (RunState::Ended(_), _) => (state.to_string(), "failed"),
         }
     }

@@ -31,13 +31,7 @@ fn render_event(run: &ExportedRun, event: &StoryEvent) -> String {
         }
         StoryEvent::Interrupted { cause, at } => render_mark(&describe_interruption(cause), at),
         StoryEvent::Resumed { at } => render_mark("resumed", at),
-        StoryEvent::Ended { ended, at } => {
-            let detail = ended.detail.as_ref().map(|detail| format!(": {detail}"));
-            render_mark(
-                &format!("{}{}", ended.completion_reason, detail.unwrap_or_default()),
-                at,
-            )
-        }
+        StoryEvent::Ended { ended, at } => render_mark(&ended.to_sentence().0, at),
     }
 }
 

@@ -1,0 +1,105 @@
+//! The agents that only their own limits kept from running at the end of a run, although they had work left.
+//!
+//! Work is an output of a dependency that the agent has not read, or a request. Conditions under a limit are not
+//! evaluated while the run lasts; they are evaluated here, once, and a condition that cannot be evaluated is a warning.
+
+use super::readiness::decide_without_limits;
+use super::{Asked, ConditionEvaluator};
+use crate::conversation::{
+    AgentLimit, ConditionFailure, ConversationState, ExhaustedAgent, RunEnded, RunValue, SuccessCheck, is_spent,
+};
+use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
+use ensemble_language::plan::{AgentId, Plan, PlanEdge};
+
+/// Adds the exhausted agents, and a warning for each agent of which a failing condition leaves this open.
+pub(super) fn add_exhausted_agents(
+    plan: &Plan,
+    state: &ConversationState,
+    mut ended: RunEnded,
+    answers: &dyn ConditionEvaluator,
+) -> RunEnded {
+    if !ended.completion_reason.lists_exhausted() {
+        return ended;
+    }
+    for agent in plan.agent_ids() {
+        match find_exhausted_limit(plan, state, agent, answers) {
+            Ok(Some((limit, count))) => ended.exhausted.push(ExhaustedAgent {
+                agent: plan.agent_name(agent).clone(),
+                limit,
+                count,
+            }),
+            Ok(None) => {}
+            Err(failure) => ended.warnings.push(describe_open_condition(plan, agent, &failure)),
+        }
+    }
+    ended.with_exhausted_details()
+}
+
+/// The limit that alone keeps the agent from its work; `None` if there is no such limit.
+fn find_exhausted_limit(
+    plan: &Plan,
+    state: &ConversationState,
+    agent: AgentId,
+    answers: &dyn ConditionEvaluator,
+) -> Asked<Option<(AgentLimit, u32)>> {
+    let max_turns = (AgentLimit::MaxTurns, plan.agent(agent).conversation.max_turns.get());
+    let is_at_max_turns = state.is_exhausted(plan, agent);
+    if is_at_max_turns && state.was_requested_at_limit(agent) {
+        return Ok(Some(max_turns));
+    }
+    let spent = find_spent_limit(plan, state, agent);
+    if plan.runs_on_request(agent) || plan.is_only_tool(agent) || !is_at_max_turns && spent.is_none() {
+        return Ok(None);
+    }
+    let (has_work, is_ready) = decide_without_limits(plan, state, agent, &EndEvaluator(answers))?;
+    Ok(match has_work && !is_ready {
+        true if is_at_max_turns => Some(max_turns),
+        true => spent,
+        false => None,
+    })
+}
+
+/// Evaluates conditions whose results start no agent.
+struct EndEvaluator<'a>(&'a dyn ConditionEvaluator);
+
+impl ConditionEvaluator for EndEvaluator<'_> {
+    fn evaluate_condition(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        self.0.evaluate_at_end(state, edge, condition)
+    }
+
+    fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
+        self.0.list_reads(state, edge, condition)
+    }
+
+    fn run_value(&self, state: &ConversationState) -> Option<RunValue> {
+        self.0.run_value(state)
+    }
+
+    fn evaluate_success(&self, state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        self.0.evaluate_success(state)
+    }
+}
+
+/// The first `max_executions` that is reached; those of required dependencies come first.
+fn find_spent_limit(plan: &Plan, state: &ConversationState, agent: AgentId) -> Option<(AgentLimit, u32)> {
+    let spent = plan
+        .incoming_edges(agent)
+        .filter(|(id, edge)| is_spent(state, *id, edge));
+    let (_, edge) = spent.min_by_key(|(_, edge)| (!edge.requires_all, edge.position))?;
+    Some((AgentLimit::MaxExecutions, edge.max_executions?.get()))
+}
+
+fn describe_open_condition(plan: &Plan, agent: AgentId, failure: &ConditionFailure) -> String {
+    let mut dependencies = plan.incoming_edges(agent).map(|(_, edge)| edge);
+    let from = dependencies.find(|edge| edge.position == failure.position);
+    let from = from.map_or("", |edge| plan.agent_name(edge.from));
+    format!(
+        "{}: its condition on {from} `{}` cannot be evaluated, so it is not known whether a limit kept the agent from running: {}",
+        failure.agent, failure.text, failure.message
+    )
+}
