@@ -466,14 +466,22 @@ fn validate_and_check_find_the_same_files_invalid() {
         let file = file.display().to_string();
         let validated = workspace.run(["validate", "--format", "json", &file]);
         let checked = workspace.run(["check", "--max-states", "20", &file]);
-        assert_eq!(
-            checked.code, validated.code,
-            "{file}\n{}{}",
-            validated.stdout, checked.stderr
-        );
         let report = validated.json();
         let diagnostics = report["diagnostics"].as_array().expect("a list");
-        for error in diagnostics.iter().filter(|one| one["severity"] == "error") {
+        // An exploration executes no script, so it does not need the files of scripts.
+        let is_explored = |one: &&serde_json::Value| {
+            let names_file = one["message"].as_str().is_some_and(|message| message.contains("E106"));
+            one["severity"] == "error" && one["code"] != "E106" && !names_file
+        };
+        let errors: Vec<_> = diagnostics.iter().filter(is_explored).collect();
+        assert_eq!(
+            checked.code == 0,
+            errors.is_empty(),
+            "{file}\n{}{}",
+            validated.stdout,
+            checked.stderr
+        );
+        for error in errors {
             let code = format!("error[{}]", error["code"].as_str().unwrap_or_default());
             assert!(checked.stderr.contains(&code), "{file}: {error}\n{}", checked.stderr);
         }

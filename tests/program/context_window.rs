@@ -201,6 +201,7 @@ fn a_script_that_selects_wrongly_is_told_why() {
 fn an_unknown_profile_that_sums_up_is_told() {
     let workspace = Workspace::new();
     workspace.write("mirror.rhai", MIRROR);
+    workspace.write("scribe.rhai", SCRIBE);
     workspace.write("talk.yaml", talker("{max_tokens: 50, strategy: {summarize: scrib}}"));
     let outcome = workspace.run(["validate", "talk.yaml"]).expect_code(0);
     assert!(outcome.stdout.contains("did you mean `scribe`?"), "{}", outcome.stdout);

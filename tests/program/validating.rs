@@ -111,7 +111,7 @@ fn many_folders_each_have_their_own_surroundings() {
             workspace.write(&format!("e/{at:02}/s.rhai"), "1");
         }
     }
-    let outcome = workspace.run(["validate", "e", "--format", "json"]).expect_code(0);
+    let outcome = workspace.run(["validate", "e", "--format", "json"]).expect_code(2);
     let odd = (0..30).filter(|at| at % 2 == 1);
     let expected: Vec<String> = odd
         .flat_map(|at| ["a", "b"].map(|file| format!("e/{at:02}/{file}.yaml")))
@@ -178,7 +178,7 @@ model_profiles:
             .expect_code(code.into())
     };
     let outcome = validated(2);
-    let expected = ["E047 2:11", "W003 6:23", "W003 7:54"];
+    let expected = ["E047 2:11", "E106 6:23", "E106 7:54"];
     assert_eq!(codes(&outcome), expected);
     let first = outcome.json()["diagnostics"][0].clone();
     assert_eq!(first["file"], "scripts/broken.rhai");
@@ -213,7 +213,7 @@ model_profiles:
         assert!(shown.contains(part), "{format}: {part}\n{shown}");
     }
     workspace.write("scripts/broken.rhai", "let one = 1;\nlet two = 2;\n");
-    assert_eq!(codes(&validated(0)), ["W003 6:23", "W003 7:54"]);
+    assert_eq!(codes(&validated(2)), ["E106 6:23", "E106 7:54"]);
 }
 
 #[test]

@@ -135,11 +135,13 @@ const BEYOND: &[(&str, &str)] = &[
     ("E038", "a default is compared with the schema beside it"),
     ("E046", "a name is compared with the names of the inputs"),
     ("E041 E042 E043 E044 E065 E071", "a condition or a template is a text"),
-    ("E047 E048 E073", "a script or another ensemble is a file of its own"),
+    ("E047 E048 E073 E106", "a script or another ensemble is a file of its own"),
+    ("E107", "a text is no template"),
+    ("E108", "the name of a script says that it starts no process"),
     ("E061", "two keys together make an address unfit"),
     ("E057", "an attachment is a file of its own"),
     ("E049", "a name is compared with the names of variables and agents"),
-    ("E060 E067 E070", "it is known when the ensemble runs"),
+    ("E060 E067 E070 E109", "it is known when the ensemble runs"),
     ("E076", "a file that cannot be read has no value"),
     ("E080 E083", "an ensemble or a record is a file of its own"),
     ("E081", "names are compared across the items of a list"),
@@ -323,6 +325,7 @@ fn what_the_loader_takes_and_refuses_the_schema_takes_and_refuses() {
     ];
     let validator = validator();
     let workspace = Workspace::new();
+    workspace.write("k.rhai", "1");
     for (text, accepted) in rows {
         let found = complaints(&validator, &text);
         assert_eq!(found.is_empty(), accepted, "{text}\n{found:?}");

@@ -88,7 +88,7 @@ fn templates_and_variables_that_nothing_expands() {
     for (agents, expected) in [
         ("- {name: a, script: \"x {{ input }}\"}", vec!["E107 3:24"]),
         ("- {name: a, script: x, env: {A: \"{{ b }}\"}}", vec!["E107 3:34"]),
-        (server, vec!["E107 4:40"]),
+        (server, vec!["E107 4:39"]),
         (
             "- {name: a, script: x, args: [\"{{ input }}\"], stdin: \"{{ input }}\"}",
             vec![],
