@@ -69,9 +69,10 @@ fn everything(world: &ExploredPlan) -> Option<Found> {
                     }
                 }
                 StepOutcome::End(ended, _) => {
-                    found
-                        .ends
-                        .insert((from.clone(), (ended.completion_reason, ended.is_success(), ended.exhausted)));
+                    found.ends.insert((
+                        from.clone(),
+                        (ended.completion_reason, ended.is_success(), ended.exhausted),
+                    ));
                 }
             }
         }

@@ -91,7 +91,6 @@ fn render_requests(state: &ConversationState) -> String {
 
 impl HumanReporter {
     pub(super) fn render_summary(&self, ended: &RunEnded, record: &Record, state: &ConversationState) -> String {
-        let reason = ended.completion_reason;
         let quiet = self.verbosity == OutputVerbosity::Quiet;
         if (quiet || self.in_chat) && ended.is_success() && ended.exhausted.is_empty() {
             return String::new();
