@@ -150,7 +150,9 @@ Feature: For each
     When I run `ensemble run some.yaml --output json`
     Then it ends as "completed" with exit code 0
     And execution 1 of "it" gave "items" = [{"read": "a"}, null, {"read": "c"}]
-    And execution 1 of "it" gave "failed" = [{"key": "b", "error": "it.rhai:1:18: no", "kind": "reported"}]
+    And execution 1 of "it" gave "failed" = [{"key": "b", "item": "b", "error": "it.rhai:1:18: no", "kind": "reported"}]
+    And a warning says "1 of 3 parts of `it` failed"
+    And the result has "failed_work" = [{"agent": "it", "parts": {"failed": 1, "count": 3}, "tool_calls": {"failed": 0, "count": 0}}]
     And execution 1 of "it" gave "count" = 3
 
   Scenario: The best, the first, and what most say
@@ -234,7 +236,7 @@ Feature: For each
     And execution 1 of "again" gave "items" = [{"response": "a.1"}, {"response": "b.2"}]
     And execution 1 of "again" has "attempt" = 1
     And execution 1 of "slow" gave "items" = [{"response": "fine"}, null]
-    And execution 1 of "slow" gave "failed" = [{"key": "slow", "error": "timed out after 1 s", "kind": "timeout"}]
+    And execution 1 of "slow" gave "failed" = [{"key": "slow", "item": "slow", "error": "timed out after 1 s", "kind": "timeout"}]
     And execution 1 of "shaped" gave "items" = [{"n": 1}, null]
 
   Scenario: Parts whose turn is over have failed, and the others count
@@ -250,7 +252,7 @@ Feature: For each
     When I run `ensemble run late.yaml --output json`
     Then it ends as "completed" with exit code 0
     And execution 1 of "it" gave "items" = [{"response": "fine"}, null, {"response": "fine"}]
-    And execution 1 of "it" gave "failed" = [{"key": "1", "error": "turn_timeout_seconds was reached", "kind": "timeout"}]
+    And execution 1 of "it" gave "failed" = [{"key": "1", "item": 1, "error": "turn_timeout_seconds was reached", "kind": "timeout"}]
 
   Scenario: A budget is looked at between parts
     Given the ensemble "paid.yaml":
@@ -262,7 +264,7 @@ Feature: For each
       """
     When I run `ensemble run paid.yaml --output json`
     Then the exit code is 0
-    And execution 1 of "it" gave "failed" = [{"key": "1", "error": "`max_total_tokens` is used up, so the part was not started", "kind": "model"}, {"key": "2", "error": "`max_total_tokens` is used up, so the part was not started", "kind": "model"}]
+    And execution 1 of "it" gave "failed" = [{"key": "1", "item": 1, "error": "`max_total_tokens` is used up, so the part was not started", "kind": "model"}, {"key": "2", "item": 2, "error": "`max_total_tokens` is used up, so the part was not started", "kind": "model"}]
 
   Scenario: Programs find the item and the part in their input
     Given the ensemble "stdin.yaml":

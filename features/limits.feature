@@ -161,7 +161,7 @@ Feature: Limits
           conversation: {trigger: every_turn, max_turns: 100}
       """
     When I run `ensemble run a.yaml`
-    Then the exit code is 0
+    Then the exit code is 4
     And stderr says "20 turns is the default limit; to change it, set `max_total_turns` in `conversation_limits`"
 
   Scenario: A run that ends by a limit of its file says nothing of a default
@@ -175,5 +175,5 @@ Feature: Limits
       conversation_limits: {max_total_turns: 2}
       """
     When I run `ensemble run a.yaml`
-    Then the exit code is 0
+    Then the exit code is 4
     And stderr does not say "default limit"

@@ -73,6 +73,8 @@ completed (an agent never ran), after 3 turns at the earliest
            since output.approved is true (when writer listens to reviewer)
            archivist never runs: waiting for writer
 
+ends without success
+
 max_total_turns (max_total_turns was reached: 4), after 4 turns at the earliest
   turn 1   writer
   turn 2   reviewer

@@ -152,7 +152,7 @@ fn a_run_that_has_timed_out_or_failed_is_continued_and_budgets_start_afresh() {
     );
     let first = workspace
         .run(["run", "budget.yaml", "--input", "12345678", "--output", "json"])
-        .expect_code(0)
+        .expect_code(4)
         .json();
     assert_eq!(first["completion_reason"], "token_budget");
     let second = workspace

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const AGENTS: &str = "agents:\n\
     \x20 - {name: one, script: show.rhai, conversation: {max_turns: 3, trigger: every_turn}}\n\
     \x20 - {name: two, script: show.rhai, dependencies: [{agent_name: one, condition: \"context.topic == 'lake'\"}]}\n\
-    conversation_limits: {max_total_turns: 2}\n";
+    conversation_limits: {max_total_turns: 2, on_limit: succeed}\n";
 
 /// A topic, and what else is declared.
 fn declaring(more: &str) -> String {

@@ -41,6 +41,7 @@ fn findings(code: &str, ensemble: impl AsRef<[u8]>) -> Vec<String> {
         "a",
         "b",
         "second",
+        "critic",
         "lookup",
         "list-files",
         "summarise",
@@ -51,7 +52,11 @@ fn findings(code: &str, ensemble: impl AsRef<[u8]>) -> Vec<String> {
     workspace.write("broken.rhai", "let said = ; said");
     workspace.write("misspelt.rhai", "let said = inptu; said");
     workspace.write("broken.sh", "if then\n");
-    workspace.write("shouting.rhai", "shuot(input)");
+    let call = match code {
+        "W049" => "if input == \"\" { shuot(input) } else { input }",
+        _ => "shuot(input)",
+    };
+    workspace.write("shouting.rhai", call);
     workspace.write("asking.rhai", "#{agent_requests: [#{target_agent: \"editor\"}]}");
     workspace.write(
         "takes-tone.yaml",

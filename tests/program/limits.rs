@@ -360,7 +360,7 @@ fn the_requests_of_an_output_are_limited() {
         "boss.rhai",
         "let all = []; for i in 0..101 { all.push(#{target_agent: \"worker\", priority: i}); } #{agent_requests: all}",
     );
-    workspace.run(["run", "a.yaml"]).expect_code(0);
+    workspace.run(["run", "a.yaml"]).expect_code(4);
     let journal = workspace.journal();
     let finished = journal.iter().find(|record| record["event"] == "turn_finished");
     let data = &finished.expect("a turn")["data"];

@@ -78,7 +78,7 @@ fn hovers_tell_what_stands_there() {
         (
             "on_error",
             "on_err",
-            "**`on_error`**\n\nThe effect of an unhandled failure",
+            "**`on_error`**\n\nThe effect of a failure of this agent on the run",
         ),
         ("on_error", "contin", "The failure does not change the outcome"),
         ("model_profile: m", "profile: m", "A model profile: `simulated`."),

@@ -434,7 +434,7 @@ fn what_it_costs_is_told_and_limited() {
          main: {provider: openai, model: m, base_url: 'URL', cost: {input_per_million: 2.5, output_per_million: 10}}\n";
     let workspace = Workspace::new();
     let result = run_in(&workspace, &text.replace("URL", &server.url()), &[])
-        .expect_code(0)
+        .expect_code(4)
         .json();
     assert_eq!(result["completion_reason"], "token_budget", "{result:#}");
     assert_eq!(result["detail"], "max_cost 0.007 was reached: 0.009");
@@ -447,7 +447,7 @@ fn what_it_costs_is_told_and_limited() {
         json!({"requests": 1, "cached": 0, "by_tools": 0, "input_tokens": 1000, "output_tokens": 200,
         "total_tokens": 1200, "estimated": false, "cost": 0.0045})
     );
-    let shown = workspace.run(["run", "one.yaml", "-v"]).expect_code(0).stderr;
+    let shown = workspace.run(["run", "one.yaml", "-v"]).expect_code(4).stderr;
     assert!(
         shown.contains("2 model requests · 2000 tokens in, 400 out · cost 0.009"),
         "{shown}"

@@ -59,19 +59,23 @@ fn a_failure_inside_is_a_failure_of_the_agent() {
 }
 
 #[test]
-fn a_limit_inside_is_graceful_and_warns() {
-    let workspace = nested(
-        "name: inner\nagents:\n  - {name: one, script: one.rhai, conversation: {max_turns: 9, trigger: every_turn}}\n\
-         conversation_limits: {max_total_turns: 2}\n",
-    );
+fn a_limit_inside_fails_the_agent_unless_it_is_the_natural_end() {
+    let inner = "name: inner\nagents:\n  - {name: one, script: one.rhai, conversation: {max_turns: 9, trigger: every_turn}}\n\
+         conversation_limits: {max_total_turns: 2, on_limit: succeed}\n";
+    let workspace = nested(inner);
     workspace.write("one.rhai", "#{ nr: execution }");
     let result = workspace.run(JSON).expect_code(0).json();
     assert_eq!(result["final_state"]["team"]["nr"], 2);
-    assert!(
-        result["warnings"].to_string().contains("max_total_turns"),
-        "{}",
-        result["warnings"]
+    let warnings = result["warnings"].to_string();
+    assert!(!warnings.contains("max_total_turns"), "{warnings}");
+    workspace.write("inner.yaml", inner.replace("succeed", "fail"));
+    let result = workspace.run(JSON).expect_code(1).json();
+    let entry = &result["conversation_history"][1];
+    assert_eq!(
+        entry["error"],
+        "the nested run ended as max_total_turns: max_total_turns was reached: 2"
     );
+    assert_eq!(entry["output_data"]["kind"], "reported");
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn every_expectation_that_is_not_met_says_what_was_expected_and_what_happened() 
             "outputs: {reviewer: {notes: x}}",
             "output of reviewer.notes",
             "\"x\"",
-            "there is no such key",
+            "there is no such key; the keys are `approved`, `response`",
             27,
         ),
         (

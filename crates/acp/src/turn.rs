@@ -343,7 +343,8 @@ fn stop_reason(run: &RunId, ended: &RunEnded, last: Option<StopReason>) -> Resul
     let failed_at = last.filter(|_| ended.completion_reason == CompletionReason::AgentFailed);
     match ended.completion_reason {
         CompletionReason::Completed if last == Some(StopReason::MaxTokens) => Ok("max_tokens"),
-        CompletionReason::Completed | CompletionReason::WaitingForInput => Ok("end_turn"),
+        _ if ended.is_success() => Ok("end_turn"),
+        CompletionReason::WaitingForInput => Ok("end_turn"),
         CompletionReason::TokenBudget => Ok("max_tokens"),
         CompletionReason::MaxAgentExecutions | CompletionReason::MaxTotalTurns => Ok("max_turn_requests"),
         CompletionReason::Cancelled => Ok("cancelled"),

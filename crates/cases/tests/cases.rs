@@ -121,7 +121,7 @@ fn what_is_not_met_is_told_with_its_place() {
         ("outputs: {b: {list: [1, 3]}}", "4:25 output of b.list[1] | 3 | 2"),
         (
             "outputs: {b: {no: 1}}",
-            "4:25 output of b.no | 1 | there is no such key",
+            "4:25 output of b.no | 1 | there is no such key; the keys are `ok`, `list`",
         ),
         (
             "schemas: {b: {required: [no]}}",

@@ -7,10 +7,11 @@ use super::exhausted::add_exhausted_agents;
 use super::readiness::{AgentReadiness, decide_readiness_with};
 use crate::conversation::{
     AgentNotRun, AgentSkipReason, CompletionReason, ConditionFailure, ConversationState, ExecutionProgress, RunEnded,
-    SuccessCheck,
+    RunValue, SuccessCheck,
 };
+use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::ensemble::OnLimit;
-use ensemble_language::plan::{AgentId, Plan};
+use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 
 /// The outcome if the conversation ends now; `None` if the next turn can start.
 ///
@@ -149,7 +150,7 @@ fn describe_unmet_agents(plan: &Plan, state: &ConversationState, answers: &dyn C
                 return format!("`{name}` is required and never succeeded: {error}");
             }
             let reason = match decide_readiness_with(plan, state, *id, answers) {
-                Ok(AgentReadiness::NotReady(AgentSkipReason::WaitingFor { agents, failed })) if failed.is_empty() => {
+                Ok(AgentReadiness::NotReady(AgentSkipReason::WaitingFor { agents, .. })) => {
                     let names: Vec<String> = agents.iter().map(|agent| format!("`{agent}`")).collect();
                     format!("waiting for {}", names.join(", "))
                 }
@@ -212,7 +213,38 @@ fn shorten_condition(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Evaluates no condition: each is taken as true. So an agent that only conditions could keep from running has the reason
+/// that the run ended.
+struct UnaskedConditions;
+
+impl ConditionEvaluator for UnaskedConditions {
+    fn evaluate_condition(
+        &self,
+        _state: &ConversationState,
+        _edge: &PlanEdge,
+        _condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        Ok(true)
+    }
+
+    fn list_reads(&self, _state: &ConversationState, _edge: &PlanEdge, _condition: &Condition) -> Vec<ConditionRead> {
+        Vec::new()
+    }
+
+    fn run_value(&self, _state: &ConversationState) -> Option<RunValue> {
+        None
+    }
+
+    fn evaluate_success(&self, _state: &ConversationState) -> Option<Result<SuccessCheck, ConditionFailure>> {
+        None
+    }
+}
+
 fn list_not_run(plan: &Plan, state: &ConversationState, answers: &dyn ConditionEvaluator) -> Vec<AgentNotRun> {
+    let answers = match state.stopping_agent() {
+        Some(_) => &UnaskedConditions,
+        None => answers,
+    };
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let in_part = slots.filter(|slot| slot.has_progress());
     let in_part: Vec<AgentId> = in_part.map(|slot| slot.agent).collect();

@@ -166,6 +166,12 @@ fn a_failure_that_stops_the_run_starts_nobody_and_asks_nothing() {
     assert_eq!(ended.completion_reason, CompletionReason::AgentFailed);
     assert_eq!(ended.detail.as_deref(), Some("a failed and stops the run: no"));
     assert_eq!(ended.failed.map(|failed| failed.agent), Some("a".into()));
+    let reasons: Vec<String> = ended
+        .not_run
+        .iter()
+        .map(|one| format!("{}: {}", one.agent, one.reason))
+        .collect();
+    assert_eq!(reasons, ["b: the run ended first", "c: the run ended first"]);
 }
 
 /// The same plan without `success` and `required`.

@@ -25,12 +25,31 @@ use crate::start::runs::{HeldRun, WhichRun};
 pub struct BatchOptions {
     /// The largest number of runs at once.
     pub jobs: NonZeroUsize,
-    /// The outcomes whose rows run again.
-    pub retry: Vec<CompletionReason>,
+    /// The rows that run again although their runs have ended.
+    pub retry: Vec<RetriedRows>,
     /// When all rows have cost as much, no further run begins.
     pub max_cost: Option<f64>,
     /// Who holds the runs; `None`: this process.
     pub engine: Option<Arc<dyn RunEngine>>,
+}
+
+/// Rows that run again although their runs have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetriedRows {
+    /// Those whose exit code is not 0.
+    Failed,
+    /// Those with this outcome.
+    Outcome(CompletionReason),
+}
+
+impl RetriedRows {
+    /// Returns whether the row with this result is one of them.
+    fn contains(self, entry: &BatchEntry) -> bool {
+        match self {
+            Self::Failed => !entry.is_success(),
+            Self::Outcome(outcome) => entry.outcome == outcome,
+        }
+    }
 }
 
 /// The reason why the work has ended.
@@ -103,7 +122,7 @@ enum RowWork {
 
 impl Batch {
     /// The rows to work on: those that have not ended, and those with an outcome that is tried again.
-    pub fn count_rows_to_run(&self, retry: &[CompletionReason]) -> usize {
+    pub fn count_rows_to_run(&self, retry: &[RetriedRows]) -> usize {
         self.rows.iter().filter(|planned| needs_run(planned, retry)).count()
     }
 
@@ -349,9 +368,9 @@ fn next_try_id(id: &RunId, latest: &RunId) -> RunId {
     RunId::new(format!("{id}-try{}", try_number.unwrap_or(1_u32) + 1))
 }
 
-fn needs_run(planned: &PlannedRow, retry: &[CompletionReason]) -> bool {
+fn needs_run(planned: &PlannedRow, retry: &[RetriedRows]) -> bool {
     let ended_entry = planned.entry.as_ref().filter(|entry| !entry.is_resumable());
-    ended_entry.is_none_or(|entry| retry.contains(&entry.outcome))
+    ended_entry.is_none_or(|entry| retry.iter().any(|rows| rows.contains(entry)))
 }
 
 /// Returns the cost of all rows, as far as it is known.

@@ -26,7 +26,7 @@ use crate::start::definitions::{DefinitionOptions, read_definitions};
 use crate::start::runs::Runs;
 use crate::store::files::BatchFiles;
 
-pub use drive::{BatchEnd, BatchOptions, EngineRunOptions, RowResult, RunEngine};
+pub use drive::{BatchEnd, BatchOptions, EngineRunOptions, RetriedRows, RowResult, RunEngine};
 pub use entry::BatchEntry;
 pub use row::{
     BatchRow, CellValue, ColumnMapping, INPUT, RowError, TableRow, parse_csv, parse_json_lines, resolve_rows,

@@ -139,6 +139,7 @@ impl SegmentSpan {
             _ => UnfinishedEnd::CutOff("cancelled"),
         };
         let more = SpanAttributes::default().with_text("ensemble.completion_reason", reason.as_str());
+        let more = more.with_flag("ensemble.success", end.is_success());
         self.finish_segment(open, error, detail, more, fold, ended);
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ensemble_core::conversation::PermissionDecision;
-use ensemble_core::conversation::{CompletionReason, Event, RunEnded};
+use ensemble_core::conversation::{Event, RunEnded};
 use ensemble_core::operator::OperatorRequest;
 use ensemble_core::request::{AnswerRefusal, AnswerSource, RequestAnswer};
 use ensemble_core::store::RunId;
@@ -312,7 +312,7 @@ impl ReplyListener {
 
     async fn reply_at_end(self, ended: &RunEnded) -> Result<ChatReply, RequestFailure> {
         let finish = match ended.completion_reason {
-            CompletionReason::Completed => "stop",
+            _ if ended.is_success() => "stop",
             reason if gives_reply(reason) => "length",
             _ => {
                 let message = format!("run {} ended as {}", self.run, ended.to_sentence().0);

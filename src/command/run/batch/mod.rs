@@ -24,7 +24,9 @@ use ensemble_core::conversation::{CompletionReason, RunCanceller};
 use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_remote::EngineClient;
 use ensemble_runs::batch::BatchShard;
-use ensemble_runs::batch::{self, Batch, BatchEnd, BatchError, BatchIdentity, BatchOptions, BatchRow, ColumnMapping};
+use ensemble_runs::batch::{
+    self, Batch, BatchEnd, BatchError, BatchIdentity, BatchOptions, BatchRow, ColumnMapping, RetriedRows,
+};
 use ensemble_runs::{EnsembleRef, RunError, RunOptions, Runs};
 use progress::{BatchProgress, format_money, format_rows};
 use rows::wrong_rows_error;
@@ -64,7 +66,7 @@ pub(crate) struct BatchArgs {
     /// Also run the rows with this outcome again; can be repeated. `failed` selects all rows that neither completed nor
     /// reached a limit
     #[arg(long, value_name = "OUTCOME", value_parser = parse_retried, value_delimiter = ',', action = ArgAction::Append)]
-    pub retry: Vec<RetriedOutcomes>,
+    pub retry: Vec<RetriedRows>,
     /// Run only one part of the rows: 3/8 is the third of eight parts
     #[arg(long, value_name = "3/8")]
     pub shard: Option<BatchShard>,
@@ -109,20 +111,13 @@ pub(crate) enum BatchCommand {
     Merge(BatchMergeArgs),
 }
 
-/// Outcomes of rows that run again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RetriedOutcomes(pub Vec<CompletionReason>);
-
-fn parse_retried(text: &str) -> Result<RetriedOutcomes, String> {
+fn parse_retried(text: &str) -> Result<RetriedRows, String> {
     let all = CompletionReason::ALL;
     if text == "failed" {
-        let ended_well = |reason: &CompletionReason| *reason == CompletionReason::Completed || reason.is_limit();
-        return Ok(RetriedOutcomes(
-            all.into_iter().filter(|reason| !ended_well(reason)).collect(),
-        ));
+        return Ok(RetriedRows::Failed);
     }
     match all.into_iter().find(|reason| reason.as_str() == text) {
-        Some(reason) => Ok(RetriedOutcomes(vec![reason])),
+        Some(reason) => Ok(RetriedRows::Outcome(reason)),
         None => {
             let names: Vec<&str> = all.iter().map(|reason| reason.as_str()).collect();
             Err(format!("expected `failed` or one of {}", names.join(", ")))
@@ -175,7 +170,7 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
         answers: canonical_answers(args, surroundings)?,
     };
     let mut batch = Batch::open(&runs, prepared, &name, rows, args.shard, &decides)?;
-    let retry: Vec<CompletionReason> = args.retry.iter().flat_map(|retry| retry.0.iter().copied()).collect();
+    let retry = args.retry.clone();
     let to_do = batch.count_rows_to_run(&retry);
     if args.dry_run {
         return Ok(print_dry_run(&batch, &name, to_do, args, surroundings));

@@ -392,7 +392,7 @@ fn members_of_outputs_that_may_miss() {
         "- {name: a, script: x}\n- {name: b, script: x, dependencies: [{agent_name: a, condition: output.ok}]}";
     assert_eq!(
         with_result(conditional, "outputs.b.order"),
-        ["W072 6:15 `b` may never run, and this expression fails without its output"]
+        ["W072 5:14 `b` may never run, and this expression fails without its output"]
     );
     for result in [
         "outputs['b'].order.id",
@@ -450,7 +450,7 @@ fn prompts_that_hear_none_of_their_dependencies() {
     };
     assert_eq!(
         unheard("About {{ input }}", ""),
-        ["H027 6:57 this prompt uses variables, but no output of its dependencies: `c` does not hear `a`, `b`"]
+        ["H027 6:58 this prompt uses variables, but no output of its dependencies: `c` does not hear `a`, `b`"]
     );
     for prompt in [
         "{{ turn_count }}",
