@@ -113,14 +113,14 @@ impl Oracle<'_> {
             return true;
         }
         let started = self.executions(agent) > 0 && !self.plan.runs_on_request(agent);
-        if !started || matches!(self.ready(agent), Some((false, _))) {
+        if !started || matches!(self.ready(agent), Some((false, ..))) {
             return false;
         }
         let (mut all, mut any, mut any_exists, mut news, mut spent) = (true, false, false, false, at_max_turns);
         for (_, edge) in self.plan.incoming_edges(agent) {
             let of_from = || self.driver.results.iter().filter(|(_, who, _)| *who == edge.from);
             let ended = match edge.on {
-                RequiredResult::Success => of_from().any(|(_, _, success)| *success),
+                RequiredResult::Success => of_from().next_back().is_some_and(|(_, _, success)| *success),
                 RequiredResult::Failure => of_from().next_back().is_some_and(|(_, _, success)| !success),
                 RequiredResult::Any => of_from().next().is_some(),
             };
