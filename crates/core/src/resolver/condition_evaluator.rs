@@ -145,6 +145,10 @@ impl ConditionEvaluator for NotingEvaluator {
         answer
     }
 
+    fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
+        DirectEvaluator.find_answer(state, edge, condition)
+    }
+
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
         DirectEvaluator.list_reads(state, edge, condition)
     }
