@@ -283,7 +283,7 @@ Feature: Conditions
       #{ approved: execution > 1, notes: "none", rounds: execution }
       """
     When I run `ensemble run a.yaml --output json`
-    Then the result has "warnings" = ["`output.rounds == '3'`: 1 is a number and '3' is a string, so they are never equal", "`output.aproved`: the output of `critic` has no `aproved`; it has `approved`, `notes`, `rounds`", "`outputs.critic.verdict`: the output of `critic` has no `verdict`; it has `approved`, `notes`, `rounds`"]
+    Then the result has "warnings" = ["`output.aproved`: the output of `critic` has no `aproved`; it has `approved`, `notes`, `rounds`", "`output.rounds == '3'`: 1 is a number and '3' is a string, so they are never equal", "`outputs.critic.verdict`: the output of `critic` has no `verdict`; it has `approved`, `notes`, `rounds`"]
     And the result has "agent_execution_count.publisher" = 0
 
   Scenario: A member of nothing says what to write
