@@ -388,7 +388,7 @@ fn agents_that_run_only_on_request() {
         shown(&team("", "depends_on: [a]")),
         ["W081 4:48 agent `b` can never run: it runs only on request, and no agent can request it"]
     );
-    assert_eq!(shown(&team(may, "depends_on: [a]")), [""; 0]);
+    assert_eq!(with_code("W082", &team(may, "depends_on: [a]")), [""; 0]);
     // An agent that never runs requests nothing.
     let late = team("", "depends_on: [a]")
         + "\n- {name: d, script: x, dependencies: [{agent_name: a, condition: false}], conversation: {triggers_conversation: true}}";
