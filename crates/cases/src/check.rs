@@ -125,7 +125,7 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// The answers of a person are in `answers` or in a stub.
+    /// Refuses answers of a person both in `answers` and in a stub.
     fn check_input_agent_stubs(&mut self, name: &str, is_answered: bool, place: &Route) {
         if is_answered {
             let message = format!("{name} has both `answers` and a stub");
@@ -135,7 +135,7 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// Only an agent with a model has replies, and only a script tool has a result of a stub.
+    /// Refuses replies of an agent without a model, and results of tools that are not scripts.
     fn check_replies(&mut self, agent: &Agent, stub: &StubResult, place: &Route) {
         if let StubOutput::Parts(parts) = &stub.output {
             for (key, stub) in parts {
@@ -184,7 +184,7 @@ impl CaseChecker<'_> {
         self.findings.push(finding.with_help(help));
     }
 
-    /// A model answers for a person or for a script.
+    /// Refuses a model for an agent that is neither a person nor a script.
     fn check_responder(&mut self, name: &str, place: &Route) {
         let kind = self.ensemble.find_agent(name).map(|agent| &agent.kind);
         if kind.is_some_and(|kind| !matches!(kind, AgentKind::Input(_) | AgentKind::Script { .. })) {
@@ -269,7 +269,7 @@ impl CaseChecker<'_> {
         }
     }
 
-    /// Only an agent that asks a model or a person has a prompt.
+    /// Refuses prompts of an agent that asks neither a model nor a person.
     fn check_asked_agent(&mut self, case: &TestCase, name: &str, place: impl FnOnce() -> RouteLocation) {
         let asks = |agent: &Agent| match agent.kind {
             AgentKind::Llm(_) | AgentKind::Input(_) => true,

@@ -10,7 +10,7 @@ pub(crate) fn exit_code_for(reason: CompletionReason, is_success: bool, cause: O
         by: RunCanceller::Signal,
     };
     match reason {
-        CompletionReason::ConditionFailed | CompletionReason::AgentFailed => 1,
+        CompletionReason::ConditionFailed | CompletionReason::AgentFailed | CompletionReason::Unsuccessful => 1,
         CompletionReason::Cancelled if cause == Some(&by_signal) => 143,
         CompletionReason::Cancelled => 130,
         CompletionReason::Timeout => 4,

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use crate::check::not_run_route;
 use crate::judge::missing_stubs::missing_stub_failure;
 pub(crate) use crate::judge::observed::check_refused_exit;
-use crate::stubs::MissingStub;
+use crate::missing_parts::MissingStub;
 use crate::watch::{ObservedLoad, ObservedPrompt};
 
 /// A conversation that has ended.

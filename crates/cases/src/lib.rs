@@ -17,6 +17,7 @@ pub mod drive;
 mod examples;
 mod exit_code;
 pub mod judge;
+pub mod missing_parts;
 pub mod mutate;
 mod people;
 pub mod recorded_case;

@@ -76,7 +76,7 @@ pub(crate) struct PersonRunner {
 }
 
 impl PersonRunner {
-    /// The stub of an execution. After the end of a list, no person answers.
+    /// Finds the stub of an execution. After the end of a list, no person answers.
     fn find_stub(&self, execution: u32) -> Option<&StubResult> {
         match &self.stubs {
             AgentStubs::Always(stub) => Some(stub),
@@ -84,7 +84,7 @@ impl PersonRunner {
         }
     }
 
-    /// The failure of an execution that no answer prevents.
+    /// Finds the failure of an execution that no answer prevents.
     fn find_failure<'s>(&self, stub: &'s StubResult) -> Option<&'s ExecutionFailure> {
         match &stub.output {
             StubOutput::Fail(failure) if failure.kind == FailureKind::Timeout && self.has_default => None,

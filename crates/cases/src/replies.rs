@@ -11,7 +11,7 @@ use ensemble_language::data::{FailureKind, value_to_output};
 use ensemble_language::ensemble::{PreparedReply, PreparedToolCall};
 use ensemble_runs::ReplyStub;
 
-use crate::stubs::{CaseStubs, MissingPart};
+use crate::missing_parts::{MissingPart, MissingStubList};
 
 /// Returns the stub of an execution; the error is the number of stubs.
 pub(crate) fn find_execution_stub(stubs: &AgentStubs, execution: u32) -> Result<&StubResult, usize> {
@@ -44,7 +44,7 @@ fn execution_replies(stubs: &AgentStubs, execution: u32) -> &[StubReply] {
 pub(crate) struct AgentReplies {
     pub(crate) agent: Arc<str>,
     pub(crate) stubs: AgentStubs,
-    pub(crate) stubbed: Arc<CaseStubs>,
+    pub(crate) missing: Arc<MissingStubList>,
 }
 
 impl ReplyStub for AgentReplies {
@@ -66,14 +66,14 @@ impl ReplyStub for AgentReplies {
             }
             None => {
                 let missing_part = MissingPart::Reply(replies.len());
-                self.stubbed.note_missing(&self.agent, execution, missing_part);
+                self.missing.add(&self.agent, execution, missing_part);
                 Err("the test has no reply for this request".to_owned())
             }
         }
     }
 }
 
-/// Runs an agent whose model gives prepared replies. An execution with another stub has its result.
+/// A runner of an agent whose model gives prepared replies. An execution with another stub has its result.
 pub(crate) struct RepliesRunner {
     pub(crate) stubs: AgentStubs,
     /// The agent itself.
@@ -114,7 +114,7 @@ impl Runner for RepliesRunner {
     }
 }
 
-/// Runs a script tool of an agent, or gives the result that a stub has for the call.
+/// A runner of a script tool of an agent, or of the result that a stub has for the call.
 pub(crate) struct ToolStubRunner {
     pub(crate) agent: Arc<str>,
     pub(crate) tool: Arc<str>,
@@ -126,7 +126,7 @@ pub(crate) struct ToolStubRunner {
     pub(crate) result: Option<Arc<dyn Runner>>,
     /// What the tool needs from outside, if it must not have that.
     pub(crate) needs: Option<String>,
-    pub(crate) stubbed: Arc<CaseStubs>,
+    pub(crate) missing: Arc<MissingStubList>,
 }
 
 impl Runner for ToolStubRunner {
@@ -159,8 +159,7 @@ impl Runner for ToolStubRunner {
             tool: self.tool.clone(),
             needs: needs.clone(),
         };
-        self.stubbed
-            .note_missing(&self.agent, execution.execution, missing_part);
+        self.missing.add(&self.agent, execution.execution, missing_part);
         let error = "the test has no result for this call";
         Box::pin(std::future::ready(AttemptOutcome::from_failure(
             FailureKind::Unavailable,

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an execution for which nothing was prepared is noted, and never replaced by a guess.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ensemble_core::runner::{AttemptOutcome, AttemptResult, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::cases::{AgentStubs, StubOutput, StubResult, TestCase};
@@ -12,43 +12,11 @@ use ensemble_process::output;
 use ensemble_runs::{AgentReplacements, OutputMode, PromptPreview, ReplyStub};
 use serde_json::Value;
 
+use crate::missing_parts::{MissingPart, MissingStub, MissingStubList};
 use crate::people::{CaseOperator, PersonRunner};
 use crate::recorded_case::RecordedCase;
 use crate::replies::{AgentReplies, RepliesRunner, ToolStubRunner, find_execution_stub, has_replies};
 use crate::watch::CaseWatch;
-
-/// An execution for which nothing was prepared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MissingStub {
-    /// The agent, with the agents around it: `outer.inner`.
-    pub agent: Arc<str>,
-    /// The number of the execution.
-    pub execution: u32,
-    /// What is missing.
-    pub missing_part: MissingPart,
-}
-
-/// The missing part.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MissingPart {
-    /// There is no stub, and the agent itself needs this.
-    Stub(String),
-    /// The list of stubs has only so many.
-    Execution(usize),
-    /// No part has this key.
-    Part(Arc<str>),
-    /// The recorded run has no such execution.
-    Record,
-    /// The stub has only so many replies of the model.
-    Reply(usize),
-    /// A tool of the agent has no result, and itself needs this.
-    Tool {
-        /// The tool.
-        tool: Arc<str>,
-        /// What it needs.
-        needs: String,
-    },
-}
 
 /// The stubs of a case.
 pub(crate) struct CaseStubs {
@@ -57,7 +25,7 @@ pub(crate) struct CaseStubs {
     responders: Vec<(Arc<str>, Arc<str>)>,
     recorded: Option<Arc<RecordedCase>>,
     is_live: bool,
-    missing: Mutex<Vec<MissingStub>>,
+    missing: Arc<MissingStubList>,
     /// The people.
     pub(crate) operator: Arc<CaseOperator>,
     /// The observations.
@@ -80,7 +48,7 @@ impl CaseStubs {
             responders: case.responders.clone(),
             recorded,
             is_live: case.live,
-            missing: Mutex::default(),
+            missing: Arc::default(),
             operator: Arc::default(),
             watch: CaseWatch::for_expectations(&case.expect),
         })
@@ -93,25 +61,12 @@ impl CaseStubs {
 
     /// The executions for which nothing was prepared.
     pub(crate) fn missing_stubs(&self) -> Vec<MissingStub> {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.missing.to_vec()
     }
 
     fn add_missing(&self, agent: &Arc<str>, execution: u32, what: MissingPart) -> AttemptOutcome {
-        self.note_missing(agent, execution, what);
+        self.missing.add(agent, execution, what);
         AttemptOutcome::from_failure(FailureKind::Unavailable, "the test has no stub for this execution")
-    }
-
-    /// Notes that nothing was prepared.
-    pub(crate) fn note_missing(&self, agent: &Arc<str>, execution: u32, what: MissingPart) {
-        let missing = MissingStub {
-            agent: agent.clone(),
-            execution,
-            missing_part: what,
-        };
-        let mut all = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
-        if !all.contains(&missing) {
-            all.push(missing);
-        }
     }
 }
 
@@ -193,7 +148,7 @@ impl AgentReplacements for EnsembleStubs {
         Some(Arc::new(AgentReplies {
             agent: path,
             stubs,
-            stubbed: self.stubbed.clone(),
+            missing: self.stubbed.missing.clone(),
         }))
     }
 
@@ -245,7 +200,7 @@ impl AgentReplacements for EnsembleStubs {
             tool: tool.into(),
             inner: runner,
             needs: needs.filter(|_| !self.stubbed.is_live),
-            stubbed: self.stubbed.clone(),
+            missing: self.stubbed.missing.clone(),
         })
     }
 

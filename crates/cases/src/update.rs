@@ -54,7 +54,7 @@ impl ExpectationUpdater<'_> {
             "exit" => Some(self.judge.actual_exit().into()),
             "refused" => None,
             "at_once" => Some(map_entries(written, |name, limit| {
-                Some(self.update_maximum(limit, self.judge.load_of(name).into()))
+                Some(self.update_maximum(limit, self.judge.find_load(name).into()))
             })),
             "result" if self.expect.exact_result.is_some() => Some(self.update_exact_result(written)),
             "turns" => Some(self.update_turns(written)),
@@ -89,7 +89,7 @@ impl ExpectationUpdater<'_> {
         }
     }
 
-    /// The outcome, unless it is one of those that are expected.
+    /// Returns the actual outcome, or the written ones if they contain the actual one.
     fn update_outcome(&self, written: &Value) -> Value {
         let actual = self.actual_outcome();
         let is_expected = actual

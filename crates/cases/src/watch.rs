@@ -97,7 +97,7 @@ impl CaseWatch {
     }
 }
 
-/// Observes the executions of an agent.
+/// A runner that observes the executions of an agent.
 struct WatchedRunner {
     agent: Arc<str>,
     preview: Option<PromptPreview>,
@@ -106,7 +106,7 @@ struct WatchedRunner {
     watch: Arc<CaseWatch>,
 }
 
-/// Counts an execution while it runs.
+/// The count of an execution while it runs.
 struct LoadGuard<'w>(&'w WatchedRunner);
 
 impl<'w> LoadGuard<'w> {

@@ -3,7 +3,7 @@
 use ensemble_language::cases::case_route;
 
 use crate::judge::UnmetExpectation;
-use crate::stubs::{MissingPart, MissingStub};
+use crate::missing_parts::{MissingPart, MissingStub};
 
 /// Returns the failure of a case for something that is not prepared.
 pub(super) fn missing_stub_failure(at: usize, missing: &MissingStub) -> UnmetExpectation {

@@ -32,7 +32,7 @@ fn shorten_prompt(text: &str) -> String {
 }
 
 impl ExpectationJudge<'_> {
-    /// A conversation was held, so nothing was refused.
+    /// Compares the expected refusal with the conversation that was held.
     pub(super) fn check_refused(&self) -> Option<UnmetExpectation> {
         let actual = || match self.state().run_end() {
             Some(ended) => format!("a run that ended as {}", ended.completion_reason.as_str()),
@@ -49,7 +49,7 @@ impl ExpectationJudge<'_> {
     pub(crate) fn actual_exit(&self) -> u8 {
         let state = self.state();
         state.run_end().map_or(0, |ended| {
-            exit_code_for(ended.completion_reason, false, state.interruption())
+            exit_code_for(ended.completion_reason, ended.is_success(), state.interruption())
         })
     }
 
@@ -81,7 +81,7 @@ impl ExpectationJudge<'_> {
     }
 
     /// Returns how many executions or parts of an agent ran at once.
-    pub(crate) fn load_of(&self, name: &str) -> u32 {
+    pub(crate) fn find_load(&self, name: &str) -> u32 {
         let mut loads = self.conversation.loads.iter();
         loads.find(|load| *load.agent == *name).map_or(0, |load| load.most)
     }
@@ -89,10 +89,10 @@ impl ExpectationJudge<'_> {
     pub(super) fn check_at_once(&self) -> Vec<UnmetExpectation> {
         let limits = self.expect.at_once.iter();
         limits
-            .filter(|(name, limit)| self.load_of(name) > *limit)
+            .filter(|(name, limit)| self.find_load(name) > *limit)
             .map(|(name, limit)| {
                 let place = self.entry_location("at_once", name);
-                let actual = self.load_of(name).to_string();
+                let actual = self.find_load(name).to_string();
                 UnmetExpectation::from_difference(place, format!("{name} at once"), format!("at most {limit}"), actual)
             })
             .collect()

@@ -145,6 +145,15 @@ impl ConditionEvaluator for NotingEvaluator {
         answer
     }
 
+    fn evaluate_at_end(
+        &self,
+        state: &ConversationState,
+        edge: &PlanEdge,
+        condition: &Condition,
+    ) -> Result<bool, EvaluateError> {
+        DirectEvaluator.evaluate_at_end(state, edge, condition)
+    }
+
     fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
         DirectEvaluator.find_answer(state, edge, condition)
     }

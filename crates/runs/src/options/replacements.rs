@@ -49,9 +49,9 @@ pub trait AgentReplacements: Send + Sync {
     fn for_nested_agent(&self, agent: &str) -> Arc<dyn AgentReplacements>;
 }
 
-/// Gives the replies of a model that is not called.
+/// A source of replies of a model that is not called.
 pub trait ReplyStub: Send + Sync {
-    /// The reply to a request of an execution, both counted from 1.
+    /// Finds the reply to a request of an execution, both counted from 1.
     ///
     /// # Errors
     /// There is no such reply; in words.

@@ -212,7 +212,7 @@ impl RunnerFactory<'_> {
             .or_else(|| stand_ins.missing_agent_runner(agent, needs()?))
     }
 
-    /// The model profile that answers for this agent.
+    /// Finds the model profile that answers for this agent.
     fn find_responder(&self, agent: &Agent) -> Option<Arc<str>> {
         let is_possible = matches!(agent.kind, AgentKind::Input(_) | AgentKind::Script { .. });
         self.find_replacements()

@@ -265,7 +265,7 @@ fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubRe
     })
 }
 
-/// A text, a map with one of `text`, `tool` and `error`, or a list of calls.
+/// Decodes a text, a map with one of `text`, `tool` and `error`, or a list of calls.
 fn decode_stub_reply(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubReply> {
     match at.node.content {
         YamlContent::Scalar(_) => return decode_text(at, findings).map(StubReply::Text),
@@ -431,7 +431,7 @@ fn decode_expectations(at: &NodeCursor<'_>, findings: &mut FindingList) -> Optio
     })
 }
 
-/// An outcome, or a list of possible outcomes.
+/// Decodes an outcome, or a list of possible outcomes.
 fn decode_outcomes(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<&'static str>> {
     let words = OUTCOMES.map(|outcome| (outcome, outcome));
     match at.node.content {
@@ -456,7 +456,7 @@ fn decode_exit_code(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u
     }
 }
 
-/// A text, or a list of texts.
+/// Decodes a text, or a list of texts.
 fn decode_expected_texts(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
     match at.node.content {
         YamlContent::Scalar(_) => decode_text(at, findings).map(|text| vec![text]),
@@ -464,7 +464,7 @@ fn decode_expected_texts(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opt
     }
 }
 
-/// The expected content of the result, or `{exactly: VALUE}`: the exact result.
+/// Decodes the expected content of the result, or `{exactly: VALUE}`: the exact result.
 fn decode_expected_result(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<(Option<Value>, Option<Value>)> {
     let value = json::decode_json(at, findings)?;
     match value {

@@ -33,7 +33,7 @@ pub(in crate::loader) fn decode_answers(
     Some(answers)
 }
 
-/// The answers of one agent: one for every execution, or a list with one for each.
+/// Decodes the answers of one agent: one for every execution, or a list with one for each.
 pub(super) fn decode_agent_answers(entry: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AgentAnswers> {
     let YamlContent::Sequence(items) = &entry.node.content else {
         return decode_answer(entry, findings).map(AgentAnswers::Always);

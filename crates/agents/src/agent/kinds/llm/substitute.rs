@@ -57,7 +57,7 @@ impl ScriptSubstitute {
     }
 }
 
-/// The data that the script would read.
+/// Returns the data that the script would read.
 fn list_reads(execution: &ExecutionInput) -> Map<String, Value> {
     let mut reads = Map::new();
     reads.insert("input".to_owned(), json!(execution.input));
