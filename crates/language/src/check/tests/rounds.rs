@@ -397,10 +397,13 @@ fn agents_that_run_only_on_request() {
     let asks = "- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, conversation: {trigger: request}, depends_on: [c]}\n- {name: c, script: x, depends_on: [b]}";
     assert_eq!(shown(asks), [""; 0]);
     assert_eq!(
-        shown(&team(
-            may,
-            "dependencies: [{agent_name: a, condition: output.x, max_executions: 2}]"
-        )),
+        with_code(
+            "W082",
+            &team(
+                may,
+                "dependencies: [{agent_name: a, condition: output.x, max_executions: 2}]"
+            )
+        ),
         [
             "W082 4:100 `condition` has no effect: `b` runs only on request",
             "W082 4:126 `max_executions` has no effect: `b` runs only on request"
