@@ -127,7 +127,7 @@ Feature: Failures and outcomes
       | 1    | flaky  |
       | 2    | medic  |
       | 3    | flaky  |
-    And the result has "detail" = "flaky failed: flaky.rhai:1:1: failure 2"
+    And the result has "detail" = "flaky failed: flaky.rhai:1:1: failure 2; `medic` reached `max_executions: 1` while it still had work"
 
   Scenario: A first execution over a feedback edge handles no failure
     Given the ensemble "a.yaml":

@@ -85,7 +85,10 @@ fn a_person_uses_the_page() {
     is("stopped", json!("gate cancelled"));
     is("ground", json!("rgb(21, 24, 28)"));
     is("wide", json!(false));
-    is("last", json!("completed"));
+    is(
+        "last",
+        json!("completed; `one` reached `max_turns: 5000` while it still had work"),
+    );
     assert!(
         seen["lost"]
             .as_str()

@@ -59,7 +59,7 @@ fn a_published_client_is_served() {
     is("changed", json!([["W013", "Warning"]]));
     let hover = told["hover"].as_str().expect("a text");
     assert!(hover.contains("the script `writer.rhai`"), "{hover}");
-    is("offered", json!(["fail", "continue"]));
+    is("offered", json!(["fail", "continue", "stop"]));
     is("definition", json!(2));
     is("references", json!(3));
     is("highlights", json!(["Write", "Read", "Read"]));

@@ -143,7 +143,7 @@ fn a_test_file_is_completed_with_the_agents_of_its_ensemble() {
 fn the_settings_of_a_configuration_count() {
     let workspace = workspace();
     let config = ".ensemble/config.yaml";
-    let text = "name: x\nagents:\n  - {name: a, script: gone.rhai}\n  - {name: q, input: {prompt: Well?}}\nmodel_profiles:\n  m: {provider: simulated, replies: [x]}\n";
+    let text = "name: x\nagents:\n  - {name: a, script: no-such-program}\n  - {name: q, input: {prompt: Well?}}\nmodel_profiles:\n  m: {provider: simulated, replies: [x]}\n";
     let mut editor = Editor::start(&workspace);
     workspace.write("x.yaml", text);
     editor.open("x.yaml", text);

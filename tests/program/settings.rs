@@ -2,9 +2,9 @@
 
 use crate::support::{Outcome, Workspace};
 
-/// A missing script (`W003`), an unknown profile (`W001`), and a profile that is not used (`H010`).
+/// A command that is not there (`W003`), an unknown profile (`W001`), and a profile that is not used (`H010`).
 const TEAM: &str = "name: team
-agents: [{name: a, script: gone.sh}, {name: b, model_profile: theirs, prompt: x}]
+agents: [{name: a, script: no-such-program}, {name: b, model_profile: theirs, prompt: x}]
 model_profiles:
   idle: {provider: simulated, replies: [x]}
 ";
@@ -159,7 +159,7 @@ fn each_file_has_the_levels_of_its_nearest_configuration() {
         "part/deep/old.yaml",
         "b.draft.yaml",
     ] {
-        workspace.write(file, "name: e\nagents: [{name: a, script: gone.sh}]\n");
+        workspace.write(file, "name: e\nagents: [{name: a, script: no-such-program}]\n");
     }
     let outcome = workspace.run(["validate", ".", "--output", "json"]).expect_code(2);
     let report = outcome.json();

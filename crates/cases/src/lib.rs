@@ -15,7 +15,6 @@ pub mod check;
 pub mod coverage;
 pub mod drive;
 mod examples;
-mod exit_code;
 pub mod judge;
 pub mod missing_parts;
 pub mod mutate;

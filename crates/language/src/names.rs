@@ -16,6 +16,11 @@ pub fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_name_char)
 }
 
+/// Returns whether the `script` of an agent or a tool is a Rhai script, which runs inside the program.
+pub fn is_rhai_script(script: &str) -> bool {
+    script.trim().ends_with(".rhai")
+}
+
 /// Returns the name with hyphens instead of blanks; `None` if something else is wrong with the name.
 pub fn find_near_name(name: &str) -> Option<String> {
     let words: Vec<&str> = name.split_whitespace().collect();

@@ -10,11 +10,11 @@ use crate::command::shared::error::CliError;
 use crate::command::shared::exit;
 use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::signals;
-use ensemble_core::conversation::{CompletionReason, ConversationState, FailedRunResult, RunCanceller, RunEnded};
+use ensemble_core::conversation::{CompletionReason, ConversationState, ReportedRunResult, RunCanceller, RunEnded};
 use ensemble_language::diagnostic::FindingSeverity;
 use ensemble_language::source::Route;
 use ensemble_reports::report::story::quote_for_shell;
-use ensemble_reports::report::{RunResult, diagnostics};
+use ensemble_reports::report::diagnostics;
 use ensemble_runs::{PreparedEnsemble, ReadyRun, UnusedAnswer};
 
 /// The source of further user messages after the conversation has ended.
@@ -113,7 +113,8 @@ pub(crate) async fn drive_run(
     let prepared = run.prepared_ensemble().clone();
     let unused = run.unused_answers().await.unwrap_or_default();
     let finished = run.wait_and_close().await?;
-    let code = ending.print_result(&finished.state, &prepared);
+    let unused = ending.sort_unused_answers(unused);
+    let code = ending.print_result(&finished.state, &prepared, &unused.warnings);
     ending.report_unsent(&messages.unsent_messages());
     Ok(ending.report_unused_answers(&unused, code))
 }
@@ -136,6 +137,14 @@ async fn wait_for_end(
     }
 }
 
+/// The messages about answers that no question has taken.
+#[derive(Debug, Default)]
+struct UnusedAnswerMessages {
+    warnings: Vec<String>,
+    /// Those about questions that were decided before.
+    errors: Vec<String>,
+}
+
 impl EndReporter<'_> {
     /// Says which messages of `--then` the conversation has not heard.
     fn report_unsent(&self, unsaid: &[Arc<str>]) {
@@ -147,29 +156,44 @@ impl EndReporter<'_> {
         }
     }
 
-    /// Prints the answers that no question has taken, and returns the exit code of the command.
-    fn report_unused_answers(&self, unused: &[UnusedAnswer], code: u8) -> u8 {
-        let mut is_refused = false;
+    /// Describes the answers that no question has taken.
+    fn sort_unused_answers(&self, unused: Vec<UnusedAnswer>) -> UnusedAnswerMessages {
+        let mut messages = UnusedAnswerMessages::default();
         for answer in unused {
             let (address, text) = (&answer.address, &answer.text);
-            let message = match &answer.decided_refusal {
-                _ if self.refuses_unused_answers && answer.is_for_every_question => continue,
-                Some(decided) if self.refuses_unused_answers => {
-                    is_refused = true;
-                    format!("error: {decided} (`{text}`)\n")
-                }
-                _ => format!("warning: no question of `{address}` used the answer `{text}`\n"),
-            };
-            self.surroundings.print_err(&message);
+            match answer.decided_refusal {
+                _ if self.refuses_unused_answers && answer.is_for_every_question => {}
+                Some(decided) if self.refuses_unused_answers => messages.errors.push(format!("{decided} (`{text}`)")),
+                _ => messages
+                    .warnings
+                    .push(format!("no question of `{address}` used the answer `{text}`")),
+            }
         }
-        match is_refused && code == exit::SUCCESS {
+        messages
+    }
+
+    /// Prints the answers that no question has taken, and returns the exit code of the command.
+    fn report_unused_answers(&self, unused: &UnusedAnswerMessages, code: u8) -> u8 {
+        for warning in &unused.warnings {
+            self.surroundings.print_err(&format!("warning: {warning}\n"));
+        }
+        for error in &unused.errors {
+            self.surroundings.print_err(&format!("error: {error}\n"));
+        }
+        match !unused.errors.is_empty() && code == exit::SUCCESS {
             true => exit::USAGE,
             false => code,
         }
     }
 
     /// Prints the result of a run that has ended, and returns the exit code.
-    pub(crate) fn print_result(&self, state: &ConversationState, prepared: &PreparedEnsemble) -> u8 {
+    /// `more_warnings` are added to those of the run in the JSON document.
+    pub(crate) fn print_result(
+        &self,
+        state: &ConversationState,
+        prepared: &PreparedEnsemble,
+        more_warnings: &[String],
+    ) -> u8 {
         let Some(run_end) = state.run_end() else {
             return exit::SUCCESS;
         };
@@ -182,11 +206,12 @@ impl EndReporter<'_> {
         }
         let code = exit::exit_code_for_end(run_end, state.interruption(), self.fail_on_limit);
         if self.showing.output == RunOutput::Json {
-            let result = match code {
-                exit::SUCCESS => RunResult(state).to_text(),
-                _ => FailedRunResult(state).to_text(),
+            let result = ReportedRunResult {
+                state,
+                is_refused: code != exit::SUCCESS,
+                warnings: more_warnings,
             };
-            self.surroundings.print_as(RunOutput::Json, &result);
+            self.surroundings.print_as(RunOutput::Json, &result.to_text());
         }
         code
     }

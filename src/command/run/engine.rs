@@ -224,14 +224,14 @@ impl FollowedRun {
                 continue;
             }
             if records_reply.is_over && self.resumes_after.is_none() {
-                return Ok(ending.print_result(&self.state, prepared));
+                return Ok(ending.print_result(&self.state, prepared, &[]));
             }
             let run_end = self.state.run_end();
             let waits = run_end.is_some_and(|ended| ended.completion_reason == CompletionReason::WaitingForInput);
             if waits {
                 tokio::select! {
                     answered = self.answer_pending() => if !answered? {
-                        return Ok(ending.print_result(&self.state, prepared));
+                        return Ok(ending.print_result(&self.state, prepared, &[]));
                     },
                     by = signals.wait_for_signal() => self.cancel_run(&by.to_string()).await?,
                 }

@@ -74,7 +74,7 @@ pub(crate) fn resume_run(args: &ResumeArgs, surroundings: &CliEnvironment) -> Re
             for reporter in &mut options.reporters {
                 report_again(recorded, &mut **reporter)?;
             }
-            return Ok(ending.print_result(&recorded.state, &recorded.prepared));
+            return Ok(ending.print_result(&recorded.state, &recorded.prepared, &[]));
         }
         if !args.showing.quiet {
             note_changes(recorded, "resume", surroundings);

@@ -110,7 +110,7 @@ pub(crate) async fn run_with_page(
 /// Prints the result, and returns the exit code.
 async fn print_run_result(runs: &RunService, id: &RunId, ending: &EndReporter<'_>) -> Result<u8, CliError> {
     let recorded = runs.load_recorded_run(id).await?;
-    Ok(ending.print_result(&recorded.state, &recorded.prepared))
+    Ok(ending.print_result(&recorded.state, &recorded.prepared, &[]))
 }
 
 /// The exit code of the run, which may have gone on since.

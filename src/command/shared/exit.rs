@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ensemble_core::conversation::{CompletionReason, RunCanceller, RunEnded, RunInterruption};
+use ensemble_core::conversation::{RunEnded, RunInterruption, run_exit_code};
 
 /// Success.
 pub(crate) const SUCCESS: u8 = 0;
@@ -43,7 +43,7 @@ pub(crate) const RUN_CODES: &[(&str, &str)] = &[
 
 /// The exit code of a run that ended like this. `cause` tells Ctrl-C from SIGTERM.
 pub(crate) fn exit_code_for_end(ended: &RunEnded, cause: Option<&RunInterruption>, fail_on_limit: bool) -> u8 {
-    let code = exit_code_for(ended.completion_reason, ended.is_success(), cause);
+    let code = run_exit_code(ended.completion_reason, ended.is_success(), cause);
     apply_fail_on_limit(code, fail_on_limit && !ended.exhausted.is_empty())
 }
 
@@ -55,26 +55,6 @@ pub(crate) fn apply_fail_on_limit(code: u8, is_exhausted: bool) -> u8 {
     }
 }
 
-/// The exit code of a run with this outcome. `is_success` is the record of the run; `cause` tells Ctrl-C from SIGTERM.
-pub(crate) fn exit_code_for(reason: CompletionReason, is_success: bool, cause: Option<&RunInterruption>) -> u8 {
-    match reason {
-        CompletionReason::ConditionFailed | CompletionReason::AgentFailed | CompletionReason::Unsuccessful => FAILURE,
-        CompletionReason::Cancelled
-            if cause
-                == Some(&RunInterruption::Cancelled {
-                    by: RunCanceller::Signal,
-                }) =>
-        {
-            143
-        }
-        CompletionReason::Cancelled => 130,
-        CompletionReason::Timeout => LIMIT,
-        CompletionReason::WaitingForInput => 3,
-        reason if reason.is_limit() && !is_success => LIMIT,
-        _ => SUCCESS,
-    }
-}
-
 /// The exit code in the type of the standard library.
 pub(crate) fn to_exit_code(code: u8) -> ExitCode {
     ExitCode::from(code)
@@ -83,34 +63,6 @@ pub(crate) fn to_exit_code(code: u8) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_outcome_has_the_exit_code_of_the_table() {
-        use CompletionReason::*;
-        let codes: Vec<(u8, u8)> = CompletionReason::ALL
-            .iter()
-            .map(|reason| (exit_code_for(*reason, false, None), exit_code_for(*reason, true, None)))
-            .collect();
-        let expected = vec![
-            (1, 1),
-            (130, 130),
-            (4, 4),
-            (3, 3),
-            (1, 1),
-            (1, 1),
-            (4, 0),
-            (4, 0),
-            (4, 0),
-            (0, 0),
-        ];
-        assert_eq!(codes, expected);
-        for (by, code) in [(RunCanceller::Signal, 143), (RunCanceller::Keyboard, 130)] {
-            assert_eq!(
-                exit_code_for(Cancelled, false, Some(&RunInterruption::Cancelled { by })),
-                code
-            );
-        }
-    }
 
     #[test]
     fn fail_on_limit_turns_only_a_success_with_exhausted_agents_into_a_limit() {

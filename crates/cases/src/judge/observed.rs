@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use ensemble_core::conversation::run_exit_code;
 use ensemble_language::cases::{CaseExpectations, REFUSED_EXIT, expect_route};
 use serde_json::Value;
 
-use crate::exit_code::exit_code_for;
 use crate::judge::{ExpectationJudge, UnmetExpectation, agents_by_turn, format_turns};
 use crate::watch::ObservedPrompt;
 
@@ -49,7 +49,7 @@ impl ExpectationJudge<'_> {
     pub(crate) fn actual_exit(&self) -> u8 {
         let state = self.state();
         state.run_end().map_or(0, |ended| {
-            exit_code_for(ended.completion_reason, ended.is_success(), state.interruption())
+            run_exit_code(ended.completion_reason, ended.is_success(), state.interruption())
         })
     }
 

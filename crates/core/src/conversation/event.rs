@@ -442,6 +442,11 @@ impl RunEnded {
             .unwrap_or(self.completion_reason == CompletionReason::Completed)
     }
 
+    /// Returns the sentence of the summary: the detail, or the outcome if there is nothing to add.
+    pub fn summary_sentence(&self) -> &str {
+        self.detail.as_deref().unwrap_or(self.completion_reason.as_str())
+    }
+
     /// Returns whether a limit of the conversation cut the run off, so that it is a failure.
     pub fn is_cut_off(&self) -> bool {
         self.completion_reason.is_limit() && !self.is_success()

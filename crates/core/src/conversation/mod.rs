@@ -10,6 +10,7 @@ mod end;
 mod enforced_sandbox;
 mod event;
 mod exchange;
+mod exit_code;
 mod exhausted;
 mod failed_work;
 mod history;
@@ -38,6 +39,7 @@ pub use exchange::{
     RecordedExchange, RecordedExchanges, ReplyReceived, RequestStopped, ToolCallEnded, ToolCallStarted,
 };
 pub use exhausted::{AgentLimit, ExhaustedAgent, describe_exhausted};
+pub use exit_code::run_exit_code;
 pub use failed_work::{FailedWork, WorkCounts};
 pub use history::HistoryEntry;
 pub use interruption::{RunCanceller, RunInterruption};
@@ -46,7 +48,7 @@ pub use part::{EndedParts, FailedAttempts, PartEnded, ThreadsByKey};
 pub use permission::{DecidedBy, PermissionDecided, PermissionDecision};
 pub use question::InputRequested;
 pub use reason::{AgentSkipReason, AwaitedDependency, SkippedAgent};
-pub use result::{FailedRunResult, RunResult, usage_by_agent};
+pub use result::{ReportedRunResult, RunResult, usage_by_agent};
 pub use run_value::{RunValue, SuccessCheck};
 pub use state::AGENT_REQUESTS;
 pub use state::{

@@ -34,33 +34,43 @@ impl RunResult<'_> {
     }
 }
 
-/// The JSON result of a run whose exit code is not 0 although the run was a success: `--fail-on-limit`.
-pub struct FailedRunResult<'a>(pub &'a ConversationState);
+/// The JSON result of a run, with what its caller adds.
+pub struct ReportedRunResult<'a> {
+    /// The run.
+    pub state: &'a ConversationState,
+    /// Whether the caller refuses a run that was a success: `--fail-on-limit`.
+    pub is_refused: bool,
+    /// More warnings, after those of the run.
+    pub warnings: &'a [String],
+}
 
-impl FailedRunResult<'_> {
+impl ReportedRunResult<'_> {
     /// The document as indented text with a line break at its end.
     pub fn to_text(&self) -> String {
         serde_json::to_string_pretty(self).expect("results have string keys") + "\n"
     }
 }
 
-impl Serialize for FailedRunResult<'_> {
+impl Serialize for ReportedRunResult<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_result(self.0, |_| false, serializer)
+        serialize_result(self, serializer)
     }
 }
 
 impl Serialize for RunResult<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize_result(self.0, RunEnded::is_success, serializer)
+        let reported = ReportedRunResult {
+            state: self.0,
+            is_refused: false,
+            warnings: &[],
+        };
+        serialize_result(&reported, serializer)
     }
 }
 
-fn serialize_result<S: Serializer>(
-    state: &ConversationState,
-    is_success: impl Fn(&RunEnded) -> bool,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn serialize_result<S: Serializer>(reported: &ReportedRunResult<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    let state = reported.state;
+    let is_success = |ended: &RunEnded| ended.is_success() && !reported.is_refused;
     let started = state.run_start();
     let run_end = state.run_end();
     let mut map = serializer.serialize_map(None)?;
@@ -68,7 +78,7 @@ fn serialize_result<S: Serializer>(
     map.serialize_entry("ensemble", &started.map(|started| &started.ensemble))?;
     map.serialize_entry("completion_reason", &run_end.map(|ended| ended.completion_reason))?;
     map.serialize_entry("success", &run_end.map(is_success))?;
-    map.serialize_entry("detail", &run_end.and_then(|ended| ended.detail.as_ref()))?;
+    map.serialize_entry("detail", &run_end.map(RunEnded::summary_sentence))?;
     map.serialize_entry("turn_count", &state.finished_turns())?;
     map.serialize_entry("agent_execution_count", &ResultCounts(state))?;
     match state.run_value() {
@@ -86,7 +96,12 @@ fn serialize_result<S: Serializer>(
     map.serialize_entry("unfinished", &state.unfinished_executions().collect::<Vec<_>>())?;
     map.serialize_entry("usage", &ResultUsage(state))?;
     let of_result = run_end.map_or(&[][..], |ended| &ended.warnings);
-    let warnings: Vec<&String> = state.warnings().iter().chain(of_result).collect();
+    let warnings: Vec<&String> = state
+        .warnings()
+        .iter()
+        .chain(of_result)
+        .chain(reported.warnings)
+        .collect();
     map.serialize_entry("warnings", &warnings)?;
     map.serialize_entry("simulated", &started.map(|started| &started.simulated))?;
     if let Some(started) = started.filter(|started| !started.stubs.is_empty()) {

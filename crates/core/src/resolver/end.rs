@@ -150,9 +150,12 @@ fn describe_unmet_agents(plan: &Plan, state: &ConversationState, answers: &dyn C
                 return format!("`{name}` is required and never succeeded: {error}");
             }
             let reason = match decide_readiness_with(plan, state, *id, answers) {
-                Ok(AgentReadiness::NotReady(AgentSkipReason::WaitingFor { agents, .. })) => {
-                    let names: Vec<String> = agents.iter().map(|agent| format!("`{agent}`")).collect();
-                    format!("waiting for {}", names.join(", "))
+                Ok(AgentReadiness::NotReady(AgentSkipReason::WaitingFor { agents, failed })) => {
+                    let names = agents.iter().map(|agent| match failed.contains(agent) {
+                        true => format!("`{agent}`, whose latest execution failed"),
+                        false => format!("`{agent}`"),
+                    });
+                    format!("waiting for {}", names.collect::<Vec<_>>().join(", "))
                 }
                 _ => explain_not_run(plan, state, *id, answers),
             };

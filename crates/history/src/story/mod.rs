@@ -35,6 +35,7 @@ pub use exchanges::{ExchangeEnd, FileRecords, ModelExchange, collect_model_excha
 pub use first_request::FirstRequest;
 pub use value_changes::{ValueChange, compare_values};
 
+use crate::question::answered_question_text;
 use crate::{AgentTotals, RunHistory};
 
 /// The events of a run, grouped, as far as its records contain them.
@@ -249,6 +250,12 @@ impl StoryExecution {
     pub fn answer_author(&self) -> Option<String> {
         let answer = self.finish_event.as_ref()?.answer.as_ref()?;
         Some(answer.describe_author())
+    }
+
+    /// Returns the answered question of an input agent, with its choices.
+    pub fn answered_question(&self) -> Option<String> {
+        let answer = self.finish_event.as_ref()?.answer.as_ref()?;
+        Some(answered_question_text(answer))
     }
 
     /// Returns the usage of all attempts; `None` if the execution has used no model.

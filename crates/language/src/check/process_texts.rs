@@ -3,7 +3,7 @@
 use super::check_subject::CheckSubject;
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, McpServer, PreparedResponses, SettingValue, ToolDefinition,
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, PreparedResponses, SettingValue, ToolDefinition,
     ToolKind,
 };
 use crate::loader::codes;
@@ -135,6 +135,12 @@ fn collect_profile_texts<'e>(ensemble: &'e Ensemble, texts: &mut Vec<ProcessText
             "base_url",
             texts,
         );
+        let headers_route = route.with_key("headers");
+        let headers = profile.headers.iter().filter_map(|(name, header)| match header {
+            HeaderText::Text(text) => Some((text.as_str(), headers_route.with_key(name.as_str()))),
+            HeaderText::Env(_) => None,
+        });
+        collect_words(headers, "headers", texts);
     }
 }
 

@@ -1,10 +1,10 @@
 //! `args` and `stdin` of agents that start no process.
 
 use super::check_subject::CheckSubject;
-use super::unread_environment::is_rhai_script;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind};
 use crate::loader::codes;
+use crate::names::is_rhai_script;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
 /// Reports `args` and `stdin` of Rhai scripts, which run inside the program.

@@ -4,6 +4,7 @@ use super::check_subject::CheckSubject;
 use crate::diagnostic::Finding;
 use crate::ensemble::{Agent, AgentKind, SettingValue, ToolDefinition, ToolKind};
 use crate::loader::codes;
+use crate::names::is_rhai_script;
 use crate::source::Route;
 use crate::yaml::edit::{RouteEdit, RouteFix};
 
@@ -41,6 +42,3 @@ pub(super) fn check_script_environment(subject: &CheckSubject<'_>) -> Vec<Findin
     .collect()
 }
 
-pub(super) fn is_rhai_script(script: &str) -> bool {
-    script.trim().ends_with(".rhai")
-}

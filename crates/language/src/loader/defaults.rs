@@ -10,6 +10,7 @@ use super::codes;
 use super::document::{MAX_NODES, YamlContent, YamlEntry, YamlNode};
 use super::findings::FindingList;
 use crate::diagnostic::Finding;
+use crate::names::is_rhai_script;
 use crate::source::RouteLocation;
 use crate::vocabulary::{CHOOSERS, FileSection, chooses_type};
 
@@ -188,6 +189,9 @@ fn applies_to_agent(default: &YamlEntry, agent: &YamlNode, agent_type: Option<&s
     if !key.is_default_for(agent_type) {
         return false;
     }
+    if matches!(key.name, "args" | "stdin") && is_rhai_agent(agent) {
+        return false;
+    }
     if !chooses_type(key.name) {
         return true;
     }
@@ -198,6 +202,14 @@ fn applies_to_agent(default: &YamlEntry, agent: &YamlNode, agent_type: Option<&s
     } else {
         chooses_agent_type(default, key.name)
     }
+}
+
+/// Returns whether the agent runs a Rhai script, which starts no process.
+fn is_rhai_agent(agent: &YamlNode) -> bool {
+    agent
+        .get("script")
+        .and_then(|script| script.text())
+        .is_some_and(|script| is_rhai_script(script))
 }
 
 /// Returns whether the value under the key is data of the author, in which `null` is a value.

@@ -20,7 +20,7 @@ use crate::command::shared::runtime::block_on;
 use crate::command::shared::surroundings::CliEnvironment;
 use crate::terminal::signals;
 use clap::{ArgAction, Args, Subcommand};
-use ensemble_core::conversation::{CompletionReason, RunCanceller};
+use ensemble_core::conversation::{CompletionReason, RunCanceller, run_exit_code};
 use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_remote::EngineClient;
 use ensemble_runs::batch::BatchShard;
@@ -399,7 +399,7 @@ fn batch_exit_code(batch: &Batch, stop: &BatchEnd, args: &BatchArgs) -> u8 {
     let entries = batch.table_lines().filter_map(|line| line.entry);
     let codes: Vec<u8> = entries
         .map(|entry| {
-            let code = exit::exit_code_for(entry.outcome, entry.is_success(), None);
+            let code = run_exit_code(entry.outcome, entry.is_success(), None);
             exit::apply_fail_on_limit(code, args.fail_on_limit && !entry.exhausted.is_empty())
         })
         .collect();

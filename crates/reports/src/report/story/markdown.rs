@@ -161,6 +161,9 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
     }
     about.extend(execution.answer_author().map(|author| escape_inline(&author)));
     let mut text = format!("**{}**{again} · {}\n\n", execution.agent, about.join(" · "));
+    if let Some(question) = execution.answered_question() {
+        text.push_str(&format!("- asked: {}\n\n", escape_inline(&question)));
+    }
     for decided in &execution.permissions {
         text.push_str(&format!("- {}\n\n", escape_inline(&render_decision(decided))));
     }

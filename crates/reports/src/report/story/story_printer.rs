@@ -272,6 +272,10 @@ impl StoryPrinter {
                 text.push_str(&self.wrap_block(&format!("{DIM}{label}:{DIM:#} {}", said.trim_end())));
             }
         }
+        if let Some(question) = execution.answered_question() {
+            let line = format!("    {DIM}asked: {}{DIM:#}\n", escape_hidden(&question));
+            text.push_str(&self.width.wrap_sentences(&line));
+        }
         for (number, call) in execution.tool_calls.iter().enumerate() {
             let beside = execution.beside_calls.iter().filter(|(before, _)| *before == number);
             for (_, said) in beside.filter(|_| self.whole) {

@@ -202,6 +202,9 @@ fn render_circumstances(execution: &StoryExecution) -> String {
             escape_html(&parameters)
         ));
     }
+    if let Some(question) = execution.answered_question() {
+        text.push_str(&format!("<p class=\"label\">asked: {}</p>\n", escape_html(&question)));
+    }
     for attempt in &execution.attempts {
         let number = attempt.attempt;
         let line = match &attempt.end {
