@@ -588,7 +588,7 @@ Feature: Tools
     And the findings are:
       | severity | place | message                                                         |
       | error    | 3:37  | these agents call each other as tools in a cycle: a → b → c → a |
-      | warning  | 10:18 | there is no file `gone.rhai`                                    |
+      | error    | 10:18 | there is no file `gone.rhai`                                    |
       | hint     | 11:3  | no agent uses the tool `idle`                                   |
       | warning  | 11:25 | `no-such-program` is neither a file nor a command               |
 

@@ -37,7 +37,7 @@ use crate::terminal::streams::ColorChoice;
 use crate::terminal::{signals, write_errors};
 use ensemble_reports::report::sanitized_writer::trust_styles;
 
-/// The entry point of the program.
+/// Returns the entry point of the program.
 pub(crate) fn main() -> ExitCode {
     panics::sanitize_panics();
     if watchdog::is_started_as_watchdog() {
@@ -88,7 +88,7 @@ fn parse_arguments() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
 }
 
-/// The end of a program that was asked for help or its version, or that was called in a wrong way.
+/// Returns the end of a program that was asked for help or its version, or that was called in a wrong way.
 fn exit_without_command(told: &clap::Error) -> ExitCode {
     let surroundings = CliEnvironment::detect(ColorChoice::Auto, false);
     // An error repeats arguments. Its styles are ours only if no argument contains any.
@@ -104,7 +104,7 @@ fn exit_without_command(told: &clap::Error) -> ExitCode {
     exit::to_exit_code(exit_code_after_flush(exit::SUCCESS, &surroundings))
 }
 
-/// The code, or that of an error if some output could not be written.
+/// Returns the code, or that of an error if some output could not be written.
 fn exit_code_after_flush(code: u8, surroundings: &CliEnvironment) -> u8 {
     let Some(error) = write_errors::flush_and_get_error() else {
         return code;

@@ -39,7 +39,7 @@ struct LineReader {
 }
 
 impl InputLines {
-    /// The standard input of the process with these streams.
+    /// Returns the standard input of the process with these streams.
     pub(crate) fn new(streams: StandardStreams) -> Self {
         Self {
             streams,
@@ -52,7 +52,7 @@ impl InputLines {
         self.streams.in_is_terminal && self.streams.err_is_terminal
     }
 
-    /// The next line, without its line break; `None` at the end of the input. Requests are answered in order.
+    /// Returns the next line, without its line break; `None` at the end of the input. Requests are answered in order.
     /// If the future is dropped, the line stays available for the next request.
     pub(crate) async fn next_line(&self, prompt: LinePrompt) -> Option<String> {
         let mut reader = self.reader.lock().await;
@@ -116,7 +116,7 @@ fn send_lines(
     }
 }
 
-/// A line as the terminal, or whatever standard input is, passes it on.
+/// Returns a line as the terminal, or whatever standard input is, passes it on.
 fn read_plain_line(prompt: LinePrompt, streams: StandardStreams, is_prompted: bool) -> Option<String> {
     if is_prompted {
         let mut err = streams.human_err();

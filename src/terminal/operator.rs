@@ -226,7 +226,7 @@ enum PermissionInput {
     ShowAll,
 }
 
-/// The meaning of an input line; `None`: it is not one of the choices.
+/// Returns the meaning of an input line; `None`: it is not one of the choices.
 fn parse_permission_input(line: &str, view: ArgumentsView) -> Option<PermissionInput> {
     let line = line.trim().to_lowercase();
     Some(match (line.as_str(), view) {

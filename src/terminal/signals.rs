@@ -39,7 +39,7 @@ impl SignalReceiver {
         }
     }
 
-    /// The first signal, as an interruption of a replay.
+    /// Returns the first signal, as an interruption of a replay.
     pub(crate) fn into_interruptions(mut self) -> UnboundedReceiver<RunInterruption> {
         let (sender, receiver) = unbounded_channel();
         tokio::spawn(async move {

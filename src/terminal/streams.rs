@@ -64,12 +64,12 @@ impl StandardStreams {
         }
     }
 
-    /// The stream for results for people.
+    /// Returns the stream for results for people.
     pub(crate) fn human_out(self) -> SanitizedWriter {
         self.out_with_style(EscapeStyle::Text)
     }
 
-    /// The stream for results in a format. At a terminal nothing is exact.
+    /// Returns the stream for results in a format. At a terminal nothing is exact.
     pub(crate) fn out_with_style(self, spelling: EscapeStyle) -> SanitizedWriter {
         match spelling {
             EscapeStyle::Exact if !self.out_is_terminal => {
@@ -83,8 +83,9 @@ impl StandardStreams {
         }
     }
 
-    /// The stream for the frames of a protocol, which is read by a program and not shown: JSON, whose control characters are
-    /// escaped. Whoever writes to it holds no lock of standard output: a program that ends does not wait for a reader.
+    /// Returns the stream for the frames of a protocol, which is read by a program and not shown: JSON, whose control
+    /// characters are escaped. Whoever writes to it holds no lock of standard output: a program that ends does not wait
+    /// for a reader.
     pub(crate) fn protocol_out(self) -> impl Write + Send + 'static {
         let cloned_fd = std::io::stdout().as_fd().try_clone_to_owned();
         let out: Box<dyn Write + Send> = match cloned_fd {
@@ -99,13 +100,13 @@ impl StandardStreams {
         tokio::io::stdout()
     }
 
-    /// The stream for everything else.
+    /// Returns the stream for everything else.
     pub(crate) fn human_err(self) -> SanitizedWriter {
         let err = anstream::AutoStream::new(std::io::stderr(), self.err);
         SanitizedWriter::new(err, &ERR, EscapeStyle::Text)
     }
 
-    /// The same with styles also where no colours are wanted, as long as the terminal knows styles.
+    /// Returns the same with styles also where no colours are wanted, as long as the terminal knows styles.
     pub(crate) fn styled_err(self) -> SanitizedWriter {
         match is_dumb_terminal() {
             true => self.human_err(),
@@ -120,12 +121,12 @@ impl StandardStreams {
         let _ = err.write_all(code.as_bytes()).and_then(|()| err.flush());
     }
 
-    /// The width of lines on standard output.
+    /// Returns the width of lines on standard output.
     pub(crate) fn out_width(self) -> LineWidth {
         line_width(self.out_is_terminal, &Term::stdout())
     }
 
-    /// The width of lines on standard error.
+    /// Returns the width of lines on standard error.
     pub(crate) fn err_width(self) -> LineWidth {
         line_width(self.err_is_terminal, &Term::stderr())
     }

@@ -348,7 +348,7 @@ fn nothing_of_the_spinner_remains_after_a_run_with_a_question() {
             "> fine",
             "",
             "turn 2",
-            "  guest input ·  ms",
+            "  guest input ·  ms · answered by the terminal",
             "    fine",
             "",
             "turn 3",

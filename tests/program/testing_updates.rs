@@ -14,7 +14,7 @@ agents:
     conversation: {max_turns: 3}
   - {name: reviewer, model_profile: real, depends_on: [writer], conversation: {max_turns: 3}}
   - {name: publish, script: touch published, dependencies: [{agent_name: reviewer, condition: output.approved}]}
-  - {name: never, script: touch never, dependencies: [{agent_name: reviewer, condition: output.rejected}]}
+  - {name: never, script: touch never, dependencies: [{agent_name: reviewer, condition: output.get('rejected')}]}
 "#;
 
 /// Once round: writer, reviewer, writer, reviewer, publish.
@@ -102,7 +102,7 @@ fn only_what_the_run_contradicts_is_rewritten_in_place() {
         ("not_run: [publish, never]\n", "not_run: [never]\n"),
         (
             "not_run: {never: nobody}\n",
-            "not_run: {never: \"condition false: never on reviewer: `output.rejected` (output.rejected = null)\"}\n",
+            "not_run: {never: \"condition false: never on reviewer: `output.get('rejected')` (output = ...)\"}\n",
         ),
         ("most_turns: 4\n", "most_turns: 5\n"),
         ("warnings: [empty]\n      outcome: completed\n", "outcome: completed\n"),

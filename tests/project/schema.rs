@@ -135,7 +135,10 @@ const BEYOND: &[(&str, &str)] = &[
     ("E038", "a default is compared with the schema beside it"),
     ("E046", "a name is compared with the names of the inputs"),
     ("E041 E042 E043 E044 E065 E071", "a condition or a template is a text"),
-    ("E047 E048 E073 E106", "a script or another ensemble is a file of its own"),
+    (
+        "E047 E048 E073 E106",
+        "a script or another ensemble is a file of its own",
+    ),
     ("E107", "a text is no template"),
     ("E108", "the name of a script says that it starts no process"),
     ("E061", "two keys together make an address unfit"),

@@ -134,7 +134,7 @@ fn client_servers(given: Vec<acp::McpServer>) -> Result<ClientServers, RpcError>
     Ok(servers)
 }
 
-/// The session and the text of a prompt.
+/// Returns the session and the text of a prompt.
 pub(crate) fn parse_prompt(params: Value) -> Result<(String, String), RpcError> {
     let request: acp::PromptRequest = parse_params(params)?;
     let texts: Result<Vec<String>, RpcError> = request.prompt.into_iter().map(prompt_block_text).collect();
@@ -157,7 +157,7 @@ fn prompt_block_text(block: acp::ContentBlock) -> Result<String, RpcError> {
     }
 }
 
-/// The session, the choice, and its value.
+/// Returns the session, the choice, and its value.
 pub(crate) fn parse_set_option(params: Value) -> Result<(String, String, String), RpcError> {
     let request: acp::SetSessionConfigOptionRequest = parse_params(params)?;
     let Some(value_id) = request.value.as_value_id() else {
@@ -185,7 +185,7 @@ fn config_option(choice: &SessionChoice) -> acp::SessionConfigOption {
     }
 }
 
-/// A session in a list.
+/// Returns a session in a list.
 pub(crate) fn session_list_entry(id: &str, cwd: &Path, title: &str, updated_at: String) -> Value {
     to_json(
         acp::SessionInfo::new(id.to_owned(), cwd)
@@ -194,7 +194,7 @@ pub(crate) fn session_list_entry(id: &str, cwd: &Path, title: &str, updated_at: 
     )
 }
 
-/// A notification about a session.
+/// Returns a notification about a session.
 pub(crate) fn update_notification(session: &str, update: SessionUpdate) -> Value {
     let update = match update {
         SessionUpdate::User { id, text } => acp::SessionUpdate::UserMessageChunk(content_chunk(id, text)),
@@ -268,18 +268,18 @@ pub(crate) fn permission_request(session: &str, card: &str, wanted: &PermissionR
     })
 }
 
-/// The decision about a call. Returns `None` if the client has cancelled the question.
+/// Returns the decision about a call. Returns `None` if the client has cancelled the question.
 pub(crate) fn parse_permission_decision(answer: &Value) -> Option<PermissionDecision> {
     let decision = PermissionDecision::from_word(selected_option(answer)?);
     Some(decision.unwrap_or(PermissionDecision::Denied))
 }
 
-/// The id of the option that was selected.
+/// Returns the id of the option that was selected.
 pub(crate) fn selected_option(answer: &Value) -> Option<&str> {
     answer["outcome"]["optionId"].as_str()
 }
 
-/// A question with choices, as options.
+/// Returns a question with choices, as options.
 pub(crate) fn question_options_request(session: &str, card: &str, asked: &QuestionRequest) -> Value {
     let choices = asked.request.question.choices.iter().enumerate();
     let options: Vec<Value> = choices
@@ -289,7 +289,7 @@ pub(crate) fn question_options_request(session: &str, card: &str, asked: &Questi
     json!({"sessionId": session, "toolCall": tool_call, "options": options})
 }
 
-/// A question as a form.
+/// Returns a question as a form.
 pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> Value {
     let mut answer = json!({"type": "string", "title": asked.request.address});
     if !asked.request.question.choices.is_empty() {
@@ -306,7 +306,7 @@ pub(crate) fn question_form_request(session: &str, asked: &QuestionRequest) -> V
     })
 }
 
-/// The answer in a form; `None`: there is none.
+/// Returns the answer in a form; `None`: there is none.
 pub(crate) fn form_answer(answer: &Value) -> Option<String> {
     (answer["action"] == "accept").then_some(())?;
     Some(answer["content"]["answer"].as_str()?.to_owned())

@@ -213,14 +213,14 @@ impl AcpServer {
         session.ok_or_else(|| RpcError::new(-32002, format!("there is no session `{id}`")))
     }
 
-    /// The runs of a folder, kept in its project.
+    /// Returns the runs of a folder, kept in its project.
     fn run_service(&self, folder: &Path) -> RunService {
         let runs = (self.services.runs)(folder);
         let store = FileStore::for_project(&runs.project().project_root(folder));
         RunService::new(runs.with_store(Arc::new(store)))
     }
 
-    /// The ensembles that are served to a session, with their files.
+    /// Returns the ensembles that are served to a session, with their files.
     fn list_ensembles(&self, cwd: &Path) -> Vec<(String, PathBuf)> {
         let folder = match &self.services.served_path {
             Some(file) if !file.is_dir() => return vec![(file.display().to_string(), file.clone())],

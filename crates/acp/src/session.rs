@@ -57,7 +57,7 @@ pub(crate) struct ActivePrompt {
 }
 
 impl AcpSession {
-    /// A new session with the first of these ensembles.
+    /// Returns a new session with the first of these ensembles.
     pub(crate) fn new(id: RunId, service: RunService, ensembles: Vec<(String, PathBuf)>) -> Result<Self, RpcError> {
         let Some((_, file)) = ensembles.first() else {
             return Err(RpcError::internal_error(
@@ -68,7 +68,7 @@ impl AcpSession {
         Ok(Self::with_state(id, service, read, ensembles, false))
     }
 
-    /// The session of a recorded run.
+    /// Returns the session of a recorded run.
     pub(crate) fn for_recorded_run(id: RunId, service: RunService, read: Arc<Ensemble>) -> Self {
         Self::with_state(id, service, read, Vec::new(), true)
     }
@@ -104,13 +104,13 @@ impl AcpSession {
         AnswerAuthor::with_user(AnswerSource::Acp, client.as_deref().unwrap_or_default())
     }
 
-    /// The file of the ensemble.
+    /// Returns the file of the ensemble.
     pub(crate) fn ensemble_ref(&self) -> EnsembleRef {
         let file = self.ensembles.get(self.chosen_index.get());
         EnsembleRef::from_file(file.map_or_else(String::new, |(_, file)| file.display().to_string()))
     }
 
-    /// The options of a run that begins or goes on.
+    /// Returns the options of a run that begins or goes on.
     pub(crate) fn run_options(&self) -> RunOptions {
         let models = self.models.borrow();
         let options = RunOptions {
@@ -121,7 +121,7 @@ impl AcpSession {
         chosen_models.fold(options, |options, (profile, model)| options.with_model(profile, model))
     }
 
-    /// The client's servers that no tool of the ensemble is. An inner ensemble could use all of them.
+    /// Returns the client's servers that no tool of the ensemble is. An inner ensemble could use all of them.
     pub(crate) fn unused_servers(&self) -> Vec<Arc<str>> {
         let read = self.current_ensemble.borrow();
         let mut agents = read.agents.iter();

@@ -242,7 +242,7 @@ pub(crate) async fn send_session_update(wire: &ClientWire, session: &RunId, upda
     .await;
 }
 
-/// The open questions of the session, in the order of the file.
+/// Returns the open questions of the session, in the order of the file.
 fn open_questions(session: &AcpSession) -> Vec<QuestionRequest> {
     let open = session.service.open_requests(&session.id).into_iter();
     open.filter_map(|open| match open {

@@ -96,7 +96,7 @@ impl SessionStory {
         }
     }
 
-    /// The executions of the outermost run that go on.
+    /// Returns the executions of the outermost run that go on.
     pub(crate) fn count_running(&self) -> usize {
         self.agents
             .iter()
@@ -104,7 +104,7 @@ impl SessionStory {
             .count()
     }
 
-    /// The id of the card of an execution.
+    /// Returns the id of the card of an execution.
     pub(crate) fn execution_card_id(run: &RunId, agent: &str, execution: u32) -> String {
         let inside: String = run.nested_names().map(|name| format!("{name}/")).collect();
         format!("{inside}{agent}#{execution}")
@@ -236,7 +236,7 @@ impl SessionStory {
         }
     }
 
-    /// A text of the ensemble itself.
+    /// Returns a text of the ensemble itself.
     pub(crate) fn note_update(&mut self, text: String) -> SessionUpdate {
         self.notes += 1;
         SessionUpdate::AgentMessage {
@@ -245,7 +245,7 @@ impl SessionStory {
         }
     }
 
-    /// The question of the execution with this card.
+    /// Returns the question of the execution with this card.
     pub(crate) fn question_update(card: &str, text: String) -> SessionUpdate {
         let id = format!("{card}?");
         SessionUpdate::AgentMessage { id, text }
@@ -261,7 +261,7 @@ impl SessionStory {
             .collect()
     }
 
-    /// The words of a speaker, unless they were told while they were written.
+    /// Returns the words of a speaker, unless they were told while they were written.
     fn speaker_updates(
         &mut self,
         is_outermost: bool,
@@ -299,7 +299,7 @@ impl SessionStory {
         })
     }
 
-    /// The id of the card of a call.
+    /// Returns the id of the card of a call.
     pub(crate) fn tool_card_id(run: &RunId, call: &str) -> String {
         let inside: String = run.nested_names().map(|name| format!("{name}/")).collect();
         format!("{inside}call:{call}")
@@ -341,7 +341,7 @@ impl SessionStory {
     }
 }
 
-/// The first line of a message, or the name of the ensemble.
+/// Returns the first line of a message, or the name of the ensemble.
 pub(crate) fn session_title(message: &str, ensemble: &str) -> String {
     let line = message.trim().lines().next().unwrap_or_default();
     match line {

@@ -37,7 +37,7 @@ impl RpcError {
         Self::new(-32602, message)
     }
 
-    /// The work failed.
+    /// Returns the error of work that failed.
     pub(crate) fn internal_error(message: impl ToString) -> Self {
         Self::new(-32603, message)
     }

@@ -13,7 +13,7 @@ use ensemble_language::ensemble::{Agent, AgentKind, Ensemble, ToolKind};
 use ensemble_language::loader::codes::{BAD_STUB, CONDITION_AGENT, EXPECTS_NOTHING, UNKNOWN_AGENT, UNKNOWN_INPUT};
 use ensemble_language::source::{Route, RouteLocation};
 
-/// All findings about the cases.
+/// Returns all findings about the cases.
 pub fn check_cases(file: &TestFile, ensemble: &Ensemble) -> Vec<Finding> {
     let mut names = CaseChecker {
         ensemble,
@@ -326,7 +326,7 @@ impl CaseChecker<'_> {
     }
 }
 
-/// The place of an agent under `not_run`, which is a list or a map.
+/// Returns the place of an agent under `not_run`, which is a list or a map.
 pub(crate) fn not_run_route(at: usize, name: &Arc<str>) -> RouteLocation {
     // A route that does not exist is resolved to the last node that does.
     expect_route(at, "not_run").with_key(name.clone()).into_key_location()

@@ -124,7 +124,7 @@ impl ReachedParts {
             .unwrap_or_default()
     }
 
-    /// The answers that the condition of the dependency could have, and never had.
+    /// Returns the answers that the condition of the dependency could have, and never had.
     pub fn missing_answers(&self, edge: &PlanEdge, explored: &Exploration) -> Vec<bool> {
         let answers = edge.condition.as_ref().map_or(&[][..], testable_answers).iter();
         let never = |answer: &&bool| {
@@ -156,7 +156,7 @@ fn static_verdict(condition: &Condition) -> StaticResult {
     Condition::parse(condition.text()).map_or(StaticResult::DependsOnValues, |reading| reading.static_result())
 }
 
-/// The answers that a test can be asked for: both, or none of a condition whose answer is known beforehand.
+/// Returns the answers that a test can be asked for: both, or none of a condition whose answer is known beforehand.
 fn testable_answers(condition: &Condition) -> &'static [bool] {
     match static_verdict(condition) {
         StaticResult::DependsOnValues => &[true, false],

@@ -56,7 +56,7 @@ impl CaseResult {
         }
     }
 
-    /// All conversations.
+    /// Returns all conversations.
     pub fn all_conversations(&self) -> impl Iterator<Item = &CaseConversation> {
         self.other_conversations.iter().chain(&self.conversation)
     }
@@ -278,7 +278,7 @@ fn is_refusal(error: &RunError) -> bool {
     !matches!(error, RunError::Stopped(_) | RunError::Commit(_) | RunError::Store(_))
 }
 
-/// The failure of a case whose conversation could not be held.
+/// Returns the failure of a case whose conversation could not be held.
 fn start_failure(at: usize, error: &RunError) -> UnmetExpectation {
     let error_message = match error {
         RunError::Project(ProjectError::Invalid(errors)) => errors

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 /// The deepest level of a schema for which a value is made.
 const DEEPEST: usize = 8;
 
-/// A value that the schema probably allows.
+/// Returns a value that the schema probably allows.
 pub(crate) fn example_for_schema(schema: &Value) -> Value {
     example_at_depth(schema, 0)
 }

@@ -85,8 +85,8 @@ impl UnmetExpectation {
     }
 }
 
-/// The expectations of the case `at` that are not met, in the order of the keys of the documentation. If something was not
-/// prepared, everything else follows from that, and is not examined.
+/// Returns the expectations of the case `at` that are not met, in the order of the keys of the documentation. If
+/// something was not prepared, everything else follows from that, and is not examined.
 pub fn check_expectations(
     at: usize,
     expect: &CaseExpectations,
@@ -418,7 +418,7 @@ impl ExpectationJudge<'_> {
         failures
     }
 
-    /// The warnings of the run and of its end.
+    /// Returns the warnings of the run and of its end.
     pub(crate) fn run_warnings(&self) -> Vec<&String> {
         let of_result = self.state().run_end().map_or(&[][..], |ended| &ended.warnings);
         self.state().warnings().iter().chain(of_result).collect()
@@ -486,7 +486,7 @@ impl ExpectationJudge<'_> {
     }
 }
 
-/// The agents of each turn.
+/// Returns the agents of each turn.
 pub fn agents_by_turn(records: &[Record]) -> Vec<Vec<Arc<str>>> {
     let starts = records.iter().filter_map(|record| match &record.event {
         Event::TurnStarted(turn) => Some(&turn.starts),
@@ -526,7 +526,7 @@ fn format_times(count: u32) -> String {
     }
 }
 
-/// What is there instead of a key: the keys of the map.
+/// Returns the text that a key is missing, with the keys of the map.
 fn describe_missing_key(map: &Map<String, Value>) -> String {
     const MOST: usize = 12;
     if map.is_empty() {
@@ -556,7 +556,7 @@ pub(crate) fn is_same_value(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// The first value that `actual` lacks: its place, what is expected there, and what is there.
+/// Returns the first value that `actual` lacks: its place, what is expected there, and what is there.
 fn find_difference(expected: &Value, actual: &Value, place: String) -> Option<(String, String, String)> {
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => expected.iter().find_map(|(key, value)| {

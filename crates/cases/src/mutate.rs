@@ -49,8 +49,8 @@ pub enum MutantOutcome {
     Equivalent,
 }
 
-/// All changes, in the order of the agents, then those of the limits of the conversation. What is not written in the file
-/// is not changed.
+/// Returns all changes, in the order of the agents, then those of the limits of the conversation. What is not written
+/// in the file is not changed.
 pub fn generate_mutants(ensemble: &Ensemble, document: &YamlDocument) -> Vec<EnsembleMutant> {
     let mut mutants = MutantGenerator {
         ensemble,
@@ -284,7 +284,7 @@ impl MutantGenerator<'_> {
     }
 }
 
-/// The last key of a route.
+/// Returns the last key of a route.
 fn last_key(route: &Route) -> String {
     match route.0.last() {
         Some(RouteStep::Key(key)) => key.to_string(),
@@ -293,7 +293,7 @@ fn last_key(route: &Route) -> String {
 }
 
 impl EnsembleMutant {
-    /// The ensemble with the change.
+    /// Returns the ensemble with the change.
     pub fn mutated_ensemble(&self) -> &Ensemble {
         &self.ensemble
     }

@@ -59,7 +59,7 @@ impl CaseStubs {
         self.answered_agents.contains(agent)
     }
 
-    /// The executions for which nothing was prepared.
+    /// Returns the executions for which nothing was prepared.
     pub(crate) fn missing_stubs(&self) -> Vec<MissingStub> {
         self.missing.to_vec()
     }
@@ -158,6 +158,10 @@ impl AgentReplacements for EnsembleStubs {
         responders
             .find(|(name, _)| *name == path)
             .map(|(_, profile)| profile.clone())
+    }
+
+    fn has_own_costs(&self) -> bool {
+        !self.stubbed.is_live || !self.stubbed.stubs.is_empty() || self.stubbed.recorded.is_some()
     }
 
     fn wrap_runner(&self, agent: &Agent, runner: Arc<dyn Runner>) -> Arc<dyn Runner> {
@@ -265,7 +269,7 @@ impl StubRunner {
     }
 }
 
-/// The end of an attempt, with what the stub says it has used.
+/// Returns the end of an attempt, with what the stub says it has used.
 fn stub_outcome(stub: &StubResult, result: Result<JsonMap, ExecutionFailure>) -> AttemptOutcome {
     let has_used = stub.tokens > 0 || stub.cost.is_some();
     AttemptOutcome::Finished(AttemptResult {

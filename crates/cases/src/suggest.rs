@@ -110,7 +110,7 @@ fn unique_case_name(told: &str, names: &[Arc<str>]) -> Arc<str> {
     name
 }
 
-/// The case with what happens in it as its expectation, and what it reaches.
+/// Returns the case with what happens in it as its expectation, and what it reaches.
 fn verify_case(
     sound: CheckedSuite<'_>,
     mut case: TestCase,
@@ -145,8 +145,8 @@ fn verify_case(
     (reached.has_reached(goal) && run(&case).is_some()).then_some((case, reached))
 }
 
-/// Which of two demands for the same value counts. Exploration may ask again for what has not changed, and then assume
-/// another answer than before.
+/// The choice between two demands for the same value. Exploration may ask again for a value that has not changed, and then
+/// assume another answer than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DemandPreference {
     First,
@@ -157,7 +157,7 @@ impl DemandPreference {
     const BOTH: [Self; 2] = [Self::First, Self::Last];
 }
 
-/// The example as a case; `None`: it contains something for which there is no stub.
+/// Returns the example as a case; `None`: it contains something for which there is no stub.
 fn build_example_case(plan: &Plan, end: &PossibleEnd, name: Arc<str>, prefer: DemandPreference) -> Option<TestCase> {
     let mut example = ExampleCase {
         plan,
@@ -400,13 +400,13 @@ impl ExampleCase<'_> {
     }
 }
 
-/// The first of them, if all are the same.
+/// Returns the first of them, if all are the same.
 fn common_value<T: PartialEq>(all: &[T]) -> Option<&T> {
     let first = all.first()?;
     all.iter().all(|one| one == first).then_some(first)
 }
 
-/// The case as an item of `cases`, each line after `indent` spaces.
+/// Returns the case as an item of `cases`, each line after `indent` spaces.
 pub fn case_to_yaml(case: &TestCase, indent: usize) -> String {
     let margin = " ".repeat(indent);
     let mut text = format!("{margin}- name: {}\n", spell_text(&case.name, SpellingContext::Block));

@@ -70,12 +70,12 @@ impl TestSuite {
         suite
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn source(&self) -> &SourceText {
         self.loaded.source()
     }
 
-    /// The file, if it has no errors.
+    /// Returns the file, if it has no errors.
     pub fn sound_suite(&self) -> Option<CheckedSuite<'_>> {
         let is_sound = self
             .findings
@@ -88,7 +88,7 @@ impl TestSuite {
         })
     }
 
-    /// The cases of an ensemble that is refused, as they expect. Returns `None` if the file has errors.
+    /// Returns the cases of an ensemble that is refused, as they expect. Returns `None` if the file has errors.
     pub fn refused_cases(&self) -> Option<&TestFile> {
         let file = self.loaded.file.as_ref().filter(|_| self.is_refused)?;
         let mut findings = self.findings.iter();
@@ -97,12 +97,12 @@ impl TestSuite {
             .then_some(file)
     }
 
-    /// The text as it was loaded.
+    /// Returns the text as it was loaded.
     pub fn loaded_cases(&self) -> &LoadedTestFile {
         &self.loaded
     }
 
-    /// The bytes of a place.
+    /// Returns the bytes of a place.
     pub fn find_span(&self, at: &RouteLocation) -> Span {
         let document = self.loaded.document.as_ref();
         document.map_or_else(Span::default, |document| document.resolve_span(at))
@@ -116,7 +116,7 @@ struct UntestableEnsemble {
     has_errors: bool,
 }
 
-/// The ensemble that the file tests.
+/// Returns the ensemble that the file tests.
 fn prepare_ensemble(
     file: &TestFile,
     path: &Path,
@@ -153,7 +153,7 @@ fn prepare_ensemble(
     })
 }
 
-/// The recorded runs of the cases.
+/// Returns the recorded runs of the cases.
 fn load_recorded_cases(
     file: &TestFile,
     folder: &Path,

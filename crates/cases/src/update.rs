@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use crate::judge::{CaseConversation, ExpectationJudge, agents_by_turn, is_same_agents, is_same_value};
 
-/// The expectations as they are written, with those replaced that the conversation contradicts; `None`: nothing is to be
-/// replaced. What holds stays as it is written.
+/// Returns the expectations as they are written, with those replaced that the conversation contradicts; `None`: nothing
+/// is to be replaced. What holds stays as it is written.
 pub fn update_expectations(case: &TestCase, written: &Value, conversation: &CaseConversation) -> Option<Value> {
     let run_end = conversation.state.run_end()?;
     if case.live || !conversation.missing.is_empty() {
@@ -46,7 +46,7 @@ struct ExpectationUpdater<'c> {
 }
 
 impl ExpectationUpdater<'_> {
-    /// The value that this expectation should have; `None`: it cannot be met by any value.
+    /// Returns the value that this expectation should have; `None`: it cannot be met by any value.
     fn update_expectation(&self, key: &str, written: &Value) -> Option<Value> {
         let keep_written = || Some(written.clone());
         match key {
@@ -112,7 +112,7 @@ impl ExpectationUpdater<'_> {
         run_end.map_or(Value::Null, |ended| ended.completion_reason.as_str().into())
     }
 
-    /// The turns; those that are as expected stay as they are written.
+    /// Returns the turns; those that are as expected stay as they are written.
     fn update_turns(&self, written: &Value) -> Value {
         let expected = self.expect.turns.as_deref().unwrap_or_default();
         let spelt = |(at, turn): (usize, &Vec<Arc<str>>)| {
@@ -130,7 +130,7 @@ impl ExpectationUpdater<'_> {
             .collect()
     }
 
-    /// The agents of the list that run, in the order in which they do; `None`: none of them runs.
+    /// Returns the agents of the list that run, in the order in which they do; `None`: none of them runs.
     fn update_order(&self) -> Option<Vec<Arc<str>>> {
         let expected = &self.expect.order;
         let actual = agents_by_turn(&self.judge.conversation.records);
@@ -206,7 +206,7 @@ impl ExpectationUpdater<'_> {
     }
 }
 
-/// The names; the value as it is written if they are the expected ones.
+/// Returns the names; the value as it is written if they are the expected ones.
 fn names_or_written(names: Vec<Arc<str>>, expected: &[Arc<str>], written: &Value) -> Value {
     match names == expected {
         true => written.clone(),
@@ -214,7 +214,7 @@ fn names_or_written(names: Vec<Arc<str>>, expected: &[Arc<str>], written: &Value
     }
 }
 
-/// A map with another value under each key, or without the key.
+/// Returns a map with another value under each key, or without the key.
 fn map_entries(written: &Value, other: impl Fn(&str, &Value) -> Option<Value>) -> Value {
     let entries = written.as_object().into_iter().flatten();
     let entries = entries.filter_map(|(name, value)| Some((name.clone(), other(name, value)?)));
@@ -230,7 +230,7 @@ fn reject_emptied(written: &Value, new: Value) -> Option<Value> {
     (!is_empty_collection(&new) || is_empty_collection(written)).then_some(new)
 }
 
-/// The parts of the actual value that are expected; `None`: there are none.
+/// Returns the parts of the actual value that are expected; `None`: there are none.
 fn project_expected(expected: &Value, actual: &Value) -> Option<Value> {
     match (expected, actual) {
         (Value::Object(expected), Value::Object(actual)) => {

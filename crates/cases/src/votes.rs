@@ -32,7 +32,7 @@ agents:
       properties: {reason: {type: string}, verdict: {type: boolean}}
 "#;
 
-/// The expectations of models that are not met in this conversation of the case `at`.
+/// Returns the expectations of models that are not met in this conversation of the case `at`.
 pub(crate) async fn collect_judge_failures(
     runs: &Runs,
     tested: &PreparedEnsemble,
@@ -106,7 +106,7 @@ async fn collect_votes(
     Ok(verdict)
 }
 
-/// The ensemble of the judge, with the profiles of the ensemble under test.
+/// Returns the ensemble of the judge, with the profiles of the ensemble under test.
 fn build_judge(tested: &PreparedEnsemble, question: &Question) -> Result<PreparedEnsemble, String> {
     let text = JUDGE.replace(
         "model_profile: judge",

@@ -165,7 +165,7 @@ pub enum ReplayDecision {
 }
 
 impl ReplayDecision {
-    /// The agents that run; none if the run ends.
+    /// Returns the agents that run; none if the run ends.
     pub fn list_agents(&self) -> impl Iterator<Item = &Arc<str>> {
         let agents = match self {
             Self::Turn(agents) => Some(agents),

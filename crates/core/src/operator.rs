@@ -97,7 +97,7 @@ pub enum OperatorRequest {
 }
 
 impl OperatorRequest {
-    /// The request with its identity.
+    /// Returns the request with its identity.
     pub fn request(&self) -> &PendingRequest {
         match self {
             Self::Question(question) => &question.request,
@@ -105,7 +105,7 @@ impl OperatorRequest {
         }
     }
 
-    /// The id of the run that asks, which may be inside another run.
+    /// Returns the id of the run that asks, which may be inside another run.
     pub fn run_id(&self) -> &RunId {
         match self {
             Self::Question(question) => &question.run,

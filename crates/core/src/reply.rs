@@ -17,12 +17,12 @@ use ensemble_language::data::{JsonMap, RESPONSE, parse_object, strip_last_newlin
 /// The key that asks for executions of other agents.
 const AGENT_REQUESTS: &str = "agent_requests";
 
-/// The output for a reply of a model that was not asked for JSON.
+/// Returns the output for a reply of a model that was not asked for JSON.
 pub fn parse_plain_reply(text: &str) -> JsonMap {
     add_response_key(parse_whole_object(strip_last_newline(text)), text)
 }
 
-/// The output for a reply of a model that was asked for JSON by a schema.
+/// Returns the output for a reply of a model that was asked for JSON by a schema.
 pub fn parse_json_reply(text: &str) -> JsonMap {
     add_response_key(find_object(strip_last_newline(text)), text)
 }
@@ -40,7 +40,8 @@ pub fn quotes_requests(text: &str) -> bool {
         && find_only_block(text).is_some_and(|object| object.contains_key(AGENT_REQUESTS))
 }
 
-/// The part of the output that `output_schema` applies to: the output without the full text that [`parse_json_reply`] adds.
+/// Returns the part of the output that `output_schema` applies to: the output without the full text that
+/// [`parse_json_reply`] adds.
 ///
 /// It depends on the output alone, so a later validation of the output gives the same result.
 pub fn output_for_schema(output: &JsonMap) -> Cow<'_, JsonMap> {
@@ -55,7 +56,8 @@ fn is_parsed_output(object: &JsonMap, output: &JsonMap) -> bool {
     output.len() == object.len() + 1 && object.iter().all(|(key, value)| output.get(key) == Some(value))
 }
 
-/// The JSON object that is the whole text or its only fenced block. From a block inside other text no requests are taken.
+/// Returns the JSON object that is the whole text or its only fenced block. From a block inside other text no requests
+/// are taken.
 fn find_object(text: &str) -> Option<JsonMap> {
     parse_whole_object(text).or_else(|| {
         let mut object = find_only_block(text)?;
@@ -64,12 +66,12 @@ fn find_object(text: &str) -> Option<JsonMap> {
     })
 }
 
-/// The JSON object that is the whole text, plain or as one fenced block.
+/// Returns the JSON object that is the whole text, plain or as one fenced block.
 fn parse_whole_object(text: &str) -> Option<JsonMap> {
     parse_object(text).or_else(|| parse_object(&find_lone_block(text.trim())?))
 }
 
-/// The JSON object in the only fenced block that has one.
+/// Returns the JSON object in the only fenced block that has one.
 fn find_only_block(text: &str) -> Option<JsonMap> {
     let mut objects = list_fenced_blocks(text)
         .into_iter()
@@ -77,7 +79,7 @@ fn find_only_block(text: &str) -> Option<JsonMap> {
     objects.next().filter(|_| objects.next().is_none())
 }
 
-/// The content of the fenced block that is the whole text.
+/// Returns the content of the fenced block that is the whole text.
 fn find_lone_block(text: &str) -> Option<String> {
     let mut lines = text.lines();
     let (fence, language) = parse_fence(lines.next()?)?;
@@ -92,7 +94,7 @@ fn find_lone_block(text: &str) -> Option<String> {
     None
 }
 
-/// The contents of the fenced blocks marked as JSON or not marked at all, as Markdown fences them.
+/// Returns the contents of the fenced blocks marked as JSON or not marked at all, as Markdown fences them.
 fn list_fenced_blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
@@ -121,7 +123,7 @@ fn is_json_language(language: &str) -> bool {
     language.is_empty() || language.eq_ignore_ascii_case("json")
 }
 
-/// The fence that a line opens, and the language it names.
+/// Returns the fence that a line opens, and the language it names.
 fn parse_fence(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let mark = line.chars().next().filter(|c| ['`', '~'].contains(c))?;

@@ -41,12 +41,12 @@ pub trait Runner: Send + Sync {
     fn execute_attempt(&self, execution: ExecutionInput) -> BoxFuture<'_, AttemptOutcome>;
 }
 
-/// The failure of an execution that had not ended when the time limit of its turn was reached.
+/// Returns the failure of an execution that had not ended when the time limit of its turn was reached.
 pub fn turn_timeout_failure() -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Timeout, "turn_timeout_seconds was reached")
 }
 
-/// The failure of an attempt that did not end within its time limit.
+/// Returns the failure of an attempt that did not end within its time limit.
 pub fn attempt_timeout_failure(limit: Duration) -> ExecutionFailure {
     ExecutionFailure::new(
         FailureKind::Timeout,
@@ -125,7 +125,7 @@ impl ExecutionInput {
         self.latest_outputs.as_deref().unwrap_or(&self.dependencies)
     }
 
-    /// The first attempt of this execution of an agent, without outputs of other agents.
+    /// Returns the first attempt of this execution of an agent, without outputs of other agents.
     pub fn first_attempt(agent_name: impl Into<Arc<str>>, execution: u32) -> Self {
         let agent_name = agent_name.into();
         Self {
@@ -228,12 +228,12 @@ impl AttemptResult {
 }
 
 impl AttemptOutcome {
-    /// The attempt succeeded with this output, without usage.
+    /// Returns an attempt that succeeded with this output, without usage.
     pub fn from_output(output: JsonMap) -> Self {
         Self::Finished(AttemptResult::from_result(Ok(output)))
     }
 
-    /// The attempt failed, without usage.
+    /// Returns an attempt that failed, without usage.
     pub fn from_failure(kind: FailureKind, error: impl Into<String>) -> Self {
         Self::Finished(AttemptResult::from_result(Err(ExecutionFailure::new(kind, error))))
     }

@@ -78,12 +78,12 @@ impl Secrets {
         known_secrets.values.sort_by_key(|text| std::cmp::Reverse(text.len()));
     }
 
-    /// The variables that are withheld.
+    /// Returns the variables that are withheld.
     pub fn withheld_variables(&self) -> BTreeSet<String> {
         self.read_known().variables.clone()
     }
 
-    /// The secrets, the longest first.
+    /// Returns the secrets, the longest first.
     pub fn secret_values(&self) -> Vec<String> {
         self.read_known().values.clone()
     }
@@ -92,7 +92,7 @@ impl Secrets {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The text without secrets.
+    /// Returns the text without secrets.
     pub fn redact<'t>(&self, text: impl Into<Cow<'t, str>>) -> Cow<'t, str> {
         self.read_known().redact(text.into())
     }
@@ -107,7 +107,7 @@ impl Secrets {
         self.read_known().redact_map(map);
     }
 
-    /// The event without secrets in what agents, models, tools and people have said.
+    /// Returns the event without secrets in what agents, models, tools and people have said.
     pub fn redact_event(&self, event: Event) -> Event {
         let known_secrets = self.read_known();
         if known_secrets.values.is_empty() {

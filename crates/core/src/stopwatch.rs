@@ -63,7 +63,7 @@ impl Stopwatch {
         }))
     }
 
-    /// A new stopwatch inside this one. When it, or a stopwatch inside it, is paused, this one is paused too.
+    /// Returns a new stopwatch inside this one. When it, or a stopwatch inside it, is paused, this one is paused too.
     #[must_use]
     pub fn child(&self) -> Self {
         Self::new(Some(self.clone()))
@@ -84,12 +84,12 @@ impl Stopwatch {
         PauseGuard(outer)
     }
 
-    /// The measured time since the start of the stopwatch.
+    /// Returns the measured time since the start of the stopwatch.
     pub fn elapsed_time(&self) -> Duration {
         self.lock().elapsed_time(Instant::now())
     }
 
-    /// The time since the start of the stopwatch, with the time of pauses.
+    /// Returns the time since the start of the stopwatch, with the time of pauses.
     pub fn since_start(&self) -> Duration {
         self.lock().started_at.elapsed()
     }

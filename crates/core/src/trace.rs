@@ -45,7 +45,7 @@ pub struct SpanContext {
 }
 
 impl TraceParent {
-    /// The position that these texts say; `None` if they say none.
+    /// Returns the position that these texts say; `None` if they say none.
     pub fn parse(parent: &str, state: Option<&str>) -> Option<Self> {
         let state = state
             .map(str::trim)
@@ -58,7 +58,7 @@ impl TraceParent {
         parsed.span_context().is_some().then_some(parsed)
     }
 
-    /// The span; `None` if the text is none.
+    /// Returns the span; `None` if the text is none.
     pub fn span_context(&self) -> Option<SpanContext> {
         let mut parts = self.parent.split('-');
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -96,7 +96,7 @@ impl fmt::Display for SpanContext {
 }
 
 impl SpanContext {
-    /// The segment that the record `seq` of this run begins, in the trace of its parent or in one of its own.
+    /// Returns the segment that the record `seq` of this run begins, in the trace of its parent or in one of its own.
     pub fn for_segment(run_id: &str, seq: u64, parent: Option<&Self>) -> Self {
         let place = format!("run {run_id} {seq}");
         match parent {
@@ -110,7 +110,7 @@ impl SpanContext {
         }
     }
 
-    /// An execution of an agent in this segment.
+    /// Returns an execution of an agent in this segment.
     #[must_use]
     pub fn execution_span(&self, agent: &str, execution: u32) -> Self {
         self.child_span(&format!("execution {execution} {agent}"))
@@ -127,7 +127,7 @@ impl SpanContext {
     }
 }
 
-/// The span of what this task does, if there is telemetry.
+/// Returns the span of what this task does, if there is telemetry.
 pub fn current_span() -> Option<SpanContext> {
     CURRENT.try_with(Clone::clone).ok()
 }
@@ -148,7 +148,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The first bytes of a digest.
+/// Returns the first bytes of a digest.
 fn digest_prefix<const N: usize>(digest: &str) -> [u8; N] {
     parse_hex(&digest[..2 * N]).unwrap_or([1; N])
 }

@@ -38,7 +38,7 @@ fn planned(agents: &str) -> Arc<Plan> {
     Arc::new(plan_of(&format!("name: t\nagents:\n{agents}")))
 }
 
-/// A loop with a condition, and a person who is asked at its end.
+/// Returns a loop with a condition, and a person who is asked at its end.
 fn looped(name: &str, question: bool) -> String {
     let person = match question {
         true => format!("- {{name: {name}3, input: {{prompt: q}}, depends_on: [{name}2]}}\n"),

@@ -120,7 +120,7 @@ impl StepChoices {
         usize::from(option)
     }
 
-    /// All options that were taken. With these options prescribed, the same step is repeated.
+    /// Returns all options that were taken. With these options prescribed, the same step is repeated.
     pub(super) fn taken_options(&self) -> Row {
         self.chosen.borrow().options.iter().map(|(option, _)| *option).collect()
     }
@@ -140,7 +140,7 @@ impl ChoiceRows {
         }
     }
 
-    /// The next sequence to try.
+    /// Returns the next sequence to try.
     pub(super) fn next(&mut self) -> Option<StepChoices> {
         self.pending.pop_front().map(StepChoices::from_prescribed)
     }

@@ -80,7 +80,7 @@ fn everything(world: &ExploredPlan) -> Option<Found> {
     Some(found)
 }
 
-/// The turns of a run, and its end.
+/// Returns the turns of a run, and its end.
 fn turns(records: &[Record]) -> (Vec<Turn>, RunEnd) {
     let (mut turns, mut open) = (Vec::new(), Turn::new());
     for record in records {

@@ -17,7 +17,7 @@ pub enum ExplorationGoal {
 }
 
 impl ExplorationGoal {
-    /// The same goal of another agent.
+    /// Returns the same goal of another agent.
     pub(super) fn with_agent(self, other: impl Fn(AgentId) -> AgentId) -> Self {
         match self {
             Self::Execution(id) => Self::Execution(other(id)),

@@ -155,8 +155,8 @@ impl WholeEnsemble<'_> {
         }
     }
 
-    /// The soonest end of each class in which all parts are at rest, or out of turns.
-    /// The flag says whether there are more classes than are put together.
+    /// Returns the soonest end of each class in which all parts are at rest, or out of turns. The flag says whether
+    /// there are more classes than are put together.
     fn soonest_rest_ends(&self) -> (BTreeMap<EndClass, Soonest<'_>>, bool) {
         let nothing = PartsOutcome {
             severity: OutcomeSeverity::Completed,
@@ -203,7 +203,7 @@ impl WholeEnsemble<'_> {
         (classes, is_cut)
     }
 
-    /// The steps of each part.
+    /// Returns the steps of each part.
     fn list_steps(&self, ways: &[&EndCandidate]) -> Vec<Vec<StepReport>> {
         let replay_steps = |(walk, end): (&StateWalk<'_>, &&EndCandidate)| {
             walk.replay_path(end).map(|end| end.path).unwrap_or_default()
@@ -211,8 +211,8 @@ impl WholeEnsemble<'_> {
         self.walks.iter().zip(ways).map(replay_steps).collect()
     }
 
-    /// The soonest question without an answer; with `left_out`, the path of its part to a state without an agent
-    /// replaces the path of that part, and the question comes from another part before the end of that path.
+    /// Returns the soonest question without an answer; with `left_out`, the path of its part to a state without an
+    /// agent replaces the path of that part, and the question comes from another part before the end of that path.
     fn find_unanswered(&self, left_out: Option<(usize, u32, StateId)>) -> Option<Vec<Vec<StepReport>>> {
         let asking = self.walks.iter().enumerate().filter_map(|(part, walk)| {
             let waits = |(class, _): &(&EndClass, &EndCandidate)| class.reason() == CompletionReason::WaitingForInput;
@@ -263,7 +263,7 @@ impl WholeEnsemble<'_> {
         None
     }
 
-    /// The agents of the whole, in declaration order.
+    /// Returns the agents of the whole, in declaration order.
     fn summarize_agents(&self) -> Option<Vec<AgentSummary>> {
         let mut agents: Vec<(AgentId, AgentSummary)> = Vec::with_capacity(self.world.plan.len());
         for (part, (known, walk)) in self.parts.iter().zip(&self.walks).enumerate() {

@@ -8,7 +8,7 @@ use ensemble_core::conversation::{ConversationState, has_unseen_result};
 use ensemble_language::ensemble::WaitFor;
 use ensemble_language::plan::AgentId;
 
-/// A value that is equal for states with the same possible futures.
+/// Returns a value that is equal for states with the same possible futures.
 pub(super) fn compute_state_key(world: &ExploredPlan, state: &ConversationState, remembered: &Remembered) -> Box<[u8]> {
     let plan = &world.plan;
     let mut key = StateKey(Vec::with_capacity(plan.len() * 3 + plan.edge_count()));
@@ -61,7 +61,7 @@ fn has_unread_output(state: &ConversationState, id: AgentId) -> bool {
     state.latest_success_except(id) > seen_turn
 }
 
-/// The number of finished turns, plus one; 0 if neither a limit nor a condition can depend on it.
+/// Returns the number of finished turns, plus one; 0 if neither a limit nor a condition can depend on it.
 fn relevant_turns(world: &ExploredPlan, state: &ConversationState) -> u32 {
     let plan = &world.plan;
     let remaining_executions =

@@ -43,7 +43,7 @@ fn may_stay_unanswered(agent: &Agent) -> bool {
     matches!(&agent.kind, AgentKind::Input(input) if input.default.is_none() && input.responses.is_none())
 }
 
-/// The possible results of an execution of the agent; the first one is the default.
+/// Returns the possible results of an execution of the agent; the first one is the default.
 pub(super) fn possible_results(agent: &Agent, budget: ExplorationBudget<'_>) -> Vec<ExecutionResult> {
     use ExecutionResult::{Failed, Succeeded, Unanswered};
     let inner = budget.inside.and_then(|inside| inside.get(&agent.name));

@@ -123,7 +123,8 @@ impl ExploredPlan {
         }
     }
 
-    /// A part of an ensemble. States after different numbers of turns are different, since the parts take them together.
+    /// Returns a part of an ensemble. States after different numbers of turns are different, since the parts take them
+    /// together.
     pub(super) fn for_part(plan: Arc<Plan>, budget: ExplorationBudget<'_>) -> Self {
         Self {
             tells_turns: true,
@@ -139,18 +140,18 @@ impl ExploredPlan {
         }
     }
 
-    /// The possible results of an execution; the first one is the default.
+    /// Returns the possible results of an execution; the first one is the default.
     pub(super) fn possible_results(&self, id: AgentId) -> &[ExecutionResult] {
         &self.results[id.index()]
     }
 
-    /// The claims of the condition of an edge.
+    /// Returns the claims of the condition of an edge.
     pub(super) fn edge_claims(&self, edge: EdgeId) -> impl Iterator<Item = &ConditionClaim> {
         let conditions = self.edges[edge.index()].iter();
         conditions.flat_map(|asked| asked.list.iter().map(|(_, claim)| claim))
     }
 
-    /// The values that each claim reads.
+    /// Returns the values that each claim reads.
     pub(super) fn claim_sources(&self) -> impl Iterator<Item = ClaimReads> {
         self.claims.iter().map(|known| known.reads)
     }
@@ -213,7 +214,7 @@ impl<'a> ChoosingEvaluator<'a> {
         }
     }
 
-    /// All results, those that were chosen in this decision, and the results of whole conditions.
+    /// Returns all results, those that were chosen in this decision, and the results of whole conditions.
     pub(super) fn into_results(self) -> (Remembered, Vec<AssumedClaim>, Vec<ExplorationGoal>) {
         (
             self.answers.into_inner(),
@@ -303,7 +304,7 @@ impl ConditionEvaluator for ChoosingEvaluator<'_> {
 }
 
 impl ChoosingEvaluator<'_> {
-    /// The result of a condition: claims without a result are chosen until the condition is decided.
+    /// Returns the result of a condition: claims without a result are chosen until the condition is decided.
     fn choose_result(
         &self,
         condition: &SplitCondition,
@@ -336,7 +337,7 @@ impl ChoosingEvaluator<'_> {
     }
 }
 
-/// The result of the whole condition, as far as the known claims decide it.
+/// Returns the result of the whole condition, as far as the known claims decide it.
 fn combine_claims(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<bool> {
     let decided = |operands: &[ClaimLogic], by: bool| {
         let mut all = Some(!by);
@@ -357,7 +358,7 @@ fn combine_claims(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<bool> {
     }
 }
 
-/// The first claim without a result that can decide the condition.
+/// Returns the first claim without a result that can decide the condition.
 fn find_first_open(claims: &ClaimLogic, known: &[Option<bool>]) -> Option<usize> {
     if combine_claims(claims, known).is_some() {
         return None;

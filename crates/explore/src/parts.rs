@@ -25,7 +25,7 @@ pub(super) struct EnsemblePart {
     pub agents: Vec<AgentId>,
 }
 
-/// The parts, ordered by their first agents; `None` if there is only one.
+/// Returns the parts, ordered by their first agents; `None` if there is only one.
 pub(super) fn split_into_parts(world: &ExploredPlan) -> Option<Vec<EnsemblePart>> {
     let plan = &world.plan;
     if is_coupled(world) {
@@ -62,7 +62,7 @@ fn is_coupled(world: &ExploredPlan) -> bool {
         || world.claim_sources().any(reads_others)
 }
 
-/// The connected agents; `None` if a condition counts the executions of all agents.
+/// Returns the connected agents; `None` if a condition counts the executions of all agents.
 fn group_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
     let plan = &world.plan;
     let mut groups = AgentGroups((0..plan.len()).collect());
@@ -93,7 +93,7 @@ fn group_agents(world: &ExploredPlan) -> Option<Vec<Vec<AgentId>>> {
 struct AgentGroups(Vec<usize>);
 
 impl AgentGroups {
-    /// The first agent of the group.
+    /// Returns the first agent of the group.
     fn find_first(&mut self, mut agent: usize) -> usize {
         while self.0[agent] != agent {
             self.0[agent] = self.0[self.0[agent]];

@@ -37,7 +37,7 @@ pub(super) enum StepOutcome {
 }
 
 impl ConversationPosition {
-    /// The state at the beginning of a conversation.
+    /// Returns the state at the beginning of a conversation.
     pub(super) fn from_start(world: &ExploredPlan) -> Self {
         let mut state = ConversationState::new(world.plan.clone());
         apply_event(
@@ -106,7 +106,7 @@ impl ConversationPosition {
     }
 }
 
-/// The agents that the turn starts, and the dependencies that start them.
+/// Returns the agents that the turn starts, and the dependencies that start them.
 fn list_start_goals(plan: &Plan, turn: &TurnStarted) -> Vec<ExplorationGoal> {
     let mut goals = Vec::new();
     for start in &turn.starts {

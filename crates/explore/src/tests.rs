@@ -18,7 +18,7 @@ fn found(text: &str) -> Exploration {
     found
 }
 
-/// An agent with these keys.
+/// Returns an agent with these keys.
 fn agent(name: &str, keys: &str) -> String {
     format!("- {{name: {name}, script: x{keys}}}\n")
 }

@@ -73,7 +73,7 @@ pub(super) struct EndClass {
 }
 
 impl EndClass {
-    /// The class of an end of a conversation.
+    /// Returns the class of an end of a conversation.
     pub(super) fn new(
         reason: CompletionReason,
         left_out: bool,
@@ -231,7 +231,7 @@ impl<'w> StateWalk<'w> {
         self.reached_goals.keys().copied()
     }
 
-    /// A conversation that reaches this, to its end.
+    /// Returns a conversation that reaches this, to its end.
     pub(super) fn find_example(&self, goal: ExplorationGoal) -> Option<PossibleEnd> {
         match goal {
             ExplorationGoal::Outcome(reason) => {
@@ -315,7 +315,7 @@ impl<'w> StateWalk<'w> {
         }
     }
 
-    /// The result, with the shortest paths from the beginning.
+    /// Returns the result, with the shortest paths from the beginning.
     pub(super) fn into_exploration(self, besides: Vec<UnexploredOutcome>) -> Exploration {
         let plan = &self.world.plan;
         let ends = self.ends.values().filter_map(|end| self.replay_path(end)).collect();
@@ -333,7 +333,7 @@ impl<'w> StateWalk<'w> {
         }
     }
 
-    /// The agents, in declaration order.
+    /// Returns the agents, in declaration order.
     pub(super) fn summarize_agents(&self) -> impl Iterator<Item = AgentSummary> {
         let plan = &self.world.plan;
         plan.agent_ids().map(|id| AgentSummary {
@@ -345,12 +345,12 @@ impl<'w> StateWalk<'w> {
         })
     }
 
-    /// The number of the agent with this name.
+    /// Returns the number of the agent with this name.
     pub(super) fn agent_id(&self, agent: &str) -> Option<AgentId> {
         self.world.plan.find_agent_id(agent)
     }
 
-    /// The choices on a shortest path to this state.
+    /// Returns the choices on a shortest path to this state.
     fn choices_to(&self, mut at: StateId) -> Vec<Row> {
         let mut rows = Vec::new();
         while let Some((before, choices)) = &self.arrivals[at].predecessor {
@@ -361,7 +361,7 @@ impl<'w> StateWalk<'w> {
         rows
     }
 
-    /// The position to which a shortest path to this state leads.
+    /// Returns the position to which a shortest path to this state leads.
     fn replay_to(&self, state: StateId) -> Option<ConversationPosition> {
         let mut position = ConversationPosition::from_start(self.world);
         for row in self.choices_to(state) {
@@ -374,7 +374,7 @@ impl<'w> StateWalk<'w> {
         Some(position)
     }
 
-    /// The steps on a shortest path to this state.
+    /// Returns the steps on a shortest path to this state.
     pub(super) fn path_to(&self, state: StateId) -> Vec<StepReport> {
         let mut position = ConversationPosition::from_start(self.world);
         let mut path = Vec::new();
@@ -423,7 +423,7 @@ impl<'w> StateWalk<'w> {
     }
 }
 
-/// The end, with the path to it.
+/// Returns the end, with the path to it.
 pub(super) fn build_end(
     plan: &Arc<Plan>,
     ended: RunEnded,

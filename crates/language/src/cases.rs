@@ -95,7 +95,7 @@ pub struct StubResult {
 }
 
 impl StubResult {
-    /// A stub that gives this at once.
+    /// Returns a stub that gives this at once.
     pub fn without_delay(output: StubOutput) -> Self {
         Self {
             output,
@@ -224,7 +224,7 @@ pub fn is_test_file(name: &str) -> bool {
     ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// The name of the ensemble that a test file of this name tests if it names none.
+/// Returns the name of the ensemble that a test file of this name tests if it names none.
 pub fn default_ensemble_name(name: &str) -> Option<String> {
     let (ending, stem) = ENDINGS
         .iter()
@@ -232,12 +232,12 @@ pub fn default_ensemble_name(name: &str) -> Option<String> {
     Some(format!("{stem}{}", ending.trim_start_matches(".test")))
 }
 
-/// The place of a case.
+/// Returns the place of a case.
 pub fn case_route(at: usize) -> Route {
     Route::root().with_key("cases").with_index(at)
 }
 
-/// The place of an expectation of a case.
+/// Returns the place of an expectation of a case.
 pub fn expect_route(at: usize, key: &str) -> Route {
     case_route(at).with_key("expect").with_key(key)
 }

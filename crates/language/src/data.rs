@@ -20,7 +20,7 @@ pub type JsonMap = serde_json::Map<String, Value>;
 pub struct RunContext(IndexMap<Arc<str>, Arc<Value>, foldhash::fast::RandomState>);
 
 impl RunContext {
-    /// The value under `key`.
+    /// Returns the value under `key`.
     pub fn get(&self, key: &str) -> Option<&Arc<Value>> {
         self.0.get(key)
     }
@@ -30,7 +30,7 @@ impl RunContext {
         self.0.insert(key, value);
     }
 
-    /// The number of keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -83,7 +83,7 @@ pub fn strip_last_newline(text: &str) -> &str {
     }
 }
 
-/// An output as text: its `response` if it has one, otherwise JSON.
+/// Returns an output as text: its `response` if it has one, otherwise JSON.
 pub fn render_output_text(output: &Value) -> String {
     match output {
         Value::String(text) => text.clone(),
@@ -264,7 +264,7 @@ pub struct RemainingBudget {
 }
 
 impl RemainingBudget {
-    /// The remaining budget after this usage.
+    /// Returns the remaining budget after this usage.
     #[must_use]
     pub fn subtract_usage(self, used: ModelUsage) -> Self {
         Self {
@@ -277,7 +277,7 @@ impl RemainingBudget {
         }
     }
 
-    /// The name of the limit of which nothing is left.
+    /// Returns the name of the limit of which nothing is left.
     pub fn find_exhausted_limit(self) -> Option<&'static str> {
         if self.tokens == Some(0) {
             Some("max_total_tokens")
@@ -296,12 +296,12 @@ pub struct Cost(u64);
 impl Cost {
     const BILLIONTHS: f64 = 1e9;
 
-    /// The amount for a number; 0 if it is negative or not a number.
+    /// Returns the amount for a number; 0 if it is negative or not a number.
     pub fn from_amount(amount: f64) -> Self {
         Self((amount * Self::BILLIONTHS).round() as u64)
     }
 
-    /// The amount as a float.
+    /// Returns the amount as a float.
     pub fn amount(self) -> f64 {
         self.0 as f64 / Self::BILLIONTHS
     }
@@ -341,7 +341,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl ModelUsage {
-    /// The number of requests that the agent itself made.
+    /// Returns the number of requests that the agent itself made.
     pub fn own_requests(&self) -> u64 {
         self.requests.saturating_sub(self.by_tools)
     }
@@ -381,7 +381,7 @@ impl ModelUsage {
 }
 
 impl ExecutionFailure {
-    /// A failure of this kind.
+    /// Returns a failure of this kind.
     pub fn new(kind: FailureKind, error: impl Into<String>) -> Self {
         Self {
             kind,
@@ -446,7 +446,7 @@ pub fn take_stream_end(text: &str) -> &str {
 }
 
 impl ModelUsage {
-    /// The sum of two usages that may be missing.
+    /// Returns the sum of two usages that may be missing.
     pub fn sum_optional(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => Some(one + other),

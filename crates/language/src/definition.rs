@@ -73,7 +73,7 @@ impl DefinitionPartKind {
         Self::Responder,
     ];
 
-    /// The word for the kind.
+    /// Returns the word for the kind.
     pub fn word(self) -> &'static str {
         match self {
             Self::Key => "key",

@@ -28,7 +28,7 @@ impl FindingCode {
     /// For findings without a rule: they are shown without a code.
     pub const NONE: Self = Self("");
 
-    /// The severity of findings with this code, which its letter defines.
+    /// Returns the severity of findings with this code, which its letter defines.
     pub fn severity(self) -> FindingSeverity {
         match self.0.as_bytes().first() {
             Some(b'W') => FindingSeverity::Warning,
@@ -92,17 +92,17 @@ pub struct Diagnostic {
 }
 
 impl Finding {
-    /// An error at this place.
+    /// Returns an error at this place.
     pub fn new_error(code: FindingCode, at: RouteLocation, message: impl Into<String>) -> Self {
         Self::new(FindingSeverity::Error, code, at, message)
     }
 
-    /// A warning at this place.
+    /// Returns a warning at this place.
     pub fn new_warning(code: FindingCode, at: RouteLocation, message: impl Into<String>) -> Self {
         Self::new(FindingSeverity::Warning, code, at, message)
     }
 
-    /// A hint at this place.
+    /// Returns a hint at this place.
     pub fn new_hint(code: FindingCode, at: RouteLocation, message: impl Into<String>) -> Self {
         Self::new(FindingSeverity::Hint, code, at, message)
     }
@@ -195,7 +195,8 @@ impl Finding {
 }
 
 impl Diagnostic {
-    /// The position of the problem in `source`: for a problem in another text, the first place that names this text.
+    /// Returns the position of the problem in `source`: for a problem in another text, the first place that names this
+    /// text.
     pub fn find_span_in(&self, source: &SourceText) -> Span {
         if self.source.name() == source.name() {
             return self.span;
@@ -215,12 +216,13 @@ pub struct NearWord<'w> {
     pub is_only: bool,
 }
 
-/// The most similar of these words, if one is similar enough to be a probable correction.
+/// Returns the most similar of these words, if one is similar enough to be a probable correction.
 pub fn find_similar_word<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     find_nearest_word(word, candidates).map(|near| near.word)
 }
 
-/// The most similar of these words, if one is similar enough to be a probable correction, and whether it is the only one.
+/// Returns the most similar of these words, if one is similar enough to be a probable correction, and whether it is the
+/// only one.
 pub fn find_nearest_word<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<NearWord<'w>> {
     const MOST: usize = 1000;
     const LONGEST: usize = 64;

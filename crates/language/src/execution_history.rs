@@ -23,7 +23,7 @@ impl ExecutionHistory {
     /// The fields of an entry. None of them differs when the same conversation is held again.
     pub const FIELDS: [&str; 5] = ["agent_name", "turn_number", "execution", "output_data", "success"];
 
-    /// The latest executions of the history, at most this many.
+    /// Returns the latest executions of the history, at most this many.
     pub fn from_latest(history: Arc<dyn ConditionHistory>, count: usize) -> Self {
         Self {
             from: history.len().saturating_sub(count),
@@ -31,7 +31,7 @@ impl ExecutionHistory {
         }
     }
 
-    /// The number of executions.
+    /// Returns the number of executions.
     pub fn len(&self) -> usize {
         self.history.as_ref().map_or(0, |history| history.len() - self.from)
     }
@@ -41,7 +41,7 @@ impl ExecutionHistory {
         self.len() == 0
     }
 
-    /// A field of entry `at`, from 0; `None`: there is no such entry or field.
+    /// Returns a field of entry `at`, from 0; `None`: there is no such entry or field.
     pub fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>> {
         if at >= self.len() || !Self::FIELDS.contains(&name) {
             return None;
@@ -57,7 +57,7 @@ impl ExecutionHistory {
         self.history.as_ref()?.field_value(self.from + at, name)
     }
 
-    /// The agent of entry `at`, and the number of its execution.
+    /// Returns the agent of entry `at`, and the number of its execution.
     pub fn find_execution(&self, at: usize) -> Option<(Arc<str>, u32)> {
         let agent = self.field_value(at, "agent_name")?;
         let execution = self.field_value(at, "execution")?.as_u64()?;

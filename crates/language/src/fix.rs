@@ -238,7 +238,7 @@ mod tests {
         assert_eq!((&**after.source.text(), after.applied_fixes), (&*right, 3));
     }
 
-    /// A text with a few changes.
+    /// Returns a text with a few changes.
     fn mutated() -> impl Strategy<Value = String> {
         let change = (any::<prop::sample::Index>(), 0..6_u8);
         let texts: Vec<&'static str> = codes::ALL.iter().map(|(code, _)| wrong(*code)).collect();

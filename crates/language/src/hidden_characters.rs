@@ -21,14 +21,16 @@ fn is_hidden_beyond_ascii(character: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The length of the beginning of the text that consists of visible ASCII characters, blanks, tabs and line breaks.
+/// Returns the length of the beginning of the text that consists of visible ASCII characters, blanks, tabs and line
+/// breaks.
 pub fn plain_prefix_length(text: &str) -> usize {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     let bytes = text.as_bytes().iter();
     bytes.take_while(|byte| is_plain(byte)).count()
 }
 
-/// The text on one line, with every hidden character spelt out: for names, arguments, and whatever must not be mistaken.
+/// Returns the text on one line, with every hidden character spelt out: for names, arguments, and whatever must not be
+/// mistaken.
 pub fn escape_hidden(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -40,8 +42,8 @@ pub fn escape_hidden(text: &str) -> String {
     escaped
 }
 
-/// A JSON text with its hidden characters spelt out, which does not change its meaning. What a CI would take for a command
-/// inside a line (`##[error]`) is broken up in the same way.
+/// Returns a JSON text with its hidden characters spelt out, which does not change its meaning. What a CI would take
+/// for a command inside a line (`##[error]`) is broken up in the same way.
 pub fn escape_hidden_in_json(text: &str) -> Cow<'_, str> {
     if is_plain_json(text) {
         return Cow::Borrowed(text);

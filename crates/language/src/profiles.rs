@@ -121,7 +121,7 @@ pub struct OverrideError {
 }
 
 impl ProfileError {
-    /// A suggestion for the user, if there is one.
+    /// Returns a suggestion for the user, if there is one.
     pub fn help_text(&self) -> Option<String> {
         match self {
             Self::Unknown {
@@ -172,12 +172,12 @@ impl ModelProfiles {
         self
     }
 
-    /// The overrides, for a caller who wants to know which of them concern anyone.
+    /// Returns the overrides, for a caller who wants to know which of them concern anyone.
     pub fn overrides(&self) -> &[ModelOverride] {
         &self.overrides
     }
 
-    /// The profile for this choice, with its fallbacks.
+    /// Returns the profile for this choice, with its fallbacks.
     ///
     /// A cycle of fallbacks ends before its first repetition.
     pub fn resolve_choice(&self, choice: &ModelChoice) -> Result<ProfileChain, ProfileError> {
@@ -240,7 +240,7 @@ impl ModelProfiles {
         })
     }
 
-    /// The profile as the overrides leave it; `None` where there is neither a profile nor an override.
+    /// Returns the profile as the overrides leave it; `None` where there is neither a profile nor an override.
     fn apply_overrides(&self, name: Arc<str>, profile: Option<ModelProfile>) -> Option<ChainedProfile> {
         let profile = match (ModelOverride::find_for_profile(&self.overrides, &name), profile) {
             (None, profile) => profile?,
@@ -258,7 +258,7 @@ impl ModelProfiles {
         })
     }
 
-    /// The price of the model that replaces another one, if a profile with this model has a price.
+    /// Returns the price of the model that replaces another one, if a profile with this model has a price.
     fn find_model_price(&self, over: &ModelOverride) -> Option<TokenPrice> {
         let mut profiles = self.named_profiles().map(|(_, profile)| profile);
         profiles.find_map(|profile| {
@@ -267,7 +267,7 @@ impl ModelProfiles {
         })
     }
 
-    /// All profiles that are written somewhere.
+    /// Returns all profiles that are written somewhere.
     pub fn written_profiles(&self) -> impl Iterator<Item = &ModelProfile> {
         self.named_profiles().map(|(_, profile)| profile)
     }
@@ -282,7 +282,7 @@ impl ModelProfiles {
 }
 
 impl ModelOverride {
-    /// The profile of that name as these overrides leave it.
+    /// Returns the profile of that name as these overrides leave it.
     pub fn apply_all(overrides: &[Self], name: &str, profile: ModelProfile) -> ModelProfile {
         match Self::find_for_profile(overrides, name) {
             Some(over) => over.apply_to(profile),
@@ -290,7 +290,7 @@ impl ModelOverride {
         }
     }
 
-    /// The override that counts for the name.
+    /// Returns the override that counts for the name.
     fn find_for_profile<'o>(overrides: &'o [Self], name: &str) -> Option<&'o Self> {
         let exact = overrides.iter().rev().find(|over| &*over.profile == name);
         exact.or_else(|| overrides.iter().rev().find(|over| &*over.profile == "*"))

@@ -192,7 +192,7 @@ pub fn unconnected_conversation() -> impl Strategy<Value = (Plan, Vec<u8>)> {
     })
 }
 
-/// The agent, renamed, with conditions that read only what is in its part.
+/// Returns the agent, renamed, with conditions that read only what is in its part.
 fn of_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usize) -> Agent {
     let renamed = |name: &str| format!("{prefix}{}", name.trim_start_matches('a')).into();
     agent.name = renamed(&agent.name);
@@ -217,7 +217,7 @@ fn of_part(mut agent: Agent, prefix: &str, twist: &mut dyn FnMut() -> usize) -> 
     agent
 }
 
-/// The same ensemble with limits that can be reached, and with agents whose failure makes the run fail.
+/// Returns the same ensemble with limits that can be reached, and with agents whose failure makes the run fail.
 pub fn strict(plan: &Plan, knobs: u8) -> Plan {
     let mut ensemble = Ensemble::clone(plan.ensemble());
     if knobs.is_multiple_of(2) {

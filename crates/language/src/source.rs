@@ -88,17 +88,17 @@ impl SourceText {
         }
     }
 
-    /// The name of the text for users.
+    /// Returns the name of the text for users.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn text(&self) -> &Arc<str> {
         &self.text
     }
 
-    /// The line and column of a byte offset; an offset beyond the end means the end.
+    /// Returns the line and column of a byte offset; an offset beyond the end means the end.
     pub fn line_column(&self, offset: usize) -> LineColumn {
         let offset = self.floor_char_boundary(offset).max(self.line_starts[0]);
         let line = self.line_starts.partition_point(|&start| start <= offset);
@@ -109,7 +109,7 @@ impl SourceText {
         }
     }
 
-    /// The text of line `line` (from 1) without its line break.
+    /// Returns the text of line `line` (from 1) without its line break.
     pub fn line_text(&self, line: usize) -> &str {
         let Some(&start) = line.checked_sub(1).and_then(|at| self.line_starts.get(at)) else {
             return "";
@@ -118,8 +118,8 @@ impl SourceText {
         self.text[start..end].trim_end_matches(['\n', '\r'])
     }
 
-    /// The word that begins at this line and column, or one character if there is no word; a place beyond the end is the
-    /// end.
+    /// Returns the word that begins at this line and column, or one character if there is no word; a place beyond the
+    /// end is the end.
     pub fn find_word_span(&self, place: LineColumn) -> Span {
         let line = self.line_text(place.line);
         let Some(&line_start) = place.line.checked_sub(1).and_then(|at| self.line_starts.get(at)) else {
@@ -165,7 +165,7 @@ impl From<Range<usize>> for Span {
 }
 
 impl Route {
-    /// The root of the document.
+    /// Returns the root of the document.
     pub fn root() -> Self {
         Self::default()
     }
@@ -189,7 +189,7 @@ impl Route {
         Self(steps)
     }
 
-    /// The value at this route.
+    /// Returns the value at this route.
     pub fn into_value_location(self) -> RouteLocation {
         RouteLocation {
             route: self,
@@ -197,7 +197,7 @@ impl Route {
         }
     }
 
-    /// The key of the node at this route.
+    /// Returns the key of the node at this route.
     pub fn into_key_location(self) -> RouteLocation {
         RouteLocation {
             route: self,

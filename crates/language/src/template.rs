@@ -178,7 +178,7 @@ impl Template {
         !self.0.variables.is_empty()
     }
 
-    /// The variables that it may use, sorted, without functions of the template language.
+    /// Returns the variables that it may use, sorted, without functions of the template language.
     pub fn variable_names(&self) -> &[String] {
         &self.0.variables
     }
@@ -203,8 +203,8 @@ impl Template {
         Ok(String::from_utf8_lossy(&out.0).into_owned())
     }
 
-    /// The value of a template that is exactly one `{{ expression }}`; of every other template its rendered text. Keys that
-    /// are missing are noted as by [`Template::render`].
+    /// Returns the value of a template that is exactly one `{{ expression }}`; of every other template its rendered
+    /// text. Keys that are missing are noted as by [`Template::render`].
     pub fn evaluate_value(&self, scope: &TemplateScope) -> Result<Value, TemplateError> {
         let compiled_template = &self.0;
         let Some(expression) = find_only_expression(&compiled_template.text) else {
@@ -232,7 +232,7 @@ impl CompiledTemplate {
         }
     }
 
-    /// The error at its place in the text as it was written.
+    /// Returns the error at its place in the text as it was written.
     fn convert_error(&self, error: &minijinja::Error) -> TemplateError {
         TemplateError::from_mapped_engine_error(&self.text, error, |span| self.filtered_template.original_span(span))
     }
@@ -315,7 +315,8 @@ pub fn check_template(text: &str, listens_to: Option<&[Arc<str>]>) -> Result<(),
 /// The methods of maps in templates.
 const METHODS: [&str; 4] = ["get", "items", "keys", "values"];
 
-/// The inputs that a template reads as `inputs.NAME`, each with the place of its name; empty if it is not a template.
+/// Returns the inputs that a template reads as `inputs.NAME`, each with the place of its name; empty if it is not a
+/// template.
 pub fn list_read_inputs(text: &str) -> Vec<(String, Span)> {
     let mut names = list_read_members(text, "inputs");
     // A method of the map is not an input.
@@ -323,12 +324,13 @@ pub fn list_read_inputs(text: &str) -> Vec<(String, Span)> {
     names
 }
 
-/// The agents of which a template asks as `news.NAME`, each with the place of its name; empty if it is not a template.
+/// Returns the agents of which a template asks as `news.NAME`, each with the place of its name; empty if it is not a
+/// template.
 pub fn list_read_news(text: &str) -> Vec<(String, Span)> {
     list_read_members(text, "news")
 }
 
-/// The names that a template reads as `VARIABLE.NAME`, each with its place; empty if it is not a template.
+/// Returns the names that a template reads as `VARIABLE.NAME`, each with its place; empty if it is not a template.
 fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
     if is_constant(text) || !text.contains(variable) {
         return Vec::new();
@@ -352,8 +354,8 @@ fn list_read_members(text: &str, variable: &str) -> Vec<(String, Span)> {
     names.into_iter().map(|name| (name.clone(), place(&name))).collect()
 }
 
-/// The variables that a template reads, with the keys behind them as far as they are literal: `context.draft`; empty if
-/// the text is not a template.
+/// Returns the variables that a template reads, with the keys behind them as far as they are literal: `context.draft`;
+/// empty if the text is not a template.
 pub fn list_read_paths(text: &str) -> Vec<String> {
     if is_constant(text) {
         return Vec::new();
@@ -378,7 +380,7 @@ pub fn uses_history(text: &str) -> bool {
             .any(|name| OF_HISTORY.contains(&&**name))
 }
 
-/// The variables of a template, sorted; none if the text is not a template.
+/// Returns the variables of a template, sorted; none if the text is not a template.
 fn list_used_variables(text: &str) -> Vec<String> {
     if is_constant(text) {
         return Vec::new();
@@ -418,9 +420,9 @@ impl TemplateScope {
     }
 }
 
-/// The task of an agent: its rendered prompt. A prompt without variables is followed by the item of a part, by the input
-/// of the execution and by what has been said, as labelled blocks. Without a prompt, there are only these blocks; where nothing stands beside
-/// the input, it is the plain input.
+/// Returns the task of an agent: its rendered prompt. A prompt without variables is followed by the item of a part, by
+/// the input of the execution and by what has been said, as labelled blocks. Without a prompt, there are only these
+/// blocks; where nothing stands beside the input, it is the plain input.
 pub fn render_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<String, TemplateError> {
     let Some(prompt) = prompt else {
         let is_alone = scope.request.is_none() && scope.unprompted_outputs.is_empty() && scope.part.is_none();
@@ -456,7 +458,7 @@ fn render_task_blocks(scope: &TemplateScope) -> Vec<String> {
     blocks
 }
 
-/// The expression of a text that is exactly one `{{ expression }}`.
+/// Returns the expression of a text that is exactly one `{{ expression }}`.
 fn find_only_expression(text: &str) -> Option<&str> {
     let text = text.trim();
     let tag = iter_tags(text).next().filter(|tag| tag.kind == TagKind::Output)?;

@@ -29,19 +29,19 @@ pub struct EditorText {
 }
 
 impl EditorText {
-    /// A text whose columns are counted in this encoding.
+    /// Returns a text whose columns are counted in this encoding.
     pub fn new(text: impl Into<Arc<str>>, encoding: ColumnEncoding) -> Self {
         let text: Arc<str> = text.into();
         let lines = list_line_starts(&text);
         Self { text, lines, encoding }
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn content(&self) -> &Arc<str> {
         &self.text
     }
 
-    /// The byte offset of a position.
+    /// Returns the byte offset of a position.
     pub fn offset_at(&self, position: Position) -> usize {
         let line = position.line as usize;
         let Some(&start) = self.lines.get(line) else {
@@ -62,7 +62,7 @@ impl EditorText {
         start + content.len()
     }
 
-    /// The position of a byte offset; one beyond the end means the end.
+    /// Returns the position of a byte offset; one beyond the end means the end.
     pub fn position_at(&self, offset: usize) -> Position {
         let offset = self.text.floor_char_boundary(offset);
         let line = self.lines.partition_point(|&start| start <= offset) - 1;
@@ -71,18 +71,18 @@ impl EditorText {
         Position::new(to_u32(line), to_u32(column))
     }
 
-    /// The range of some bytes.
+    /// Returns the range of some bytes.
     pub fn range_for_span(&self, span: Span) -> Range {
         Range::new(self.position_at(span.start), self.position_at(span.end))
     }
 
-    /// The bytes of a range.
+    /// Returns the bytes of a range.
     pub fn span_for_range(&self, range: Range) -> Span {
         let (start, end) = (self.offset_at(range.start), self.offset_at(range.end));
         Span::new(start, end.max(start))
     }
 
-    /// The text after a change; without a range, the change is the whole text.
+    /// Returns the text after a change; without a range, the change is the whole text.
     #[must_use]
     pub fn with_change(&self, change: &TextDocumentContentChangeEvent) -> Self {
         let Some(range) = change.range else {

@@ -164,7 +164,7 @@ pub(crate) fn run_check(mut arguments: ToolArguments, project: &Project) -> Resu
     Ok(AuthoringOutput::Document(document))
 }
 
-/// A text, as if it stood in the folder.
+/// Returns a text, as if it stood in the folder.
 fn prepare_given_text(source: SourceText, project: &Project) -> Result<NestedEnsemble, String> {
     let folder = project.folder.clone();
     let root = project.project_root(&folder);

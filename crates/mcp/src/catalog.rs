@@ -76,7 +76,7 @@ impl ToolCatalog {
         }
     }
 
-    /// The ensemble of the tool with this name.
+    /// Returns the ensemble of the tool with this name.
     pub(crate) fn take_entry(self, tool: &str) -> Option<CatalogEntry> {
         self.entries.into_iter().find(|entry| entry.tool == tool)
     }
@@ -85,7 +85,7 @@ impl ToolCatalog {
 /// What changes when the ensembles of the folder change: their files with their times and sizes.
 pub(crate) type Fingerprint = Vec<(PathBuf, Option<std::time::SystemTime>, u64)>;
 
-/// The folder as it is now.
+/// Returns the folder as it is now.
 pub(crate) fn folder_fingerprint(project: &Project) -> Fingerprint {
     let files = project.list_named_files().into_iter().map(|(_, file)| {
         let about = project.folder.join(&file).metadata().ok();
@@ -95,7 +95,7 @@ pub(crate) fn folder_fingerprint(project: &Project) -> Fingerprint {
     files.collect()
 }
 
-/// The file of an ensemble that a client names: by its name, or by a path from the folder.
+/// Returns the file of an ensemble that a client names: by its name, or by a path from the folder.
 ///
 /// # Errors
 /// It is not there, or not inside the folder.
@@ -116,7 +116,7 @@ pub(crate) fn resolve_ensemble_file(project: &Project, given: &str) -> Result<Pa
 }
 
 impl CatalogEntry {
-    /// The tool, as a client sees it.
+    /// Returns the tool, as a client sees it.
     pub(crate) fn to_tool(&self) -> Tool {
         let annotations = ToolAnnotations::from_raw(None, Some(false), None, Some(false), None);
         Tool::new(

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 /// The longest name. Clients accept 64 characters, and put the name of the server before it.
 const LONGEST: usize = 48;
 
-/// The name with only ASCII letters, digits, `_` and `-`.
+/// Returns the name with only ASCII letters, digits, `_` and `-`.
 fn sanitize_name(name: &str) -> String {
     let is_known = |char: char| char.is_ascii_alphanumeric() || char == '-' || char == '_';
     let safe: String = name
@@ -21,7 +21,7 @@ fn sanitize_name(name: &str) -> String {
     }
 }
 
-/// A safe name for each of the names, in order; none of them is in `taken`.
+/// Returns a safe name for each of the names, in order; none of them is in `taken`.
 pub(crate) fn unique_names<'n>(names: impl IntoIterator<Item = &'n str>, taken: &[&str]) -> Vec<String> {
     let mut used: HashSet<String> = taken.iter().map(|name| (*name).to_owned()).collect();
     let unique_name = |name: &str| {

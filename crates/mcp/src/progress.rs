@@ -46,7 +46,7 @@ impl ProgressSender {
     }
 }
 
-/// The event in a few words.
+/// Returns the event in a few words.
 fn progress_message(event: &Event) -> Option<String> {
     Some(match event {
         Event::TurnStarted(turn) => {

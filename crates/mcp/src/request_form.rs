@@ -66,12 +66,12 @@ pub(crate) fn client_answerer(context: &RequestContext<RoleServer>) -> AnswerAut
 pub(crate) struct RequestForm(pub(crate) OperatorRequest);
 
 impl RequestForm {
-    /// The key that tells the request from others: the digest of what is shown.
+    /// Returns the key that tells the request from others: the digest of what is shown.
     pub(crate) fn request_key(&self) -> &str {
         self.0.request().digest.as_str()
     }
 
-    /// The form.
+    /// Returns the form.
     ///
     /// # Errors
     /// The form cannot be said in the protocol.
@@ -158,7 +158,7 @@ impl RequestForm {
     }
 }
 
-/// The decision with this name.
+/// Returns the decision with this name.
 pub(crate) fn parse_decision(word: &str) -> Option<PermissionDecision> {
     let known_decision = DECISIONS
         .iter()
@@ -166,7 +166,7 @@ pub(crate) fn parse_decision(word: &str) -> Option<PermissionDecision> {
     known_decision.map(|(_, decision)| *decision)
 }
 
-/// The text, line by line, without characters that nobody sees.
+/// Returns the text, line by line, without characters that nobody sees.
 fn escape_text(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(|line| escape_hidden(line).to_string()).collect();
     lines.join("\n")

@@ -113,7 +113,7 @@ impl McpSession {
         self.run_service().runs().project()
     }
 
-    /// The folder, from what the client knows of it on.
+    /// Returns the folder, from what the client knows of it on.
     fn watch_folder(&self) -> WatchedFolder {
         WatchedFolder {
             project: self.project().clone(),
@@ -219,7 +219,7 @@ fn authoring_response(said: AuthoringOutput) -> CallToolResponse {
     }
 }
 
-/// A document, also as text for clients that know only texts.
+/// Returns a document, also as text for clients that know only texts.
 fn document_response(value: Value, is_error: bool) -> CallToolResponse {
     let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
     result.structured_content = Some(value);

@@ -11,7 +11,7 @@ use ensemble_runs::service::run_service::RunService;
 use ensemble_runs::{RecordedRun, RunError};
 use serde_json::{Map, Value, json};
 
-/// The document as a JSON Schema, with the schema of the result.
+/// Returns the document as a JSON Schema, with the schema of the result.
 pub(crate) fn document_schema(result: Value) -> Map<String, Value> {
     let mut statuses: Vec<&str> = RunState::state_names().collect();
     statuses.sort_unstable();
@@ -59,7 +59,7 @@ pub(crate) struct StatusDocument {
     pub(crate) is_error: bool,
 }
 
-/// The state of the run.
+/// Returns the state of the run.
 ///
 /// # Errors
 /// There is no such run, or it cannot be read.
@@ -104,7 +104,7 @@ pub(crate) async fn run_status(service: &RunService, id: &RunId) -> Result<Statu
     Ok(StatusDocument { document, is_error })
 }
 
-/// A run in a list.
+/// Returns a run in a list.
 pub(crate) fn summary_json(summary: &RunSummary) -> Value {
     let mut document = json!({
         "run": summary.id,
@@ -151,7 +151,7 @@ fn find_last_error(recorded: &RecordedRun) -> Option<String> {
     })
 }
 
-/// An open request of a run that this process drives.
+/// Returns an open request of a run that this process drives.
 fn open_request_json(open: &OperatorRequest) -> Value {
     let mut document = pending_request_json(open.request());
     match open {
@@ -168,7 +168,7 @@ fn open_request_json(open: &OperatorRequest) -> Value {
     document
 }
 
-/// A request, as every client gets it.
+/// Returns a request, as every client gets it.
 fn pending_request_json(request: &PendingRequest) -> Value {
     json!(request)
 }

@@ -36,7 +36,7 @@ enum ToolEffect {
     Stops,
 }
 
-/// The tools, as a client sees them.
+/// Returns the tools, as a client sees them.
 pub(crate) fn list_tools() -> Vec<Tool> {
     NAMES.iter().map(|name| define_tool(name)).collect()
 }
@@ -67,7 +67,7 @@ fn define_tool(name: &'static str) -> Tool {
     }
 }
 
-/// The description, the properties, the required ones, and the effect.
+/// Returns the description, the properties, the required ones, and the effect.
 fn find_definition(name: &str) -> (&'static str, Value, Value, ToolEffect) {
     let run = json!({"type": "string", "description": "The id of the run, or the beginning of the id."});
     let seconds = json!({
@@ -193,7 +193,7 @@ impl ToolArguments {
         Self(given.unwrap_or_default())
     }
 
-    /// The text with this name.
+    /// Returns the text with this name.
     ///
     /// # Errors
     /// It is no text.
@@ -213,7 +213,7 @@ impl ToolArguments {
         self.take_text(name)?.ok_or_else(|| format!("`{name}` is missing"))
     }
 
-    /// The number with this name, which is not negative.
+    /// Returns the number with this name, which is not negative.
     ///
     /// # Errors
     /// It is no such number.
@@ -227,7 +227,7 @@ impl ToolArguments {
         }
     }
 
-    /// The map with this name.
+    /// Returns the map with this name.
     ///
     /// # Errors
     /// It is no map.
@@ -239,7 +239,7 @@ impl ToolArguments {
         }
     }
 
-    /// All that is left.
+    /// Returns all that is left.
     pub(crate) fn into_rest(self) -> Map<String, Value> {
         self.0
     }

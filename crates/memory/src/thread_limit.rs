@@ -29,7 +29,8 @@ thread_local! {
     static TOLD: RefCell<Option<Told>> = const { RefCell::new(None) };
 }
 
-/// The bytes that this thread has allocated since [`run_with_limit`] began; 0 if the program does not count them.
+/// Returns the bytes that this thread has allocated since [`run_with_limit`] began; 0 if the program does not count
+/// them.
 pub fn used_bytes() -> usize {
     usize::try_from(USED.get()).unwrap_or(0)
 }

@@ -45,7 +45,7 @@ pub struct ReplyCache {
 }
 
 impl ReplyCache {
-    /// A folder to which replies are added; it is created with the first reply.
+    /// Returns a folder to which replies are added; it is created with the first reply.
     ///
     /// # Errors
     /// The path exists and is not a readable folder.
@@ -60,7 +60,7 @@ impl ReplyCache {
         }
     }
 
-    /// A folder that answers all requests, without a provider.
+    /// Returns a folder that answers all requests, without a provider.
     ///
     /// # Errors
     /// The folder does not exist.
@@ -73,7 +73,7 @@ impl ReplyCache {
         })
     }
 
-    /// The cache for the agents of the inner ensemble of this agent.
+    /// Returns the cache for the agents of the inner ensemble of this agent.
     #[must_use]
     pub fn for_nested_ensemble(&self, agent: &str) -> Self {
         Self {
@@ -191,8 +191,8 @@ impl CachingProvider {
         fallback.unwrap_or_else(|| CacheLookup::Missing(vacant.unwrap_or_default()))
     }
 
-    /// A provider that does not take the schema, or files, is asked again without. That it does not, nobody can tell
-    /// without asking, so the cache alone looks for both.
+    /// Returns a provider that does not take the schema, or files, is asked again without. That it does not, nobody can
+    /// tell without asking, so the cache alone looks for both.
     fn find_without_refused_parts(&self, request: &ModelRequest) -> Option<(PathBuf, Box<ModelReply>)> {
         if !self.cache.is_read_only {
             return None;
@@ -225,7 +225,7 @@ impl CachingProvider {
         }
     }
 
-    /// The error message for a missing reply, with the most similar request.
+    /// Returns the error message for a missing reply, with the most similar request.
     fn missing_reply_message(&self, request: &ModelRequest) -> String {
         let folder = self.agent_folder(request);
         let miss_message = format!(
@@ -268,7 +268,7 @@ impl CachingProvider {
         }
     }
 
-    /// All of a request that its reply depends on, without secrets.
+    /// Returns all of a request that its reply depends on, without secrets.
     fn redacted_request(&self, request: &ModelRequest) -> Value {
         let mut request_json = entry::request_to_json(request);
         self.secrets.redact_value(&mut request_json);
@@ -298,7 +298,7 @@ impl ModelProvider for CachingProvider {
     }
 }
 
-/// The name of an agent as the name of a folder.
+/// Returns the name of an agent as the name of a folder.
 fn agent_folder_name(agent: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name: String = agent.chars().map(|c| if plain(c) { c } else { '_' }).collect();

@@ -161,7 +161,7 @@ pub enum ModelErrorKind {
 }
 
 impl ModelError {
-    /// An error that another try cannot mend.
+    /// Returns an error that another try cannot mend.
     pub fn new_fatal(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -171,7 +171,7 @@ impl ModelError {
         }
     }
 
-    /// An error that another try may mend.
+    /// Returns an error that another try may mend.
     pub fn new_retryable(message: impl Into<String>) -> Self {
         Self {
             retryable: true,
@@ -191,7 +191,7 @@ impl ModelReply {
         }
     }
 
-    /// A reply of text alone, that nobody counted.
+    /// Returns a reply of text alone, that nobody counted.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -206,13 +206,13 @@ impl ModelReply {
     }
 }
 
-/// The model of a profile, as [`Reasoning::from`] names it.
+/// Returns the model of a profile, as [`Reasoning::from`] names it.
 fn reasoning_source(profile: &ModelProfile) -> String {
     format!("{}/{}", profile.provider, profile.model)
 }
 
-/// The request with the output schema in words, for a provider that cannot enforce it: in the system message, or else
-/// in the last message of the user.
+/// Returns the request with the output schema in words, for a provider that cannot enforce it: in the system message,
+/// or else in the last message of the user.
 fn describe_schema(mut request: ModelRequest) -> ModelRequest {
     let Some(schema) = request.output_schema.take() else {
         return request;
@@ -242,7 +242,7 @@ pub fn estimate_tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(4)
 }
 
-/// The estimate of the tokens of an attachment: a text by its bytes, and a thousand for an image or a PDF.
+/// Returns the estimate of the tokens of an attachment: a text by its bytes, and a thousand for an image or a PDF.
 pub fn estimate_attachment_tokens(attachment: &Attachment) -> u64 {
     match attachment.is_text() {
         true => attachment.size.div_ceil(4),
@@ -250,7 +250,7 @@ pub fn estimate_attachment_tokens(attachment: &Attachment) -> u64 {
     }
 }
 
-/// The estimate of the tokens of the files in the result of a call.
+/// Returns the estimate of the tokens of the files in the result of a call.
 pub fn estimate_file_tokens(call: &ToolCall) -> u64 {
     call.attachments.iter().map(estimate_attachment_tokens).sum()
 }

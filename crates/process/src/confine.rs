@@ -95,7 +95,7 @@ impl ProcessSandbox {
         sandbox
     }
 
-    /// The command that starts `invocation` in this sandbox.
+    /// Returns the command that starts `invocation` in this sandbox.
     ///
     /// # Errors
     /// Its temporary folder cannot be made.

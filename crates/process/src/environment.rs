@@ -58,7 +58,7 @@ impl ChildEnvironment {
         self
     }
 
-    /// The names of the variables that it was given beside those that are inherited.
+    /// Returns the names of the variables that it was given beside those that are inherited.
     pub fn added_names(&self) -> Vec<String> {
         self.added_variables.iter().map(|(name, _)| name.clone()).collect()
     }

@@ -92,7 +92,7 @@ pub(super) struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    /// The group that the child leads. The watchdog watches it from now on.
+    /// Returns the group that the child leads. The watchdog watches it from now on.
     pub(super) fn from_child(
         started: StartedChild,
         watchdog: Option<Arc<ProcessWatchdog>>,

@@ -387,7 +387,7 @@ impl Drop for RunningProcess {
     }
 }
 
-/// The agent of a run, for processes that follow each other.
+/// Returns the agent of a run, for processes that follow each other.
 fn agent_key(execution: &ExecutionInput) -> String {
     format!("{}/{}", execution.run_id, execution.agent_name)
 }

@@ -49,7 +49,7 @@ pub fn from_value(value: Value) -> Result<JsonMap, ExecutionFailure> {
     }
 }
 
-/// The error text of an output that says `"success": false`.
+/// Returns the error text of an output that says `"success": false`.
 pub fn find_reported_error(output: &JsonMap) -> Option<String> {
     if output.get("success") != Some(&Value::Bool(false)) {
         return None;
@@ -68,7 +68,7 @@ fn starts_with_object(text: &str) -> bool {
     inside.is_some_and(|rest| rest.starts_with('"'))
 }
 
-/// The warning about text before or after a JSON object that stands on lines of its own.
+/// Returns the warning about text before or after a JSON object that stands on lines of its own.
 fn surrounding_text_warning(text: &str) -> Option<String> {
     let mut start = 0;
     let mut candidates = Vec::new();

@@ -135,7 +135,7 @@ impl<W: AsyncWrite + Unpin> PayloadStream<W> {
     }
 }
 
-/// The outputs of the agents, each agent once, even if several edges name it.
+/// Returns the outputs of the agents, each agent once, even if several edges name it.
 fn list_each_once(outputs: &[(Arc<str>, Arc<Value>)]) -> impl Iterator<Item = (&Arc<str>, &Arc<Value>)> {
     let mut seen_names = HashSet::new();
     let all = outputs.iter().map(|(name, output)| (name, output));

@@ -17,7 +17,7 @@ use ensemble_language::data::{ExecutionFailure, FailureKind, take_stream_end};
 /// The maximum number of bytes of stderr that the failure of a service quotes.
 const QUOTED: usize = 2 * 1024;
 
-/// The failure of a process that could not be started.
+/// Returns the failure of a process that could not be started.
 pub(super) fn start_failure(invocation: &ProgramInvocation, folder: &Path, error: &io::Error) -> ExecutionFailure {
     let program = invocation.program.display();
     let reason = match Errno::from_io_error(error) {
@@ -40,7 +40,7 @@ pub(super) fn start_failure(invocation: &ProgramInvocation, folder: &Path, error
     ExecutionFailure::new(FailureKind::Unavailable, format!("cannot start `{program}`: {reason}"))
 }
 
-/// The failure of a process that did not end with status 0, without the ends of its streams.
+/// Returns the failure of a process that did not end with status 0, without the ends of its streams.
 pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> ExecutionFailure {
     let (kind, mut error) = match (status.code(), status.signal()) {
         (Some(code), _) => (FailureKind::Exit, format!("the script ended with exit code {code}")),
@@ -65,18 +65,18 @@ pub(super) fn exit_failure(status: ExitStatus, stdout: &[u8], stderr: &str) -> E
 const ASK: &str =
     "a script cannot read the terminal: ask the question in an agent with `input:`, and depend on that agent";
 
-/// The failure of a process that was stopped because it wants the terminal.
+/// Returns the failure of a process that was stopped because it wants the terminal.
 pub(super) fn terminal_stop_failure() -> ExecutionFailure {
     let error = format!("the script was stopped when it tried to read the terminal; {ASK}");
     ExecutionFailure::new(FailureKind::Signal, error)
 }
 
-/// The failure of a process whose output cannot be read.
+/// Returns the failure of a process whose output cannot be read.
 pub(super) fn pipe_failure() -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Exit, "the script has no pipes")
 }
 
-/// The failure of a process that exceeded the limit for stdout.
+/// Returns the failure of a process that exceeded the limit for stdout.
 pub(super) fn output_limit_failure(cap: usize) -> ExecutionFailure {
     let error = format!(
         "the script wrote more than {cap} bytes to stdout and was stopped; write long output to a file and print the path of the file"
@@ -105,7 +105,7 @@ fn read_interpreter(program: &Path) -> Option<String> {
     Some(interpreter_line.split([' ', '\t']).next()?.to_owned())
 }
 
-/// The last complete lines, at most [`QUOTED`] bytes.
+/// Returns the last complete lines, at most [`QUOTED`] bytes.
 pub(super) fn last_complete_lines(text: &str) -> &str {
     let text = text.trim_end();
     let start = text.ceil_char_boundary(text.len().saturating_sub(QUOTED));
@@ -122,7 +122,7 @@ pub(super) fn is_busy(error: &io::Error) -> bool {
     error.kind() == ErrorKind::ExecutableFileBusy
 }
 
-/// The names of the signals that end a process.
+/// Returns the names of the signals that end a process.
 fn signal_name(number: i32) -> String {
     let names = [
         (Signal::HUP, "SIGHUP"),

@@ -329,7 +329,7 @@ pub fn resolve_external(program: &AcpProgram, places: &ScriptFolders) -> Result<
     }
 }
 
-/// A command line whose first word is a file or a program on PATH.
+/// Returns a command line whose first word is a file or a program on PATH.
 fn resolve_command(
     program: &str,
     arguments: Vec<OsString>,
@@ -342,7 +342,8 @@ fn resolve_command(
     }
 }
 
-/// The file of that name, if there is one that is meant: one that cannot be run does not hide a program on PATH.
+/// Returns the file of that name, if there is one that is meant: one that cannot be run does not hide a program on
+/// PATH.
 fn resolve_file(
     name: &str,
     arguments: Vec<OsString>,
@@ -489,7 +490,8 @@ impl ScriptKind {
 }
 
 impl ScriptFolders {
-    /// The first file of that name: in the folder of the ensemble file, the project root, or its `scripts` folder.
+    /// Returns the first file of that name: in the folder of the ensemble file, the project root, or its `scripts`
+    /// folder.
     pub fn find_file(&self, name: &str) -> Option<PathBuf> {
         self.list_candidates(name).into_iter().find(|path| path.is_file())
     }

@@ -104,7 +104,7 @@ pub async fn start_service(
 }
 
 impl ServiceProcess {
-    /// The stderr of the service.
+    /// Returns the stderr of the service.
     pub fn stderr(&self) -> &ServiceStderr {
         &self.stderr
     }
@@ -127,12 +127,12 @@ impl ServiceProcess {
 }
 
 impl ServiceStderr {
-    /// The output since the last call, or the end of that output if it is long.
+    /// Returns the output since the last call, or the end of that output if it is long.
     pub fn take_output(&self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut *self.lock_bytes())).into_owned()
     }
 
-    /// The last lines, to quote in an error.
+    /// Returns the last lines, to quote in an error.
     pub fn last_lines(&self) -> String {
         process_failures::last_complete_lines(&String::from_utf8_lossy(&self.lock_bytes())).to_owned()
     }

@@ -46,7 +46,7 @@ impl<'a> StreamTail<'a> {
         self.count_growth(bytes.len());
     }
 
-    /// The kept end.
+    /// Returns the kept end.
     pub(super) fn tail_text(&self) -> String {
         let skipped = self.bytes.len().saturating_sub(KEPT);
         let mut tail_bytes = &self.bytes[skipped..];

@@ -17,13 +17,13 @@ use ensemble_language::data::RunContext;
 /// Longer than anything here takes on a busy machine, and short enough to wait for when it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A run id that no other run of these tests has at the same time.
+/// Returns a run id that no other run of these tests has at the same time.
 #[cfg(target_os = "linux")]
 fn own_run_id(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
 
-/// A context of about five megabytes in one value.
+/// Returns a context of about five megabytes in one value.
 fn five_megabytes() -> Arc<RunContext> {
     let value = Value::String("0123456789".repeat(500_000));
     Arc::new(RunContext::from_iter([(Arc::from("big"), Arc::new(value))]))
@@ -107,7 +107,7 @@ fn sh(script: &str) -> ProgramInvocation {
     }
 }
 
-/// The process ids in the file, as soon as its last line says `done`.
+/// Returns the process ids in the file, as soon as its last line says `done`.
 async fn pids(file: PathBuf) -> Vec<i32> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -500,7 +500,7 @@ async fn a_program_that_is_still_being_written_is_waited_for() {
     assert_eq!(Value::Object(output.expect("an output")), json!({"response": "ready"}));
 }
 
-/// A part of an execution, which is started on another thread.
+/// Returns a part of an execution, which is started on another thread.
 fn a_part(run_id: &str) -> ExecutionInput {
     ExecutionInput {
         run_id: run_id.into(),

@@ -48,7 +48,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
     })
 }
 
-/// The children of the process, also those that have ended.
+/// Returns the children of the process, also those that have ended.
 pub(super) fn list_children(pid: i32) -> Vec<i32> {
     let mut children = Vec::new();
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
@@ -65,7 +65,7 @@ pub(super) fn list_children(pid: i32) -> Vec<i32> {
     children
 }
 
-/// The children of the first thread of the process, to which the system gives orphans.
+/// Returns the children of the first thread of the process, to which the system gives orphans.
 pub(super) fn list_main_thread_children(pid: i32) -> Vec<i32> {
     match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
         Ok(text) => text
@@ -81,7 +81,7 @@ fn find_children(of: i32) -> Vec<i32> {
     list_process_ids().filter(is_child).collect()
 }
 
-/// All processes.
+/// Returns all processes.
 pub(super) fn list_process_ids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

@@ -52,7 +52,7 @@ struct WatchdogState {
 }
 
 impl ProcessWatchdog {
-    /// A watchdog that `command` starts; the command must call [`run_watchdog`] with its stdin.
+    /// Returns a watchdog that `command` starts; the command must call [`run_watchdog`] with its stdin.
     pub fn new(command: ProgramInvocation) -> Self {
         Self(Mutex::new(WatchdogState {
             command,

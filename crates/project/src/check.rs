@@ -69,7 +69,7 @@ pub struct EnsembleFolder<'s> {
 }
 
 impl<'s> EnsembleFolder<'s> {
-    /// The folder in which the file stands.
+    /// Returns the folder in which the file stands.
     pub fn for_file(file: &Path, project: &'s Project) -> Self {
         let folder = ensemble_folder(file, project);
         let (configured_profiles, config_error) = match load_all_profiles(&folder, project) {
@@ -160,7 +160,7 @@ impl<'s> EnsembleFolder<'s> {
         self.texts.facts_for_file(path, name).get().map(of)
     }
 
-    /// The possible outputs of the agent, if they are known.
+    /// Returns the possible outputs of the agent, if they are known.
     fn find_outputs(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
         match &agent.kind {
             AgentKind::Script { script, .. } => match self.resolve_script(script).ok()? {
@@ -175,7 +175,7 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
-    /// The finding about a script or program that cannot be started.
+    /// Returns the finding about a script or program that cannot be started.
     fn unavailable_finding(&self, unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
         let finding = match unavailable.is_missing_file && !self.allows_missing_scripts {
             true => Finding::new_error(codes::MISSING_SCRIPT_FILE, at, unavailable.message),
@@ -192,7 +192,7 @@ impl<'s> EnsembleFolder<'s> {
         }
     }
 
-    /// The arguments of command lines that a shell reads and that do not use them.
+    /// Returns the arguments of command lines that a shell reads and that do not use them.
     fn check_unused_arguments<'e>(&'e self, ensemble: &'e Ensemble) -> impl Iterator<Item = Finding> + 'e {
         let agents = ensemble.agents.iter().enumerate();
         agents.filter_map(|(at, agent)| {
@@ -205,7 +205,7 @@ impl<'s> EnsembleFolder<'s> {
         })
     }
 
-    /// The inputs that agents give their ensembles, and that do not fit.
+    /// Returns the inputs that agents give their ensembles, and that do not fit.
     fn check_inner_inputs(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let agents = ensemble.agents.iter().enumerate();
         let findings = agents.flat_map(|(at, agent)| match &agent.kind {
@@ -218,7 +218,7 @@ impl<'s> EnsembleFolder<'s> {
         findings.collect()
     }
 
-    /// The attachments that are no templates and no files.
+    /// Returns the attachments that are no templates and no files.
     fn check_attachments<'e>(&'e self, ensemble: &'e Ensemble) -> impl Iterator<Item = Finding> + 'e {
         let agents = ensemble.agents.iter().enumerate();
         let attached = agents.flat_map(|(at, agent)| {
@@ -240,14 +240,14 @@ impl<'s> EnsembleFolder<'s> {
         })
     }
 
-    /// The program of an external agent.
+    /// Returns the program of an external agent.
     fn check_program(&self, llm: &LlmSpec, route: &Route) -> Option<Finding> {
         let acp = llm.acp_agent().filter(|acp| !acp.is_simulated())?;
         let missing = resolve_external(&acp.program, &self.places).err()?;
         self.unavailable_finding(missing, route.with_key("acp").into_value_location())
     }
 
-    /// The program or script of a tool.
+    /// Returns the program or script of a tool.
     fn check_tool(&self, tool: &ToolDefinition, route: &Route) -> Option<Finding> {
         match &tool.kind {
             ToolKind::Script { script, .. } => {

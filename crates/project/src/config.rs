@@ -29,8 +29,9 @@ pub struct ProfileConfig {
     pub(crate) digest: String,
 }
 
-/// The profiles of the project's and of the user's configuration, as far as they count. What a project's file says about keys
-/// and values of the environment counts only if the user trusts it; otherwise it is left alone, and told.
+/// Returns the profiles of the project's and of the user's configuration, as far as they count. What a project's file
+/// says about keys and values of the environment counts only if the user trusts it; otherwise it is left alone, and
+/// told.
 ///
 /// # Errors
 /// A configuration cannot be read, or has errors.
@@ -51,7 +52,7 @@ pub fn load_configs(folder: &Path, project: &Project) -> Result<Vec<ProfileConfi
     Ok(configs)
 }
 
-/// All profiles of the configurations, trusted or not, for checks that send nothing.
+/// Returns all profiles of the configurations, trusted or not, for checks that send nothing.
 pub(crate) fn load_all_profiles(
     folder: &Path,
     project: &Project,
@@ -66,7 +67,7 @@ pub(crate) fn load_all_profiles(
         .collect())
 }
 
-/// The configuration at that path, with what it would do.
+/// Returns the configuration at that path, with what it would do.
 pub(crate) fn load_config(path: &Path, project: &Project) -> Result<ProfileConfig, ProjectError> {
     let user = load_user_config(project)?.filter(|user| user.path != path);
     ProfileConfig::load(path, user.as_ref(), project)
@@ -81,7 +82,7 @@ pub struct ConfigFiles {
     pub user: Option<PathBuf>,
 }
 
-/// The paths of the configurations that files in `folder` have, absolute.
+/// Returns the paths of the configurations that files in `folder` have, absolute.
 pub fn find_config_files(folder: &Path, project: &Project) -> ConfigFiles {
     ConfigFiles {
         project: find_project_config(folder, project),
@@ -101,7 +102,7 @@ fn load_user_config(project: &Project) -> Result<Option<ProfileConfig>, ProjectE
     path.map(|path| ProfileConfig::load(&path, None, project)).transpose()
 }
 
-/// The user's own configuration, if there is one.
+/// Returns the user's own configuration, if there is one.
 pub(crate) fn find_user_config(project: &Project) -> Option<PathBuf> {
     let path = project.user_config.as_ref().filter(|path| path.is_file())?;
     Some(path.canonicalize().unwrap_or_else(|_| path.clone()))
@@ -134,7 +135,7 @@ impl ProfileConfig {
         })
     }
 
-    /// All that the profiles would do.
+    /// Returns all that the profiles would do.
     pub(crate) fn effect_lines(&self) -> Vec<String> {
         self.untrusted_profiles
             .iter()
@@ -142,7 +143,7 @@ impl ProfileConfig {
             .collect()
     }
 
-    /// All of it.
+    /// Returns all of it.
     fn trust_all(self) -> Self {
         Self {
             untrusted_profiles: Vec::new(),

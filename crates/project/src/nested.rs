@@ -25,8 +25,8 @@ pub struct NestedEnsemble {
     pub inner_files: Vec<(Arc<str>, PathBuf)>,
 }
 
-/// The ensemble, those that it names, and the warnings with the code `wanted`. Each file is there once; one that is missing
-/// is left out.
+/// Returns the ensemble, those that it names, and the warnings with the code `wanted`. Each file is there once; one
+/// that is missing is left out.
 ///
 /// # Errors
 /// One of the files cannot be read, or has errors; all errors of all files are told.
@@ -91,7 +91,7 @@ pub fn absolute_path(path: &Path, project: &Project) -> PathBuf {
     ensemble_folder(path, project).join(absolute.file_name().unwrap_or_default())
 }
 
-/// The agents that are ensembles, and the absolute files of these as far as they are there.
+/// Returns the agents that are ensembles, and the absolute files of these as far as they are there.
 fn list_ensemble_agents(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<(Arc<str>, PathBuf)> {
     let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);
@@ -108,7 +108,7 @@ fn list_ensemble_agents(ensemble: &Ensemble, path: &Path, project: &Project) -> 
     ensemble.agents.iter().filter_map(file).collect()
 }
 
-/// The files of the ensembles that agents and tools name.
+/// Returns the files of the ensembles that agents and tools name.
 fn list_nested_files(ensemble: &Ensemble, path: &Path, project: &Project) -> Vec<PathBuf> {
     let folder = ensemble_folder(path, project);
     let root = project.project_root(&folder);

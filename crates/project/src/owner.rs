@@ -17,7 +17,7 @@ pub struct ForeignFile {
     pub owner: String,
 }
 
-/// The user of this process.
+/// Returns the user of this process.
 fn current_user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -27,7 +27,7 @@ fn is_trusted_owner(metadata: &Metadata) -> bool {
     metadata.uid() == current_user_id() || metadata.uid() == 0
 }
 
-/// The owner of the file or folder, if it is there and belongs to somebody else.
+/// Returns the owner of the file or folder, if it is there and belongs to somebody else.
 pub(crate) fn find_foreign_owner(path: &Path) -> Option<ForeignFile> {
     let metadata = std::fs::metadata(path)
         .ok()
@@ -46,8 +46,8 @@ pub(crate) fn is_private_file(path: &Path) -> bool {
     is_private(path) && path.parent().is_none_or(is_private)
 }
 
-/// The folder and those above it in which a search may look: up to the root of the repository, to `home`, to the border
-/// of the file system, or to a folder of somebody else.
+/// Returns the folder and those above it in which a search may look: up to the root of the repository, to `home`, to
+/// the border of the file system, or to a folder of somebody else.
 pub(crate) fn list_search_folders(folder: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     let mut current_folder = folder;

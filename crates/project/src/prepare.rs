@@ -47,7 +47,8 @@ pub fn check_loaded_ensemble(loaded: &LoadedEnsemble, around: &dyn CheckContext)
     build_diagnostics(loaded, findings, around.fixes())
 }
 
-/// The findings at their places: with those of the text itself, without what is allowed, and with secrets hidden.
+/// Returns the findings at their places: with those of the text itself, without what is allowed, and with secrets
+/// hidden.
 fn build_diagnostics(loaded: &LoadedEnsemble, findings: Option<Vec<Finding>>, fixes: Fixes) -> Vec<Diagnostic> {
     let is_complete = findings.is_some();
     let text = check::TextSecrets::find_in(loaded.source(), loaded.document.as_ref());
@@ -116,14 +117,14 @@ pub fn prepare_text(
     }
 }
 
-/// The folder that the file stands in, absolute.
+/// Returns the folder that the file stands in, absolute.
 pub fn ensemble_folder(path: &Path, project: &Project) -> PathBuf {
     let absolute = project.folder.join(path);
     let absolute = absolute.canonicalize().unwrap_or(absolute);
     absolute.parent().unwrap_or(&project.folder).to_owned()
 }
 
-/// All profiles that an ensemble in `folder` can use, in the order in which they are sought.
+/// Returns all profiles that an ensemble in `folder` can use, in the order in which they are sought.
 pub fn collect_profiles(
     ensemble: &Ensemble,
     folder: &Path,
@@ -138,7 +139,7 @@ pub fn collect_profiles(
 }
 
 impl PreparedEnsemble {
-    /// The same file with another plan, which is made from its ensemble.
+    /// Returns the same file with another plan, which is made from its ensemble.
     #[must_use]
     pub fn with_plan(&self, plan: Arc<Plan>) -> Self {
         Self {
@@ -152,7 +153,7 @@ impl PreparedEnsemble {
         }
     }
 
-    /// The condition that had no answer, at its place in the file.
+    /// Returns the condition that had no answer, at its place in the file.
     pub fn condition_diagnostic(&self, ended: &RunEnded) -> Option<Diagnostic> {
         let failure = ended.condition.as_ref()?;
         let (what, route) = match &failure.result {

@@ -66,7 +66,7 @@ impl Project {
         }
     }
 
-    /// The file of an ensemble that was given as a file or by name.
+    /// Returns the file of an ensemble that was given as a file or by name.
     pub fn resolve_ensemble_file(&self, given: &str) -> Result<PathBuf, ProjectError> {
         self.resolve_ensemble_file_from(given, &self.folder, &self.project_root(&self.folder))
     }
@@ -120,8 +120,8 @@ impl Project {
         })
     }
 
-    /// The files that can be named without a path and an ending, each with its name, sorted by name. Not all of them need
-    /// be ensembles.
+    /// Returns the files that can be named without a path and an ending, each with its name, sorted by name. Not all of
+    /// them need be ensembles.
     pub fn list_named_files(&self) -> Vec<(String, PathBuf)> {
         let mut named_files: Vec<(String, PathBuf)> = Vec::new();
         for folder in name_search_folders(&self.folder, &self.project_root(&self.folder)) {
@@ -175,7 +175,7 @@ impl Project {
             .unwrap_or(false)
     }
 
-    /// The path as a person in this folder would write it.
+    /// Returns the path as a person in this folder would write it.
     pub fn relative_path(&self, path: &Path) -> PathBuf {
         // Below `/`, a path without its first slash would look like a path relative to another folder.
         let base = self.folder.parent().map(|_| &self.folder);
@@ -183,8 +183,8 @@ impl Project {
         relative.unwrap_or(path).to_owned()
     }
 
-    /// The nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder. The user's home and `/`
-    /// are project roots only if they are the caller's folder.
+    /// Returns the nearest folder upward from `folder` that holds `.ensemble/`, else the caller's folder. The user's
+    /// home and `/` are project roots only if they are the caller's folder.
     pub fn project_root(&self, folder: &Path) -> PathBuf {
         let caller = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
         let is_root = |folder: &PathBuf| {
@@ -196,7 +196,7 @@ impl Project {
         nearest_root.unwrap_or_else(|| self.folder.clone())
     }
 
-    /// The nearest `.ensemble/config.yaml` upward from `folder`.
+    /// Returns the nearest `.ensemble/config.yaml` upward from `folder`.
     pub fn project_config(&self, folder: &Path) -> Option<PathBuf> {
         let is_usable = |place: &PathBuf| {
             let folder = place.parent().unwrap_or(place);
@@ -207,7 +207,7 @@ impl Project {
         places.find(is_usable)
     }
 
-    /// The folder and those above it that belong to the project, or may; the nearest first.
+    /// Returns the folder and those above it that belong to the project, or may; the nearest first.
     pub fn project_ancestors(&self, folder: &Path) -> Vec<PathBuf> {
         let absolute = self.folder.join(folder);
         let absolute = absolute.canonicalize().unwrap_or(absolute);
@@ -215,7 +215,7 @@ impl Project {
     }
 }
 
-/// The folders in which an ensemble is looked for by name, in this order.
+/// Returns the folders in which an ensemble is looked for by name, in this order.
 fn name_search_folders(folder: &Path, root: &Path) -> [PathBuf; 4] {
     [
         folder.to_owned(),

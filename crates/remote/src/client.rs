@@ -143,7 +143,7 @@ impl EngineClientError {
 }
 
 impl EngineClient {
-    /// The engine at this address.
+    /// Returns the engine at this address.
     ///
     /// # Errors
     /// The text is no address, or there is no HTTP client.
@@ -171,7 +171,7 @@ impl EngineClient {
         self
     }
 
-    /// The address.
+    /// Returns the address.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -187,7 +187,7 @@ impl EngineClient {
         Ok(())
     }
 
-    /// The records of a run from one on, and whether it is over.
+    /// Returns the records of a run from one on, and whether it is over.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
@@ -285,7 +285,7 @@ impl EngineClient {
         self.call_handler(&format!("{RUNS}/{id}/brief"), &()).await
     }
 
-    /// The ids of the latest runs, the latest last, at most `limit`.
+    /// Returns the ids of the latest runs, the latest last, at most `limit`.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
@@ -304,7 +304,7 @@ impl EngineClient {
         Ok(run_ids.split_off(run_ids.len().saturating_sub(limit)))
     }
 
-    /// The latest runs with what they did until now, the latest last, at most `limit`.
+    /// Returns the latest runs with what they did until now, the latest last, at most `limit`.
     ///
     /// # Errors
     /// The engine cannot be reached or refuses.
@@ -317,7 +317,7 @@ impl EngineClient {
         briefs.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// The id of the run that is named so: an id, or the beginning of the id of one of the latest runs.
+    /// Returns the id of the run that is named so: an id, or the beginning of the id of one of the latest runs.
     ///
     /// # Errors
     /// There is no such run, or several.

@@ -264,7 +264,7 @@ impl From<RunSummary> for RunBrief {
 }
 
 impl RunStartRequest {
-    /// A new run that was made ready, with this id.
+    /// Returns a new run that was made ready, with this id.
     ///
     /// # Errors
     /// The run is not new, or its ensemble is not in the project that workers serve: the text says which.
@@ -296,7 +296,7 @@ impl RunStartRequest {
     }
 }
 
-/// The file of the ensemble as workers find it: relative to the project's root.
+/// Returns the file of the ensemble as workers find it: relative to the project's root.
 fn served_file_path(started: &RunStarted) -> Option<String> {
     let file = std::fs::canonicalize(&started.ensemble_file).ok()?;
     let root = std::fs::canonicalize(&started.project_root).ok()?;
@@ -321,7 +321,7 @@ pub fn parse_records(lines: &str) -> Result<Vec<Record>, LineError> {
 }
 
 impl InnerRunLines {
-    /// The run as it is sent.
+    /// Returns the run as it is sent.
     pub fn from_run(run: &InnerRun) -> Self {
         Self {
             name: run.name.clone(),

@@ -39,7 +39,7 @@ struct ObservedChildEnd {
     late: Option<Duration>,
 }
 
-/// The index of the part in the name of an inner run, such as `each-1.2-1`; 0 if the run is of no part.
+/// Returns the index of the part in the name of an inner run, such as `each-1.2-1`; 0 if the run is of no part.
 fn part_index(name: &str) -> u32 {
     let execution = name.rsplit('-').nth(1);
     let part = execution.and_then(|execution| execution.split_once('.'));
@@ -47,8 +47,8 @@ fn part_index(name: &str) -> u32 {
 }
 
 impl ChildRuns {
-    /// The runs of this agent's execution that have ended, and those that are wanted. `begun`: the names of those that an attempt has
-    /// begun which did not end.
+    /// Returns the runs of this agent's execution that have ended, and those that are wanted. `begun`: the names of
+    /// those that an attempt has begun which did not end.
     pub fn for_execution(
         agent: &Arc<str>,
         ended: Vec<(String, EndedChildRun)>,
@@ -65,7 +65,7 @@ impl ChildRuns {
         (children, received)
     }
 
-    /// The run whose question the execution asks, after it has asked.
+    /// Returns the run whose question the execution asks, after it has asked.
     pub fn asking_run(&self) -> Option<String> {
         let observed_ends = self.lock_observed_ends();
         // The first request of the execution is that of its first part.

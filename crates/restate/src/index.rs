@@ -16,7 +16,7 @@ impl RunIndex {
         Ok(())
     }
 
-    /// All ids.
+    /// Returns all ids.
     #[handler]
     async fn ids(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<String>>> {
         Ok(Json(ctx.get_keys().await?))

@@ -46,7 +46,7 @@ pub struct PeerWorkers {
 }
 
 impl PeerWorkers {
-    /// The worker with this id, which others find at this address.
+    /// Returns the worker with this id, which others find at this address.
     ///
     /// # Errors
     /// There is no HTTP client.
@@ -74,7 +74,7 @@ impl PeerWorkers {
         *self.own_claim.worker == *worker
     }
 
-    /// The end of an execution at another worker; nothing if that worker is lost, or does not know it.
+    /// Returns the end of an execution at another worker; nothing if that worker is lost, or does not know it.
     pub async fn fetch_result(&self, claim: &WorkerClaim, call: &str) -> Option<WorkResult> {
         let url = format!("{}{PATH}{}/{call}", claim.address.as_deref()?, claim.worker);
         let mut tries = 0;

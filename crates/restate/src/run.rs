@@ -129,7 +129,7 @@ impl RunWorkflow {
         Ok(Json(brief.ok_or_else(|| TerminalError::new("the run has no records"))?))
     }
 
-    /// The records from this one on.
+    /// Returns the records from this one on.
     #[handler]
     async fn records(&self, ctx: SharedWorkflowContext<'_>, from: u64) -> HandlerResult<Json<RecordsReply>> {
         // Read before the records: of a run that is over, all records are there.
@@ -218,12 +218,12 @@ async fn has_run_ended(ctx: &SharedWorkflowContext<'_>) -> Result<bool, Terminal
     Ok(brief.is_some_and(|brief| brief.0.has_ended()))
 }
 
-/// The promise with who cancelled this leg of the run.
+/// Returns the promise with who cancelled this leg of the run.
 fn cancel_promise_name(leg: u32) -> String {
     format!("cancelled:{leg}")
 }
 
-/// The promise with the time at which somebody resumed the run after this leg.
+/// Returns the promise with the time at which somebody resumed the run after this leg.
 fn resume_promise_name(leg: u32) -> String {
     format!("resumed:{leg}")
 }
@@ -400,7 +400,7 @@ impl<'a> RunDrive<'a> {
         self.wake_futures.push(Box::pin(wake_future));
     }
 
-    /// The runs of its inner ensemble that the agent has begun in an attempt that did not end.
+    /// Returns the runs of its inner ensemble that the agent has begun in an attempt that did not end.
     fn lost_inner_runs(&self, agent: &str) -> Vec<String> {
         let slots = self
             .log
@@ -472,7 +472,7 @@ impl<'a> RunDrive<'a> {
         }
     }
 
-    /// The end of an execution of the open turn so many attempts after the last one that was begun.
+    /// Returns the end of an execution of the open turn so many attempts after the last one that was begun.
     fn failed_execution(&self, agent: &Arc<str>, later: u32, failure: ExecutionFailure) -> Option<ExecutionFinished> {
         let turn = self.log.run_state().turn_count() + 1;
         let slots = self

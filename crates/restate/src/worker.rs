@@ -95,7 +95,7 @@ impl FoldedRun {
     }
 }
 
-/// The end of an execution.
+/// Returns the end of an execution.
 async fn wait_for_result(mut done: watch::Receiver<Option<Arc<WorkResult>>>) -> WorkResult {
     let wait_result = done.wait_for(Option::is_some).await;
     match wait_result.as_deref() {
@@ -117,7 +117,7 @@ fn failed_result(error: String) -> WorkResult {
 }
 
 impl RestateWorker {
-    /// A worker with the ensembles and scripts of a folder, which others find there.
+    /// Returns a worker with the ensembles and scripts of a folder, which others find there.
     pub fn new(runs: Runs, engine: EngineClient, peers: PeerWorkers) -> Self {
         Self(Arc::new(WorkerState {
             runs,
@@ -130,7 +130,7 @@ impl RestateWorker {
         }))
     }
 
-    /// The ensemble of a run, as this worker has its files.
+    /// Returns the ensemble of a run, as this worker has its files.
     ///
     /// # Errors
     /// The ensemble has errors here: the text says which.
@@ -310,7 +310,7 @@ impl RestateWorker {
         })
     }
 
-    /// The runs of the execution's inner ensemble that have ended.
+    /// Returns the runs of the execution's inner ensemble that have ended.
     async fn list_ended_inner_runs(&self, work: &ExecutionWork) -> Result<Vec<(String, EndedChildRun)>, String> {
         let mut ended_runs = Vec::new();
         for EndedInnerRun { name, run, is_late } in &work.inner {
@@ -335,7 +335,7 @@ impl RestateWorker {
         Ok(ended_runs)
     }
 
-    /// The run of an inner ensemble, as a workflow is given it.
+    /// Returns the run of an inner ensemble, as a workflow is given it.
     fn build_wanted_run(&self, wanted: InnerRunStart, outer: &RunStartRequest) -> Result<WantedInnerRun, String> {
         let root = self.0.runs.project().folder.clone();
         let (file, root) = (
@@ -364,7 +364,7 @@ impl RestateWorker {
         })
     }
 
-    /// The run, and its state in which the execution is pending.
+    /// Returns the run, and its state in which the execution is pending.
     async fn load_state(&self, work: &ExecutionWork) -> Result<(FoldedRun, ConversationState), String> {
         let before = lock_mutex(&self.0.folded_runs).get(&work.run).cloned();
         let next = before.as_ref().map_or(0, |known| known.state.next_seq());
@@ -420,7 +420,7 @@ mod tests {
 
     use super::*;
 
-    /// A worker whose engine is not there, so that each execution that begins ends at once with an error.
+    /// Returns a worker whose engine is not there, so that each execution that begins ends at once with an error.
     fn worker() -> RestateWorker {
         let runs = Runs::open(Project::from_folder("."), Host::from_system().without_operator());
         let engine = EngineClient::from_url("http://127.0.0.1:9").expect("an address");

@@ -54,7 +54,7 @@ impl From<RunContext> for InputValues {
     }
 }
 
-/// The inputs of a run: what is given, and the defaults of the others. `None`: the ensemble declares no inputs.
+/// Returns the inputs of a run: what is given, and the defaults of the others. `None`: the ensemble declares no inputs.
 ///
 /// # Errors
 /// All inputs that are wrong.
@@ -78,7 +78,7 @@ pub(crate) fn resolve_inputs(ensemble: &Ensemble, given: &InputValues) -> Result
     if wrong.is_empty() { Ok(Some(inputs)) } else { Err(wrong) }
 }
 
-/// The names that are no inputs.
+/// Returns the names that are no inputs.
 pub(crate) fn list_undeclared_inputs<'a>(
     ensemble: &Ensemble,
     declared: &[InputDeclaration],
@@ -92,8 +92,8 @@ pub(crate) fn list_undeclared_inputs<'a>(
     wrong.collect()
 }
 
-/// The inputs that an ensemble declares as the JSON Schema of one map, for tools that are ensembles: `input` is the task, unless
-/// an input has this name. `None`: the ensemble declares no inputs.
+/// Returns the inputs that an ensemble declares as the JSON Schema of one map, for tools that are ensembles: `input` is
+/// the task, unless an input has this name. `None`: the ensemble declares no inputs.
 pub fn inputs_schema(ensemble: &Ensemble) -> Option<Value> {
     let declared = ensemble.inputs.as_ref()?;
     let mut properties: JsonMap = JsonMap::new();
@@ -120,7 +120,7 @@ pub fn inputs_schema(ensemble: &Ensemble) -> Option<Value> {
     }))
 }
 
-/// The value of one input.
+/// Returns the value of one input.
 fn resolve_value(input: &InputDeclaration, given: &InputValues) -> Result<Arc<Value>, InputError> {
     let Some(value) = given.values.get(&input.name) else {
         let missing = || InputError::Missing {
@@ -162,7 +162,7 @@ impl fmt::Display for InputError {
     }
 }
 
-/// All of them, one in a line.
+/// Returns all of them, one in a line.
 pub(crate) fn format_input_errors(wrong: &[InputError]) -> String {
     let lines: Vec<String> = wrong.iter().map(InputError::to_string).collect();
     lines.join("\n       ")

@@ -134,7 +134,7 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// The run's id, under which it can be resumed, continued and replayed.
+    /// Returns the run's id, under which it can be resumed, continued and replayed.
     pub fn run_id(&self) -> &RunId {
         &self.run
     }
@@ -160,7 +160,7 @@ impl RunOutcome {
         self.state.run_end().is_some_and(RunEnded::is_success)
     }
 
-    /// The latest output of an agent: a JSON object.
+    /// Returns the latest output of an agent: a JSON object.
     pub fn latest_output(&self, agent: &str) -> Option<Arc<Value>> {
         let entries = self.state.list_executions().filter(|entry| *entry.agent_name == *agent);
         entries
@@ -169,7 +169,7 @@ impl RunOutcome {
             .map(|entry| entry.output_data())
     }
 
-    /// The text of an agent's latest output: its `response`.
+    /// Returns the text of an agent's latest output: its `response`.
     pub fn latest_text(&self, agent: &str) -> Option<String> {
         Some(self.latest_output(agent)?.get("response")?.as_str()?.to_owned())
     }
@@ -180,17 +180,17 @@ impl RunOutcome {
         find_run_answer(&self.state).map(|output| output_text(&output))
     }
 
-    /// A value of the context with which the run ended.
+    /// Returns a value of the context with which the run ended.
     pub fn context_value(&self, key: &str) -> Option<Arc<Value>> {
         self.state.context().get(key).cloned()
     }
 
-    /// The whole result, as `ensemble run --output json` prints it.
+    /// Returns the whole result, as `ensemble run --output json` prints it.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(RunResult(&self.state)).unwrap_or_default()
     }
 
-    /// The state with which the run ended.
+    /// Returns the state with which the run ended.
     pub fn state(&self) -> &ConversationState {
         &self.state
     }

@@ -110,7 +110,8 @@ impl Runs {
     }
 }
 
-/// The records of a run until now as one agent of the open turn needs them: in the open turn, only what concerns the agent.
+/// Returns the records of a run until now as one agent of the open turn needs them: in the open turn, only what
+/// concerns the agent.
 pub fn records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
     let is_turn_start = |record: &Record| matches!(record.event, Event::TurnStarted(_));
     let Some(open) = records.iter().rposition(is_turn_start) else {
@@ -134,7 +135,7 @@ pub fn records_for_agent(records: &[Record], agent: &str) -> Vec<Record> {
     before.iter().cloned().chain(concerned).collect()
 }
 
-/// The runs inside a run, with their records.
+/// Returns the runs inside a run, with their records.
 fn read_inner_runs(run: &dyn StoredRun) -> BoxFuture<'_, Result<Vec<InnerRun>, RunError>> {
     Box::pin(async move {
         let mut inner_runs = Vec::new();

@@ -65,7 +65,8 @@ impl SchemaError {
         }
     }
 
-    /// The path and the message, of which at most `longest` characters are shown, because it may quote long values.
+    /// Returns the path and the message, of which at most `longest` characters are shown, because it may quote long
+    /// values.
     pub fn into_short_text(mut self, longest: usize) -> String {
         if let Some((end, _)) = self.message.char_indices().nth(longest) {
             self.message.truncate(end);

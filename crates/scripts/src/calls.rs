@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 use rhai::{Expr, FnCallExpr, Position};
 
 use super::engine;
-use super::names::to_script_name;
-use ensemble_language::check::{ScriptArguments, UnknownFunction};
+use ensemble_language::check::{ScriptArguments, ScriptName, UnknownFunction};
 use ensemble_language::diagnostic::find_similar_word;
 
 /// The functions that the language itself has.
@@ -51,7 +50,7 @@ pub(super) struct FunctionCall {
     is_certain: bool,
 }
 
-/// The call, if it is one of a function and no operator.
+/// Returns the call, if it is one of a function and no operator.
 pub(super) fn parse_call(call: &FnCallExpr, place: Position, is_method: bool) -> Option<FunctionCall> {
     let is_name = call.name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !call.name.contains('$');
     let is_plain = call.op_token.is_none() && call.namespace.is_empty();
@@ -65,13 +64,13 @@ pub(super) fn parse_call(call: &FnCallExpr, place: Position, is_method: bool) ->
 }
 
 impl FunctionCall {
-    /// The same call, which every execution of the script reaches, if so.
+    /// Returns the same call, which every execution of the script reaches, if so.
     pub(super) fn with_certainty(self, is_certain: bool) -> Self {
         Self { is_certain, ..self }
     }
 }
 
-/// The calls with a number of arguments that no function of the name takes, each at its place.
+/// Returns the calls with a number of arguments that no function of the name takes, each at its place.
 pub(super) fn find_miscalled<'c>(
     called: impl Iterator<Item = &'c FunctionCall>,
     own: &HashMap<&str, BTreeSet<usize>>,
@@ -105,8 +104,8 @@ pub(super) fn find_miscalled<'c>(
     wrong_calls
 }
 
-/// The functions among these that neither the engine nor the script has, each at its first place, with one that is
-/// spelled alike. A word that the script uses otherwise too may be a function that it holds in a variable or a map.
+/// Returns the functions among these that neither the engine nor the script has, each at its first place, with one that
+/// is spelled alike. A word that the script uses otherwise too may be a function that it holds in a variable or a map.
 pub(super) fn find_unknown<'c>(
     called: impl Iterator<Item = &'c FunctionCall>,
     own: &HashSet<&str>,
@@ -153,7 +152,7 @@ fn is_only_called(word: &str, text: &str) -> bool {
     occurrences.all(|after| after.starts_with('('))
 }
 
-/// The agents that a literal list of requests names; `None` if it is no such list, or empty.
+/// Returns the agents that a literal list of requests names; `None` if it is no such list, or empty.
 pub(super) fn parse_targets(value: &Expr) -> Option<Vec<(String, Position)>> {
     let Expr::Array(requests, _) = value else {
         return None;
@@ -167,6 +166,14 @@ pub(super) fn parse_targets(value: &Expr) -> Option<Vec<(String, Position)>> {
         }
     };
     (!requests.is_empty()).then(|| requests.iter().filter_map(target).collect())
+}
+
+/// Returns the name with its line and column.
+pub(super) fn to_script_name((name, place): (String, Position)) -> ScriptName {
+    ScriptName {
+        name,
+        place: (place.line().unwrap_or(0), place.position().unwrap_or(0)),
+    }
 }
 
 #[cfg(test)]

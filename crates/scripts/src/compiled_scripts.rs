@@ -9,7 +9,7 @@ type Known = HashMap<Box<str>, Weak<Script>>;
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-/// The script of this text, compiled only if it is not in use.
+/// Returns the script of this text, compiled only if it is not in use.
 pub(super) fn find_or_compile(
     text: &str,
     compile: impl FnOnce() -> Result<Script, ScriptError>,

@@ -37,7 +37,7 @@ impl ScriptContextView {
         }
     }
 
-    /// All of it.
+    /// Returns all of it.
     pub(super) fn into_json(self) -> Value {
         let budget = self.budget.as_deref();
         let enough = budget.is_none_or(|budget| {

@@ -3,7 +3,7 @@
 use rhai::{Array, Dynamic};
 use serde_json::Value;
 
-/// A JSON value as Rhai's own.
+/// Returns a JSON value as Rhai's own.
 pub(super) fn from_json(value: &Value) -> Dynamic {
     match value {
         Value::Null => Dynamic::UNIT,

@@ -51,7 +51,7 @@ static MODULES: LazyLock<Vec<Shared<Module>>> = LazyLock::new(|| {
     ]
 });
 
-/// An engine that ends a script when `stop` returns true, and when the thread has too much memory.
+/// Returns an engine that ends a script when `stop` returns true, and when the thread has too much memory.
 pub(super) fn build_engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> Engine {
     let mut engine = build_unlimited_engine();
     engine
@@ -69,7 +69,7 @@ pub(super) fn build_engine(stop: impl Fn() -> bool + Send + Sync + 'static) -> E
     engine
 }
 
-/// The language, without limits of time and memory and of calls within calls.
+/// Returns the language, without limits of time and memory and of calls within calls.
 pub(super) fn build_unlimited_engine() -> Engine {
     let mut engine = Engine::new_raw();
     for module in MODULES.iter() {
@@ -146,7 +146,7 @@ fn check_limit(items: Array) -> Reply<Array> {
     Ok(items)
 }
 
-/// An error that a script can catch.
+/// Returns an error that a script can catch.
 fn catchable_error(message: String) -> Box<EvalAltResult> {
     EvalAltResult::ErrorRuntime(message.into(), Position::NONE).into()
 }

@@ -110,7 +110,7 @@ pub(super) fn can_run_inline(ast: &AST, words: &Words) -> bool {
     fit
 }
 
-/// The name of the function that is called here.
+/// Returns the name of the function that is called here.
 fn called_function<'a>(node: &'a ASTNode<'_>) -> Option<&'a str> {
     match node {
         ASTNode::Stmt(Stmt::FnCall(call, _)) | ASTNode::Expr(Expr::FnCall(call, _) | Expr::MethodCall(call, _)) => {

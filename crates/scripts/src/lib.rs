@@ -189,7 +189,7 @@ pub trait VariableName: AsRef<str> + Send + Sync + 'static {}
 
 impl<N: AsRef<str> + Send + Sync + 'static> VariableName for N {}
 
-/// The variables, of which only those are converted that the script names.
+/// Returns the variables, of which only those are converted that the script names.
 fn build_scope<N: VariableName>(
     variables: &[(N, ScriptVariable)],
     words: &Words,
@@ -250,7 +250,7 @@ impl ScriptError {
     }
 }
 
-/// The engine's error by kind; `outer` is the place of the call in which it happened.
+/// Returns the engine's error by kind; `outer` is the place of the call in which it happened.
 fn to_failure(mut error: EvalAltResult, outer: Position) -> ScriptFailure {
     if let EvalAltResult::ErrorInFunctionCall(_, _, inner, position) = error {
         return to_failure(*inner, position);

@@ -13,7 +13,7 @@ use ensemble_language::data::RESPONSE;
 /// A possible output: its keys, and what the value of each can be.
 pub type WrittenOutput = BTreeMap<String, ValueType>;
 
-/// The top-level keys of these outputs.
+/// Returns the top-level keys of these outputs.
 pub fn collect_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     outputs.iter().flat_map(BTreeMap::keys).cloned().collect()
 }
@@ -27,7 +27,7 @@ pub fn unify_types(outputs: &[WrittenOutput]) -> ValueType {
         .fold(ValueType::impossible_value(), ValueType::union_with)
 }
 
-/// The keys that are written only as `true`, and that other outputs do not have.
+/// Returns the keys that are written only as `true`, and that other outputs do not have.
 pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     let written_true = ValueType::from_value(&true.into());
     let is_latched = |key: &String| {
@@ -37,7 +37,7 @@ pub fn latched_keys(outputs: &[WrittenOutput]) -> BTreeSet<String> {
     collect_keys(outputs).into_iter().filter(is_latched).collect()
 }
 
-/// The possible outputs of the script; `None` if they are unknown.
+/// Returns the possible outputs of the script; `None` if they are unknown.
 pub(super) fn find_outputs(ast: &AST) -> Option<Vec<WrittenOutput>> {
     let mut outputs = Vec::new();
     let mut leaves_early = false;

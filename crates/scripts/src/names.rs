@@ -7,15 +7,15 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rhai::{AST, ASTFlags, ASTNode, BinaryExpr, Expr, FnCallExpr, Position, Stmt};
 
-use super::calls::{self, FunctionCall};
-use ensemble_language::check::{ScriptKey, ScriptName, ScriptText};
+use super::calls::{self, FunctionCall, to_script_name};
+use ensemble_language::check::{ScriptKey, ScriptText};
 
 /// The variables whose keys are listed.
 const KEYED: [&str; 4] = ["dependencies", "context", "inputs", "parameters"];
 /// The beginning of the names that the engine gives to closures.
 const CLOSURE: &str = "anon$";
 
-/// The names that the script reads.
+/// Returns the names that the script reads.
 pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> ScriptText {
     let functions: HashSet<&str> = ast.iter_functions().map(|function| function.name).collect();
     let mut main = ScriptNames {
@@ -97,7 +97,7 @@ pub(super) fn collect_script_text(name: String, text: String, ast: &AST) -> Scri
     }
 }
 
-/// The names in the functions of these names.
+/// Returns the names in the functions of these names.
 fn names_in_functions(ast: &AST, is_meant: &dyn Fn(&str) -> bool) -> ScriptNames {
     let mut bodies = ast.clone();
     bodies.clear_statements();
@@ -105,13 +105,6 @@ fn names_in_functions(ast: &AST, is_meant: &dyn Fn(&str) -> bool) -> ScriptNames
     let mut names = ScriptNames::default();
     bodies.walk(&mut |path: &[ASTNode]| names.visit_node(path));
     names
-}
-
-pub(super) fn to_script_name((name, place): (String, Position)) -> ScriptName {
-    ScriptName {
-        name,
-        place: (place.line().unwrap_or(0), place.position().unwrap_or(0)),
-    }
 }
 
 fn keep_first_positions<K: PartialEq>(all: impl Iterator<Item = (K, Position)>) -> Vec<(K, Position)> {
@@ -349,7 +342,7 @@ fn parse_variable(expr: &Expr) -> Option<(&str, Position)> {
     }
 }
 
-/// The variable at the beginning of a chain.
+/// Returns the variable at the beginning of a chain.
 fn chain_root(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Dot(both, ..) | Expr::Index(both, ..) => chain_root(&both.lhs),
@@ -357,7 +350,7 @@ fn chain_root(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// The first step of the rest of a chain.
+/// Returns the first step of the rest of a chain.
 fn chain_first(rest: &Expr) -> &Expr {
     match rest {
         Expr::Dot(both, ..) | Expr::Index(both, ..) => &both.lhs,

@@ -44,7 +44,7 @@ pub async fn render_template(template: &Template, scope: &TemplateScope) -> Resu
     run_with_scope(scope, move |scope| template.render(scope)).await
 }
 
-/// The value of the template with the scope.
+/// Returns the value of the template with the scope.
 pub async fn render_value(template: &Template, scope: &TemplateScope) -> Result<Value, TemplateError> {
     if template.is_light() {
         return template.evaluate_value(scope);
@@ -53,7 +53,7 @@ pub async fn render_value(template: &Template, scope: &TemplateScope) -> Result<
     run_with_scope(scope, move |scope| template.evaluate_value(scope)).await
 }
 
-/// The task of an agent with the scope.
+/// Returns the task of an agent with the scope.
 pub async fn render_agent_task(prompt: Option<&Template>, scope: &TemplateScope) -> Result<String, TemplateError> {
     if prompt.is_none_or(Template::is_light) {
         return render_task(prompt, scope);

@@ -49,7 +49,7 @@ pub(crate) fn message_json(role: &str, text: &str) -> String {
     limit_length(&json!([{"role": role, "parts": [text_part(text)]}]).to_string())
 }
 
-/// A value as text, not longer than an attribute may be.
+/// Returns a value as text, not longer than an attribute may be.
 pub(crate) fn value_text(value: &Value) -> String {
     limit_length(&value.to_string())
 }

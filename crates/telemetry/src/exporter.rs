@@ -137,7 +137,7 @@ impl ExportCounters {
     }
 }
 
-/// A body in the form of gzip.
+/// Returns a body in the form of gzip.
 fn compress_gzip(body: &[u8]) -> Vec<u8> {
     let mut zip = GzEncoder::new(Vec::new(), flate2::Compression::default());
     zip.write_all(body)

@@ -26,7 +26,7 @@ pub struct TelemetryResource {
 }
 
 impl TelemetryResource {
-    /// The spans as one message.
+    /// Returns the spans as one message.
     pub(crate) fn to_request(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
         ExportTraceServiceRequest {
             resource_spans: vec![ResourceSpans {
@@ -48,13 +48,13 @@ impl TelemetryResource {
         }
     }
 
-    /// The spans as JSON of OTLP.
+    /// Returns the spans as JSON of OTLP.
     pub fn spans_to_json(&self, spans: Vec<Span>) -> String {
         let value = serde_json::to_value(self.to_request(spans)).unwrap_or_default();
         format!("{value:#}\n")
     }
 
-    /// The spans as protobuf of OTLP.
+    /// Returns the spans as protobuf of OTLP.
     pub fn spans_to_protobuf(&self, spans: Vec<Span>) -> Vec<u8> {
         self.to_request(spans).encode_to_vec()
     }

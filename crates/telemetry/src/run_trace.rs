@@ -38,7 +38,7 @@ impl RunTrace {
         Self(spans)
     }
 
-    /// The spans, by the time of their begin.
+    /// Returns the spans, by the time of their begin.
     pub fn all_spans(&self) -> &[Span] {
         &self.0
     }
@@ -70,7 +70,7 @@ fn fold_run(run: &RecordedTree, mut folded: SpanFold, with_content: bool, spans:
     }
 }
 
-/// The executions that may contain the run of this name.
+/// Returns the executions that may contain the run of this name.
 fn outer_spans_for(name: &str, placed: &[ExecutionSpan]) -> OuterSpans {
     let is_it = |one: &&ExecutionSpan| NestedRunName::belongs_to(name, &one.agent, one.execution);
     OuterSpans(placed.iter().filter(is_it).cloned().collect())

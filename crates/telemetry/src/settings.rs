@@ -163,7 +163,7 @@ impl CollectorEndpoint {
         })
     }
 
-    /// The address without what may be secret.
+    /// Returns the address without what may be secret.
     pub fn url_without_secrets(&self) -> String {
         let mut url = self.url.clone();
         let _no_password = url.set_password(None);
@@ -172,7 +172,7 @@ impl CollectorEndpoint {
         url.to_string()
     }
 
-    /// The values of headers.
+    /// Returns the values of headers.
     pub fn secret_values(&self) -> Vec<String> {
         let values = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
         values.map(str::to_owned).collect()
@@ -215,7 +215,7 @@ impl TraceSampler {
     }
 }
 
-/// The address of traces below this one.
+/// Returns the address of traces below this one.
 fn traces_url(mut url: Url) -> Url {
     let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
     url.set_path(&path);

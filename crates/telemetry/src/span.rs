@@ -24,7 +24,7 @@ pub(crate) enum SpanParent<'a> {
     Remote(&'a SpanContext),
 }
 
-/// A span without attributes.
+/// Returns a span without attributes.
 pub(crate) fn new_span(context: &SpanContext, parent: &SpanParent<'_>, name: String, (start, end): (u64, u64)) -> Span {
     let (parent, remote) = match parent {
         SpanParent::None => (Vec::new(), 0),
@@ -143,7 +143,7 @@ pub(crate) fn new_event(name: &str, at: u64, attributes: SpanAttributes) -> Even
     }
 }
 
-/// A relation to a span of another trace.
+/// Returns a relation to a span of another trace.
 pub(crate) fn new_link(to: &SpanContext, attributes: SpanAttributes) -> Link {
     Link {
         trace_id: to.trace.to_vec(),
@@ -155,7 +155,7 @@ pub(crate) fn new_link(to: &SpanContext, attributes: SpanAttributes) -> Link {
     }
 }
 
-/// The status of what went wrong. The message is content.
+/// Returns the status of what went wrong. The message is content.
 pub(crate) fn failed_status(message: Option<&str>) -> Option<Status> {
     Some(Status {
         code: StatusCode::Error as i32,

@@ -66,7 +66,7 @@ impl SpanFold {
         }
     }
 
-    /// The fold of a run that is inside another.
+    /// Returns the fold of a run that is inside another.
     pub fn for_inner_run(with_content: bool, outer_spans: OuterSpans) -> Self {
         Self {
             outer_spans,
@@ -75,7 +75,7 @@ impl SpanFold {
         }
     }
 
-    /// The executions so far, with their spans.
+    /// Returns the executions so far, with their spans.
     pub fn execution_spans(&self) -> &[ExecutionSpan] {
         &self.execution_spans
     }
@@ -149,7 +149,7 @@ impl SpanFold {
         self.segment = Some(SegmentSpan::new(&origin.started, seq, outer, opened, self.now));
     }
 
-    /// The execution that contains a run whose records do not say it.
+    /// Returns the execution that contains a run whose records do not say it.
     fn find_outer_span(&self) -> Option<SpanContext> {
         let holds = |placed: &&ExecutionSpan| placed.time.0 <= self.now && self.now <= placed.time.1;
         let all = &self.outer_spans.0;
@@ -175,7 +175,7 @@ impl SpanFold {
     }
 }
 
-/// The time in nanoseconds since 1970.
+/// Returns the time in nanoseconds since 1970.
 fn to_nanoseconds(at: DateTime<Utc>) -> u64 {
     let nanos = at.timestamp_nanos_opt().unwrap_or_default();
     u64::try_from(nanos).unwrap_or_default()

@@ -99,7 +99,7 @@ impl UiApp {
         task_result.unwrap_or_else(|_| Err(RequestFailure::unavailable("the program is shutting down")))
     }
 
-    /// The run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.
+    /// Returns the run with this id, or the run inside a run: `ID/sub/AGENT-1-1`.
     pub(crate) async fn find_stored_run(&self, id: &str) -> Result<Arc<dyn StoredRun>, RequestFailure> {
         let mut names = id.split("/sub/");
         let outermost = names.next().unwrap_or_default();
@@ -117,7 +117,7 @@ impl UiApp {
         Ok(run)
     }
 
-    /// The fold of the run, up to its last record.
+    /// Returns the fold of the run, up to its last record.
     pub(crate) async fn watch_run(&self, id: &str) -> Result<Arc<WatchedRun>, RequestFailure> {
         let run = self.find_stored_run(id).await?;
         let watched = {

@@ -71,7 +71,7 @@ impl RequestFailure {
         json_reply_with(self.status, &self.to_json())
     }
 
-    /// The error in the form that OpenAI's clients know.
+    /// Returns the error in the form that OpenAI's clients know.
     pub(crate) fn to_json(&self) -> Value {
         let kind = if self.status.is_client_error() {
             "invalid_request_error"
@@ -121,7 +121,7 @@ impl From<GuardRefusal> for RequestFailure {
     }
 }
 
-/// A JSON document.
+/// Returns a JSON document.
 pub(crate) fn json_reply(document: &Value) -> Reply {
     json_reply_with(StatusCode::OK, document)
 }
@@ -132,7 +132,7 @@ pub(crate) fn json_reply_with(status: StatusCode, document: &Value) -> Reply {
     reply
 }
 
-/// A file of the page.
+/// Returns a file of the page.
 pub(crate) fn file_reply(content_type: &'static str, text: &'static str) -> Reply {
     reply_with_headers(
         content_type,
@@ -140,7 +140,7 @@ pub(crate) fn file_reply(content_type: &'static str, text: &'static str) -> Repl
     )
 }
 
-/// A picture.
+/// Returns a picture.
 pub(crate) fn picture_reply(svg: String) -> Reply {
     let mut reply = text_reply("image/svg+xml", svg);
     let policy = HeaderValue::from_static(PICTURE_POLICY);

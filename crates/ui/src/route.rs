@@ -65,7 +65,7 @@ fn create_session(app: &UiApp, given: &Value) -> Result<Reply, RequestFailure> {
     Ok(reply)
 }
 
-/// The body as JSON.
+/// Returns the body as JSON.
 async fn read_json_body(request: Request<Incoming>) -> Result<Value, RequestFailure> {
     let body = Limited::new(request.into_body(), LARGEST).collect().await;
     let body =

@@ -54,12 +54,12 @@ impl UiServer {
         })
     }
 
-    /// The address with the token, for a browser.
+    /// Returns the address with the token, for a browser.
     pub fn link_with_token(&self) -> String {
         format!("{}/#token={}", self.server_origin(), self.token.as_str())
     }
 
-    /// The address, such as `http://127.0.0.1:7357`.
+    /// Returns the address, such as `http://127.0.0.1:7357`.
     pub fn server_origin(&self) -> String {
         format!("http://{}", self.address)
     }

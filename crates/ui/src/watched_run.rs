@@ -79,7 +79,7 @@ impl WatchedRun {
         elsewhere.map_or(DriverLocation::Nowhere, DriverLocation::Elsewhere)
     }
 
-    /// The view, with all records.
+    /// Returns the view, with all records.
     pub(crate) async fn lock_view(&self) -> impl std::ops::Deref<Target = RunView> {
         MutexGuard::map(self.fold.lock().await, |fold| &mut fold.view)
     }
@@ -197,7 +197,7 @@ impl WatchedRun {
     }
 }
 
-/// The questions and permission requests of a run that this process drives, in the order of the file.
+/// Returns the questions and permission requests of a run that this process drives, in the order of the file.
 fn open_requests_json(runs: &RunService, watched: &WatchedRun) -> Value {
     let (mut questions, mut permissions) = (Vec::new(), Vec::new());
     for (position, open) in runs.open_requests(watched.run.id()).into_iter().enumerate() {

@@ -104,7 +104,7 @@ impl RequestGuard {
         }
     }
 
-    /// The cookie for whoever knows the token. No script reads it, and no other site sends it.
+    /// Returns the cookie for whoever knows the token. No script reads it, and no other site sends it.
     pub fn cookie_for(&self, token: &str) -> Result<String, GuardRefusal> {
         match self.token.matches_text(token) {
             true => Ok(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie)),
@@ -128,7 +128,7 @@ impl RequestGuard {
     }
 }
 
-/// A header that is there once.
+/// Returns a header that is there once.
 fn single_header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;

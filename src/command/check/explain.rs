@@ -34,7 +34,7 @@ pub(crate) fn explain_code(args: &ExplainArgs, surroundings: &CliEnvironment) ->
     Ok(exit::SUCCESS)
 }
 
-/// The code with this name, if it exists.
+/// Returns the code with this name, if it exists.
 pub(crate) fn resolve_code(code: &str) -> Result<FindingCode, CliError> {
     explanations::find_code(code).ok_or_else(|| {
         let message = format!("there is no code `{code}`");

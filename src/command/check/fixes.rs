@@ -59,7 +59,7 @@ impl FixMode {
     }
 }
 
-/// The difference of two texts of a file.
+/// Returns the difference of two texts of a file.
 pub(crate) fn render_difference(before: &SourceText, after: &SourceText) -> String {
     render_unified_diff(before.name(), before.text(), after.text())
 }
@@ -77,7 +77,7 @@ pub(crate) fn replace_file(path: &Path, before: &str, after: &str) -> Result<(),
     })
 }
 
-/// The reason why a file cannot be read.
+/// Returns the reason why a file cannot be read.
 pub(crate) fn unreadable_reason(error: &CliError) -> Option<(String, String)> {
     match error {
         CliError::Run(RunError::Project(ProjectError::Unreadable { path, reason })) => {

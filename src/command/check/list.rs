@@ -28,14 +28,14 @@ pub(crate) fn list(args: &ListArgs, surroundings: &CliEnvironment) -> Result<u8,
     Ok(exit::SUCCESS)
 }
 
-/// The names of all ensembles that can be named here.
+/// Returns the names of all ensembles that can be named here.
 pub(crate) fn names(surroundings: &CliEnvironment) -> Vec<String> {
     list_ensembles(&surroundings.project)
         .map(|listed| listed.name)
         .collect()
 }
 
-/// The error of a command that needs an ensemble and got none.
+/// Returns the error of a command that needs an ensemble and got none.
 pub(crate) fn no_ensemble_error(command: &str, surroundings: &CliEnvironment) -> CliError {
     let help = match names(surroundings).as_slice() {
         [] => "create an ensemble with `ensemble init`, or name a file by its path".to_owned(),
@@ -47,7 +47,7 @@ pub(crate) fn no_ensemble_error(command: &str, surroundings: &CliEnvironment) ->
     CliError::usage_error_with_help("no ensemble was named", help)
 }
 
-/// The input agents, each with its question.
+/// Returns the input agents, each with its question.
 fn input_agents(ensemble: &Ensemble) -> impl Iterator<Item = (&Agent, &InputSpec)> {
     ensemble.agents.iter().filter_map(|agent| match &agent.kind {
         AgentKind::Input(input) => Some((agent, input)),

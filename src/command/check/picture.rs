@@ -8,7 +8,7 @@ use ensemble_reports::report::graph::{
     CountUnit, DependencyArrow, DependencyTrigger, GraphPicture, NodeShape, PictureNode,
 };
 
-/// The picture of an ensemble without a run.
+/// Returns the picture of an ensemble without a run.
 pub(crate) fn ensemble_picture(ensemble: &Ensemble) -> GraphPicture {
     let caps: HashMap<&str, u32> = ensemble
         .limits

@@ -17,7 +17,7 @@ pub(crate) struct FindingPolicy {
 }
 
 impl FindingPolicy {
-    /// The policy of the arguments; errors cannot be allowed.
+    /// Returns the policy of the arguments; errors cannot be allowed.
     pub(crate) fn from_args(args: &ValidateArgs) -> Result<Self, CliError> {
         let codes = |given: &[String]| {
             given
@@ -48,7 +48,7 @@ impl FindingPolicy {
         })
     }
 
-    /// The same policy where a configuration says what the arguments do not.
+    /// Returns the same policy where a configuration says what the arguments do not.
     pub(crate) fn with_settings(&self, settings: &ValidateSettings) -> Self {
         Self {
             levels: settings.levels.clone(),
@@ -73,7 +73,7 @@ impl FindingPolicy {
         (findings, off)
     }
 
-    /// The level of the code, if it is not its own.
+    /// Returns the level of the code, if it is not its own.
     fn find_level(&self, code: FindingCode) -> Option<FindingLevel> {
         if self.denied_codes.contains(&code) {
             return Some(FindingLevel::As(FindingSeverity::Error));

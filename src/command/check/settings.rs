@@ -52,7 +52,7 @@ impl<'s> ValidateConfigCache<'s> {
         })
     }
 
-    /// The policy for the findings in this file.
+    /// Returns the policy for the findings in this file.
     pub(crate) fn policy_for(&self, file: &Path) -> Arc<FindingPolicy> {
         let folder = file.parent().unwrap_or(Path::new(""));
         match self.find_nearest(folder) {
@@ -61,7 +61,7 @@ impl<'s> ValidateConfigCache<'s> {
         }
     }
 
-    /// The exclusions of the configuration in this folder.
+    /// Returns the exclusions of the configuration in this folder.
     pub(crate) fn exclusions_in(&self, folder: &Path) -> Option<Arc<Gitignore>> {
         if !folder.join(".ensemble").is_dir() {
             return None;
@@ -70,7 +70,7 @@ impl<'s> ValidateConfigCache<'s> {
         (config.folder == folder.canonicalize().ok()?).then(|| Arc::clone(&config.exclude))
     }
 
-    /// The format of the report: that of the caller's folder.
+    /// Returns the format of the report: that of the caller's folder.
     pub(crate) fn report_format(&self) -> Option<ValidateFormat> {
         let format = self.find_nearest(&self.project.folder)?.output?;
         Some(match format {
@@ -98,7 +98,7 @@ impl<'s> ValidateConfigCache<'s> {
         config
     }
 
-    /// The configuration at this path. One that cannot be read is reported by the files that need it.
+    /// Returns the configuration at this path. One that cannot be read is reported by the files that need it.
     fn load_config(&self, path: &Path) -> Option<Arc<ValidateConfig>> {
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached_config) = configs.get(path) {
@@ -128,7 +128,8 @@ impl<'s> ValidateConfigCache<'s> {
         path.ends_with(".ensemble/config.yaml") || is_user_config(&path, self.project)
     }
 
-    /// The configurations of these files in which something is wrong, of projects and of the user, as they are shown.
+    /// Returns the configurations of these files in which something is wrong, of projects and of the user, as they are
+    /// shown.
     pub(crate) fn wrong_configs<'f>(&self, files: impl Iterator<Item = &'f Path>) -> Vec<PathBuf> {
         let mut folders: Vec<&Path> = files.filter_map(Path::parent).collect();
         folders.sort_unstable();
@@ -153,7 +154,7 @@ impl<'s> ValidateConfigCache<'s> {
     }
 }
 
-/// All that is wrong with a configuration.
+/// Returns all that is wrong with a configuration.
 pub(crate) fn check_config(source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic> {
     let LoadedConfiguration {
         document,

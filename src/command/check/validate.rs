@@ -98,7 +98,7 @@ pub(crate) fn validate_files(args: &ValidateArgs, surroundings: &CliEnvironment)
     })
 }
 
-/// The inputs with the configurations around them in which something is wrong, before them.
+/// Returns the inputs with the configurations around them in which something is wrong, before them.
 fn add_wrong_configs(mut inputs: Vec<ValidateInput>, settings: &ValidateConfigCache<'_>) -> Vec<ValidateInput> {
     let wrong = settings.wrong_configs(inputs.iter().map(ValidateInput::input_path));
     let is_new = |path: &PathBuf| !inputs.iter().any(|input| input.input_path() == path);
@@ -288,7 +288,7 @@ fn check_config_input(input: &ValidateInput, ways: &ValidateOptions<'_>) -> Chec
     checked
 }
 
-/// The finding that a file cannot be read.
+/// Returns the finding that a file cannot be read.
 fn unreadable_finding(fault: &CliError) -> Option<Diagnostic> {
     let (name, reason) = unreadable_reason(fault)?;
     Some(Diagnostic {
@@ -587,7 +587,7 @@ fn build_form<'f>(
     }
 }
 
-/// All codes, for reports that list them.
+/// Returns all codes, for reports that list them.
 fn sarif_rules() -> Vec<SarifRule> {
     let rule = |(code, title): &(FindingCode, &'static str)| SarifRule {
         code: *code,

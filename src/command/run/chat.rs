@@ -172,7 +172,7 @@ impl ChatInput {
         self.surroundings.print_err(&text);
     }
 
-    /// The next message; `None` at the end of the input.
+    /// Returns the next message; `None` at the end of the input.
     async fn read_message(&self) -> Option<Arc<str>> {
         loop {
             if self.is_prompted {
@@ -195,7 +195,7 @@ impl ChatInput {
         }
     }
 
-    /// The lines up to the closing quotes.
+    /// Returns the lines up to the closing quotes.
     async fn read_quoted(&self, begins: &str) -> String {
         if let Some(all) = begins.strip_suffix(QUOTES) {
             return all.to_owned();

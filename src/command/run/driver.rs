@@ -13,19 +13,19 @@ use crate::terminal::signals;
 use ensemble_core::conversation::{CompletionReason, ConversationState, ReportedRunResult, RunCanceller, RunEnded};
 use ensemble_language::diagnostic::FindingSeverity;
 use ensemble_language::source::Route;
-use ensemble_reports::report::story::quote_for_shell;
 use ensemble_reports::report::diagnostics;
+use ensemble_reports::report::story::quote_for_shell;
 use ensemble_runs::{PreparedEnsemble, ReadyRun, UnusedAnswer};
 
 /// The source of further user messages after the conversation has ended.
 pub(crate) trait MessageSource {
-    /// The next message; `None` if there are no more messages.
+    /// Returns the next message; `None` if there are no more messages.
     fn next_message<'a>(&'a mut self, ended: &'a RunEnded) -> Pin<Box<dyn Future<Output = Option<Arc<str>>> + 'a>>;
 
     /// Called when there are no more messages.
     fn finish_messages(&self, _run_id: &str) {}
 
-    /// The messages that were not said, because the conversation did not end well.
+    /// Returns the messages that were not said, because the conversation did not end well.
     fn unsent_messages(&self) -> Vec<Arc<str>> {
         Vec::new()
     }
@@ -217,7 +217,8 @@ impl EndReporter<'_> {
     }
 }
 
-/// The note that the limit which ended the run is a default, and the key that sets it; `None` if the file sets it.
+/// Returns the note that the limit which ended the run is a default, and the key that sets it; `None` if the file sets
+/// it.
 fn default_limit_note(reason: CompletionReason, prepared: &PreparedEnsemble) -> Option<String> {
     let limits = &prepared.plan.ensemble().limits;
     let (key, value) = match reason {

@@ -166,7 +166,7 @@ fn resumable_outcome(records: &[Record]) -> Option<CompletionReason> {
     }
 }
 
-/// An id for a new run.
+/// Returns an id for a new run.
 fn new_run_id(host: &Host) -> RunId {
     #[expect(
         clippy::cast_possible_truncation,
@@ -252,7 +252,7 @@ impl FollowedRun {
         Ok(self.remote.cancel_run(self.id.as_str(), by).await?)
     }
 
-    /// The answer that was given with the command, or that somebody gives here.
+    /// Returns the answer that was given with the command, or that somebody gives here.
     async fn answer_text(&self, request: PendingRequest) -> Option<(Value, AnswerAuthor)> {
         if let Some(answer) = self.answers.take_answer(&request.address, request.execution) {
             return Some(answer);

@@ -89,7 +89,7 @@ pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) ->
     })
 }
 
-/// A progress bar, on a terminal and for a long record.
+/// Returns a progress bar, on a terminal and for a long record.
 fn progress_bar(record: &RunRecord, args: &ReplayArgs, surroundings: &CliEnvironment) -> Option<ProgressBar> {
     const LONG: u64 = 16 << 20;
     let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());

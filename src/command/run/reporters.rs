@@ -25,7 +25,7 @@ pub(crate) struct RunDisplay {
     pub(crate) operator: Arc<dyn Operator>,
 }
 
-/// The reporter, the receiver of live output and the operator for these arguments.
+/// Returns the reporter, the receiver of live output and the operator for these arguments.
 pub(crate) fn build_display(args: &ShowingArgs, surroundings: &CliEnvironment) -> RunDisplay {
     build_remote_display(None, args, surroundings)
 }
@@ -37,7 +37,7 @@ pub(crate) fn build_remote_display(url: Option<&str>, args: &ShowingArgs, surrou
     build_display_with(args, surroundings, &InputLines::new(surroundings.streams), human)
 }
 
-/// The same, with another human reporter, and with lines of standard input that are shared with another reader.
+/// Returns the same, with another human reporter, and with lines of standard input that are shared with another reader.
 pub(crate) fn build_display_with(
     args: &ShowingArgs,
     surroundings: &CliEnvironment,
@@ -94,7 +94,7 @@ pub(crate) fn build_display_with(
     }
 }
 
-/// The verbosity of the output.
+/// Returns the verbosity of the output.
 pub(crate) fn chosen_verbosity(args: &ShowingArgs) -> OutputVerbosity {
     match (args.quiet, args.verbose) {
         (true, _) => OutputVerbosity::Quiet,

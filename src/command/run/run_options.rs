@@ -17,7 +17,7 @@ use ensemble_project::ProjectError;
 use ensemble_project::project::read_source;
 use ensemble_runs::{CacheFolder, ClientServers, Host, RunOptions};
 
-/// The options that every run has, with its reporter and its live output.
+/// Returns the options that every run has, with its reporter and its live output.
 pub(crate) fn run_options(
     answering: &AnsweringArgs,
     driving: &DrivingArgs,
@@ -39,7 +39,7 @@ pub(crate) fn run_options(
     Ok(options)
 }
 
-/// The options for answers and models.
+/// Returns the options for answers and models.
 pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<RunOptions, CliError> {
     Ok(RunOptions {
         answers: load_answers(args, surroundings)?,
@@ -55,7 +55,7 @@ pub(crate) fn answering_options(args: &AnsweringArgs, surroundings: &CliEnvironm
     })
 }
 
-/// A text, `@FILE`, or `-` for standard input.
+/// Returns a text, `@FILE`, or `-` for standard input.
 pub(crate) fn read_text(given: &str, surroundings: &CliEnvironment) -> Result<Arc<str>, CliError> {
     if given == "-" {
         return Ok(read_stdin()?.into());
@@ -66,7 +66,7 @@ pub(crate) fn read_text(given: &str, surroundings: &CliEnvironment) -> Result<Ar
     }
 }
 
-/// The inputs, or the context before the first turn: `--context`, then every `--set`.
+/// Returns the inputs, or the context before the first turn: `--context`, then every `--set`.
 pub(crate) fn add_values(
     mut options: RunOptions,
     file: Option<&Path>,
@@ -82,7 +82,7 @@ pub(crate) fn add_values(
     add_set_values(options, set)
 }
 
-/// The values of all `--set` options.
+/// Returns the values of all `--set` options.
 pub(crate) fn add_set_values(mut options: RunOptions, given: &[String]) -> Result<RunOptions, CliError> {
     for set in given {
         let (key, value) = split_pair(set, "--set", "KEY=VALUE")?;
@@ -91,7 +91,7 @@ pub(crate) fn add_set_values(mut options: RunOptions, given: &[String]) -> Resul
     Ok(options)
 }
 
-/// The values of all `--stub` and `--respond` options.
+/// Returns the values of all `--stub` and `--respond` options.
 pub(crate) fn add_substitutes(
     mut options: RunOptions,
     stubs: &[String],
@@ -113,7 +113,7 @@ pub(crate) fn add_substitutes(
     Ok(options)
 }
 
-/// The servers of tools of `--mcp-config`.
+/// Returns the servers of tools of `--mcp-config`.
 pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -> Result<ClientServers, CliError> {
     let Some(file) = file else {
         return Ok(ClientServers::default());
@@ -129,7 +129,7 @@ pub(crate) fn load_servers(file: Option<&Path>, surroundings: &CliEnvironment) -
     })
 }
 
-/// The answers of `--answers`, `--answer` and `--always-answer`.
+/// Returns the answers of `--answers`, `--answer` and `--always-answer`.
 fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<RunAnswers, CliError> {
     let mut answers = RunAnswers::default();
     if let Some(file) = &args.answers {
@@ -153,7 +153,7 @@ fn load_answers(args: &AnsweringArgs, surroundings: &CliEnvironment) -> Result<R
     Ok(answers)
 }
 
-/// The address and the text of an answer.
+/// Returns the address and the text of an answer.
 fn split_answer<'a>(given: &'a str, option: &str) -> Result<(&'a str, &'a str), CliError> {
     match RequestAddress::split_assignment(given) {
         Some((address, text)) if !address.is_empty() => Ok((address, text)),

@@ -49,7 +49,7 @@ pub(crate) fn estimate_run(args: &EstimateArgs, surroundings: &CliEnvironment) -
     Ok(exit::SUCCESS)
 }
 
-/// The estimate of an ensemble from a record, or from the latest run, as a document.
+/// Returns the estimate of an ensemble from a record, or from the latest run, as a document.
 pub(crate) async fn build_estimate_json(
     ensemble: &str,
     from: Option<&str>,
@@ -102,7 +102,7 @@ async fn with_estimate<T>(
     Ok(told(&estimate))
 }
 
-/// The usage at the current price of the agent's profile; without a price, the recorded cost.
+/// Returns the usage at the current price of the agent's profile; without a price, the recorded cost.
 fn with_current_price(mut totals: AgentTotals, agent: Option<&Agent>, profiles: &ModelProfiles) -> AgentTotals {
     let Some(AgentKind::Llm(llm)) = agent.map(|agent| &agent.kind) else {
         return totals;

@@ -48,13 +48,13 @@ pub(crate) async fn print_messages(
     Ok(exit::SUCCESS)
 }
 
-/// The exchanges as JSON, a list.
+/// Returns the exchanges as JSON, a list.
 fn messages_to_json(chosen: &[&ModelExchange], files: &FileRecords) -> String {
     let list: Value = chosen.iter().map(|exchange| exchange.to_json(files)).collect();
     format!("{list:#}\n")
 }
 
-/// The agent and the turn of the filter.
+/// Returns the agent and the turn of the filter.
 fn parse_filter(filter: &str) -> Result<(&str, Option<u32>), CliError> {
     let Some((agent, turn)) = filter.rsplit_once('@') else {
         return Ok((filter, None));

@@ -262,13 +262,13 @@ impl RunListRow {
     }
 }
 
-/// The id with its beginning `short` marked.
+/// Returns the id with its beginning `short` marked.
 fn mark_id(id: &RunId, short: &str) -> String {
     let after = &id.as_str()[short.len()..];
     format!("{ENOUGH}{short}{ENOUGH:#}{after}")
 }
 
-/// The run with this id, beginning of an id, or folder; without an argument, the latest run.
+/// Returns the run with this id, beginning of an id, or folder; without an argument, the latest run.
 async fn find_run(
     given: Option<&str>,
     store: &dyn RunStore,

@@ -152,7 +152,7 @@ async fn delete_run(
     Ok(())
 }
 
-/// The size of all files below the folder, in bytes.
+/// Returns the size of all files below the folder, in bytes.
 fn folder_size(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries

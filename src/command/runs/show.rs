@@ -162,13 +162,13 @@ impl StoryOutput {
     }
 }
 
-/// The process that executes the run. A run inside another run is executed by the process of the outer run.
+/// Returns the process that executes the run. A run inside another run is executed by the process of the outer run.
 pub(crate) fn find_driver(run: &dyn StoredRun) -> RunDriver {
     let outer = || FileStore::find_outer_run(run.folder()?)?.driver_pid();
     run.driver_pid().or_else(outer).into()
 }
 
-/// The kinds of the agents, if the ensemble can still be read.
+/// Returns the kinds of the agents, if the ensemble can still be read.
 async fn agent_kinds(run: &dyn StoredRun, started: &RunStarted, project: &Project) -> HashMap<Arc<str>, &'static str> {
     let Ok(prepared) = load_recorded_ensemble(run, started, project).await else {
         return HashMap::new();

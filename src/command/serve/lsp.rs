@@ -50,7 +50,7 @@ pub(crate) fn serve_lsp(surroundings: &CliEnvironment) -> Result<u8, CliError> {
     }
 }
 
-/// The graph as `ensemble graph` prints it.
+/// Returns the graph as `ensemble graph` prints it.
 pub(crate) fn render_graph(ensemble: &Ensemble, format: &str) -> Option<String> {
     let picture = ensemble_picture(ensemble);
     match format {

@@ -113,7 +113,7 @@ async fn print_run_result(runs: &RunService, id: &RunId, ending: &EndReporter<'_
     Ok(ending.print_result(&recorded.state, &recorded.prepared, &[]))
 }
 
-/// The exit code of the run, which may have gone on since.
+/// Returns the exit code of the run, which may have gone on since.
 async fn run_exit_code(runs: &RunService, id: &RunId, ending: &EndReporter<'_>) -> Result<u8, CliError> {
     let state = runs.load_recorded_run(id).await?.state;
     let code = state
@@ -145,7 +145,7 @@ fn start_server(server: UiServer) -> Result<(), CliError> {
     started.map_err(|error| CliError::Internal(format!("cannot start the server: {error}")))
 }
 
-/// The token of the environment, or a new one.
+/// Returns the token of the environment, or a new one.
 fn resolve_token(runs: &RunService) -> Result<AccessToken, CliError> {
     match runs.runs().host().read_variable(TOKEN) {
         Some(token) => AccessToken::parse(&token).map_err(|why| CliError::usage_error(format!("{TOKEN}: {why}"))),

@@ -36,7 +36,7 @@ pub(crate) fn complete_command_line(program: fn() -> Command) -> Result<bool, Cl
         })
 }
 
-/// The script for this shell.
+/// Returns the script for this shell.
 pub(crate) fn completion_script(shell: clap_complete::Shell) -> Result<String, CliError> {
     let unknown = || CliError::usage_error(format!("there is no completion script for {shell}"));
     let shells = Shells::builtins();
@@ -48,12 +48,12 @@ pub(crate) fn completion_script(shell: clap_complete::Shell) -> Result<String, C
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// An ensemble: a name or a file.
+/// Returns an ensemble: a name or a file.
 pub(crate) fn complete_ensembles() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| ensemble_candidates(typed))
 }
 
-/// A run of the project, or the path of another.
+/// Returns a run of the project, or the path of another.
 pub(crate) fn complete_runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let is_path = typed.to_string_lossy().contains('/');
@@ -65,17 +65,17 @@ pub(crate) fn complete_runs() -> ArgValueCompleter {
     })
 }
 
-/// The code of a finding.
+/// Returns the code of a finding.
 pub(crate) fn complete_codes() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| code_candidates(typed))
 }
 
-/// The code of a finding, or an ensemble.
+/// Returns the code of a finding, or an ensemble.
 pub(crate) fn complete_codes_and_ensembles() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| join_candidates(code_candidates(typed), ensemble_candidates(typed)))
 }
 
-/// An agent of the ensemble or run of the line.
+/// Returns an agent of the ensemble or run of the line.
 pub(crate) fn complete_agents() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let agents = find_line_ensemble().map(|ensemble| ensemble.agents).unwrap_or_default();
@@ -126,7 +126,7 @@ fn ensemble_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     join_candidates(candidates_with_prefix(typed, names), path_candidates(typed, is_yaml))
 }
 
-/// The ids of runs that begin with the text, the latest first.
+/// Returns the ids of runs that begin with the text, the latest first.
 fn run_candidates(typed: &OsStr) -> Vec<CompletionCandidate> {
     let store = line_runs().store();
     let Ok(mut runs) = block_on(async { Ok(store.list_runs().await?) }) else {
@@ -173,18 +173,18 @@ fn join_candidates(mut some: Vec<CompletionCandidate>, more: Vec<CompletionCandi
     some
 }
 
-/// The shell shows what it is given, and a name that steers a terminal is not given to it.
+/// Returns the shell shows what it is given, and a name that steers a terminal is not given to it.
 fn is_safe_to_show(candidate: &CompletionCandidate) -> bool {
     !candidate.get_value().to_string_lossy().contains(is_hidden_character)
 }
 
-/// The words of the line behind the name of the program.
+/// Returns the words of the line behind the name of the program.
 fn command_line_words() -> Vec<OsString> {
     let words = std::env::args_os().skip_while(|word| word != "--");
     words.skip(2).collect()
 }
 
-/// The project in which the line would be executed.
+/// Returns the project in which the line would be executed.
 fn line_project() -> Project {
     let words = command_line_words();
     let folder = words.windows(2).find(|pair| pair[0] == "-C").map(|pair| &pair[1]);
@@ -202,7 +202,7 @@ fn line_runs() -> Runs {
     Runs::open(line_project(), Host::from_system().without_operator())
 }
 
-/// The run of the line: named before the word that is being typed, or the latest.
+/// Returns the run of the line: named before the word that is being typed, or the latest.
 fn find_line_run() -> Option<Arc<dyn StoredRun>> {
     let words = command_line_words();
     let store = line_runs().store();
@@ -219,7 +219,7 @@ fn find_line_run() -> Option<Arc<dyn StoredRun>> {
     block_on(run_lookup).ok()
 }
 
-/// The ensemble of the line, or of its run.
+/// Returns the ensemble of the line, or of its run.
 fn find_line_ensemble() -> Option<Ensemble> {
     let project = line_project();
     let words = command_line_words();
@@ -236,7 +236,7 @@ fn find_line_ensemble() -> Option<Ensemble> {
     load_ensemble(&source).ensemble
 }
 
-/// The executions of the run of the line, the latest first.
+/// Returns the executions of the run of the line, the latest first.
 fn find_line_executions() -> Option<Vec<String>> {
     let run = find_line_run()?;
     let journal = block_on(async { Ok(run.read_journal().await?) }).ok()?;

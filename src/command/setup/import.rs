@@ -98,7 +98,7 @@ pub(crate) struct ImportFile<'a> {
 }
 
 impl ImportFile<'_> {
-    /// The new text; the inner error is what is wrong with the old one.
+    /// Returns the new text; the inner error is what is wrong with the old one.
     pub(crate) fn convert_text(
         &self,
         source: &SourceText,
@@ -156,7 +156,7 @@ fn print_lost_parts(imported: &ImportResult, surroundings: &CliEnvironment) -> u
     exit::FAILURE
 }
 
-/// The path of the file to write. In a folder, the file gets the name of the old file.
+/// Returns the path of the file to write. In a folder, the file gets the name of the old file.
 fn output_path(output: &Path, stem: &str, surroundings: &CliEnvironment) -> PathBuf {
     if surroundings.project.folder.join(output).is_dir() {
         output.join(format!("{stem}.yaml"))
@@ -212,8 +212,8 @@ impl ImportFolders {
         self.has_schema.then_some("ensemble.schema.json")
     }
 
-    /// The configurations of llm-orc: of the project, its profiles, and of the user. Files that are not valid YAML are
-    /// skipped.
+    /// Returns the configurations of llm-orc: of the project, its profiles, and of the user. Files that are not valid
+    /// YAML are skipped.
     fn load_configurations(&self, surroundings: &CliEnvironment) -> Result<Vec<YamlDocument>, CliError> {
         let mut files = vec![self.old.join(LLM_ORC).join("config.yaml")];
         let mut profiles: Vec<PathBuf> = std::fs::read_dir(self.old.join(LLM_ORC).join("profiles"))
@@ -239,8 +239,8 @@ impl ImportFolders {
         Ok(documents)
     }
 
-    /// The path of a script for the new file: the place where llm-orc finds the script, relative to the folder of the
-    /// new file.
+    /// Returns the path of a script for the new file: the place where llm-orc finds the script, relative to the folder
+    /// of the new file.
     fn resolve_script(&self, script: &str) -> Option<String> {
         let script_path = Path::new(script);
         let scripts = self.old.join(LLM_ORC).join("scripts");
@@ -257,7 +257,7 @@ impl ImportFolders {
     }
 }
 
-/// The relative path from a folder to a file.
+/// Returns the relative path from a folder to a file.
 fn relative_path(file: &Path, folder: &Path) -> Option<String> {
     let common = folder.ancestors().find(|folder| file.starts_with(folder))?;
     let up = folder.strip_prefix(common).ok()?.components().count();

@@ -125,7 +125,7 @@ fn convert_file(
     import_file.convert_text(&found.source, surroundings)
 }
 
-/// The ensembles of the folder, in the order of their paths; other files are counted.
+/// Returns the ensembles of the folder, in the order of their paths; other files are counted.
 fn find_ensembles(
     args: &ImportArgs,
     to: &Path,
@@ -190,7 +190,7 @@ fn find_ensembles(
     Ok(ensembles)
 }
 
-/// All files of a folder and its sub-folders, without hidden ones; links to folders are not followed.
+/// Returns all files of a folder and its sub-folders, without hidden ones; links to folders are not followed.
 fn collect_files(folder: &Path, without: Option<&Path>, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {

@@ -88,7 +88,7 @@ pub(crate) fn init_ensemble(args: &InitArgs, surroundings: &CliEnvironment) -> R
     Ok(exit::SUCCESS)
 }
 
-/// All templates, each with its description.
+/// Returns all templates, each with its description.
 fn render_templates() -> String {
     let mut text = String::new();
     for template in StarterTemplate::value_variants() {
@@ -130,7 +130,8 @@ fn create_file(path: &Path, text: &str) -> Result<(), CliError> {
     })
 }
 
-/// The files of the smallest ensemble with this name, for the page; the ensemble is the first one. `None`: it is not a name.
+/// Returns the files of the smallest ensemble with this name, for the page; the ensemble is the first one. `None`: it
+/// is not a name.
 pub(crate) fn smallest_ensemble(given: &str) -> Option<Vec<NewFile>> {
     let name = strip_yaml_ending(given);
     if !is_ensemble_name(name) {
@@ -153,7 +154,7 @@ pub(crate) fn smallest_ensemble(given: &str) -> Option<Vec<NewFile>> {
     Some(files)
 }
 
-/// The name in a given name of a file.
+/// Returns the name in a given name of a file.
 fn strip_yaml_ending(given: &str) -> &str {
     let ending = [".yaml", ".yml"]
         .into_iter()
@@ -166,7 +167,7 @@ fn is_ensemble_name(name: &str) -> bool {
     names::is_name(name) && !name.ends_with(".test")
 }
 
-/// The name of the folder, with every character that is not allowed in a name replaced by a dash.
+/// Returns the name of the folder, with every character that is not allowed in a name replaced by a dash.
 fn name_for_folder(folder: &Path) -> String {
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let name: String = name

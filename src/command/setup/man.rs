@@ -76,7 +76,7 @@ fn write_page(folder: &Path, file: &str, page: &str) -> std::io::Result<()> {
     std::fs::write(folder.join(file), page)
 }
 
-/// The page of the program and of each command, with their names.
+/// Returns the page of the program and of each command, with their names.
 fn render_pages(program: Command) -> Vec<(String, String)> {
     // A page for `help` would only repeat the other pages.
     let mut program = program.disable_help_subcommand(true);

@@ -164,7 +164,7 @@ enum ProfileFinding {
     Models(Vec<String>),
 }
 
-/// The profiles that a file uses, including fallbacks; without a file, those of the configuration.
+/// Returns the profiles that a file uses, including fallbacks; without a file, those of the configuration.
 fn collect_named_profiles(
     args: &ModelsArgs,
     sends: bool,

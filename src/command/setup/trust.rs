@@ -64,7 +64,7 @@ pub(crate) fn trust_file(args: &TrustArgs, surroundings: &CliEnvironment) -> Res
     Ok(exit::SUCCESS)
 }
 
-/// The file that is meant.
+/// Returns the file that is meant.
 fn chosen_file(given: Option<&str>, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
     let project = &surroundings.project;
     let Some(path_argument) = given else {

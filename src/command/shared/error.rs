@@ -55,7 +55,7 @@ impl From<ReadError> for CliError {
 }
 
 impl CliError {
-    /// A usage error.
+    /// Returns a usage error.
     pub(crate) fn usage_error(message: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
@@ -63,7 +63,7 @@ impl CliError {
         }
     }
 
-    /// A usage error that says what to do.
+    /// Returns a usage error that says what to do.
     pub(crate) fn usage_error_with_help(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Usage {
             message: message.into(),
@@ -71,7 +71,7 @@ impl CliError {
         }
     }
 
-    /// The exit code of the error.
+    /// Returns the exit code of the error.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage { .. } => exit::USAGE,
@@ -99,7 +99,7 @@ impl CliError {
         }
     }
 
-    /// The message with its help text, in the form for the terminal.
+    /// Returns the message with its help text, in the form for the terminal.
     pub(crate) fn render_for_terminal(&self, color: bool) -> String {
         if let Self::Run(RunError::Project(ProjectError::Invalid(findings))) = self {
             return diagnostics::render_diagnostics(findings, color);
@@ -124,7 +124,7 @@ impl CliError {
     }
 }
 
-/// The message; it names the option of the command line that causes the error.
+/// Returns the message; it names the option of the command line that causes the error.
 fn error_message(error: &RunError) -> String {
     match error {
         RunError::NoTool { tool, is_denied, .. } => {
@@ -139,7 +139,7 @@ fn error_message(error: &RunError) -> String {
     }
 }
 
-/// The latest runs that the text names, and the number of the others.
+/// Returns the latest runs that the text names, and the number of the others.
 fn ambiguous_message(given: &str, candidates: &[RunId]) -> String {
     const MOST: usize = 8;
     let latest: Vec<&str> = candidates.iter().rev().take(MOST).map(RunId::as_str).collect();
@@ -154,7 +154,7 @@ fn ambiguous_message(given: &str, candidates: &[RunId]) -> String {
     )
 }
 
-/// The help text for an error of the project's files.
+/// Returns the help text for an error of the project's files.
 fn project_help(error: &ProjectError) -> Option<String> {
     Some(match error {
         ProjectError::IsFolder(_) => "name a file in the folder; `ensemble validate` accepts folders".to_owned(),
@@ -171,7 +171,7 @@ fn project_help(error: &ProjectError) -> Option<String> {
     })
 }
 
-/// The help text for the error.
+/// Returns the help text for the error.
 fn run_error_help(error: &RunError) -> Option<String> {
     Some(match error {
         RunError::Project(error) => return project_help(error),

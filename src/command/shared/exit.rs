@@ -41,13 +41,13 @@ pub(crate) const RUN_CODES: &[(&str, &str)] = &[
     ("130, 143", "Ctrl-C; SIGTERM"),
 ];
 
-/// The exit code of a run that ended like this. `cause` tells Ctrl-C from SIGTERM.
+/// Returns the exit code of a run that ended like this. `cause` tells Ctrl-C from SIGTERM.
 pub(crate) fn exit_code_for_end(ended: &RunEnded, cause: Option<&RunInterruption>, fail_on_limit: bool) -> u8 {
     let code = run_exit_code(ended.completion_reason, ended.is_success(), cause);
     apply_fail_on_limit(code, fail_on_limit && !ended.exhausted.is_empty())
 }
 
-/// The exit code of `--fail-on-limit`, which is applied last: a success with exhausted agents is none.
+/// Returns the exit code of `--fail-on-limit`, which is applied last: a success with exhausted agents is none.
 pub(crate) fn apply_fail_on_limit(code: u8, is_exhausted: bool) -> u8 {
     match code {
         SUCCESS if is_exhausted => LIMIT,
@@ -55,7 +55,7 @@ pub(crate) fn apply_fail_on_limit(code: u8, is_exhausted: bool) -> u8 {
     }
 }
 
-/// The exit code in the type of the standard library.
+/// Returns the exit code in the type of the standard library.
 pub(crate) fn to_exit_code(code: u8) -> ExitCode {
     ExitCode::from(code)
 }

@@ -6,7 +6,7 @@ use ensemble_process::confine::run_sandbox_helper;
 /// The name of the internal command.
 const COMMAND: &str = "__sandbox";
 
-/// The command that starts a helper: this program with the internal command.
+/// Returns the command that starts a helper: this program with the internal command.
 pub(crate) fn helper_command() -> Option<ProgramInvocation> {
     let program = std::env::current_exe().ok()?;
     Some(ProgramInvocation {

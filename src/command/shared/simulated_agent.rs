@@ -6,7 +6,7 @@ use ensemble_process::ProgramInvocation;
 /// The name of the internal command.
 const COMMAND: &str = "__acp";
 
-/// The command that starts the agent.
+/// Returns the command that starts the agent.
 pub(crate) fn agent_command() -> Option<ProgramInvocation> {
     let program = std::env::current_exe().ok()?;
     Some(ProgramInvocation {

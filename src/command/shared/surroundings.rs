@@ -64,12 +64,12 @@ impl CliEnvironment {
         }
     }
 
-    /// The runs of the project, without an operator.
+    /// Returns the runs of the project, without an operator.
     pub(crate) fn project_runs(&self) -> Runs {
         Runs::open(self.project.clone(), Host::from_system().without_operator())
     }
 
-    /// The runs of the project, with this operator and a watchdog.
+    /// Returns the runs of the project, with this operator and a watchdog.
     pub(crate) fn runs_with(&self, operator: &Arc<dyn Operator>) -> Runs {
         // Where the system refuses it, what leaves its group is found by `resume`, as on other systems.
         let _refused = collect_orphans();
@@ -81,7 +81,8 @@ impl CliEnvironment {
         Runs::open(self.project.clone(), host)
     }
 
-    /// The runs of the project, with a watchdog and these servers of tools; whoever holds a run answers its questions.
+    /// Returns the runs of the project, with a watchdog and these servers of tools; whoever holds a run answers its
+    /// questions.
     pub(crate) fn runs_for_clients(&self, servers: ClientServers) -> Runs {
         let _refused = collect_orphans();
         let host = Host::from_system()

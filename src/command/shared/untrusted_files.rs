@@ -26,7 +26,7 @@ pub(crate) fn ignored_file_note(left_alone: &IgnoredContent) -> String {
     }
 }
 
-/// The path, without characters that a terminal obeys.
+/// Returns the path, without characters that a terminal obeys.
 pub(crate) fn visible_path(path: &Path) -> String {
     escape_hidden(&path.display().to_string())
 }

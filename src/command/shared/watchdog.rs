@@ -7,7 +7,7 @@ use ensemble_process::{ProgramInvocation, run_watchdog};
 /// The name of the internal command.
 const COMMAND: &str = "__watchdog";
 
-/// The command that starts a watchdog: this program with the internal command.
+/// Returns the command that starts a watchdog: this program with the internal command.
 pub(crate) fn watchdog_command() -> Option<ProgramInvocation> {
     let program = std::env::current_exe().ok()?;
     Some(ProgramInvocation {

@@ -50,7 +50,7 @@ struct EmptyLineObserver {
 }
 
 impl LineEditor {
-    /// The editor and the mode of the terminal; `None` if lines cannot be edited there.
+    /// Returns the editor and the mode of the terminal; `None` if lines cannot be edited there.
     pub(crate) fn open_terminal(streams: StandardStreams) -> Option<(Self, TerminalMode)> {
         let is_simple =
             |term: &std::ffi::OsStr| term.is_empty() || ["dumb", "cons25", "emacs"].iter().any(|it| term == *it);
@@ -74,7 +74,7 @@ impl LineEditor {
         Some((Self(editor), mode))
     }
 
-    /// The next line; `None` at the end of the input.
+    /// Returns the next line; `None` at the end of the input.
     pub(crate) fn read_line(&mut self, prompt: LinePrompt, streams: StandardStreams) -> Option<String> {
         loop {
             if let Some(observer) = self.0.helper() {

@@ -46,8 +46,8 @@ impl AttachmentTemplates {
         self.paths.is_empty()
     }
 
-    /// The files of an execution, in order; those of a template must be within the folder of the ensemble or the root
-    /// of the project.
+    /// Returns the files of an execution, in order; those of a template must be within the folder of the ensemble or
+    /// the root of the project.
     pub(super) async fn resolve_files(&self, scope: &TemplateScope) -> Result<Vec<AttachmentFile>, String> {
         let places = self.places.as_ref().ok_or("attachments need an ensemble file")?;
         let mut files = Vec::new();
@@ -67,7 +67,7 @@ impl AttachmentTemplates {
     }
 }
 
-/// The paths that a template gives: a text or a list of texts. Empty texts name no file.
+/// Returns the paths that a template gives: a text or a list of texts. Empty texts name no file.
 fn parse_paths(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),
@@ -112,7 +112,7 @@ impl AttachmentFile {
     }
 }
 
-/// The bytes as a file with this name; `None` if no model takes them.
+/// Returns the bytes as a file with this name; `None` if no model takes them.
 pub(super) fn attachment_from_bytes(name: &str, bytes: &[u8]) -> Option<Attachment> {
     let hex: String = sha2::Sha256::digest(bytes)
         .iter()
@@ -158,7 +158,7 @@ fn read_with_limit(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The type of a file, by its first bytes; `None` if no model takes it.
+/// Returns the type of a file, by its first bytes; `None` if no model takes it.
 fn mime_type(bytes: &[u8]) -> Option<&'static str> {
     const STARTS: [(&[u8], &str); 5] = [
         (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -177,7 +177,7 @@ fn mime_type(bytes: &[u8]) -> Option<&'static str> {
     is_text.then_some("text/plain")
 }
 
-/// The attachments as an execution needs them.
+/// Returns the attachments as an execution needs them.
 pub(super) async fn load_attachments(files: Vec<AttachmentFile>) -> Result<Vec<Attachment>, String> {
     match tokio::task::spawn_blocking(move || read_attachments(&files)).await {
         Ok(read) => read,

@@ -11,7 +11,7 @@ use ensemble_language::ensemble::{
 };
 use ensemble_models::{ModelError, ModelProvider, ModelReply, ModelRequest, OnPiece, ReplyPiece};
 
-/// An agent that listens to those.
+/// Returns an agent that listens to those.
 pub(super) fn agent(name: &str, kind: AgentKind, listens_to: &[&str]) -> Agent {
     let edge = |(at, name): (usize, &&str)| Dependency {
         agent_name: (*name).into(),
@@ -77,7 +77,7 @@ impl ModelProvider for Prepared {
     }
 }
 
-/// The first attempt of that execution, with an input and nothing else.
+/// Returns the first attempt of that execution, with an input and nothing else.
 pub(super) fn execution(agent_name: &str, execution: u32) -> ExecutionInput {
     ExecutionInput {
         origin: ensemble_core::request::RequestOrigin::default().with_agent(agent_name.into(), 0, execution),

@@ -58,15 +58,15 @@ pub struct WindowResources<'a> {
     pub connect: &'a dyn Fn(&ModelChoice) -> Result<Model, ProfileError>,
 }
 
-/// The number of tokens that a request to the model of this profile may have: its `context_window`, less the tokens of
-/// the reply if the profile limits them.
+/// Returns the number of tokens that a request to the model of this profile may have: its `context_window`, less the
+/// tokens of the reply if the profile limits them.
 pub fn input_token_limit(profile: &ModelProfile) -> Option<u64> {
     let window_size = profile.context_window?;
     let reply = profile.max_tokens.filter(|reply| *reply < window_size);
     Some(window_size - reply.unwrap_or_default())
 }
 
-/// The window of an agent without `context_window` whose profile says how much the model can process.
+/// Returns the window of an agent without `context_window` whose profile says how much the model can process.
 pub fn default_window() -> ContextWindow {
     ContextWindow {
         min_recent_turns: std::num::NonZeroU32::MIN,
@@ -185,7 +185,7 @@ impl AgentWindow {
         self.build_output(sent_messages, dropped, measured.system.is_some())
     }
 
-    /// The output; if it is too large, with shortened tool results, or with a warning.
+    /// Returns the output; if it is too large, with shortened tool results, or with a warning.
     fn build_output(&self, sent: SentMessages, dropped: Option<Value>, has_system: bool) -> WindowOutput {
         let limits = self.rules.limits;
         let (mut messages, mut size) = (sent.messages, sent.size);
@@ -218,7 +218,7 @@ impl AgentWindow {
         }
     }
 
-    /// The record of dropped messages for the thread; `None` if no message is dropped.
+    /// Returns the record of dropped messages for the thread; `None` if no message is dropped.
     fn dropped_note(&self, measured: &MeasuredInput<'_>, left_out: &[usize], drops_system: bool) -> Option<Value> {
         let drops_system = drops_system && measured.system.is_some();
         if left_out.is_empty() && !drops_system {
@@ -243,7 +243,7 @@ impl AgentWindow {
         note
     }
 
-    /// The warning if the limits cannot be kept.
+    /// Returns the warning if the limits cannot be kept.
     fn too_large_warning(&self, sent: ThreadSize, system: bool) -> String {
         let turns = match self.rules.min_recent_turns {
             1 => "the task and the latest messages are".to_owned(),
@@ -286,7 +286,7 @@ impl MeasuredInput<'_> {
         }
     }
 
-    /// The size of the instructions, if they are always sent.
+    /// Returns the size of the instructions, if they are always sent.
     fn instructions_size(&self, rules: &TrimRules) -> ThreadSize {
         match rules.keeps_system {
             true => self.to_thread().system_size(),
@@ -294,7 +294,7 @@ impl MeasuredInput<'_> {
         }
     }
 
-    /// The size of everything.
+    /// Returns the size of everything.
     fn total_size(&self) -> ThreadSize {
         let thread = self.to_thread();
         thread.system_size() + thread.sum_sizes(0..self.tokens.len())
@@ -321,7 +321,7 @@ fn format_limits(limits: WindowLimits) -> String {
     format!("at most {}", limit_texts.join(" and "))
 }
 
-/// An additional message that contains the summary.
+/// Returns an additional message that contains the summary.
 fn summary_message(text: String) -> Message {
     Message::new(ensemble_core::thread::Role::User, text)
 }

@@ -32,7 +32,7 @@ impl CompactOutput {
         matches!(self, Self::Text(..))
     }
 
-    /// The output. Reading a text takes time in proportion to its length.
+    /// Returns the output. Reading a text takes time in proportion to its length.
     pub(super) fn to_value(&self) -> Arc<Value> {
         match self {
             Self::Value(value) => value.clone(),
@@ -83,7 +83,7 @@ mod tests {
     use ensemble_language::plan::Plan;
     use ensemble_language::source::SourceText;
 
-    /// A state in which the agent `a` has put out these values, one in each turn.
+    /// Returns a state in which the agent `a` has put out these values, one in each turn.
     fn after(outputs: Vec<Arc<Value>>) -> ConversationState {
         let count = outputs.len();
         let text = format!(

@@ -24,7 +24,7 @@ impl CountList {
         self.counts[id.index()] += 1;
     }
 
-    /// The number of executions of the agent.
+    /// Returns the number of executions of the agent.
     pub(super) fn count_for(&self, id: AgentId) -> u32 {
         self.counts[id.index()]
     }

@@ -46,7 +46,7 @@ impl ExecutionEnd {
         }
     }
 
-    /// The result that these keys of a journal give.
+    /// Returns the result that these keys of a journal give.
     pub(super) fn from_fields(failure: Option<ExecutionFailure>, output: Option<Arc<Value>>) -> Self {
         match (failure, output) {
             (Some(failure), _) => Self::Failed(failure),

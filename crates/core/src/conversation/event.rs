@@ -217,7 +217,8 @@ pub struct ReadWarning {
 }
 
 impl ReadWarning {
-    /// The warning about a note of the expression at this position. `dependency`: the agent whose output is `output`.
+    /// Returns the warning about a note of the expression at this position. `dependency`: the agent whose output is
+    /// `output`.
     pub fn from_note(at: &Arc<str>, note: ReadNote, dependency: Option<&str>) -> Self {
         Self {
             at: at.clone(),
@@ -470,7 +471,7 @@ impl RunEnded {
         }
     }
 
-    /// The outcome and its details, as every summary shows them; the position is where the outcome ends.
+    /// Returns the outcome and its details, as every summary shows them; the position is where the outcome ends.
     pub fn to_sentence(&self) -> (String, usize) {
         let reason = self.completion_reason.as_str();
         let outcome = match self.is_cut_off() {
@@ -539,7 +540,7 @@ impl AgentNotRun {
     /// The reason of an agent whose first execution was under way when the run ended.
     pub const INTERRUPTED: &str = "interrupted";
 
-    /// The whole sentence for users.
+    /// Returns the whole sentence for users.
     pub fn to_sentence(&self) -> String {
         match self.reason == Self::INTERRUPTED {
             true => format!("{} was interrupted in its first execution", self.agent),
@@ -565,7 +566,7 @@ impl Event {
         }
     }
 
-    /// The agent whose execution the event concerns; `None` for events of a turn or of the run.
+    /// Returns the agent whose execution the event concerns; `None` for events of a turn or of the run.
     pub fn agent_name(&self) -> Option<&str> {
         match self {
             Self::ExecutionStarted(event) => Some(&event.agent),
@@ -589,7 +590,7 @@ impl Event {
         }
     }
 
-    /// The name of the event in the journal.
+    /// Returns the name of the event in the journal.
     pub fn event_name(&self) -> &'static str {
         match self {
             Self::RunStarted(_) => "run_started",
@@ -620,7 +621,7 @@ impl ExecutionFinished {
         matches!(self.end, ExecutionEnd::Succeeded(_))
     }
 
-    /// The output of a successful execution.
+    /// Returns the output of a successful execution.
     pub fn output(&self) -> Option<&Arc<Value>> {
         match &self.end {
             ExecutionEnd::Succeeded(output) => Some(output),
@@ -628,7 +629,7 @@ impl ExecutionFinished {
         }
     }
 
-    /// The failure of a failed execution.
+    /// Returns the failure of a failed execution.
     pub fn failure(&self) -> Option<&ExecutionFailure> {
         match &self.end {
             ExecutionEnd::Succeeded(_) => None,

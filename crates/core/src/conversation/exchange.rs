@@ -97,12 +97,12 @@ impl RecordedExchanges {
         self.0.get(&(part.cloned(), inside.to_vec()))
     }
 
-    /// The iterations of the execution itself.
+    /// Returns the iterations of the execution itself.
     pub fn own_iterations(&self) -> &[ThreadIteration] {
         self.get(None, &[]).map_or(&[], |exchange| &exchange.iterations)
     }
 
-    /// All exchanges, each with its part and the calls that contain it.
+    /// Returns all exchanges, each with its part and the calls that contain it.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&Arc<str>>, &[Arc<str>], &RecordedExchange)> {
         let all = self.0.iter();
         all.map(|((part, inside), exchange)| (part.as_ref(), inside.as_slice(), exchange))

@@ -65,8 +65,8 @@ impl ConditionHistory for HistoryList {
 }
 
 impl HistoryEntry {
-    /// The output, or the failure in the form that dependent agents read. Of an old output with very many values, this reads the text that is
-    /// kept in its place.
+    /// Returns the output, or the failure in the form that dependent agents read. Of an old output with very many
+    /// values, this reads the text that is kept in its place.
     pub fn output_data(&self) -> Arc<Value> {
         self.output.to_value()
     }
@@ -76,7 +76,8 @@ impl HistoryEntry {
         self.failure.is_none()
     }
 
-    /// The outputs that the execution read, as agent names and execution numbers, without a copy of the outputs.
+    /// Returns the outputs that the execution read, as agent names and execution numbers, without a copy of the
+    /// outputs.
     pub fn input_data(&self) -> Value {
         let mut data = json!({"dependencies": self.reads, "input_digest": self.input_digest});
         if let (Some(request), Value::Object(data)) = (&self.request, &mut data) {

@@ -43,7 +43,7 @@ impl CompletionReason {
         Self::Completed,
     ];
 
-    /// The text in results and journals.
+    /// Returns the text in results and journals.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ConditionFailed => "condition_failed",

@@ -111,7 +111,7 @@ impl PartEnded {
         self.pause.is_none()
     }
 
-    /// The failure, if there is one.
+    /// Returns the failure, if there is one.
     pub fn failure(&self) -> Option<&ExecutionFailure> {
         match &self.end {
             ExecutionEnd::Succeeded(_) => None,
@@ -119,7 +119,7 @@ impl PartEnded {
         }
     }
 
-    /// The output, if there is one.
+    /// Returns the output, if there is one.
     pub fn output(&self) -> Option<&Arc<Value>> {
         match &self.end {
             ExecutionEnd::Succeeded(output) => Some(output),

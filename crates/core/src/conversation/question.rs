@@ -31,7 +31,7 @@ pub struct InputRequested {
 }
 
 impl InputRequested {
-    /// The request that waits.
+    /// Returns the request that waits.
     pub fn pending_request(&self) -> PendingRequest {
         let address = match self.address.is_empty() {
             true => RequestAddress::for_agent(self.agent.clone()),

@@ -14,12 +14,12 @@ use ensemble_language::data;
 pub struct RunResult<'a>(pub &'a ConversationState);
 
 impl RunResult<'_> {
-    /// The document as indented text with a line break at its end.
+    /// Returns the document as indented text with a line break at its end.
     pub fn to_text(&self) -> String {
         serde_json::to_string_pretty(self).expect("results have string keys") + "\n"
     }
 
-    /// The value under `result`.
+    /// Returns the value under `result`.
     pub fn result_value(&self) -> Value {
         let value = match self.0.run_value() {
             Some(result) => serde_json::to_value(&result.value),
@@ -28,7 +28,7 @@ impl RunResult<'_> {
         value.expect("results have string keys")
     }
 
-    /// The value under `usage`.
+    /// Returns the value under `usage`.
     pub fn usage_value(&self) -> Value {
         serde_json::to_value(ResultUsage(self.0)).expect("results have string keys")
     }
@@ -45,7 +45,7 @@ pub struct ReportedRunResult<'a> {
 }
 
 impl ReportedRunResult<'_> {
-    /// The document as indented text with a line break at its end.
+    /// Returns the document as indented text with a line break at its end.
     pub fn to_text(&self) -> String {
         serde_json::to_string_pretty(self).expect("results have string keys") + "\n"
     }
@@ -207,7 +207,7 @@ fn write_usage_entries<M: SerializeMap>(map: &mut M, usage: &data::ModelUsage) -
     }
 }
 
-/// The usage of models by each agent, in the order of the file. Agents without a model request are left out.
+/// Returns the usage of models by each agent, in the order of the file. Agents without a model request are left out.
 pub fn usage_by_agent(state: &ConversationState) -> Vec<(&str, data::ModelUsage)> {
     let mut used: HashMap<Arc<str>, data::ModelUsage> = HashMap::new();
     let mut add = |agent: &Arc<str>, usage: Option<data::ModelUsage>| {

@@ -104,7 +104,7 @@ impl ConversationState {
         Some((check, warnings.collect()))
     }
 
-    /// The declared result, from the state as it is; `None` if the ensemble declares none.
+    /// Returns the declared result, from the state as it is; `None` if the ensemble declares none.
     pub fn run_value(&self) -> Option<RunValue> {
         let entries = match self.plan().result()? {
             PlannedResult::Agent(agent) => {

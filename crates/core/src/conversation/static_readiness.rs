@@ -46,7 +46,7 @@ pub enum StaticReadiness {
     OnlyRequest,
 }
 
-/// The state of one dependency of an agent, as far as the facts decide it.
+/// Returns the state of one dependency of an agent, as far as the facts decide it.
 pub(crate) fn find_dependency_fact(state: &ConversationState, id: EdgeId, edge: &PlanEdge) -> DependencyFact {
     match find_fact_without_limits(state, edge) {
         DependencyFact::Fails(reason) => DependencyFact::Fails(reason),
@@ -61,7 +61,7 @@ pub(crate) fn is_spent(state: &ConversationState, id: EdgeId, edge: &PlanEdge) -
         .is_some_and(|max| state.edge_starts(id) >= max.get())
 }
 
-/// The state of one dependency of an agent, as if it had no `max_executions`.
+/// Returns the state of one dependency of an agent, as if it had no `max_executions`.
 pub(crate) fn find_fact_without_limits(state: &ConversationState, edge: &PlanEdge) -> DependencyFact {
     if edge.feedback && !state.agent_state(edge.to).has_executed() {
         return DependencyFact::Holds;
@@ -98,7 +98,7 @@ pub fn has_unseen_result(state: &ConversationState, edge: &PlanEdge) -> bool {
     delivered > last_seen_turn(state, edge.to)
 }
 
-/// The last turn whose results the agent has read; `None` if it has read none.
+/// Returns the last turn whose results the agent has read; `None` if it has read none.
 ///
 /// An agent reads the state at the start of the turn in which it runs. So it has not read the results of that turn.
 fn last_seen_turn(state: &ConversationState, agent: AgentId) -> Option<u32> {
@@ -108,7 +108,7 @@ fn last_seen_turn(state: &ConversationState, agent: AgentId) -> Option<u32> {
         .and_then(|turn| turn.checked_sub(1))
 }
 
-/// The other agents with an output that the agent has not read.
+/// Returns the other agents with an output that the agent has not read.
 pub(crate) fn list_new_outputs(state: &ConversationState, agent: AgentId) -> impl Iterator<Item = AgentId> {
     let seen = last_seen_turn(state, agent);
     let others = state.plan().agent_ids().filter(move |other| *other != agent);
@@ -120,7 +120,7 @@ fn has_news_for_listener(state: &ConversationState, agent: AgentId) -> bool {
     state.latest_success_except(agent) > last_seen_turn(state, agent)
 }
 
-/// The state of the agent, as far as the facts decide it, without requests.
+/// Returns the state of the agent, as far as the facts decide it, without requests.
 pub fn static_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) -> StaticReadiness {
     let agent_state = state.agent_state(agent);
     if state.is_exhausted(plan, agent) {

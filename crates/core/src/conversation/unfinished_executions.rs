@@ -52,7 +52,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl ConversationState {
-    /// The executions of the open turn that have started and not ended, in declaration order.
+    /// Returns the executions of the open turn that have started and not ended, in declaration order.
     pub fn unfinished_executions(&self) -> impl Iterator<Item = UnfinishedExecution> {
         let open = self.open_turn().into_iter();
         open.flat_map(|turn| {

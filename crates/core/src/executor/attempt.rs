@@ -16,7 +16,8 @@ use ensemble_language::plan::{AgentId, Plan};
 /// The number of agents in `ExecutionInput::recent_agents`.
 const RECENT_AGENTS: usize = 3;
 
-/// The executions that have not ended: first the requested ones by priority, then the others in declaration order.
+/// Returns the executions that have not ended: first the requested ones by priority, then the others in declaration
+/// order.
 pub fn queue_executions(state: &ConversationState) -> VecDeque<AgentId> {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let mut pending: Vec<&ExecutionSlot> = slots
@@ -35,7 +36,7 @@ pub(super) fn find_slot(state: &ConversationState, agent: AgentId) -> Option<&Ex
     Some(&slots[at])
 }
 
-/// The data for the next attempt of the agent, whose time this stopwatch measures.
+/// Returns the data for the next attempt of the agent, whose time this stopwatch measures.
 pub fn build_execution(
     plan: &Plan,
     state: &ConversationState,
@@ -93,8 +94,8 @@ pub fn build_execution(
     }
 }
 
-/// The tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of this
-/// execution. Parallel executions may therefore use the amount twice.
+/// Returns the tokens and cost that the run may still use at the start of the turn, minus those of earlier attempts of
+/// this execution. Parallel executions may therefore use the amount twice.
 pub(super) fn remaining_budget(plan: &Plan, state: &ConversationState, used: Option<ModelUsage>) -> RemainingBudget {
     let limits = &plan.ensemble().limits;
     let remaining = RemainingBudget {
@@ -106,7 +107,7 @@ pub(super) fn remaining_budget(plan: &Plan, state: &ConversationState, used: Opt
         .subtract_usage(used.unwrap_or_default())
 }
 
-/// The pause before the next attempt; `None`: there is no further attempt.
+/// Returns the pause before the next attempt; `None`: there is no further attempt.
 pub(super) fn pause_before_retry(
     plan: &Plan,
     state: &ConversationState,

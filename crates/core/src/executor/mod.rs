@@ -41,7 +41,7 @@ pub use attempt::{build_execution, queue_executions};
 
 /// The system clock, passed as a parameter so that no other code reads the time.
 pub trait WallClock: Sync {
-    /// The time now.
+    /// Returns the time now.
     fn now(&self) -> DateTime<Utc>;
 }
 
@@ -162,7 +162,7 @@ impl Executor<'_> {
         }
     }
 
-    /// The interruptions that have arrived since the last call.
+    /// Returns the interruptions that have arrived since the last call.
     fn poll_interruption(&mut self, stopwatch: &Stopwatch) -> Option<RunInterruption> {
         let late = self.timeout.is_some_and(|timeout| stopwatch.elapsed_time() >= timeout);
         let signal = self.interruptions.try_recv().ok();

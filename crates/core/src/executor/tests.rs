@@ -9,7 +9,7 @@ use crate::conversation::{CompletionReason, ConversationState, Event, Record, Ru
 use crate::random_conversations::{drive, started};
 use ensemble_language::random_ensembles::conversation;
 
-/// The result without durations and without the numbers of attempts.
+/// Returns the result without durations and without the numbers of attempts.
 pub(super) fn result(state: &ConversationState) -> Value {
     let mut result = serde_json::to_value(RunResult(state)).expect("results are JSON");
     for entry in result["conversation_history"].as_array_mut().expect("a history") {

@@ -78,7 +78,7 @@ struct RunningTurn {
 }
 
 impl RunningTurn {
-    /// The next event that has happened inside an execution and is not in the log.
+    /// Returns the next event that has happened inside an execution and is not in the log.
     fn try_next_record(&mut self) -> Option<Box<PendingEvent>> {
         self.records.as_mut()?.events.try_recv().ok()
     }
@@ -248,8 +248,8 @@ impl Executor<'_> {
         self.commit_records(state, None, running).await
     }
 
-    /// A terminal sends Ctrl-C to every process of its group, so a child that is only just being started may die of it
-    /// before the program itself has received the signal. Such an execution was interrupted and did not fail.
+    /// A terminal sends Ctrl-C to every process of its group, so a child that is only just being started may
+    /// die of it before the program itself has received the signal. Such an execution was interrupted and did not fail.
     async fn wait_for_interruption(&mut self, steps: &[TurnStep]) -> Option<RunInterruption> {
         const GRACE: Duration = Duration::from_millis(50);
         if !steps.iter().any(TurnStep::was_killed) {

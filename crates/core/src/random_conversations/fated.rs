@@ -134,7 +134,7 @@ pub fn drive(
     })
 }
 
-/// A run that holds these records.
+/// Returns a run that holds these records.
 async fn stored(records: &[Record]) -> Arc<dyn StoredRun> {
     let store = MemoryStore::new();
     let run = store.create_run(&RunId::new("r"), "").await.expect("memory is empty");

@@ -81,7 +81,7 @@ impl RequestAddress {
         Self(segments)
     }
 
-    /// The segments, the outermost first.
+    /// Returns the segments, the outermost first.
     pub fn segments(&self) -> &[AddressSegment] {
         &self.0
     }
@@ -91,7 +91,7 @@ impl RequestAddress {
         self.0.is_empty()
     }
 
-    /// The agent of the innermost run; empty for the outermost run.
+    /// Returns the agent of the innermost run; empty for the outermost run.
     pub fn agent_name(&self) -> &str {
         self.0.last().map_or("", |segment| &segment.agent)
     }
@@ -255,7 +255,7 @@ impl AddressReader<'_> {
         self.chars.next_if(|(_, char)| *char == expected).is_some()
     }
 
-    /// The position of the next character in the text.
+    /// Returns the position of the next character in the text.
     fn peek_index(&mut self) -> usize {
         self.chars.peek().map_or(self.text.len(), |(at, _)| *at)
     }

@@ -22,7 +22,7 @@ pub enum PermissionDecision {
 }
 
 impl PermissionDecision {
-    /// The word in the journal.
+    /// Returns the word in the journal.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Once => "once",
@@ -65,7 +65,7 @@ pub enum AnswerSource {
 }
 
 impl AnswerSource {
-    /// The words for people, which follow "answered by".
+    /// Returns the words for people, which follow "answered by".
     pub fn describe(self) -> &'static str {
         match self {
             Self::Terminal => "the terminal",
@@ -178,7 +178,7 @@ pub enum RequestAnswer {
 }
 
 impl RequestAnswer {
-    /// The text for people.
+    /// Returns the text for people.
     pub fn as_text(&self) -> &str {
         match self {
             Self::Text(text) => text,

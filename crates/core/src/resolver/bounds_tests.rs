@@ -98,7 +98,7 @@ fn is_late(plan: &Plan, state: &ConversationState, early: EarlyCountBound) -> bo
     has_run(dependency, reached) && !(has_run(agent, reached + 1) && reads)
 }
 
-/// The values of the state, and whether what is known of each admits it.
+/// Returns the values of the state, and whether what is known of each admits it.
 fn admitted(known: &VariableTypes, facts: &ConditionFacts) -> Vec<(String, bool)> {
     let context: Map<String, Value> = facts
         .context

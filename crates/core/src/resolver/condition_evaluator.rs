@@ -39,10 +39,10 @@ pub trait ConditionEvaluator {
         None
     }
 
-    /// The values that the condition read, for reports.
+    /// Returns the values that the condition read, for reports.
     fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead>;
 
-    /// The values that the condition read before its evaluation failed.
+    /// Returns the values that the condition read before its evaluation failed.
     fn list_reads_of_failure(
         &self,
         state: &ConversationState,
@@ -52,10 +52,11 @@ pub trait ConditionEvaluator {
         self.list_reads(state, edge, condition)
     }
 
-    /// The result of the run; `None` if there is none, or if outputs are not known, so that it cannot be evaluated.
+    /// Returns the result of the run; `None` if there is none, or if outputs are not known, so that it cannot be
+    /// evaluated.
     fn run_value(&self, state: &ConversationState) -> Option<RunValue>;
 
-    /// The result of `success`; `None` if the ensemble declares none.
+    /// Returns the result of `success`; `None` if the ensemble declares none.
     ///
     /// # Errors
     /// The expression cannot be evaluated.
@@ -112,7 +113,7 @@ pub(super) struct NotingEvaluator {
 }
 
 impl NotingEvaluator {
-    /// The warnings about all conditions that were evaluated, in order.
+    /// Returns the warnings about all conditions that were evaluated, in order.
     pub(super) fn into_warnings(self) -> Vec<ReadWarning> {
         self.warnings.into_inner()
     }

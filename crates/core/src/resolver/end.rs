@@ -13,7 +13,7 @@ use ensemble_language::condition::{Condition, ConditionRead, EvaluateError};
 use ensemble_language::ensemble::OnLimit;
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 
-/// The outcome if the conversation ends now; `None` if the next turn can start.
+/// Returns the outcome if the conversation ends now; `None` if the next turn can start.
 ///
 /// A limit is the outcome only if an agent would have run without it. A limit never hides a failure.
 pub(super) fn find_end_reason(
@@ -36,7 +36,8 @@ pub(super) fn find_end_reason(
     }
 }
 
-/// The end of a run after the turn in which an agent with `on_error: stop` failed; `None` if there is no such failure.
+/// Returns the end of a run after the turn in which an agent with `on_error: stop` failed; `None` if there is no such
+/// failure.
 pub(super) fn find_stop(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, Option<String>)> {
     let agent = state.stopping_agent()?;
     let error = state.agent_state(agent).latest_error().unwrap_or_default();
@@ -44,7 +45,7 @@ pub(super) fn find_stop(plan: &Plan, state: &ConversationState) -> Option<(Compl
     Some((CompletionReason::AgentFailed, Some(detail)))
 }
 
-/// The first limit that is reached, in order of precedence.
+/// Returns the first limit that is reached, in order of precedence.
 fn find_reached_limit(plan: &Plan, state: &ConversationState) -> Option<(CompletionReason, String)> {
     let limits = &plan.ensemble().limits;
     let usage = state.segment_usage();
@@ -70,7 +71,7 @@ fn find_reached_limit(plan: &Plan, state: &ConversationState) -> Option<(Complet
     })
 }
 
-/// The end of the run, with the reasons why agents never ran.
+/// Returns the end of the run, with the reasons why agents never ran.
 pub(super) fn run_ended_event(
     plan: &Plan,
     state: &ConversationState,
@@ -100,8 +101,8 @@ pub(super) fn run_ended_event(
     add_exhausted_agents(plan, state, run_end, answers)
 }
 
-/// The end of a run after the question whether its goal was reached: first `required`, which also counts at a limit, then
-/// `success`, which is evaluated only if the run would be a success without it.
+/// Returns the end of a run after the question whether its goal was reached: first `required`, which also counts at a
+/// limit, then `success`, which is evaluated only if the run would be a success without it.
 fn add_goal(plan: &Plan, state: &ConversationState, run_end: RunEnded, answers: &dyn ConditionEvaluator) -> RunEnded {
     if run_end.completion_reason != CompletionReason::Completed && !run_end.completion_reason.is_limit() {
         return run_end;
@@ -164,7 +165,7 @@ fn describe_unmet_agents(plan: &Plan, state: &ConversationState, answers: &dyn C
         .collect()
 }
 
-/// The end of a run whose result has expressions that cannot be evaluated: it is no success.
+/// Returns the end of a run whose result has expressions that cannot be evaluated: it is no success.
 fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunEnded {
     let Some(first) = failures.first() else {
         return ended;
@@ -192,7 +193,7 @@ fn add_result_failures(ended: RunEnded, failures: Vec<ConditionFailure>) -> RunE
     }
 }
 
-/// The end of a run after a condition that cannot be evaluated.
+/// Returns the end of a run after a condition that cannot be evaluated.
 pub(super) fn condition_failed_event(
     plan: &Plan,
     state: &ConversationState,
@@ -207,7 +208,7 @@ pub(super) fn condition_failed_event(
     }
 }
 
-/// A condition, shortened for a sentence. The diagnostic beside it shows the place in the file.
+/// Returns a condition, shortened for a sentence. The diagnostic beside it shows the place in the file.
 fn shorten_condition(text: &str) -> Cow<'_, str> {
     const MOST: usize = 160;
     match text.char_indices().nth(MOST) {

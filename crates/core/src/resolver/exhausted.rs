@@ -35,7 +35,7 @@ pub(super) fn add_exhausted_agents(
     ended.with_exhausted_details()
 }
 
-/// The limit that alone keeps the agent from its work; `None` if there is no such limit.
+/// Returns the limit that alone keeps the agent from its work; `None` if there is no such limit.
 fn find_exhausted_limit(
     plan: &Plan,
     state: &ConversationState,
@@ -85,7 +85,7 @@ impl ConditionEvaluator for EndEvaluator<'_> {
     }
 }
 
-/// The first `max_executions` that is reached; those of required dependencies come first.
+/// Returns the first `max_executions` that is reached; those of required dependencies come first.
 fn find_spent_limit(plan: &Plan, state: &ConversationState, agent: AgentId) -> Option<(AgentLimit, u32)> {
     let spent = plan
         .incoming_edges(agent)

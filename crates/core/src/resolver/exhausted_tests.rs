@@ -8,8 +8,9 @@ use super::{NextDecision, decide_next_step};
 use crate::conversation::RunEnded;
 use crate::random_conversations::{Driver, plan_of};
 
-/// The end of the conversation of these agents. `output` gives the output of an execution, and `None` for a failure.
-fn end_of(text: &str, output: &dyn Fn(&str, u32) -> Option<Value>) -> RunEnded {
+/// Returns the end of the conversation of these agents. `output` gives the output of an execution, and `None` for a
+/// failure.
+fn find_end(text: &str, output: &dyn Fn(&str, u32) -> Option<Value>) -> RunEnded {
     let plan = Arc::new(plan_of(&format!("name: t\n{text}")));
     let mut driver = Driver::new(&plan);
     loop {
@@ -29,7 +30,7 @@ fn end_of(text: &str, output: &dyn Fn(&str, u32) -> Option<Value>) -> RunEnded {
     }
 }
 
-fn listed(ended: &RunEnded) -> String {
+fn list_exhausted(ended: &RunEnded) -> String {
     let agents = ended.exhausted.iter();
     let agents: Vec<String> = agents
         .map(|one| format!("{} {} {}", one.agent, one.limit.as_str(), one.count))
@@ -37,7 +38,7 @@ fn listed(ended: &RunEnded) -> String {
     format!("{}: {}", ended.completion_reason, agents.join(", "))
 }
 
-/// A loop of a writer and a reviewer with these limits; the feedback dependency has these keys.
+/// Returns a loop of a writer and a reviewer with these limits; the feedback dependency has these keys.
 fn review_loop(writer: u32, feedback: &str) -> String {
     format!(
         "agents:\n- {{name: w, script: x, conversation: {{max_turns: {writer}}}, dependencies: [{{agent_name: r, feedback: true, condition: not output.ok{feedback}}}]}}\n- {{name: r, script: x, conversation: {{max_turns: 9}}, depends_on: [w]}}\n"
@@ -118,7 +119,7 @@ fn an_agent_that_only_its_limit_kept_from_unseen_outputs_is_listed() {
         ),
     ];
     for (rule, text, output, expected) in table {
-        assert_eq!(listed(&end_of(&text, output)), expected, "{rule}");
+        assert_eq!(list_exhausted(&find_end(&text, output)), expected, "{rule}");
     }
 }
 
@@ -143,15 +144,15 @@ fn a_request_that_came_too_late_is_work() {
             "c" => Some(json!({"agent_requests": [request]})),
             _ => Some(json!({})),
         };
-        let ended = end_of(&team(trigger, asks), &output);
-        assert_eq!(listed(&ended), expected, "{trigger} {requests} {asks}");
+        let ended = find_end(&team(trigger, asks), &output);
+        assert_eq!(list_exhausted(&ended), expected, "{trigger} {requests} {asks}");
     }
 }
 
 #[test]
 fn only_a_request_starts_an_agent_that_runs_on_request() {
     let text = "agents:\n- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, conversation: {trigger: request, max_turns: 3}, depends_on: [a]}\n- {name: c, script: x, depends_on: [b]}\n";
-    let end = |requests: Value| end_of(text, &move |_, _| Some(json!({"agent_requests": requests})));
+    let end = |requests: Value| find_end(text, &move |_, _| Some(json!({"agent_requests": requests})));
     let never: Vec<String> = end(json!([])).not_run.iter().map(|one| one.to_sentence()).collect();
     assert_eq!(
         never,
@@ -167,8 +168,8 @@ fn a_condition_that_cannot_be_evaluated_leaves_it_open() {
         1 => Some(json!({"n": 1})),
         _ => Some(json!({"n": "x"})),
     };
-    let ended = end_of(&text, &output);
-    assert_eq!(listed(&ended), "completed: ");
+    let ended = find_end(&text, &output);
+    assert_eq!(list_exhausted(&ended), "completed: ");
     assert_eq!(ended.warnings.len(), 1, "{ended:?}");
     assert!(
         ended.warnings[0].starts_with("w: its condition on r `output.n > 0` cannot be evaluated"),
@@ -178,12 +179,12 @@ fn a_condition_that_cannot_be_evaluated_leaves_it_open() {
 
 #[test]
 fn the_details_of_every_outcome_name_exhausted_agents() {
-    let ended = end_of(&review_loop(3, ""), &|_, _| Some(json!({"ok": false})));
+    let ended = find_end(&review_loop(3, ""), &|_, _| Some(json!({"ok": false})));
     let sentence = "completed; `w` reached `max_turns: 3` while it still had work";
     assert_eq!(ended.detail.as_deref(), Some(sentence));
     assert_eq!(ended.to_sentence(), (sentence.to_owned(), "completed".len()));
     let failing = review_loop(3, "") + "- {name: f, script: x, dependencies: [{agent_name: w, wait_for: settled}]}\n";
-    let ended = end_of(&failing, &|agent, _| (agent != "f").then(|| json!({"ok": false})));
+    let ended = find_end(&failing, &|agent, _| (agent != "f").then(|| json!({"ok": false})));
     assert_eq!(
         ended.to_sentence().0,
         "agent_failed: f failed: no; `w` reached `max_turns: 3` while it still had work"
@@ -193,7 +194,7 @@ fn the_details_of_every_outcome_name_exhausted_agents() {
         ("fail", "cut off by max_total_turns: max_total_turns was reached: 1"),
         ("succeed", "max_total_turns: max_total_turns was reached: 1"),
     ] {
-        let ended = end_of(&spin.replace("LIMIT", on_limit), &|_, _| Some(json!({})));
+        let ended = find_end(&spin.replace("LIMIT", on_limit), &|_, _| Some(json!({})));
         assert_eq!(ended.to_sentence().0, expected);
     }
 }

@@ -14,7 +14,7 @@ use ensemble_language::plan::{AgentId, Plan};
 /// The maximum number of requests of one execution: each is kept, counted and recorded.
 const REQUEST_LIMIT: usize = 100;
 
-/// The decision that finishes a turn in which all executions have ended.
+/// Returns the decision that finishes a turn in which all executions have ended.
 pub(super) fn finish_turn(plan: &Plan, state: &ConversationState, turn: &OpenTurn) -> TurnFinished {
     let mut finished = TurnFinished {
         turn: turn.turn,
@@ -46,7 +46,7 @@ pub(super) fn finish_turn(plan: &Plan, state: &ConversationState, turn: &OpenTur
     finished
 }
 
-/// A warning for each request that waits for an agent which reaches its limit in this turn.
+/// Returns a warning for each request that waits for an agent which reaches its limit in this turn.
 fn excess_request_warnings(plan: &Plan, state: &ConversationState, slot: &ExecutionSlot) -> Vec<String> {
     let max_turns = plan.agent(slot.agent).conversation.max_turns.get();
     if state.agent_state(slot.agent).executions() + 1 < max_turns {
@@ -167,8 +167,8 @@ mod tests {
     use super::*;
     use crate::random_conversations::{Driver, plan_of};
 
-    /// The sources and priorities of the requests for `c`, the next one first, and the warnings, after `a` and `b` have
-    /// given these outputs.
+    /// Returns the sources and priorities of the requests for `c`, the next one first, and the warnings, after `a` and
+    /// `b` have given these outputs.
     fn after(a: Value, b: Value) -> (Vec<String>, Vec<String>) {
         let plan = Arc::new(plan_of(
             "name: e\nagents:\n- {name: a, script: x, conversation: {triggers_conversation: true}}\n- {name: b, script: x, conversation: {triggers_conversation: true}}\n- {name: c, script: x, depends_on: [d], conversation: {max_turns: 3}}\n- {name: d, script: x, depends_on: [c, a], conversation: {max_turns: 2}}\n",

@@ -148,7 +148,7 @@ fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn Conditi
     })
 }
 
-/// The agents that a decision examines, in declaration order.
+/// Returns the agents that a decision examines, in declaration order.
 fn agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
     let mut agents: Vec<AgentId> = state.candidate_agents().collect();
     agents.extend(state.excluded_agents());
@@ -161,7 +161,7 @@ fn agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
 /// The readiness of one agent, or the condition that cannot be evaluated.
 type Asked<T> = Result<T, ConditionFailure>;
 
-/// The names of the agents, each once, in declaration order.
+/// Returns the names of the agents, each once, in declaration order.
 fn agent_names(plan: &Plan, agents: impl IntoIterator<Item = AgentId>) -> Vec<Arc<str>> {
     let mut names: Vec<Arc<str>> = Vec::new();
     for agent in agents {

@@ -8,8 +8,8 @@ use super::{DirectEvaluator, NextDecision, decide_next_step, decide_with_evaluat
 use crate::conversation::RunEnded;
 use crate::random_conversations::{Driver, plan_of};
 
-/// The warnings of each turn and of the end, of a conversation in which every agent puts this out.
-fn warnings_of(text: &str, output: &Value) -> Vec<Vec<String>> {
+/// Returns the warnings of each turn and of the end, of a conversation in which every agent puts this out.
+fn list_warnings(text: &str, output: &Value) -> Vec<Vec<String>> {
     let plan = Arc::new(plan_of(&format!("name: t\n{text}")));
     let mut driver = Driver::new(&plan);
     let mut warnings = Vec::new();
@@ -42,7 +42,7 @@ const LOOP: &str = "agents:\n- {name: writer, script: x, dependencies: [{agent_n
 fn a_condition_warns_once_about_each_key() {
     let aproved = "`output.aproved`: the output of `critic` has no `aproved`; it has `approved`, `notes`";
     let output = json!({"approved": true, "notes": ""});
-    let rows: Vec<Vec<String>> = warnings_of(LOOP, &output);
+    let rows: Vec<Vec<String>> = list_warnings(LOOP, &output);
     let expected: [&[&str]; 7] = [&[], &[], &[aproved], &[], &[], &[], &[]];
     assert_eq!(rows, expected);
     // Each condition has its own warning.
@@ -50,10 +50,10 @@ fn a_condition_warns_once_about_each_key() {
         "condition: not output.aproved}]",
         "condition: not output.aproved}, {agent_name: critic, feedback: true, requires_all: false, condition: not output.aproved or 1}]",
     );
-    assert_eq!(warnings_of(&two, &output).concat().len(), 2);
+    assert_eq!(list_warnings(&two, &output).concat().len(), 2);
     // A key that is there in a later turn is another read, and a second missing key another warning.
     let keys = LOOP.replace("not output.aproved", "\"output.aproved or output['aprovd'] or True\"");
-    assert_eq!(warnings_of(&keys, &output).concat().len(), 2);
+    assert_eq!(list_warnings(&keys, &output).concat().len(), 2);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn the_result_and_success_warn_at_the_end() {
     let agents = "agents: [{name: a, script: x}]\n";
     let output = json!({"ok": true, "n": "3"});
     let at_end = |more: &str| {
-        let rows = warnings_of(&format!("{agents}{more}"), &output);
+        let rows = list_warnings(&format!("{agents}{more}"), &output);
         assert_eq!(rows[0], [""; 0]);
         rows[1].clone()
     };

@@ -39,7 +39,7 @@ pub fn decide_readiness(plan: &Plan, state: &ConversationState, agent: AgentId) 
     decide_readiness_with(plan, state, agent, &DirectEvaluator)
 }
 
-/// The same decision with these results of conditions.
+/// Returns the same decision with these results of conditions.
 pub(super) fn decide_readiness_with(
     plan: &Plan,
     state: &ConversationState,
@@ -178,7 +178,7 @@ fn any_known_true(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     all_known_true(values.map(|value| value.map(|value| !value))).map(|none| !none)
 }
 
-/// The first dependency in declaration order whose condition is not evaluated and can decide.
+/// Returns the first dependency in declaration order whose condition is not evaluated and can decide.
 fn find_next_condition(examined: &[ExaminedDependency], news_needed: bool) -> Option<usize> {
     let any_open = any_known_true(
         examined
@@ -194,8 +194,8 @@ fn find_next_condition(examined: &[ExaminedDependency], news_needed: bool) -> Op
         .position(|one| one.holds.is_none() && (one.edge.requires_all || any_open || (news_open && one.unseen)))
 }
 
-/// A condition that was not needed for readiness is evaluated when the agent starts, if a count or the handling of a
-/// failure depends on it.
+/// Returns a condition that was not needed for readiness is evaluated when the agent starts, if a count or the handling
+/// of a failure depends on it.
 fn evaluate_for_count(
     plan: &Plan,
     state: &ConversationState,
@@ -247,8 +247,9 @@ fn start_with_counts(
     }
 }
 
-/// The agents whose new outputs start the agent, if they are others than those of the counted dependencies: those of an
-/// agent without dependencies, and those of fulfilled dependencies whose condition was not needed for the decision.
+/// Returns the agents whose new outputs start the agent, if they are others than those of the counted dependencies:
+/// those of an agent without dependencies, and those of fulfilled dependencies whose condition was not needed for the
+/// decision.
 fn find_uncounted_news(
     plan: &Plan,
     state: &ConversationState,
@@ -341,7 +342,7 @@ fn skip_reason_by_facts(
     }
 }
 
-/// The dependencies that prevent the agent from running.
+/// Returns the dependencies that prevent the agent from running.
 fn blocked_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReason {
     let failing = || examined.iter().filter(|one| one.holds == Some(false));
     let required = failing().any(|one| one.edge.requires_all);
@@ -364,7 +365,7 @@ fn blocked_reason(plan: &Plan, examined: &[ExaminedDependency]) -> AgentSkipReas
     }
 }
 
-/// The condition that prevents the agent from running: the first false one; required dependencies come first.
+/// Returns the condition that prevents the agent from running: the first false one; required dependencies come first.
 fn skip_reason_by_conditions(
     plan: &Plan,
     state: &ConversationState,

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::{NextDecision, decide_next_step};
 use crate::random_conversations::{Driver, plan_of};
 
-/// The decision after these turns: the agents that run (`a b`), or the outcome. A turn is written as its agents with
-/// their results, `a+ b-`; each turn must be the one that the resolver decides. Outputs are `{"n": turn}`.
+/// Returns the decision after these turns: the agents that run (`a b`), or the outcome. A turn is written as its agents
+/// with their results, `a+ b-`; each turn must be the one that the resolver decides. Outputs are `{"n": turn}`.
 fn then(agents: &str, turns: &[&str]) -> String {
     let plan = Arc::new(plan_of(&format!("name: t\nagents:\n{agents}")));
     let mut driver = Driver::new(&plan);
@@ -37,7 +37,7 @@ fn then(agents: &str, turns: &[&str]) -> String {
     }
 }
 
-/// An agent `NAME` with additional keys.
+/// Returns an agent `NAME` with additional keys.
 fn agent(name: &str, keys: &str) -> String {
     format!("- {{name: {name}, script: x, on_error: continue{keys}}}\n")
 }
@@ -239,7 +239,7 @@ fn readiness() {
     }
 }
 
-/// A writer with feedback from a judge, a critic of the writer, and the judge with these dependencies.
+/// Returns a writer with feedback from a judge, a critic of the writer, and the judge with these dependencies.
 fn review(judge: &str) -> String {
     let three = ", conversation: {max_turns: 3}";
     all(&[

@@ -143,8 +143,8 @@ impl Oracle<'_> {
         spent && all && (any || !any_exists) && news
     }
 
-    /// The agents that start, by the rule about waiting, and for how many turns in a row the others have waited for which
-    /// dependency.
+    /// Returns the agents that start, by the rule about waiting, and for how many turns in a row the others have waited
+    /// for which dependency.
     fn starts(&self) -> (Vec<Started>, Waited) {
         let ready: Vec<Started> = self
             .plan

@@ -45,7 +45,7 @@ pub(super) fn hold_back_waiting(
     }
 }
 
-/// A ready agent, and whether a request starts it.
+/// Returns a ready agent, and whether a request starts it.
 fn ready_agent((agent, readiness): &(AgentId, AgentReadiness)) -> Option<(AgentId, bool)> {
     match readiness {
         AgentReadiness::Ready(start) => Some((*agent, start.request.is_some())),
@@ -53,7 +53,7 @@ fn ready_agent((agent, readiness): &(AgentId, AgentReadiness)) -> Option<(AgentI
     }
 }
 
-/// The dependencies for which the agent waits, if these agents are ready.
+/// Returns the dependencies for which the agent waits, if these agents are ready.
 fn list_awaited(
     plan: &Plan,
     state: &ConversationState,

@@ -83,7 +83,7 @@ impl ExecutionRecords {
             .is_some_and(|recording| recording.permitted_tools.contains(tool))
     }
 
-    /// The records of a part of this execution, in an attempt of the part.
+    /// Returns the records of a part of this execution, in an attempt of the part.
     #[must_use]
     pub fn for_part(&self, key: &Arc<str>, attempt: u32) -> Self {
         self.with_changed_scope(|within| {
@@ -92,7 +92,7 @@ impl ExecutionRecords {
         })
     }
 
-    /// The records of an agent that is used as a tool by this call.
+    /// Returns the records of an agent that is used as a tool by this call.
     #[must_use]
     pub fn for_call(&self, call: &str) -> Self {
         self.with_changed_scope(|within| within.outer_calls.push(call.into()))
@@ -139,8 +139,8 @@ impl ExecutionRecords {
             .get(within.part.as_ref(), &within.outer_calls)
     }
 
-    /// The numbers of a call among those of the replies of this execution, which are the same after a resume. A call that
-    /// no reply has is added.
+    /// Returns the numbers of a call among those of the replies of this execution, which are the same after a resume. A
+    /// call that no reply has is added.
     pub fn number_call(&self, name: &str, id: &str) -> CallNumbers {
         let Some(recording) = &self.0 else {
             return CallNumbers { of_tool: 1, index: 0 };

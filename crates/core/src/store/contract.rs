@@ -27,7 +27,7 @@ pub async fn check(empty: impl Fn() -> Arc<dyn RunStore>) {
     a_removed_run_is_gone(&*empty()).await;
 }
 
-/// A record with this number; the first record starts the run.
+/// Returns a record with this number; the first record starts the run.
 pub fn record(seq: u64) -> Record {
     let event = match seq {
         0 => Event::RunStarted(Box::new(RunStarted {

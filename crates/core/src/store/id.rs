@@ -35,7 +35,7 @@ impl RunId {
         Self(id.into())
     }
 
-    /// The id number `number` of this time. The number is taken modulo [`PER_TIME`](Self::PER_TIME).
+    /// Returns the id number `number` of this time. The number is taken modulo [`PER_TIME`](Self::PER_TIME).
     #[must_use]
     pub fn from_time(time: DateTime<Utc>, number: u32) -> Self {
         let mut rest = number as usize;
@@ -49,24 +49,24 @@ impl RunId {
         Self::new(format!("{id}-{}", time.format("%Y%m%d-%H%M%S%3f")))
     }
 
-    /// The id of the run `name` inside this one.
+    /// Returns the id of the run `name` inside this one.
     #[must_use]
     pub fn nested_id(&self, name: &str) -> Self {
         Self(format!("{}/sub/{name}", self.0).into())
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, shared.
+    /// Returns the text, shared.
     pub fn shared_text(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }
 
-    /// The names of the runs inside each other that lead to this run, without the outermost run. Empty for an outermost
-    /// run.
+    /// Returns the names of the runs inside each other that lead to this run, without the outermost run. Empty for an
+    /// outermost run.
     pub fn nested_names(&self) -> impl Iterator<Item = &str> {
         self.0.split("/sub/").skip(1)
     }
@@ -76,7 +76,7 @@ impl RunId {
         self.0.starts_with(given)
     }
 
-    /// The time in the id, as text.
+    /// Returns the time in the id, as text.
     fn time_text(&self) -> Option<&str> {
         let outermost = self.0.split("/sub/").next()?;
         let (_, time) = outermost.split_once('-')?;

@@ -38,7 +38,7 @@ pub enum Durability {
 
 /// Runs that are kept in one place.
 pub trait RunStore: Send + Sync {
-    /// The place, in a form for messages: a folder, a database, "memory".
+    /// Returns the place, in a form for messages: a folder, a database, "memory".
     fn describe_place(&self) -> String;
 
     /// Creates a run with this id and the text of its ensemble. The run has an empty log.
@@ -48,15 +48,15 @@ pub trait RunStore: Send + Sync {
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
-    /// All runs with at least one record, in the order of their [ids](RunId), without runs inside other runs.
+    /// Returns all runs with at least one record, in the order of their [ids](RunId), without runs inside other runs.
     fn list_runs(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn StoredRun>>, StoreError>>;
 
-    /// The run with this id, or the only run that this text [names](RunId::matches_prefix).
+    /// Returns the run with this id, or the only run that this text [names](RunId::matches_prefix).
     fn find_run<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move { find_only_run(given, self.list_runs().await?, self.describe_place()) })
     }
 
-    /// The run with the last id: the latest.
+    /// Returns the run with the last id: the latest.
     fn find_latest(&self) -> BoxFuture<'_, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
             let last = self.list_runs().await?.pop();
@@ -72,7 +72,7 @@ pub trait StoredRun: Send + Sync {
     /// Returns the id of the run.
     fn id(&self) -> &RunId;
 
-    /// The folder in which the run is kept, if it is kept in files.
+    /// Returns the folder in which the run is kept, if it is kept in files.
     fn folder(&self) -> Option<&Path> {
         None
     }
@@ -83,7 +83,7 @@ pub trait StoredRun: Send + Sync {
     /// [`StoreError::Leased`]: another process executes the run.
     fn acquire_lease(&self) -> BoxFuture<'_, Result<Box<dyn Lease>, StoreError>>;
 
-    /// The process id of the holder of the lease; `None` if there is no holder or the store does not know it.
+    /// Returns the process id of the holder of the lease; `None` if there is no holder or the store does not know it.
     fn driver_pid(&self) -> Option<u32> {
         None
     }
@@ -98,7 +98,7 @@ pub trait StoredRun: Send + Sync {
     /// Reads the log while another process may append to it.
     fn open_follower(&self) -> Box<dyn RunFollower>;
 
-    /// The text of the ensemble, as it was when the run was created.
+    /// Returns the text of the ensemble, as it was when the run was created.
     fn load_ensemble(&self) -> BoxFuture<'_, Result<String, StoreError>>;
 
     /// Creates a run inside this run. If a run with this name exists, it must not contain records.
@@ -108,10 +108,10 @@ pub trait StoredRun: Send + Sync {
         ensemble: &'a str,
     ) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
-    /// The run with this name inside this run, if it was created.
+    /// Returns the run with this name inside this run, if it was created.
     fn find_nested<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<dyn StoredRun>>, StoreError>>;
 
-    /// The names of the runs inside this one, in order.
+    /// Returns the names of the runs inside this one, in order.
     fn list_nested_names(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
 
     /// Deletes the run and all runs inside it. The caller must hold the lease.
@@ -151,10 +151,10 @@ impl LogEnd {
 
 /// Reads the records of a log in order, each once.
 pub trait RunReader: Send {
-    /// The next record; `None` at the end. After an error there are no more records.
+    /// Returns the next record; `None` at the end. After an error there are no more records.
     fn next_record(&mut self) -> BoxFuture<'_, Result<Option<Record>, ReadError>>;
 
-    /// The end of the records that were read.
+    /// Returns the end of the records that were read.
     fn log_end(&self) -> LogEnd;
 
     /// Returns whether an incomplete last record was dropped.
@@ -163,7 +163,7 @@ pub trait RunReader: Send {
 
 /// Reads a log while another process may append to it.
 pub trait RunFollower: Send + Sync {
-    /// The records that were completed since the last call.
+    /// Returns the records that were completed since the last call.
     fn poll_records(&mut self) -> BoxFuture<'_, Result<Vec<Record>, ReadError>>;
 }
 
@@ -231,7 +231,7 @@ fn render_ids(ids: &[RunId]) -> String {
     ids.join(", ")
 }
 
-/// The run with this id, or the only run that this text [names](RunId::matches_prefix).
+/// Returns the run with this id, or the only run that this text [names](RunId::matches_prefix).
 ///
 /// # Errors
 /// There is no such run, or there are several.

@@ -41,7 +41,7 @@ struct SavedThread<'a> {
 }
 
 impl Thread {
-    /// The thread as one line of JSON: `{"version": 1, "iterations": [...]}`.
+    /// Returns the thread as one line of JSON: `{"version": 1, "iterations": [...]}`.
     pub fn to_json(&self) -> String {
         let saved = SavedThread {
             version: VERSION,

@@ -120,7 +120,7 @@ pub struct Thread {
 }
 
 impl Message {
-    /// The message as JSON, with the names, types and digests of its files in place of their bytes.
+    /// Returns the message as JSON, with the names, types and digests of its files in place of their bytes.
     pub fn to_json_without_bytes(&self) -> Value {
         let mut message = serde_json::json!(Self {
             attachments: Vec::new(),
@@ -136,7 +136,7 @@ impl Message {
         message
     }
 
-    /// A message without tool calls.
+    /// Returns a message without tool calls.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
@@ -149,7 +149,7 @@ impl Message {
 }
 
 impl Thread {
-    /// A thread of these iterations, which are numbered here.
+    /// Returns a thread of these iterations, which are numbered here.
     pub fn from_iterations(iterations: Vec<ThreadIteration>) -> Self {
         Self::default().append_iterations(iterations)
     }
@@ -250,7 +250,7 @@ impl Thread {
         self
     }
 
-    /// The number of the current iteration; 0 if there is none.
+    /// Returns the number of the current iteration; 0 if there is none.
     pub fn current_iteration(&self) -> u32 {
         self.iterations.last().map_or(0, |current| current.number)
     }
@@ -273,13 +273,13 @@ impl Thread {
         spoke_last && last.tool_calls.is_empty()
     }
 
-    /// The tool calls of the current iteration that have not ended.
+    /// Returns the tool calls of the current iteration that have not ended.
     pub fn list_open_calls(&self) -> Vec<&ToolCall> {
         let current = self.iterations.last().map_or(&[][..], |current| &current.tool_calls);
         current.iter().filter(|call| call.end.is_none()).collect()
     }
 
-    /// All iterations, oldest first.
+    /// Returns all iterations, oldest first.
     pub fn iterations(&self) -> &[ThreadIteration] {
         &self.iterations
     }
@@ -289,30 +289,30 @@ impl Thread {
         self.iterations
     }
 
-    /// The iteration with this number, from 1.
+    /// Returns the iteration with this number, from 1.
     pub fn get_iteration(&self, number: u32) -> Option<&ThreadIteration> {
         let at = usize::try_from(number).ok()?.checked_sub(1)?;
         self.iterations.get(at)
     }
 
-    /// The messages of the iteration with this number; none if there is no such iteration.
+    /// Returns the messages of the iteration with this number; none if there is no such iteration.
     pub fn get_iteration_messages(&self, number: u32) -> Vec<Message> {
         self.get_iteration(number)
             .map(ThreadIteration::to_messages)
             .unwrap_or_default()
     }
 
-    /// All messages in order, each with its tool calls.
+    /// Returns all messages in order, each with its tool calls.
     pub fn to_messages(&self) -> Vec<Message> {
         self.iterations.iter().flat_map(ThreadIteration::to_messages).collect()
     }
 
-    /// The number of messages.
+    /// Returns the number of messages.
     pub fn message_count(&self) -> usize {
         self.iterations.iter().map(|iteration| iteration.messages.len()).sum()
     }
 
-    /// The first message of the user.
+    /// Returns the first message of the user.
     pub fn initial_query(&self) -> Option<&str> {
         let messages = self.iterations.iter().flat_map(|iteration| &iteration.messages);
         let mut users = messages.filter(|message| message.role == Role::User);
@@ -325,7 +325,7 @@ impl Thread {
 }
 
 impl ThreadIteration {
-    /// An iteration of which only this is known.
+    /// Returns an iteration of which only this is known.
     pub fn with_stop_reason(reason: StopReason) -> Self {
         let mut iteration = Self::default();
         iteration.set_stop_reason(reason);
@@ -344,7 +344,7 @@ impl ThreadIteration {
         serde_json::from_value(stop_reason.clone()).ok()
     }
 
-    /// The text of the model beside its tool calls; `None` if it calls no tool, or says nothing.
+    /// Returns the text of the model beside its tool calls; `None` if it calls no tool, or says nothing.
     pub fn text_with_calls(&self) -> Option<&str> {
         let mut replies = self.messages.iter().rev();
         let reply = replies.find(|message| message.role == Role::Assistant)?;
@@ -352,7 +352,7 @@ impl ThreadIteration {
         (!self.tool_calls.is_empty() && !text.trim().is_empty()).then_some(text)
     }
 
-    /// The iteration as JSON, with the names, types and digests of files in place of their bytes.
+    /// Returns the iteration as JSON, with the names, types and digests of files in place of their bytes.
     pub fn to_json_without_bytes(&self) -> Value {
         let mut iteration = serde_json::json!(Self {
             messages: Vec::new(),
@@ -364,7 +364,7 @@ impl ThreadIteration {
         iteration
     }
 
-    /// All files in it.
+    /// Returns all files in it.
     pub fn list_attachments(&self) -> impl Iterator<Item = &Attachment> {
         let called = self.tool_calls.iter();
         let of_messages = self.messages.iter().flat_map(|message| {

@@ -20,7 +20,7 @@ pub struct Reasoning {
 }
 
 impl Reasoning {
-    /// The text for people: that of the blocks too, as far as it is not encrypted.
+    /// Returns the text for people: that of the blocks too, as far as it is not encrypted.
     pub fn to_text(&self) -> String {
         let of_block = |block: &Value| -> Option<String> {
             let mut texts = ["thinking", "text", "summary"].into_iter();

@@ -10,7 +10,7 @@ fn call(id: &str) -> ToolCall {
     ToolCall::new(id, "weather", json!({"city": "Paris"}))
 }
 
-/// A question, a tool, an answer.
+/// Returns a question, a tool, an answer.
 fn thread() -> Thread {
     Thread::new("What's the weather?", Some("Be brief.".into()), at(1))
         .add_assistant_message("I'll check.", vec![call("1"), call("2")])

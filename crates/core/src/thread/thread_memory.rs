@@ -17,8 +17,8 @@ pub const LEFT_OUT: &str = "left_out";
 /// The error of a call that was under way when its execution was cut short.
 pub const UNKNOWN_FATE: &str = "the call was interrupted: it is not known whether it has taken effect";
 
-/// The iterations that stay in the thread of the agent: the task, the tool calls with their results, and the final
-/// reply. Replies that were sent back, and the corrections that were asked for, are left out.
+/// Returns the iterations that stay in the thread of the agent: the task, the tool calls with their results, and the
+/// final reply. Replies that were sent back, and the corrections that were asked for, are left out.
 pub fn remembered_iterations(iterations: Vec<ThreadIteration>) -> Vec<ThreadIteration> {
     let mut kept_iterations: Vec<ThreadIteration> = Vec::with_capacity(iterations.len());
     // The messages before a first reply that was sent back: they stand before the reply that follows.
@@ -63,7 +63,7 @@ pub fn failed_iterations(mut iterations: Vec<ThreadIteration>) -> Vec<ThreadIter
 }
 
 impl Thread {
-    /// The thread with this error for every call that has not ended.
+    /// Returns the thread with this error for every call that has not ended.
     #[must_use]
     pub fn close_open_calls(mut self, fate: &str) -> Self {
         let calls = self

@@ -37,7 +37,7 @@ pub enum ToolEnd {
 }
 
 impl ToolCall {
-    /// A call that has not ended.
+    /// Returns a call that has not ended.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: Value) -> Self {
         Self {
             id: id.into(),
@@ -50,7 +50,7 @@ impl ToolCall {
         }
     }
 
-    /// The same call with this result, after this number of seconds.
+    /// Returns the same call with this result, after this number of seconds.
     #[must_use]
     pub fn with_end(self, end: ToolEnd, duration: f64) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl ToolCall {
         }
     }
 
-    /// The call as JSON, with the names, types and digests of its files in place of their bytes.
+    /// Returns the call as JSON, with the names, types and digests of its files in place of their bytes.
     pub fn to_json_without_bytes(&self) -> Value {
         let mut call = json!(Self {
             attachments: Vec::new(),
@@ -72,7 +72,7 @@ impl ToolCall {
         call
     }
 
-    /// The text that is sent to the model as the result.
+    /// Returns the text that is sent to the model as the result.
     pub fn result_text(&self) -> String {
         match &self.end {
             Some(ToolEnd::Result(Value::String(text))) => text.clone(),

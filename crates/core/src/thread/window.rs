@@ -107,7 +107,7 @@ impl std::iter::Sum for ThreadSize {
 }
 
 impl ThreadSize {
-    /// The size of a message of this number of tokens, with the results of its tool calls.
+    /// Returns the size of a message of this number of tokens, with the results of its tool calls.
     pub fn from_message(message: &Message, tokens: u64) -> Self {
         Self {
             tokens,
@@ -134,13 +134,13 @@ impl WindowLimits {
 }
 
 impl ThreadToTrim<'_> {
-    /// The size of the messages at these indexes.
+    /// Returns the size of the messages at these indexes.
     pub fn sum_sizes(&self, indexes: impl IntoIterator<Item = usize>) -> ThreadSize {
         let size = |at: usize| ThreadSize::from_message(&self.messages[at], self.tokens[at]);
         indexes.into_iter().map(size).sum()
     }
 
-    /// The size of the instructions, if there are any.
+    /// Returns the size of the instructions, if there are any.
     pub fn system_size(&self) -> ThreadSize {
         let size = self.system.map(|tokens| ThreadSize { tokens, messages: 1 });
         size.unwrap_or_default()
@@ -170,8 +170,8 @@ impl ThreadToTrim<'_> {
         (0..self.messages.len()).map(may_go).collect()
     }
 
-    /// The older half of what may be left out, in tokens, for a request that the model has refused as too long. Turns
-    /// stay whole, except that tool calls with their results are left out of the latest `min_recent_turns` turns.
+    /// Returns the older half of what may be left out, in tokens, for a request that the model has refused as too long.
+    /// Turns stay whole, except that tool calls with their results are left out of the latest `min_recent_turns` turns.
     pub fn list_older_half(&self, min_recent_turns: usize) -> Vec<usize> {
         let droppable = self.list_droppable(min_recent_turns);
         let turns = split_turns(self.messages);
@@ -202,7 +202,7 @@ fn calls_tools(message: &Message) -> bool {
     message.role == Role::Assistant && !message.tool_calls.is_empty()
 }
 
-/// The turns of a thread. Replies before the first user message form a turn of their own.
+/// Returns the turns of a thread. Replies before the first user message form a turn of their own.
 pub fn split_turns(messages: &[Message]) -> Vec<Range<usize>> {
     let begins = |at: &usize| *at == 0 || messages[*at].role == Role::User;
     let starts: Vec<usize> = (0..messages.len()).filter(begins).collect();

@@ -145,7 +145,7 @@ pub fn compare_runs(a: ComparedRun, b: ComparedRun) -> RunComparison {
     comparison
 }
 
-/// The input, and all messages after it.
+/// Returns the input, and all messages after it.
 fn list_messages(story: &RunStory) -> Vec<Arc<str>> {
     let input = story.start_event().into_iter().map(|started| started.input.clone());
     let messages = story.events.iter().filter_map(|event| match event {
@@ -198,7 +198,7 @@ fn executed_agents(turn: &StoryTurn) -> BTreeSet<Arc<str>> {
     agents_in_order(turn).into_iter().collect()
 }
 
-/// The reasons why agents that ran in the other run did not run here.
+/// Returns the reasons why agents that ran in the other run did not run here.
 fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec<(Arc<str>, String)> {
     let (Some(turn), Some(other_turn)) = (here, there) else {
         return Vec::new();
@@ -213,7 +213,7 @@ fn list_idle_reasons(here: Option<&StoryTurn>, there: Option<&StoryTurn>) -> Vec
         .collect()
 }
 
-/// The number of executions in both runs, the number of those that differ, and the first of those.
+/// Returns the number of executions in both runs, the number of those that differ, and the first of those.
 fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<ExecutionDifference>) {
     let other_executions: HashMap<(&str, u32), (u32, &StoryExecution)> = b
         .executions_by_turn()
@@ -245,7 +245,7 @@ fn compare_executions(a: &RunStory, b: &RunStory) -> (usize, usize, Option<Execu
     (shared, different, first)
 }
 
-/// The result of the execution.
+/// Returns the result of the execution.
 fn execution_result(execution: &StoryExecution) -> Option<Value> {
     let finished = execution.finish_event.as_ref()?;
     Some(match &finished.end {

@@ -49,8 +49,8 @@ pub enum ExchangeEnd {
 }
 
 impl ModelExchange {
-    /// The exchange as JSON. Files have names, types, sizes and digests in place of their bytes, and the number of the
-    /// record that holds the bytes.
+    /// Returns the exchange as JSON. Files have names, types, sizes and digests in place of their bytes, and the number
+    /// of the record that holds the bytes.
     pub fn to_json(&self, files: &FileRecords) -> Value {
         let mut document = json!(self.scope);
         document["remembered"] = self
@@ -76,7 +76,7 @@ impl ModelExchange {
 pub struct FileRecords(HashMap<Arc<str>, u64>);
 
 impl FileRecords {
-    /// The files of these records.
+    /// Returns the files of these records.
     pub fn from_records(records: &[Record]) -> Self {
         let mut file_records = Self::default();
         for record in records {
@@ -219,7 +219,7 @@ impl ExchangeCollector {
         self.state.apply_record(record)
     }
 
-    /// The exchange that goes on there, or a new one.
+    /// Returns the exchange that goes on there, or a new one.
     fn open_exchange(&mut self, within: &AttemptScope) -> &mut ModelExchange {
         let key = (within.agent.clone(), within.part.clone(), within.outer_calls.clone());
         let at = *self.open.entry(key).or_insert(self.exchanges.len());

@@ -190,7 +190,7 @@ impl RunStory {
             .extend(warnings.iter().map(|warning| format!("{agent}: {warning}")));
     }
 
-    /// The turn that has not finished.
+    /// Returns the turn that has not finished.
     fn open_turn_mut(&mut self) -> Option<&mut StoryTurn> {
         let turns = self.events.iter_mut().rev().filter_map(|event| match event {
             StoryEvent::Turn(turn) => Some(&mut **turn),

@@ -208,7 +208,7 @@ impl RunStory {
         self.active + taken_over.filter_map(StoryTurn::duration_seconds).sum::<f64>()
     }
 
-    /// The turns in order.
+    /// Returns the turns in order.
     pub fn turns(&self) -> impl DoubleEndedIterator<Item = &StoryTurn> {
         self.events.iter().filter_map(|event| match event {
             StoryEvent::Turn(turn) => Some(&**turn),
@@ -216,12 +216,12 @@ impl RunStory {
         })
     }
 
-    /// The latest turn. It is found from the end: this is asked once for each record of a long run.
+    /// Returns the latest turn. It is found from the end: this is asked once for each record of a long run.
     pub fn latest_turn(&self) -> Option<&StoryTurn> {
         self.turns().next_back()
     }
 
-    /// All executions with their turns, in order of turn and declaration.
+    /// Returns all executions with their turns, in order of turn and declaration.
     pub fn executions_by_turn(&self) -> impl Iterator<Item = (u32, &StoryExecution)> {
         self.turns()
             .flat_map(|turn| turn.executions.iter().map(|execution| (turn.turn, execution)))
@@ -229,7 +229,7 @@ impl RunStory {
 }
 
 impl StoryTurn {
-    /// The time from start to end, in seconds.
+    /// Returns the time from start to end, in seconds.
     pub fn duration_seconds(&self) -> Option<f64> {
         Some((self.finished_at? - self.started_at).as_seconds_f64())
     }
@@ -263,19 +263,19 @@ impl StoryExecution {
         Some(self.totals.usage).filter(|usage| *usage != ModelUsage::default())
     }
 
-    /// The output; `None` if the execution failed or has not ended.
+    /// Returns the output; `None` if the execution failed or has not ended.
     pub fn output(&self) -> Option<&Arc<Value>> {
         self.finish_event.as_ref()?.output()
     }
 
-    /// The failure.
+    /// Returns the failure.
     pub fn failure(&self) -> Option<&ExecutionFailure> {
         self.finish_event.as_ref()?.failure()
     }
 }
 
 impl StoryAttempt {
-    /// The duration, in seconds.
+    /// Returns the duration, in seconds.
     pub fn duration_seconds(&self) -> Option<f64> {
         Some((self.ended_at? - self.started_at).as_seconds_f64())
     }

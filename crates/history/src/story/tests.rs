@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use ensemble_core::conversation::{Event, Record};
 
-/// The story of these events, each with the second in which it was recorded.
+/// Returns the story of these events, each with the second in which it was recorded.
 fn story(events: Vec<(i64, Value)>) -> RunStory {
     RunStory::from_records(&records(events))
 }

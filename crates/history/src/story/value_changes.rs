@@ -15,7 +15,8 @@ pub struct ValueChange {
     pub b: Option<Value>,
 }
 
-/// All places at which the values differ: first in the order of the first value, then those that only the second has.
+/// Returns all places at which the values differ: first in the order of the first value, then those that only the
+/// second has.
 pub fn compare_values(a: &Value, b: &Value) -> Vec<ValueChange> {
     let mut changes = Vec::new();
     collect_changes(String::new(), Some(a), Some(b), &mut changes);

@@ -90,7 +90,7 @@ fn completions_at_cursor(view: &EditorView<'_>, cursor: &TypingCursor, offset: u
     completions
 }
 
-/// The bytes of the word that ends at an offset.
+/// Returns the bytes of the word that ends at an offset.
 fn find_word_before(text: &str, offset: usize, is_part: impl Fn(char) -> bool) -> Span {
     let start = text[..offset]
         .char_indices()
@@ -208,7 +208,7 @@ fn complete_values(view: &EditorView<'_>, route: &Route, offset: usize) -> Vec<E
     view.editor_schema().list_values(route).into_iter().map(value).collect()
 }
 
-/// The profiles of the text and of the configurations.
+/// Returns the profiles of the text and of the configurations.
 fn complete_profiles(view: &EditorView<'_>, span: Span) -> Vec<EditorCompletion> {
     let mut profile_names = view.list_keys_under("model_profiles");
     let configured = view.context.configured_profiles().unwrap_or_default();
@@ -332,7 +332,7 @@ fn complete_vocabulary(
     words.into_iter().map(to_completion).collect()
 }
 
-/// The codes that a comment can allow.
+/// Returns the codes that a comment can allow.
 fn complete_allowed_codes(text: &str, offset: usize) -> Vec<EditorCompletion> {
     let line = document_tree::find_line_span(text, offset);
     let before = &text[line.start..offset.max(line.start)];

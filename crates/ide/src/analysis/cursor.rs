@@ -30,7 +30,7 @@ pub(super) enum TypedText {
     Value { before: String },
 }
 
-/// The places that an offset can be, the likeliest first; none in a comment.
+/// Returns the places that an offset can be, the likeliest first; none in a comment.
 pub(super) fn find_cursors(text: &str, offset: usize) -> impl Iterator<Item = TypingCursor> {
     let offset = text.floor_char_boundary(offset);
     let line = document_tree::find_line_span(text, offset);
@@ -69,7 +69,7 @@ fn read_cursor(text: &str, offset: usize) -> Option<TypingCursor> {
     Some(TypingCursor { document, route, what })
 }
 
-/// The quotes and brackets that are open at the end of these lines.
+/// Returns the quotes and brackets that are open at the end of these lines.
 fn closing_brackets(text: &str) -> String {
     let mut open: Vec<char> = Vec::new();
     let mut quote = None;

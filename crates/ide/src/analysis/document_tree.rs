@@ -12,8 +12,8 @@ use super::test_file_patterns;
 /// The lines that are left out, one after the other, until the others are YAML.
 const MOST_REPAIRS: usize = 4;
 
-/// The tree of a text. Lines that are not YAML are read as if they were blank, except the line of `kept`; so every place
-/// in the tree is a place in the text.
+/// Returns the tree of a text. Lines that are not YAML are read as if they were blank, except the line of `kept`; so
+/// every place in the tree is a place in the text.
 pub(super) fn parse_outline(text: &str, kept: Option<usize>) -> Option<YamlDocument> {
     let mut text: Arc<str> = text.into();
     for _ in 0..=MOST_REPAIRS {
@@ -33,7 +33,7 @@ pub(super) fn parse_outline(text: &str, kept: Option<usize>) -> Option<YamlDocum
     None
 }
 
-/// The bytes of the line at an offset, without its end.
+/// Returns the bytes of the line at an offset, without its end.
 pub(super) fn find_line_span(text: &str, offset: usize) -> Span {
     let offset = text.floor_char_boundary(offset);
     let start = text[..offset].rfind(['\n', '\r']).map_or(0, |at| at + 1);
@@ -53,7 +53,7 @@ pub(super) struct DocumentSpot<'d> {
     pub(super) node: &'d YamlNode,
 }
 
-/// The innermost key or scalar at an offset.
+/// Returns the innermost key or scalar at an offset.
 pub(super) fn find_spot(document: &YamlDocument, offset: usize) -> Option<DocumentSpot<'_>> {
     let holds = |span: Span| span.start <= offset && offset <= span.end;
     let mut node = document.root();
@@ -93,7 +93,7 @@ pub(super) fn find_spot(document: &YamlDocument, offset: usize) -> Option<Docume
     }
 }
 
-/// The offset inside of the scalar's text at an offset of the source.
+/// Returns the offset inside of the scalar's text at an offset of the source.
 pub(super) fn scalar_text_offset(document: &YamlDocument, spot: &DocumentSpot<'_>, offset: usize) -> Option<usize> {
     let text = spot.node.text()?;
     let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
@@ -114,13 +114,13 @@ pub(super) struct AgentNode<'d> {
     pub(super) node: &'d Arc<YamlNode>,
 }
 
-/// The items of `agents`.
+/// Returns the items of `agents`.
 pub(super) fn agent_nodes(document: &YamlDocument) -> &[Arc<YamlNode>] {
     let agents = document.root().get("agents");
     agents.and_then(YamlNode::items).unwrap_or_default()
 }
 
-/// The agents with a name, in the order of the text.
+/// Returns the agents with a name, in the order of the text.
 pub(super) fn list_agents<'d>(document: &'d YamlDocument) -> Vec<AgentNode<'d>> {
     let agent = |node: &'d Arc<YamlNode>| {
         let name = node.get("name")?;
@@ -133,7 +133,7 @@ pub(super) fn list_agents<'d>(document: &'d YamlDocument) -> Vec<AgentNode<'d>> 
     agent_nodes(document).iter().filter_map(agent).collect()
 }
 
-/// The names of the tools, in the order of the text.
+/// Returns the names of the tools, in the order of the text.
 pub(super) fn list_tool_names(document: &YamlDocument) -> Vec<&str> {
     match document.root().get("tools").map(|node: &YamlNode| &node.content) {
         Some(YamlContent::Mapping(entries)) => entries.iter().map(|entry| &*entry.key).collect(),
@@ -141,13 +141,13 @@ pub(super) fn list_tool_names(document: &YamlDocument) -> Vec<&str> {
     }
 }
 
-/// The key that says what an agent runs.
+/// Returns the key that says what an agent runs.
 pub(super) fn find_agent_kind_key(agent: &YamlNode) -> Option<&'static str> {
     let mut keys = CHOOSERS.into_iter().map(|(key, _)| key);
     keys.find(|key| agent.get(key).is_some())
 }
 
-/// The names of the agents on which an agent depends.
+/// Returns the names of the agents on which an agent depends.
 pub(super) fn list_dependency_names(agent: &YamlNode) -> Vec<&str> {
     let list = |key: &str| agent.get(key).and_then(YamlNode::items).unwrap_or_default();
     let short = list("depends_on").iter().filter_map(|item| item.text());
@@ -156,7 +156,7 @@ pub(super) fn list_dependency_names(agent: &YamlNode) -> Vec<&str> {
     short.chain(long).map(|name| &**name).collect()
 }
 
-/// The number of the agent in which a route ends.
+/// Returns the number of the agent in which a route ends.
 pub(super) fn agent_index(route: &Route) -> Option<usize> {
     match route.0.as_slice() {
         [RouteStep::Key(key), RouteStep::Index(at), ..] if &**key == "agents" => Some(*at),
@@ -164,7 +164,7 @@ pub(super) fn agent_index(route: &Route) -> Option<usize> {
     }
 }
 
-/// The keys of a route, with `*` for items: `agents.*.dependencies.*.condition`.
+/// Returns the keys of a route, with `*` for items: `agents.*.dependencies.*.condition`.
 pub(super) fn route_pattern(route: &Route) -> String {
     let words = route.0.iter().map(|step| match step {
         RouteStep::Key(key) => key.to_string(),
@@ -188,7 +188,7 @@ pub(super) enum CodeLanguage {
     Template,
 }
 
-/// The language of the text at a route.
+/// Returns the language of the text at a route.
 pub(super) fn find_code_language(route: &Route) -> Option<CodeLanguage> {
     let pattern = route_pattern(route);
     let suffix = pattern

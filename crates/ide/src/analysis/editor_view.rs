@@ -44,7 +44,7 @@ impl<'v> EditorView<'v> {
         }
     }
 
-    /// The schema of the text.
+    /// Returns the schema of the text.
     pub(super) fn editor_schema(&self) -> schema::EditorSchema {
         match self.kind {
             EditedFileKind::Tests => schema::EditorSchema::TESTS,
@@ -52,7 +52,7 @@ impl<'v> EditorView<'v> {
         }
     }
 
-    /// The agent with this name, as it is or was.
+    /// Returns the agent with this name, as it is or was.
     pub(super) fn find_agent(&self, name: &str) -> Option<&Agent> {
         let agents = &self.ensemble.as_ref()?.agents;
         agents.iter().find(|agent| *agent.name == *name)
@@ -73,7 +73,7 @@ impl<'v> EditorView<'v> {
         known_type.or_else(schema).unwrap_or_default()
     }
 
-    /// The names of all agents, in the order of the text.
+    /// Returns the names of all agents, in the order of the text.
     pub(super) fn agent_names(&self) -> Vec<String> {
         let listed_agents = self
             .document
@@ -87,7 +87,7 @@ impl<'v> EditorView<'v> {
         listed_agents.iter().map(|agent| agent.name.to_owned()).collect()
     }
 
-    /// The names of the agents on which the agent with this number depends; all agents, if there is none.
+    /// Returns the names of the agents on which the agent with this number depends; all agents, if there is none.
     pub(super) fn dependency_names(&self, agent: Option<usize>) -> Vec<String> {
         let agents = self
             .document
@@ -103,7 +103,7 @@ impl<'v> EditorView<'v> {
         }
     }
 
-    /// The keys of the map under a key of the root.
+    /// Returns the keys of the map under a key of the root.
     pub(super) fn list_keys_under(&self, key: &str) -> Vec<String> {
         let node = self.document.as_ref().and_then(|document| document.root().get(key));
         match node.map(|node: &YamlNode| &node.content) {
@@ -131,7 +131,7 @@ impl<'v> EditorView<'v> {
     }
 }
 
-/// The file of the ensemble that the test file with this text and path tests.
+/// Returns the file of the ensemble that the test file with this text and path tests.
 pub fn tested_ensemble_path(text: &str, path: &Path) -> Option<PathBuf> {
     let document = document_tree::parse_outline(text, None);
     let node = document.as_ref().and_then(|document| document.root().get("ensemble"));
@@ -140,7 +140,7 @@ pub fn tested_ensemble_path(text: &str, path: &Path) -> Option<PathBuf> {
     Some(normalize_path(&path.parent()?.join(ensemble_name)))
 }
 
-/// The path without `.` and `..`, as an editor names its files.
+/// Returns the path without `.` and `..`, as an editor names its files.
 fn normalize_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

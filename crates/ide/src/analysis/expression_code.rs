@@ -7,7 +7,7 @@ use super::document_tree::{self, CodeLanguage};
 use super::lexer::{self, CodeWord, CodeWordKind};
 use super::{EditorView, vocabulary_words};
 
-/// The words of a text in this language.
+/// Returns the words of a text in this language.
 pub(super) fn lex_code(text: &str, code: CodeLanguage) -> Vec<CodeWord<'_>> {
     match code {
         CodeLanguage::Condition => lexer::lex_condition(text),
@@ -15,8 +15,8 @@ pub(super) fn lex_code(text: &str, code: CodeLanguage) -> Vec<CodeWord<'_>> {
     }
 }
 
-/// The path that ends before word `end`: `outputs.writer.text` as three names; `*` stands for an item or the result of a
-/// call.
+/// Returns the path that ends before word `end`: `outputs.writer.text` as three names; `*` stands for an item or the
+/// result of a call.
 pub(super) fn path_before_word(words: &[CodeWord<'_>], end: usize) -> Vec<String> {
     let mut path = Vec::new();
     let mut at = end;
@@ -69,7 +69,7 @@ pub(super) fn path_before_word(words: &[CodeWord<'_>], end: usize) -> Vec<String
     path
 }
 
-/// The bracket that the bracket at `close` closes.
+/// Returns the bracket that the bracket at `close` closes.
 fn find_opening_bracket(words: &[CodeWord<'_>], close: usize) -> Option<usize> {
     let mut depth = 0usize;
     for at in (0..=close).rev() {
@@ -103,7 +103,7 @@ pub(super) struct EditedCode<'r> {
 }
 
 impl EditedCode<'_> {
-    /// The names that can follow a path and a dot.
+    /// Returns the names that can follow a path and a dot.
     pub(super) fn list_members(&self, path: &[&str]) -> Vec<MemberCandidate> {
         match (path, self.code) {
             (["outputs" | "executions" | "agent_execution_count"], CodeLanguage::Condition) => {
@@ -158,12 +158,12 @@ impl EditedCode<'_> {
         (!value_type.is_any()).then_some(value_type)
     }
 
-    /// The agents on which the agent of the place depends.
+    /// Returns the agents on which the agent of the place depends.
     pub(super) fn list_agent_dependencies(&self) -> Vec<String> {
         self.view.dependency_names(document_tree::agent_index(self.route))
     }
 
-    /// The agent of the dependency to which the condition belongs.
+    /// Returns the agent of the dependency to which the condition belongs.
     fn condition_agent_name(&self) -> Option<String> {
         let (last, dependency) = self.route.0.split_last()?;
         let is_condition = matches!(last, RouteStep::Key(key) if &**key == "condition");

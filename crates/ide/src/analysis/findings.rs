@@ -17,10 +17,10 @@ use ensemble_project::project::Project;
 
 /// The checks of files that are not ensembles. Whoever starts the server has them.
 pub trait ProjectFileChecks: Send + Sync + fmt::Debug {
-    /// The findings about the text of a test file.
+    /// Returns the findings about the text of a test file.
     fn check_test_file(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic>;
 
-    /// The findings about the text of a configuration.
+    /// Returns the findings about the text of a configuration.
     fn check_configuration(&self, source: &SourceText, path: &Path, project: &Project) -> Vec<Diagnostic>;
 }
 
@@ -36,7 +36,7 @@ pub enum EditedFileKind {
 }
 
 impl EditedFileKind {
-    /// The kind of the file at this path.
+    /// Returns the kind of the file at this path.
     pub fn for_path(path: &Path, project: &Project) -> Self {
         let is_project = path.ends_with(".ensemble/config.yaml");
         if is_project || project.user_config.as_deref().is_some_and(|user| user == path) {
@@ -60,7 +60,7 @@ pub struct FolderChecks<'s> {
 }
 
 impl<'s> FolderChecks<'s> {
-    /// The folder in which the file stands or will.
+    /// Returns the folder in which the file stands or will.
     pub fn for_file(file: &Path, project: &'s Project, checks: &'s dyn ProjectFileChecks) -> Self {
         let files = find_config_files(&ensemble_folder(file, project), project);
         let read = |path: &PathBuf| project.read_file(&project.relative_path(path)).ok();
@@ -77,13 +77,13 @@ impl<'s> FolderChecks<'s> {
         }
     }
 
-    /// The files around.
+    /// Returns the files around.
     pub fn ensemble_folder(&self) -> &EnsembleFolder<'s> {
         &self.folder
     }
 
-    /// The findings about a text that stands in this file or will; `None` if `is_wanted` says that nobody needs the answer
-    /// any more.
+    /// Returns the findings about a text that stands in this file or will; `None` if `is_wanted` says that nobody needs
+    /// the answer any more.
     ///
     /// A file that is not an ensemble has no findings, unless it is a configuration or a test file.
     pub fn check_text(&self, path: &Path, text: &Arc<str>, is_wanted: &dyn Fn() -> bool) -> Option<Vec<Diagnostic>> {
@@ -172,7 +172,7 @@ impl<'s> FolderChecks<'s> {
     }
 }
 
-/// The finding that a configuration cannot be read. What is wrong inside of it is found in its text.
+/// Returns the finding that a configuration cannot be read. What is wrong inside of it is found in its text.
 fn unreadable_configuration_finding(error: ProjectError) -> Option<Diagnostic> {
     let ProjectError::Unreadable { path, reason } = error else {
         return None;

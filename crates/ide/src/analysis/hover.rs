@@ -77,7 +77,7 @@ fn hover_for_key(view: &EditorView<'_>, spot: &DocumentSpot<'_>) -> Option<Hover
     })
 }
 
-/// A word of the schema, such as `on_error: continue`, or the name of a profile or a tool.
+/// Returns a word of the schema, such as `on_error: continue`, or the name of a profile or a tool.
 fn hover_for_value(view: &EditorView<'_>, spot: &DocumentSpot<'_>) -> Option<HoverText> {
     let word = spot.node.text()?;
     let values = view.editor_schema().list_values(&spot.route);
@@ -108,7 +108,7 @@ fn describe_profile(view: &EditorView<'_>, name: &str) -> Option<String> {
     Some(format!("A model profile: `{}{model}`.", profile.provider))
 }
 
-/// A word of a condition or a template.
+/// Returns a word of a condition or a template.
 fn hover_for_code_word(
     view: &EditorView<'_>,
     spot: &DocumentSpot<'_>,
@@ -260,7 +260,7 @@ fn describe_tool_kind(tool: &ToolDefinition) -> String {
     }
 }
 
-/// A type in words, with the keys of a map.
+/// Returns a type in words, with the keys of a map.
 fn describe_type(known: &ValueType) -> String {
     let Some(fields) = known.map_fields().filter(|fields| !fields.known_keys.is_empty()) else {
         return known.to_string();

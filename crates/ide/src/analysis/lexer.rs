@@ -25,14 +25,14 @@ pub(super) struct CodeWord<'a> {
     pub(super) span: Span,
 }
 
-/// The words of a condition or an expression.
+/// Returns the words of a condition or an expression.
 pub(super) fn lex_condition(text: &str) -> Vec<CodeWord<'_>> {
     let mut words = Vec::new();
     lex_range(text, 0, text.len(), LexerDialect::Plain, &mut words);
     words
 }
 
-/// The words inside of the tags of a template.
+/// Returns the words inside of the tags of a template.
 pub(super) fn lex_template(text: &str) -> Vec<CodeWord<'_>> {
     let mut words = Vec::new();
     for tag in iter_tags(text) {
@@ -47,7 +47,7 @@ pub(super) fn lex_template(text: &str) -> Vec<CodeWord<'_>> {
     words
 }
 
-/// The words of a Rhai script, without comments.
+/// Returns the words of a Rhai script, without comments.
 pub(super) fn lex_rhai(text: &str) -> Vec<CodeWord<'_>> {
     let mut words = Vec::new();
     lex_range(text, 0, text.len(), LexerDialect::Rhai, &mut words);
@@ -95,7 +95,7 @@ fn lex_range<'a>(text: &'a str, start: usize, end: usize, dialect: LexerDialect,
     }
 }
 
-/// The length of a comment; those of several lines may contain others.
+/// Returns the length of a comment; those of several lines may contain others.
 fn comment_length(rest: &str) -> usize {
     if rest.starts_with("//") {
         return rest.find('\n').unwrap_or(rest.len());
@@ -117,7 +117,7 @@ fn comment_length(rest: &str) -> usize {
     rest.len()
 }
 
-/// The kind, the text between the quotes and the end of a string at the start of `rest`, which is at `at`.
+/// Returns the kind, the text between the quotes and the end of a string at the start of `rest`, which is at `at`.
 fn lex_string(rest: &str, quote: char, at: usize) -> (CodeWordKind, usize, usize, usize) {
     let mut chars = rest.char_indices().skip(1);
     while let Some((found, c)) = chars.next() {

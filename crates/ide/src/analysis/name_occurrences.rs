@@ -19,7 +19,7 @@ pub enum NameSubject {
 }
 
 impl NameSubject {
-    /// The word for it, with its article.
+    /// Returns the word for it, with its article.
     pub fn with_article(self) -> &'static str {
         match self {
             Self::Agent => "an agent",
@@ -84,7 +84,7 @@ pub enum NameForm {
     },
 }
 
-/// All places in the text, in its order.
+/// Returns all places in the text, in its order.
 pub fn list_occurrences(view: &EditorView<'_>) -> Vec<NameOccurrence> {
     let Some(document) = &view.document else {
         return Vec::new();
@@ -104,7 +104,7 @@ pub fn list_occurrences(view: &EditorView<'_>) -> Vec<NameOccurrence> {
     finder.find_all()
 }
 
-/// All places in a test file at which this agent or tool of the tested ensemble is named.
+/// Returns all places in a test file at which this agent or tool of the tested ensemble is named.
 pub fn list_test_occurrences(text: &str, target: &RenameTarget<'_>) -> Vec<NameOccurrence> {
     let Some(document) = document_tree::parse_outline(text, None) else {
         return Vec::new();
@@ -124,20 +124,20 @@ pub fn list_test_occurrences(text: &str, target: &RenameTarget<'_>) -> Vec<NameO
     finder.find_all()
 }
 
-/// The name at an offset; also at the name of a server's tool, then that of the server.
+/// Returns the name at an offset; also at the name of a server's tool, then that of the server.
 pub fn find_occurrence(view: &EditorView<'_>, offset: usize) -> Option<NameOccurrence> {
     let mut all = list_occurrences(view).into_iter();
     all.find(|one| one.whole_span.start <= offset && offset <= one.whole_span.end)
 }
 
-/// All places that name the same as the one at an offset.
+/// Returns all places that name the same as the one at an offset.
 pub fn list_same_occurrences(view: &EditorView<'_>, offset: usize) -> Option<Vec<NameOccurrence>> {
     let occurrence = find_occurrence(view, offset)?;
     let all = list_occurrences(view).into_iter();
     Some(all.filter(|one| one.has_same_subject(&occurrence)).collect())
 }
 
-/// The place at which an agent or a tool is defined.
+/// Returns the place at which an agent or a tool is defined.
 pub fn find_definition(view: &EditorView<'_>, what: NameSubject, name: &str) -> Option<Span> {
     let mut all = list_occurrences(view).into_iter();
     all.find(|one| one.is_definition && one.subject == what && one.name == name)
@@ -313,7 +313,7 @@ impl<'d> OccurrenceFinder<'d> {
         }
     }
 
-    /// The tool that a value of YAML begins with.
+    /// Returns the tool that a value of YAML begins with.
     fn find_tool_name(&self, text: &str, pattern: &str) -> Option<&'d str> {
         let find_tool = |name: &str| self.tools.iter().copied().find(|tool| *tool == name);
         match pattern {
@@ -363,7 +363,7 @@ impl<'d> OccurrenceFinder<'d> {
     }
 }
 
-/// The names that a template assigns: of these it is not known what they mean at a place.
+/// Returns the names that a template assigns: of these it is not known what they mean at a place.
 fn assigned_template_names<'a>(words: &[CodeWord<'a>]) -> Vec<&'a str> {
     let mut names = Vec::new();
     let mut is_target = false;
@@ -378,7 +378,7 @@ fn assigned_template_names<'a>(words: &[CodeWord<'a>]) -> Vec<&'a str> {
     names
 }
 
-/// The strings that are compared with `agent_name`, of executions in the history.
+/// Returns the strings that are compared with `agent_name`, of executions in the history.
 fn compared_agent_names<'a>(words: &[CodeWord<'a>]) -> Vec<CodeWord<'a>> {
     let is_equality = |at: usize| match words.get(at..at + 2) {
         Some([first, _]) if first.text == "==" => Some(1),

@@ -32,7 +32,7 @@ pub struct RenameEdits {
     pub is_stored: bool,
 }
 
-/// The name at the offset; not that of a server's tool, which the server gives.
+/// Returns the name at the offset; not that of a server's tool, which the server gives.
 pub fn find_renameable_name(view: &EditorView<'_>, offset: usize) -> Option<NameOccurrence> {
     name_occurrences::find_occurrence(view, offset).filter(|one| is_inside_name(one, offset))
 }
@@ -41,8 +41,8 @@ fn is_inside_name(one: &NameOccurrence, offset: usize) -> bool {
     one.span.start <= offset && offset <= one.span.end
 }
 
-/// The edits that give another name to the agent or the tool at the offset. `is_shared` tells whether other ensembles use a
-/// script too; `tests` are the test files of the ensemble, with their texts.
+/// Returns the edits that give another name to the agent or the tool at the offset. `is_shared` tells whether other
+/// ensembles use a script too; `tests` are the test files of the ensemble, with their texts.
 ///
 /// # Errors
 /// There is no agent and no tool, or the name cannot be given; the message says why.
@@ -119,13 +119,14 @@ fn check_new_name(view: &EditorView<'_>, what: NameSubject, new: &str) -> Result
     }
 }
 
-/// The edits of a test file of the ensemble.
+/// Returns the edits of a test file of the ensemble.
 fn rename_in_test_file(text: &str, target: &RenameTarget<'_>, new: &str) -> Vec<TextEdit> {
     let occurrences = name_occurrences::list_test_occurrences(text, target);
     occurrences.iter().map(|one| edit_occurrence(text, one, new)).collect()
 }
 
-/// The text of a script or a test file in which the agent has another name; as it is, if it does not name the agent.
+/// Returns the text of a script or a test file in which the agent has another name; as it is, if it does not name the
+/// agent.
 ///
 /// # Errors
 /// The name cannot be given, or it is not certain what the script names.
@@ -154,7 +155,7 @@ pub fn rename_in_other_file(
     Ok(apply_edits(text, &edits))
 }
 
-/// The edit of one place.
+/// Returns the edit of one place.
 fn edit_occurrence(text: &str, at: &NameOccurrence, new: &str) -> TextEdit {
     let bracketed = |quote: char| format!("[{quote}{new}{quote}]");
     let (span, text) = match at.form {
@@ -173,7 +174,7 @@ fn edit_occurrence(text: &str, at: &NameOccurrence, new: &str) -> TextEdit {
     TextEdit::new(span, text)
 }
 
-/// The name as a value or key or at the beginning of one, with quotes if it would not be a string without them.
+/// Returns the name as a value or key or at the beginning of one, with quotes if it would not be a string without them.
 fn edit_yaml_name(text: &str, at: &NameOccurrence, new: &str) -> (Span, String) {
     // The rest of the value, behind the name: `.TOOL`.
     let end = at.whole_span.end.max(at.span.end);
@@ -202,7 +203,7 @@ fn check_same_findings(text: &str, edits: &[TextEdit], what: NameSubject, new: &
     })
 }
 
-/// The codes that are found in the text alone.
+/// Returns the codes that are found in the text alone.
 fn collect_finding_codes(text: &str) -> Vec<FindingCode> {
     let loaded = load_ensemble(&SourceText::new("", text));
     let loader_codes = loaded.findings.iter().map(|finding| finding.code);
@@ -212,7 +213,7 @@ fn collect_finding_codes(text: &str) -> Vec<FindingCode> {
     codes
 }
 
-/// The edits of the scripts of agents that depend on the agent.
+/// Returns the edits of the scripts of agents that depend on the agent.
 fn rename_in_scripts(
     view: &EditorView<'_>,
     agent: &str,
@@ -269,7 +270,7 @@ fn rename_in_scripts(
     }
 }
 
-/// The Rhai scripts that give replies in the place of models, and call the tool.
+/// Returns the Rhai scripts that give replies in the place of models, and call the tool.
 fn list_scripts_naming_tool(view: &EditorView<'_>, tool: &str) -> Vec<PathBuf> {
     let profiles = view.ensemble.iter().flat_map(|ensemble| &ensemble.model_profiles);
     let scripts = profiles.filter_map(|(_, profile)| match &profile.simulated {

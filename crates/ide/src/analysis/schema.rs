@@ -34,7 +34,7 @@ impl EditorSchema {
     /// That of test files.
     pub(super) const TESTS: Self = Self(&OF_TESTS);
 
-    /// The schemas of the value at a route; several, where it can have several forms.
+    /// Returns the schemas of the value at a route; several, where it can have several forms.
     fn schemas_at(self, route: &Route) -> Vec<&'static Value> {
         let mut schemas = self.expand_forms(self.0);
         for step in &route.0 {
@@ -54,7 +54,7 @@ impl EditorSchema {
         schemas
     }
 
-    /// A schema and those that stand in it for the same value.
+    /// Returns a schema and those that stand in it for the same value.
     fn expand_forms(self, schema: &'static Value) -> Vec<&'static Value> {
         let mut schemas = vec![schema];
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
@@ -80,7 +80,7 @@ impl EditorSchema {
             .filter_map(|schema| schema.get("properties").and_then(Value::as_object))
     }
 
-    /// The keys of the map at a route.
+    /// Returns the keys of the map at a route.
     pub(super) fn list_keys(self, route: &Route) -> Vec<SchemaKey> {
         let mut keys: Vec<SchemaKey> = Vec::new();
         for (name, schema) in self.object_properties(route).flatten() {
@@ -111,7 +111,7 @@ impl EditorSchema {
         Some(meaning)
     }
 
-    /// The words and booleans that can stand at a route.
+    /// Returns the words and booleans that can stand at a route.
     pub(super) fn list_values(self, route: &Route) -> Vec<SchemaValue> {
         let mut values: Vec<SchemaValue> = Vec::new();
         for schema in self.schemas_at(route) {

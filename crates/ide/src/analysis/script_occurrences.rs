@@ -3,7 +3,7 @@
 use super::lexer::{self, CodeWord, CodeWordKind};
 use super::name_occurrences::{NameForm, NameOccurrence, NameSubject};
 
-/// The variables of a script whose keys are names of agents, if `is_stored`, also the context.
+/// Returns the variables of a script whose keys are names of agents, if `is_stored`, also the context.
 fn agent_map_variables(is_stored: bool) -> &'static [&'static str] {
     if is_stored {
         &["dependencies", "context"]
@@ -12,8 +12,8 @@ fn agent_map_variables(is_stored: bool) -> &'static [&'static str] {
     }
 }
 
-/// The places at which a script names an agent; `None` if that is not certain, because it has variables of its own with the
-/// names of those that hold agents.
+/// Returns the places at which a script names an agent; `None` if that is not certain, because it has variables of its
+/// own with the names of those that hold agents.
 pub(super) fn list_script_occurrences(text: &str, agent: &str, is_stored: bool) -> Option<Vec<NameOccurrence>> {
     let words = lexer::lex_rhai(text);
     let variables = agent_map_variables(is_stored);

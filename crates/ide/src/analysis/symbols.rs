@@ -18,7 +18,7 @@ pub struct AgentSymbol {
     pub name_span: Span,
 }
 
-/// The agents, in the order of the text.
+/// Returns the agents, in the order of the text.
 pub fn list_agent_symbols(view: &EditorView<'_>) -> Vec<AgentSymbol> {
     let agents = view
         .document

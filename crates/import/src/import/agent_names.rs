@@ -41,29 +41,29 @@ impl ImportedNames {
         Self { pairs, old: positions }
     }
 
-    /// The old and the new name of the agent at this index.
+    /// Returns the old and the new name of the agent at this index.
     pub(super) fn names_at(&self, index: usize) -> (Option<&str>, &str) {
         let (old, new) = &self.pairs[index];
         (old.as_deref(), new)
     }
 
-    /// The new name of an agent, by its old name.
+    /// Returns the new name of an agent, by its old name.
     pub(super) fn find_new_name(&self, old: &str) -> Option<&str> {
         self.find_index(old).map(|at| self.pairs[at].1.as_str())
     }
 
-    /// The index of an agent, by its old name.
+    /// Returns the index of an agent, by its old name.
     pub(super) fn find_index(&self, old: &str) -> Option<usize> {
         self.old.get(old).copied()
     }
 
-    /// A name that no agent has.
+    /// Returns a name that no agent has.
     pub(super) fn unused_name(&self, wanted: &str) -> String {
         let mut taken_names = self.new_names().map(str::to_owned).collect();
         take_unused_name(wanted.to_owned(), &mut taken_names)
     }
 
-    /// All new names.
+    /// Returns all new names.
     pub(super) fn new_names(&self) -> impl Iterator<Item = &str> {
         self.pairs.iter().map(|(_, new)| new.as_str())
     }
@@ -79,7 +79,7 @@ fn take_unused_name(wanted: String, taken: &mut HashSet<String>) -> String {
     name
 }
 
-/// The name with invalid characters replaced by dashes; `otherwise` if nothing is left.
+/// Returns the name with invalid characters replaced by dashes; `otherwise` if nothing is left.
 pub(super) fn sanitize_name(name: &str, otherwise: &str) -> String {
     let name: String = name
         .trim()

@@ -21,7 +21,7 @@ struct SourceComment {
 }
 
 impl PendingComments {
-    /// The comments of the file, and remarks about its places.
+    /// Returns the comments of the file, and remarks about its places.
     pub(super) fn from_document(document: &YamlDocument, remarks: &[ImportRemark]) -> Self {
         let text = document.source().text();
         let mut list = Vec::new();
@@ -61,7 +61,7 @@ impl PendingComments {
         self.skipped.push(span);
     }
 
-    /// The comments before a place that were not copied yet.
+    /// Returns the comments before a place that were not copied yet.
     pub(super) fn take_comments_before(&mut self, place: usize) -> Vec<String> {
         let mut comments = Vec::new();
         while let Some(comment) = self.list.get(self.next).filter(|comment| comment.at < place) {

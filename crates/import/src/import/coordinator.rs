@@ -23,7 +23,7 @@ impl<'a> ImportTask<'a> {
         ["model_profile", "model"].iter().any(|key| has_text(node.get(key)))
     }
 
-    /// The coordinator as an agent.
+    /// Returns the coordinator as an agent.
     pub(super) fn convert_coordinator(&mut self, all: Vec<String>) -> Option<(DraftValue, Option<Span>)> {
         let root: &'a YamlNode = self.document.root();
         let node = KEYS

@@ -25,7 +25,7 @@ struct ImportedDependency {
 }
 
 impl<'a> ImportTask<'a> {
-    /// The line with the dependencies of an agent, if it has any.
+    /// Returns the line with the dependencies of an agent, if it has any.
     pub(super) fn convert_dependencies(&mut self, index: usize, agent: &'a YamlNode) -> Option<DraftLine> {
         let mut edges = self.collect_edges(agent);
         if let Some((other, condition)) = convert_guard(&self.names, agent) {
@@ -86,7 +86,7 @@ impl<'a> ImportTask<'a> {
         ))
     }
 
-    /// The entries of `depends_on` and `dependencies`; unknown names are reported.
+    /// Returns the entries of `depends_on` and `dependencies`; unknown names are reported.
     fn collect_edges(&mut self, agent: &'a YamlNode) -> Vec<ImportedDependency> {
         let mut edges: Vec<ImportedDependency> = Vec::new();
         for item in list_dependency_items(agent) {
@@ -119,7 +119,7 @@ impl<'a> ImportTask<'a> {
         edges
     }
 
-    /// The new names of the agents that an agent depends on.
+    /// Returns the new names of the agents that an agent depends on.
     pub(super) fn list_dependency_names(&self, agent: &YamlNode) -> Vec<String> {
         let list = agent.get("depends_on").and_then(YamlNode::items).unwrap_or_default();
         let names = list
@@ -248,7 +248,7 @@ impl ImportedGraph {
     }
 }
 
-/// The items of both lists; a single name is a list of one item.
+/// Returns the items of both lists; a single name is a list of one item.
 fn list_dependency_items(agent: &YamlNode) -> Vec<&YamlNode> {
     let mut items: Vec<&YamlNode> = Vec::new();
     for key in ["depends_on", "dependencies"] {
@@ -262,7 +262,7 @@ fn list_dependency_items(agent: &YamlNode) -> Vec<&YamlNode> {
     items
 }
 
-/// The agent that an item names, and the other keys of the item.
+/// Returns the agent that an item names, and the other keys of the item.
 fn parse_dependency_item(item: &YamlNode) -> (String, serde_json::Map<String, Value>) {
     let mut more = serde_json::Map::new();
     let mut name = scalar_text(item);
@@ -278,7 +278,7 @@ fn parse_dependency_item(item: &YamlNode) -> (String, serde_json::Map<String, Va
     (name, more)
 }
 
-/// The agent that `when` reads, and the condition on its output.
+/// Returns the agent that `when` reads, and the condition on its output.
 fn convert_guard(names: &ImportedNames, agent: &YamlNode) -> Option<(usize, String)> {
     let predicate = GuardPredicate::parse(&scalar_text(agent.get("when")?))?;
     Some((names.find_index(&predicate.head)?, predicate.agent_condition()?))

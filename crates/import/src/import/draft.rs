@@ -48,7 +48,7 @@ pub(super) struct UnconvertedKey {
 }
 
 impl UnconvertedKey {
-    /// A key that is not converted: the reason, the replacement, and the text of the key.
+    /// Returns a key that is not converted: the reason, the replacement, and the text of the key.
     pub(super) fn for_entry(source: &SourceText, entry: &YamlEntry, why: &str, instead: &str) -> Self {
         let covers = Span::new(entry.key_span.start, entry.value.span.end.max(entry.key_span.end));
         // An alias is at another place than its value.
@@ -113,7 +113,7 @@ impl DraftMap {
         self.lines.push(DraftLine::Unconverted(lost));
     }
 
-    /// The value under a key.
+    /// Returns the value under a key.
     pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut DraftValue> {
         self.lines.iter_mut().find_map(|line| match line {
             DraftLine::Entry { key, value, .. } if key == name => Some(value),
@@ -121,7 +121,7 @@ impl DraftMap {
         })
     }
 
-    /// The place of a key.
+    /// Returns the place of a key.
     pub(super) fn find_key(&self, name: &str) -> Option<usize> {
         self.lines
             .iter()

@@ -220,7 +220,7 @@ fn has_entries(map: &DraftMap) -> bool {
     map.lines.iter().any(|line| matches!(line, DraftLine::Entry { .. }))
 }
 
-/// A value that needs several lines.
+/// Returns a value that needs several lines.
 fn expand_value(value: &Value) -> Option<DraftValue> {
     match value {
         Value::Object(map) if !map.is_empty() => Some(DraftValue::Map(DraftMap {
@@ -239,7 +239,7 @@ fn expand_value(value: &Value) -> Option<DraftValue> {
     }
 }
 
-/// A value on one line.
+/// Returns a value on one line.
 fn flow_text(value: &Value) -> String {
     spell_flow(value, SpellingContext::Block)
 }

@@ -77,7 +77,7 @@ pub(super) fn raise_run_limits(map: &mut DraftMap, old: &YamlNode) {
     }
 }
 
-/// A comment that is not about an old key.
+/// Returns a comment that is not about an old key.
 pub(super) fn comment_line(text: &str, at: usize) -> UnconvertedKey {
     let at = Span::new(at, at);
     UnconvertedKey {
@@ -87,14 +87,14 @@ pub(super) fn comment_line(text: &str, at: usize) -> UnconvertedKey {
     }
 }
 
-/// A number of seconds without a fraction.
+/// Returns a number of seconds without a fraction.
 fn seconds_to_json(seconds: f64) -> Value {
     format!("{seconds:.0}")
         .parse::<u64>()
         .map_or(json!(seconds), |seconds| json!(seconds))
 }
 
-/// The longest path; feedback dependencies are no part of a path.
+/// Returns the longest path; feedback dependencies are no part of a path.
 fn compute_longest_path(agents: &[(DraftValue, Option<Span>)]) -> PathNeed {
     let agents: Vec<Value> = agents.iter().map(|(shape, _)| draft_to_json(shape)).collect();
     let positions: HashMap<&str, usize> = agents
@@ -143,7 +143,7 @@ fn agent_need(agent: &Value) -> PathNeed {
     }
 }
 
-/// The draft as a value.
+/// Returns the draft as a value.
 fn draft_to_json(shape: &DraftValue) -> Value {
     match shape {
         DraftValue::Plain(value) => value.clone(),

@@ -153,7 +153,7 @@ struct ImportTask<'a> {
     read_scripts: HashSet<String>,
 }
 
-/// A finding that does not belong to a rule, so it has no code.
+/// Returns a finding that does not belong to a rule, so it has no code.
 fn import_diagnostic(
     source: &SourceText,
     span: Span,
@@ -283,7 +283,7 @@ impl<'a> ImportTask<'a> {
     }
 }
 
-/// The keys of a map; none for other values.
+/// Returns the keys of a map; none for other values.
 fn map_entries(node: &YamlNode) -> &[YamlEntry] {
     match &node.content {
         YamlContent::Mapping(entries) => entries,

@@ -31,7 +31,7 @@ impl GuardPredicate {
         sound.then_some(Self { head, path, literal })
     }
 
-    /// The condition on the output of the agent that is named first.
+    /// Returns the condition on the output of the agent that is named first.
     pub(super) fn agent_condition(&self) -> Option<String> {
         if self.path.is_empty() {
             return None;
@@ -39,7 +39,7 @@ impl GuardPredicate {
         self.render_condition(&self.path)
     }
 
-    /// The condition on an output in which the first word is a key.
+    /// Returns the condition on an output in which the first word is a key.
     pub(super) fn output_condition(&self) -> Option<String> {
         let mut path = vec![self.head.clone()];
         path.extend(self.path.iter().cloned());

@@ -33,7 +33,7 @@ impl<'a> ImportedProfiles<'a> {
         self.placeholder = true;
     }
 
-    /// A profile by its name: from a map, or from a file that contains one profile.
+    /// Returns a profile by its name: from a map, or from a file that contains one profile.
     fn find_profile(&self, name: &str) -> Option<(&'a SourceText, &'a YamlNode)> {
         self.places.iter().find_map(|place| {
             let root = place.root();
@@ -47,13 +47,13 @@ impl<'a> ImportedProfiles<'a> {
     }
 }
 
-/// The profile that always fails, with the reason.
+/// Returns the profile that always fails, with the reason.
 pub(super) fn placeholder_profile() -> Value {
     let error = "this agent was not converted from llm-orc; the comments in the file say what to write instead";
     json!({"provider": "simulated", "replies": [{"error": error}]})
 }
 
-/// The same, so that keys can be added and removed.
+/// Returns the same, so that keys can be added and removed.
 pub(super) fn placeholder_draft() -> DraftMap {
     let mut map = DraftMap::default();
     for (key, value) in placeholder_profile().as_object().into_iter().flatten() {
@@ -62,7 +62,7 @@ pub(super) fn placeholder_draft() -> DraftMap {
     map
 }
 
-/// The line of an agent that uses it.
+/// Returns the line of an agent that uses it.
 pub(super) fn placeholder_line() -> DraftLine {
     DraftLine::new_entry("model_profile", DraftValue::Plain(json!(PLACEHOLDER)), None)
 }
@@ -84,7 +84,7 @@ pub(super) fn add_placeholder(draft: &mut DraftMap) {
 }
 
 impl<'a> ImportTask<'a> {
-    /// All profiles that the new file needs.
+    /// Returns all profiles that the new file needs.
     pub(super) fn take_profiles(&mut self) -> DraftMap {
         let mut all = DraftMap::default();
         for (name, shape) in std::mem::take(&mut self.profiles.used) {
@@ -282,7 +282,7 @@ impl<'a> ImportTask<'a> {
     }
 }
 
-/// The price of a million tokens, without the digits that the multiplication of binary fractions adds.
+/// Returns the price of a million tokens, without the digits that the multiplication of binary fractions adds.
 fn price_per_million(price: f64) -> Value {
     let text = format!("{:.9e}", price * 1e6);
     let rounded: f64 = text.parse().unwrap_or(price * 1e6);
@@ -296,7 +296,7 @@ fn has_simulated_provider(map: &mut DraftMap) -> bool {
     matches!(map.get_mut("provider"), Some(DraftValue::Plain(provider)) if *provider == json!("simulated"))
 }
 
-/// The agents that use a model with this name.
+/// Returns the agents that use a model with this name.
 fn guess_provider(model: &str) -> &'static str {
     let makers = [
         ("anthropic", "anthropic"),
@@ -308,7 +308,7 @@ fn guess_provider(model: &str) -> &'static str {
     maker.map_or("ollama", |(_, provider)| provider)
 }
 
-/// The name of a provider in this language, and a message if it differs.
+/// Returns the name of a provider in this language, and a message if it differs.
 fn translate_provider(provider: &str) -> (&str, Option<&'static str>) {
     match provider {
         "anthropic-api" => ("anthropic", None),

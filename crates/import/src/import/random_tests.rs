@@ -7,7 +7,7 @@ use super::tests::{errors, imported, try_import};
 use ensemble_language::loader;
 use ensemble_language::source::SourceText;
 
-/// A value of any sort, such as people write and such as they do not.
+/// Returns a value of any sort, such as people write and such as they do not.
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -148,7 +148,7 @@ const TOP: &[&str] = &[
     "x",
 ];
 
-/// A value that often fits its key.
+/// Returns a value that often fits its key.
 fn value_for(key: &'static str) -> BoxedStrategy<Value> {
     let names = proptest::collection::vec(proptest::sample::select(&["a", "b", "c d", "d", "zz"][..]), 0..3);
     let fitting: BoxedStrategy<Value> = match key {
@@ -252,7 +252,7 @@ fn texts_in_lists_are_read_alike_by_others() {
     }
 }
 
-/// The value in the only agent's configuration, as the loader reads it.
+/// Returns the value in the only agent's configuration, as the loader reads it.
 fn value_of(text: &str) -> Value {
     let loaded = loader::load_ensemble(&SourceText::new("new.yaml", text));
     let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{text}"));

@@ -220,7 +220,7 @@ impl DraftRepairer<'_> {
     }
 }
 
-/// The key at this place.
+/// Returns the key at this place.
 fn find_entry(node: &YamlNode, span: Span) -> Option<&YamlEntry> {
     match &node.content {
         YamlContent::Scalar(_) => None,

@@ -49,7 +49,7 @@ impl ImportTask<'_> {
     }
 }
 
-/// The places at which a script parses a response: in the same line, or over a variable that holds it.
+/// Returns the places at which a script parses a response: in the same line, or over a variable that holds it.
 fn find_parsed_responses(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut holders: Vec<&str> = Vec::new();
@@ -79,7 +79,7 @@ fn find_parsed_responses(text: &str) -> Vec<Span> {
     spans
 }
 
-/// The variable to which a line assigns a response.
+/// Returns the variable to which a line assigns a response.
 fn find_response_variable(code: &str) -> Option<&str> {
     let (name, value) = code.split_once('=')?;
     // `.response` alone is also how other libraries name their answers.

@@ -61,12 +61,12 @@ pub(super) fn errors(text: &str) -> Vec<String> {
     findings.into_iter().map(|finding| finding.message).collect()
 }
 
-/// The new file as a value.
+/// Returns the new file as a value.
 fn value(imported: &ImportResult) -> Value {
     serde_yaml::from_str(&imported.text).unwrap_or_else(|error| panic!("{error}\n{}", imported.text))
 }
 
-/// An agent's keys and what becomes of them.
+/// Returns an agent's keys and what becomes of them.
 fn agent(keys: &str) -> (Value, Vec<String>) {
     let text = format!("name: e\nagents:\n  - name: first\n    script: known.py\n  - name: a\n{keys}");
     let imported = imported(&text);

@@ -20,7 +20,7 @@ pub(super) fn to_json(node: &YamlNode) -> Value {
     }
 }
 
-/// The same, with the places of keys and items, so that comments stay at their places.
+/// Returns the same, with the places of keys and items, so that comments stay at their places.
 pub(super) fn to_draft_value(node: &YamlNode) -> DraftValue {
     match &node.content {
         YamlContent::Mapping(entries) if !entries.is_empty() => DraftValue::Map(DraftMap {
@@ -41,7 +41,7 @@ pub(super) fn to_draft_value(node: &YamlNode) -> DraftValue {
     }
 }
 
-/// A scalar as text; `None` for other values.
+/// Returns a scalar as text; `None` for other values.
 pub(super) fn scalar_text(node: &YamlNode) -> String {
     match &node.content {
         YamlContent::Scalar(scalar) if scalar.value != ScalarValue::Null => scalar.text.to_string(),

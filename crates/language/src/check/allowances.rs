@@ -100,7 +100,7 @@ impl<'s> AllowanceComment<'s> {
     }
 }
 
-/// The code, if its findings can be allowed; otherwise the error message and the help text.
+/// Returns the code, if its findings can be allowed; otherwise the error message and the help text.
 fn parse_allowable_code(name: &str) -> Result<FindingCode, (String, String)> {
     let Some(code) = code_explanations::find_code(name) else {
         let help = match code_explanations::nearest_code(name) {
@@ -123,7 +123,7 @@ fn parse_allowable_code(name: &str) -> Result<FindingCode, (String, String)> {
     Ok(code)
 }
 
-/// The line to which a comment applies.
+/// Returns the line to which a comment applies.
 fn find_allowed_line(source: &SourceText, comment: Span) -> usize {
     let own_line = source.line_column(comment.start).line;
     let is_comment = |line: usize| source.line_text(line).trim_start().starts_with('#');
@@ -147,7 +147,7 @@ fn build_removal_fix(source: &SourceText, comment: Span) -> TextFix {
     build_unsafe_fix(source, "remove the comment".to_owned(), span, String::new())
 }
 
-/// A fix that is probably what is meant.
+/// Returns a fix that is probably what is meant.
 fn build_unsafe_fix(source: &SourceText, title: String, span: Span, replacement: String) -> TextFix {
     TextFix {
         title,

@@ -46,7 +46,7 @@ pub(super) fn check_answer_truths(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The agent that writes the key.
+/// Returns the agent that writes the key.
 fn find_writer(graph: &CheckGraph<'_>, edge: Option<&GraphEdge<'_>>, read: &TruthRead) -> Option<usize> {
     match &read.output {
         OutputSource::Dependency => {

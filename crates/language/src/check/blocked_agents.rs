@@ -56,13 +56,13 @@ pub(super) fn check_blocked_agents(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The dependencies that are reported with an agent that can never run.
+/// Returns the dependencies that are reported with an agent that can never run.
 pub(super) fn list_blocking_edges<'g, 'e>(graph: &'g CheckGraph<'e>) -> Vec<&'g GraphEdge<'e>> {
     let never = list_blocked_agents(graph).into_iter();
     never.filter_map(|agent| find_blocking_edge(graph, agent)).collect()
 }
 
-/// The dependency of the agent itself that is never fulfilled.
+/// Returns the dependency of the agent itself that is never fulfilled.
 fn find_blocking_edge<'g, 'e>(graph: &'g CheckGraph<'e>, agent: usize) -> Option<&'g GraphEdge<'e>> {
     let barred = |edge: &&GraphEdge<'e>| edge.is_never_fulfilled() && !edge.dependency.feedback;
     let edges = || graph.dependency_edges(agent).iter();

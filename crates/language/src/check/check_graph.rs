@@ -72,7 +72,7 @@ impl<'e> CheckGraph<'e> {
         }
     }
 
-    /// The expressions of the result and of `success`, each with its place.
+    /// Returns the expressions of the result and of `success`, each with its place.
     pub(super) fn parse_result_expressions(&self) -> impl Iterator<Item = (ParsedCondition, Route)> {
         let entries = match &self.ensemble.result {
             Some(ResultSpec::Map(entries)) => entries.as_slice(),
@@ -110,12 +110,12 @@ impl<'e> CheckGraph<'e> {
         self.graph.find(name).map(AgentId::index)
     }
 
-    /// The names of all agents.
+    /// Returns the names of all agents.
     pub(super) fn agent_names(&self) -> impl Iterator<Item = &'e str> + Clone {
         self.ensemble.agents.iter().map(|agent| &*agent.name)
     }
 
-    /// The dependencies of the agent, in declaration order.
+    /// Returns the dependencies of the agent, in declaration order.
     pub(super) fn dependency_edges(&self, to: usize) -> &[GraphEdge<'e>] {
         &self.edges[self.graph.incoming(AgentId::from_index(to))]
     }
@@ -136,13 +136,13 @@ impl<'e> CheckGraph<'e> {
         agents.any(|agent| agent.conversation.triggers_conversation)
     }
 
-    /// The agents, and all agents that must run before the first execution of one of them.
+    /// Returns the agents, and all agents that must run before the first execution of one of them.
     pub(super) fn upstream_agents(&self, agents: impl IntoIterator<Item = usize>) -> FixedBitSet {
         self.graph
             .upstream(agents, |at, _| self.edges[at].is_required_at_start())
     }
 
-    /// The earliest turn in which each agent can have its first execution; `None` if there is no such turn.
+    /// Returns the earliest turn in which each agent can have its first execution; `None` if there is no such turn.
     ///
     /// An agent can run one turn after the last of the agents that it requires, and after the first of the agents of
     /// which it requires one; or one turn after the first agent that may request other agents.
@@ -246,7 +246,7 @@ impl PendingStarts {
         self.missing[agent] == 0 && self.door[agent] && !self.only_requested[agent]
     }
 
-    /// The agents that wait for no other agent.
+    /// Returns the agents that wait for no other agent.
     fn ready_agents(&self) -> impl Iterator<Item = usize> {
         (0..self.missing.len()).filter(|agent| self.is_ready(*agent))
     }

@@ -53,7 +53,7 @@ type FindingAtPlace = Box<dyn FnOnce(crate::source::RouteLocation) -> Finding>;
 /// The keys of what stands for the output of a failed execution.
 pub(super) const OF_FAILURES: [&str; 5] = ExecutionFailure::KEYS;
 
-/// A key of the output of the agent that is depended on.
+/// Returns a key of the output of the agent that is depended on.
 fn check_output_key(edge: &GraphEdge<'_>, key: &str, outputs: &mut OutputKeyCache<'_>) -> Option<FindingAtPlace> {
     let on = edge.dependency.on;
     let mut known_keys: BTreeSet<&str> = BTreeSet::new();
@@ -80,8 +80,8 @@ const ELSE: &str = "; `--set`, `--context` or the `config` of an outer ensemble 
 /// The number of bytes from which on the likeness of two keys tells something.
 const SHORTEST: usize = 5;
 
-/// The help for a key of the context that nobody writes and that is probably another one. A script may expect any other
-/// key from `--set`, `--context` or the `config` of an outer ensemble.
+/// Returns the help for a key of the context that nobody writes and that is probably another one. A script may expect
+/// any other key from `--set`, `--context` or the `config` of an outer ensemble.
 pub(super) fn suggest_context_key(
     graph: &CheckGraph<'_>,
     key: &str,
@@ -107,8 +107,8 @@ fn state_key_help(agent: &Agent) -> String {
     )
 }
 
-/// A key of the context. A condition that only tests whether the key exists expects that it may be missing, so it is
-/// reported only if it is probably a spelling mistake.
+/// Returns a key of the context. A condition that only tests whether the key exists expects that it may be missing, so
+/// it is reported only if it is probably a spelling mistake.
 fn check_context_key(
     graph: &CheckGraph<'_>,
     read: &ConditionKeyRead,
@@ -170,7 +170,7 @@ fn unwritten_key_finding<'k>(
     })
 }
 
-/// A key that several agents are known to write: the condition reads the value of the agent that ran last.
+/// Returns a key that several agents are known to write: the condition reads the value of the agent that ran last.
 fn shared_key_finding(graph: &CheckGraph<'_>, key: &str, first: usize, second: usize) -> FindingAtPlace {
     let message = format!(
         "`{}` and `{}` both write `{key}`: this condition reads the value of the agent that ran last",

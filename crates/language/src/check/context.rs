@@ -14,26 +14,28 @@ pub type OutputKeys = BTreeSet<String>;
 
 /// The files around an ensemble, as far as the caller knows them.
 pub trait CheckContext {
-    /// The profiles of the configuration files, in the order of the search; `None` if the files cannot be read.
+    /// Returns the profiles of the configuration files, in the order of the search; `None` if the files cannot be read.
     fn configured_profiles(&self) -> Option<&[(Arc<str>, ModelProfile)]>;
-    /// The top-level keys of each agent's output, if its script or its model defines them.
+    /// Returns the top-level keys of each agent's output, if its script or its model defines them.
     fn output_keys(&self, ensemble: &Ensemble, agent: &Agent) -> Option<OutputKeys>;
-    /// The type of an agent's output, if its script or its model defines it.
+    /// Returns the type of an agent's output, if its script or its model defines it.
     fn output_type(&self, ensemble: &Ensemble, agent: &Agent) -> Option<ValueType> {
         let _ = (ensemble, agent);
         None
     }
-    /// The keys of an agent's output that its script or its model writes only as `true`, and not with every output.
+    /// Returns the keys of an agent's output that its script or its model writes only as `true`, and not with every
+    /// output.
     fn latched_keys(&self, ensemble: &Ensemble, agent: &Agent) -> OutputKeys {
         let _ = (ensemble, agent);
         OutputKeys::new()
     }
-    /// The text of a Rhai script that an agent or a tool names; `None` if it is no Rhai script, or cannot be read.
+    /// Returns the text of a Rhai script that an agent or a tool names; `None` if it is no Rhai script, or cannot be
+    /// read.
     fn find_script(&self, script: &str) -> Option<Arc<ScriptText>> {
         let _ = script;
         None
     }
-    /// The ensemble that an agent or a tool names, if it is there and has no errors.
+    /// Returns the ensemble that an agent or a tool names, if it is there and has no errors.
     fn find_nested_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
         let _ = named;
         None
@@ -46,7 +48,7 @@ pub trait CheckContext {
     fn fixes(&self) -> Fixes {
         Fixes::Resolved
     }
-    /// The findings about the files that agents name.
+    /// Returns the findings about the files that agents name.
     fn check_files(&self, ensemble: &Ensemble) -> Vec<Finding>;
 }
 

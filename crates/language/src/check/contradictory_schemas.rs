@@ -109,7 +109,7 @@ fn visit_schema(schema: &Value, route: &Route, is_object: bool, depth: usize, fi
     }
 }
 
-/// The keyword that excludes another one, and why.
+/// Returns the keyword that excludes another one, and why.
 fn find_contradiction(schema: &Map<String, Value>, is_object: bool) -> Option<(&'static str, String)> {
     let types = schema_types(Some(schema));
     let only = |wanted: &[&str]| {
@@ -194,7 +194,7 @@ fn find_choice_contradiction(schema: &Map<String, Value>) -> Option<(&'static st
     none_fits.then(|| ("enum", format!("no value of `enum` is {base_type}")))
 }
 
-/// A required key that no object has.
+/// Returns a required key that no object has.
 fn find_forbidden_key(schema: &Map<String, Value>) -> Option<(&'static str, String)> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));

@@ -48,7 +48,7 @@ pub(super) fn check_exclusive_joins(subject: &CheckSubject<'_>) -> Vec<Finding> 
     findings
 }
 
-/// All agents that no run executes because of such a pair.
+/// Returns all agents that no run executes because of such a pair.
 pub(super) fn list_never_joined_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     let needs = AgentNeeds::from_graph(graph);
     let pairs = find_exclusive_pairs(graph);
@@ -130,7 +130,7 @@ impl AgentNeeds {
         Self(listeners)
     }
 
-    /// The agents that need both dependencies before their first execution, in declaration order.
+    /// Returns the agents that need both dependencies before their first execution, in declaration order.
     fn agents_needing_both(&self, pair: &ExclusivePair<'_, '_>) -> Vec<usize> {
         let (with_one, with_other) = (self.agents_needing(pair.one.0), self.agents_needing(pair.other.0));
         (0..self.0.len())
@@ -138,7 +138,7 @@ impl AgentNeeds {
             .collect()
     }
 
-    /// The agent, and all agents that need it, directly or through others.
+    /// Returns the agent, and all agents that need it, directly or through others.
     fn agents_needing(&self, agent: usize) -> FixedBitSet {
         find_reachable(self.0.len(), [agent], |at| self.0[at].iter().copied())
     }

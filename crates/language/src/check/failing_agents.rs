@@ -67,7 +67,7 @@ fn has_fallback(agent: &Agent, profiles: &UsableProfiles<'_>) -> bool {
     }
 }
 
-/// The output that is known of the agent against its `output_schema`.
+/// Returns the output that is known of the agent against its `output_schema`.
 fn schema_mismatch_finding(agent: &Agent, at: usize, of: &ValueType) -> Option<Finding> {
     let schema = agent.output_schema.as_ref()?;
     let output_type = match agent.kind {
@@ -107,7 +107,7 @@ fn describe_keys(of: &ValueType) -> String {
     }
 }
 
-/// The keys that a model wrote: `response` is added to them. `None`: a text may hold an object.
+/// Returns the keys that a model wrote: `response` is added to them. `None`: a text may hold an object.
 fn model_written_type(of: &ValueType) -> Option<ValueType> {
     let fields = of.map_fields()?;
     let (response, _) = fields.known_keys.get("response")?;

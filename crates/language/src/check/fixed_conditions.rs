@@ -82,7 +82,8 @@ impl LoopGroups {
         Self { group, members }
     }
 
-    /// The agents of the loop on which the condition of the dependency decides; `None` if there is no such loop.
+    /// Returns the agents of the loop on which the condition of the dependency decides; `None` if there is no such
+    /// loop.
     fn find_decided_loop(&self, graph: &CheckGraph<'_>, to: usize, edge: &GraphEdge<'_>) -> Option<&[usize]> {
         let group = self.group[to];
         let members = self.members[group].as_slice();
@@ -109,8 +110,8 @@ impl LoopGroups {
     }
 }
 
-/// The agents that write what the condition reads, if all of them have run before the condition is evaluated, and do
-/// not run again.
+/// Returns the agents that write what the condition reads, if all of them have run before the condition is evaluated,
+/// and do not run again.
 fn find_earlier_writers(
     graph: &CheckGraph<'_>,
     to: usize,
@@ -138,7 +139,7 @@ fn find_earlier_writers(
     (!all.is_empty() && all.iter().all(is_fixed)).then_some(all)
 }
 
-/// A key that stays true and keeps the condition true, and an agent of the loop that writes it.
+/// Returns a key that stays true and keeps the condition true, and an agent of the loop that writes it.
 fn find_never_reset_key(
     graph: &CheckGraph<'_>,
     members: &[usize],

@@ -38,7 +38,7 @@ pub(super) fn check_for_each(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The expressions of the list, with their places.
+/// Returns the expressions of the list, with their places.
 pub(super) fn parse_expressions(spec: &ForEach, route: &Route) -> Vec<(ParsedCondition, Route)> {
     let item = &*spec.item_name;
     let list = match &spec.items {

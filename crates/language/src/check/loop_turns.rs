@@ -16,8 +16,8 @@ use crate::loader::codes;
 use crate::plan::graph_walks::find_components;
 use crate::source::Route;
 
-/// The loops: groups of agents that listen to each other, or an agent that listens to itself. Agents are in ascending
-/// order.
+/// Returns the loops: groups of agents that listen to each other, or an agent that listens to itself. Agents are in
+/// ascending order.
 pub(super) fn list_loops(graph: &CheckGraph<'_>) -> Vec<Vec<usize>> {
     let heard = |agent: usize| {
         let edges = graph.dependency_edges(agent).iter();
@@ -28,7 +28,7 @@ pub(super) fn list_loops(graph: &CheckGraph<'_>) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The dependencies inside a loop, each with the agent that has it.
+/// Returns the dependencies inside a loop, each with the agent that has it.
 pub(super) fn list_loop_edges<'g, 'e>(
     graph: &'g CheckGraph<'e>,
     group: &'g [usize],
@@ -66,7 +66,8 @@ pub(super) fn check_loop_turns(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The lowest number of turns of a round of the loop; `None` if its agents can run for other reasons than the loop.
+/// Returns the lowest number of turns of a round of the loop; `None` if its agents can run for other reasons than the
+/// loop.
 fn find_shortest_round(graph: &CheckGraph<'_>, group: &[usize]) -> Option<u64> {
     let is_inside = |agent: usize| group.binary_search(&agent).is_ok();
     let execution_limits = max_executions(graph);

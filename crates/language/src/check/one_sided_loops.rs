@@ -30,7 +30,7 @@ pub(super) fn check_one_sided_loops(subject: &CheckSubject<'_>) -> Vec<Finding> 
     short.filter_map(finding).collect()
 }
 
-/// The feedback of an agent from agents that listen to it.
+/// Returns the feedback of an agent from agents that listen to it.
 fn loop_feedback_edges<'g, 'e>(graph: &'g CheckGraph<'e>, agent: usize) -> impl Iterator<Item = &'g GraphEdge<'e>> {
     let listens = move |other: usize| graph.dependency_edges(other).iter().any(|edge| edge.from == agent);
     let feedback = graph

@@ -43,7 +43,7 @@ impl<'c> OutputKeyCache<'c> {
         }
     }
 
-    /// The keys of an agent's output, if they are known.
+    /// Returns the keys of an agent's output, if they are known.
     pub(super) fn keys_for_agent(&mut self, agent: usize) -> Option<&OutputKeys> {
         let (graph, files) = (self.graph, self.files);
         let known_keys = self.known[agent].get_or_init(|| {
@@ -56,7 +56,7 @@ impl<'c> OutputKeyCache<'c> {
         known_keys.as_ref()
     }
 
-    /// The agents that write this key of the context; `None` if they are not all known.
+    /// Returns the agents that write this key of the context; `None` if they are not all known.
     pub(super) fn find_writers(&mut self, key: &str) -> Option<Vec<usize>> {
         let graph = self.graph;
         let agents = 0..graph.len();
@@ -114,7 +114,7 @@ impl<'c> OutputKeyCache<'c> {
     }
 }
 
-/// The keys that an `output_schema` allows, if it allows no other keys.
+/// Returns the keys that an `output_schema` allows, if it allows no other keys.
 fn closed_schema_keys(agent: &Agent) -> Option<OutputKeys> {
     let schema = agent.output_schema.as_ref()?.as_object()?;
     let is_closed = schema.get("additionalProperties") == Some(&false.into());

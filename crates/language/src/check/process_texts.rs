@@ -3,8 +3,8 @@
 use super::check_subject::CheckSubject;
 use crate::diagnostic::Finding;
 use crate::ensemble::{
-    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, PreparedResponses, SettingValue, ToolDefinition,
-    ToolKind,
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, HeaderText, McpServer, PreparedResponses, SettingValue,
+    ToolDefinition, ToolKind,
 };
 use crate::loader::codes;
 use crate::names::is_identifier_char;

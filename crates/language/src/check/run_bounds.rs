@@ -39,7 +39,7 @@ pub struct EarlyCountBound {
     pub count: u64,
 }
 
-/// The bounds that the checks use.
+/// Returns the bounds that the checks use.
 pub fn compute_run_bounds(ensemble: &Ensemble) -> RunBounds {
     let graph = CheckGraph::build(ensemble);
     let starts = |agent: usize| {

@@ -45,7 +45,7 @@ struct ScriptUse<'s> {
     agents: Vec<usize>,
 }
 
-/// The place at which an agent names its script, or the one that answers for a person.
+/// Returns the place at which an agent names its script, or the one that answers for a person.
 fn script_location(agent: usize, is_answer: bool) -> RouteLocation {
     let route = Agent::route_at(agent);
     match is_answer {
@@ -95,8 +95,8 @@ pub(super) fn check_script_reads(subject: &CheckSubject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The Rhai scripts of agents, and those that answer for a person; one that several agents have is there once, at the
-/// first of them.
+/// Returns the Rhai scripts of agents, and those that answer for a person; one that several agents have is there once,
+/// at the first of them.
 fn list_agent_scripts<'e>(
     graph: &CheckGraph<'e>,
     script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
@@ -132,13 +132,13 @@ fn list_agent_scripts<'e>(
     used.collect()
 }
 
-/// The variables that the script of an agent with parts has in addition.
+/// Returns the variables that the script of an agent with parts has in addition.
 fn part_variables(agent: &Agent) -> impl Iterator<Item = &str> {
     let spec = agent.for_each.iter();
     spec.flat_map(|spec| [&*spec.item_name, PartVariables::PART])
 }
 
-/// The Rhai scripts of tools.
+/// Returns the Rhai scripts of tools.
 fn list_tool_scripts<'e>(
     ensemble: &'e Ensemble,
     script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
@@ -153,7 +153,7 @@ fn list_tool_scripts<'e>(
     used.collect()
 }
 
-/// The Rhai scripts that simulate models, and those that select messages.
+/// Returns the Rhai scripts that simulate models, and those that select messages.
 fn list_model_scripts<'e>(
     graph: &CheckGraph<'e>,
     script: &dyn Fn(&str) -> Option<Arc<ScriptText>>,
@@ -193,7 +193,7 @@ fn script_without_agent(text: Arc<ScriptText>, at: RouteLocation, variables: &[&
     }
 }
 
-/// A warning in the script, at this name.
+/// Returns a warning in the script, at this name.
 fn script_warning(used: &ScriptUse<'_>, name: &ScriptName, message: String, help: String) -> Finding {
     let (line, column) = name.place;
     let source = SourceText::new(used.text.name.as_str(), used.text.text.as_str());
@@ -236,7 +236,7 @@ fn unknown_function_finding(used: &ScriptUse<'_>, unknown: &UnknownFunction) -> 
     missing_function_finding(script_warning(used, name, message, help), unknown.is_certain)
 }
 
-/// A finding about a call that fails: an error, if every execution of the script reaches the call.
+/// Returns a finding about a call that fails: an error, if every execution of the script reaches the call.
 fn missing_function_finding(finding: Finding, is_certain: bool) -> Finding {
     match is_certain {
         true => Finding {
@@ -318,7 +318,7 @@ fn check_requests(graph: &CheckGraph<'_>, used: &ScriptUse<'_>) -> Vec<Finding> 
     unknown.map(finding).collect()
 }
 
-/// The finding, if the key cannot exist.
+/// Returns the finding, if the key cannot exist.
 fn missing_key_finding(
     graph: &CheckGraph<'_>,
     used: &ScriptUse<'_>,

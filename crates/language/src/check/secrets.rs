@@ -85,7 +85,7 @@ const MOST_QUOTED: usize = 1000;
 const LONGEST_BLOCK: usize = 8 << 10;
 const LONGEST_TITLE: usize = 80;
 
-/// The parts of the text that are probably secrets, in order: their bytes and their kind.
+/// Returns the parts of the text that are probably secrets, in order: their bytes and their kind.
 pub(super) fn find_secrets(source: &SourceText, document: Option<&YamlDocument>) -> Vec<(Span, &'static str)> {
     let mut secrets = Vec::new();
     find_prefixed_keys(source.text(), &mut secrets);
@@ -190,7 +190,7 @@ fn find_prefixed_keys(text: &str, found: &mut Vec<(Span, &'static str)>) {
     }
 }
 
-/// The key whose prefix is at this byte.
+/// Returns the key whose prefix is at this byte.
 fn find_key_at(text: &str, at: usize, mark: &KeyPrefix) -> Option<(Span, &'static str)> {
     let before = text[..at].chars().next_back();
     if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '-')) {
@@ -200,7 +200,7 @@ fn find_key_at(text: &str, at: usize, mark: &KeyPrefix) -> Option<(Span, &'stati
     Some((Span::new(at, at + length), mark.what))
 }
 
-/// The length of the key that begins here, if there is one.
+/// Returns the length of the key that begins here, if there is one.
 fn find_key_length(text: &str, mark: &KeyPrefix) -> Option<usize> {
     if mark.least == 0 {
         let text = &text[..text.floor_char_boundary(LONGEST_BLOCK.min(text.len()))];
@@ -226,7 +226,7 @@ fn has_letters_and_digits(body: &str) -> bool {
     digits >= 2 && runs().any(|run| run.len() >= 12 && count_class_changes(run) >= 4)
 }
 
-/// The number of changes in a sequence between digits, small letters and capital letters.
+/// Returns the number of changes in a sequence between digits, small letters and capital letters.
 fn count_class_changes(run: &str) -> usize {
     let class = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
     run.as_bytes()
@@ -310,7 +310,7 @@ impl SecretWalk<'_, '_> {
         }
     }
 
-    /// The value without its quotes.
+    /// Returns the value without its quotes.
     fn unquoted_span(&self, node: &YamlNode) -> Span {
         let span = node.span;
         let node_text = &self.text[span.start..span.end];
@@ -345,8 +345,8 @@ fn ends_with_word(key: &str, word: &str) -> bool {
     end.iter().rev().map(plain).eq(word.bytes().rev()) && before.last().is_none_or(|byte| plain(byte) == b'_')
 }
 
-/// A long sequence of capital letters, small letters and digits. Checksums do not match, because they have only one
-/// case.
+/// Returns a long sequence of capital letters, small letters and digits. Checksums do not match, because they have only
+/// one case.
 fn is_random_text(value: &str) -> bool {
     const LEAST: usize = 24;
     let is_row = value

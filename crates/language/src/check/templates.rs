@@ -32,7 +32,7 @@ pub(super) fn check_templates(subject: &CheckSubject<'_>) -> Vec<Finding> {
     of_agents.chain(of_profiles).collect()
 }
 
-/// All templates of the ensemble and their places.
+/// Returns all templates of the ensemble and their places.
 pub(super) fn list_templates(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Route)> {
     let agents = ensemble.agents.iter().enumerate();
     let of_agents = agents.flat_map(|(index, agent)| list_agent_templates(agent, &Agent::route_at(index)));
@@ -46,7 +46,7 @@ fn list_profile_templates(ensemble: &Ensemble) -> impl Iterator<Item = (&str, Ro
     })
 }
 
-/// The templates of the agent and their places.
+/// Returns the templates of the agent and their places.
 pub(super) fn list_agent_templates<'a>(agent: &'a Agent, route: &Route) -> Vec<(&'a str, Route)> {
     match &agent.kind {
         AgentKind::Llm(llm) => {
@@ -131,7 +131,7 @@ fn check_filters(text: &str, route: &Route) -> Vec<Finding> {
     unknown.map(finding).collect()
 }
 
-/// The finding with what to write instead, which is in the text at the route.
+/// Returns the finding with what to write instead, which is in the text at the route.
 pub(super) fn with_advice(finding: Finding, advice: Option<SuggestedReplacement>, route: &Route) -> Finding {
     let Some(SuggestedReplacement { sentence: words, edit }) = advice else {
         return finding;

@@ -21,7 +21,7 @@ impl TextSecrets {
         }
     }
 
-    /// A warning for each secret; no warning repeats the secret.
+    /// Returns a warning for each secret; no warning repeats the secret.
     pub fn findings(&self) -> Vec<Finding> {
         secrets::secret_findings(&self.secrets)
     }

@@ -57,9 +57,9 @@ impl<'e> ToolIndex<'e> {
     }
 }
 
-/// A finding for each group of agents that call each other: a shortest cycle through its first agent, and then through
-/// the first agent that no cycle before contains, up to a number. Every cycle of a group is not told: of n agents that
-/// all call each other, there are more than 2ⁿ.
+/// Returns a finding for each group of agents that call each other: a shortest cycle through its first agent, and then
+/// through the first agent that no cycle before contains, up to a number. Every cycle of a group is not told: of n
+/// agents that all call each other, there are more than 2ⁿ.
 fn check_tool_cycles(ensemble: &Ensemble) -> Vec<Finding> {
     let names = ToolIndex::build(ensemble);
     let uses: Vec<Vec<AgentToolUse>> = (0..ensemble.agents.len())

@@ -70,7 +70,7 @@ fn unheard_finding(graph: &CheckGraph<'_>, at: usize, outputs: &mut OutputKeyCac
     Some(Finding::new_hint(codes::UNHEARD_DEPENDENCIES, route.into_value_location(), message).with_help(help))
 }
 
-/// The text that the agent is sent or asks.
+/// Returns the text that the agent is sent or asks.
 fn find_prompt(agent: &Agent, at: usize) -> Option<(&str, Route)> {
     let route = Agent::route_at(at);
     match &agent.kind {
@@ -80,7 +80,7 @@ fn find_prompt(agent: &Agent, at: usize) -> Option<(&str, Route)> {
     }
 }
 
-/// The system prompt of the profile that the agent names.
+/// Returns the system prompt of the profile that the agent names.
 fn template_of_profile<'e>(graph: &CheckGraph<'e>, agent: &Agent) -> Option<&'e str> {
     let AgentKind::Llm(llm) = &agent.kind else { return None };
     let crate::ensemble::ModelChoice::Profile(name) = &llm.model else {
@@ -91,7 +91,7 @@ fn template_of_profile<'e>(graph: &CheckGraph<'e>, agent: &Agent) -> Option<&'e 
     profile.system_prompt.as_deref().filter(|_| llm.system_prompt.is_none())
 }
 
-/// The name as a variable of templates.
+/// Returns the name as a variable of templates.
 fn template_name(name: &Arc<str>) -> Option<&str> {
     let is_variable = name.chars().all(crate::names::is_identifier_char) && !template::VARIABLES.contains(&&**name);
     is_variable.then_some(&**name)

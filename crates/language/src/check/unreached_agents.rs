@@ -21,7 +21,7 @@ struct LatestEnd {
     why: String,
 }
 
-/// All agents that the conversation cannot reach.
+/// Returns all agents that the conversation cannot reach.
 pub(super) fn list_unreached_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     let turns = first_possible_turns(graph);
     let mut late = agents_after_turn(&turns, find_latest_end(graph).turn);
@@ -46,7 +46,7 @@ fn agents_after_turn(turns: &[Option<u32>], end: u32) -> Vec<usize> {
     late.into_iter().map(|(_, agent)| agent).collect()
 }
 
-/// The agents that need the output of an agent whose first execution ends the conversation.
+/// Returns the agents that need the output of an agent whose first execution ends the conversation.
 fn agents_behind_execution_limit(graph: &CheckGraph<'_>, turns: &[Option<u32>], late: &[usize]) -> Vec<usize> {
     let mut last = vec![false; graph.len()];
     for (name, cap) in &graph.ensemble.limits.max_agent_executions {
@@ -70,7 +70,7 @@ fn agents_behind_execution_limit(graph: &CheckGraph<'_>, turns: &[Option<u32>], 
         .collect()
 }
 
-/// The limit that certainly applies: `max_total_turns`, or a limit of an agent that runs in every turn.
+/// Returns the limit that certainly applies: `max_total_turns`, or a limit of an agent that runs in every turn.
 fn find_latest_end(graph: &CheckGraph<'_>) -> LatestEnd {
     let limits = &graph.ensemble.limits;
     let turn_limit = limits.max_total_turns.get();

@@ -37,7 +37,7 @@ pub(super) fn check_unread_config(subject: &CheckSubject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The keys that all agents have, if there are several agents.
+/// Returns the keys that all agents have, if there are several agents.
 fn shared_keys(ensemble: &Ensemble) -> HashSet<&str> {
     let [first, others @ ..] = ensemble.agents.as_slice() else {
         return HashSet::new();

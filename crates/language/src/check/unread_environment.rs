@@ -41,4 +41,3 @@ pub(super) fn check_script_environment(subject: &CheckSubject<'_>) -> Vec<Findin
     })
     .collect()
 }
-

@@ -64,7 +64,7 @@ pub(super) fn check_unread_inputs(subject: &CheckSubject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// All texts that can read inputs; `None` if something else can read them.
+/// Returns all texts that can read inputs; `None` if something else can read them.
 fn collect_reading_texts(
     graph: &CheckGraph<'_>,
     profiles: &UsableProfiles<'_>,
@@ -123,7 +123,7 @@ fn collect_reading_texts(
     Some(texts)
 }
 
-/// The text without the lines that are only a comment.
+/// Returns the text without the lines that are only a comment.
 fn remove_comment_lines(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.flat_map(|line| [line, "\n"]).collect()

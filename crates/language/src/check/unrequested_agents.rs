@@ -6,7 +6,8 @@ use crate::diagnostic::Finding;
 use crate::ensemble::Agent;
 use crate::loader::codes;
 
-/// The agents that run only on request, and that no agent can request. Only another agent can make the first request.
+/// Returns the agents that run only on request, and that no agent can request. Only another agent can make the first
+/// request.
 pub(super) fn list_unrequested_agents(graph: &CheckGraph<'_>) -> Vec<usize> {
     let mut waiting = (0..graph.len()).filter(|at| graph.runs_on_request(*at)).peekable();
     if waiting.peek().is_none() {
@@ -48,7 +49,7 @@ fn unrequested_agent_finding(graph: &CheckGraph<'_>, at: usize) -> Finding {
     )
 }
 
-/// The keys that decide when a dependency starts its agent: requests ignore them.
+/// Returns the keys that decide when a dependency starts its agent: requests ignore them.
 fn list_idle_keys(graph: &CheckGraph<'_>, at: usize) -> impl Iterator<Item = Finding> {
     graph.dependency_edges(at).iter().flat_map(move |edge| {
         let dependency = edge.dependency;

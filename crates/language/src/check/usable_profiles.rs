@@ -21,7 +21,7 @@ impl<'e> UsableProfiles<'e> {
         self.0.get(name).copied()
     }
 
-    /// The system prompts of these profiles and of their fallbacks; `None` if one of the profiles is unknown.
+    /// Returns the system prompts of these profiles and of their fallbacks; `None` if one of the profiles is unknown.
     pub(super) fn system_prompts(&self, names: &[&str]) -> Option<Vec<&'e str>> {
         let mut seen_names = HashSet::new();
         let mut prompts = Vec::new();
@@ -75,7 +75,7 @@ pub(super) fn list_used_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&
     agents.chain(list_summary_profiles(ensemble)).chain(fallbacks)
 }
 
-/// The profiles that summarize the messages that a context window leaves out.
+/// Returns the profiles that summarize the messages that a context window leaves out.
 fn list_summary_profiles(ensemble: &Ensemble) -> impl Iterator<Item = (&str, RouteLocation)> {
     let agents = ensemble.agents.iter().enumerate();
     agents.filter_map(|(index, agent)| match &agent.kind {

@@ -38,7 +38,7 @@ impl ConditionText {
         })
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &Arc<str> {
         &self.text
     }

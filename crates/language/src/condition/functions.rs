@@ -149,7 +149,7 @@ pub fn find_function_word(name: &str) -> Option<&'static LanguageWord> {
 }
 
 impl ConditionFunction {
-    /// The function with this name.
+    /// Returns the function with this name.
     pub(super) fn find_by_name(name: &str) -> Option<&'static Self> {
         FUNCTIONS.iter().find(|function| function.names.contains(&name))
     }

@@ -138,16 +138,16 @@ pub const HISTORY_FIELDS: &[&str] = &[
 
 /// All executions so far, in the form for conditions.
 pub trait ConditionHistory: Send + Sync {
-    /// The number of executions.
+    /// Returns the number of executions.
     fn len(&self) -> usize;
     /// Returns whether there are no executions.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// A field (`agent_name`, `turn_number`, `output_data`, `success`, …) of execution `at`, from 0; `None`: no such
-    /// field.
+    /// Returns a field (`agent_name`, `turn_number`, `output_data`, `success`, …) of execution `at`, from 0; `None`: no
+    /// such field.
     fn field_value(&self, at: usize, name: &str) -> Option<Arc<Value>>;
-    /// The names of all fields.
+    /// Returns the names of all fields.
     fn field_names(&self) -> &'static [&'static str] {
         HISTORY_FIELDS
     }
@@ -155,17 +155,17 @@ pub trait ConditionHistory: Send + Sync {
 
 /// The latest output of each agent.
 pub trait ConditionOutputs: Send + Sync {
-    /// The latest output of this agent; `None` if it has none, or if there is no such agent.
+    /// Returns the latest output of this agent; `None` if it has none, or if there is no such agent.
     fn latest_output(&self, agent: &str) -> Option<Arc<Value>>;
-    /// The agents that have an output, in declaration order.
+    /// Returns the agents that have an output, in declaration order.
     fn agents_with_output(&self) -> Vec<Arc<str>>;
 }
 
 /// The number of executions of each agent.
 pub trait ExecutionCounts: Send + Sync {
-    /// The number for this agent; `None`: there is no such agent.
+    /// Returns the number for this agent; `None`: there is no such agent.
     fn execution_count(&self, agent: &str) -> Option<u64>;
-    /// All agents in declaration order.
+    /// Returns all agents in declaration order.
     fn agent_names(&self) -> Vec<Arc<str>>;
 }
 
@@ -292,7 +292,7 @@ impl Condition {
         Self::compile_expr(text, expr)
     }
 
-    /// The text as the user wrote it.
+    /// Returns the text as the user wrote it.
     pub fn text(&self) -> &Arc<str> {
         &self.text
     }
@@ -334,14 +334,14 @@ impl Condition {
         (value.map_err(|error| self.convert_engine_error(*error)), described)
     }
 
-    /// The values that the condition reads, for reports; never fails.
+    /// Returns the values that the condition reads, for reports; never fails.
     pub fn list_reads(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
         crate::condition::evaluation::operators::reset_text_work();
         crate::condition::analysis::reads::list_reads(&self.text, &self.expr, facts)
     }
 
-    /// The values that the condition read before its evaluation failed: none behind the part that fails, and none of
-    /// the parts that were not evaluated.
+    /// Returns the values that the condition read before its evaluation failed: none behind the part that fails, and
+    /// none of the parts that were not evaluated.
     pub fn list_reads_of_failure(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
         let mut evaluated = Vec::new();
         self.collect_evaluated_parts(&self.expr, facts, &mut evaluated);
@@ -356,7 +356,8 @@ impl Condition {
         reads
     }
 
-    /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
+    /// Returns the agents whose executions it counts, or whose outputs it reads, by a literal name, with the position
+    /// of each name.
     pub fn list_read_agents(&self) -> Vec<(String, Span)> {
         crate::condition::analysis::reads::list_read_agents(&self.expr)
     }
@@ -395,7 +396,7 @@ impl Condition {
         }
     }
 
-    /// The same step with `?` before it, for a step from nothing: `outputs.b?.order`.
+    /// Returns the same step with `?` before it, for a step from nothing: `outputs.b?.order`.
     fn suggest_optional_step(&self, fault: &OperatorError, site: &EvaluationSite) -> Option<String> {
         let is_step = matches!(fault, OperatorError::Nothing(_))
             && site.span.start == site.operand.start
@@ -407,7 +408,7 @@ impl Condition {
         })
     }
 
-    /// A part of the text, on one line.
+    /// Returns a part of the text, on one line.
     fn part_on_one_line(&self, span: Span) -> String {
         let words: Vec<&str> = self.text[span.start..span.end].split_whitespace().collect();
         crate::condition::evaluation::report::clip_line(&words.join(" "))

@@ -102,7 +102,7 @@ impl Expression {
         Condition::compile_expr_with(text, parse_expression(text, names)?, code::emit_value_script).map(Self)
     }
 
-    /// The text as the user wrote it.
+    /// Returns the text as the user wrote it.
     pub fn text(&self) -> &Arc<str> {
         self.0.text()
     }
@@ -112,17 +112,18 @@ impl Expression {
         self.0.reads_history()
     }
 
-    /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
+    /// Returns the agents whose executions it counts, or whose outputs it reads, by a literal name, with the position
+    /// of each name.
     pub fn list_read_agents(&self) -> Vec<(String, Span)> {
         self.0.list_read_agents()
     }
 
-    /// The values that the expression reads, for reports; never fails.
+    /// Returns the values that the expression reads, for reports; never fails.
     pub fn list_reads(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
         self.0.list_reads(facts)
     }
 
-    /// The values that the expression read before its evaluation failed.
+    /// Returns the values that the expression read before its evaluation failed.
     pub fn list_reads_of_failure(&self, facts: &ConditionFacts) -> Vec<ConditionRead> {
         self.0.list_reads_of_failure(facts)
     }

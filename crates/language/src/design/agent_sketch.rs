@@ -39,7 +39,7 @@ pub struct SketchedDependency {
     pub span: Span,
 }
 
-/// The agents of a text in its order; none if it is not YAML.
+/// Returns the agents of a text in its order; none if it is not YAML.
 pub fn sketch_agents(source: &SourceText) -> Vec<SketchedAgent> {
     let Ok(document) = parse_outline(source) else {
         return Vec::new();

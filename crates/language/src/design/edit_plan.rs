@@ -101,7 +101,7 @@ impl EditDraft {
         self.after["agents"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// The number of the agent with this name.
+    /// Returns the number of the agent with this name.
     fn find_agent(&self, name: &str) -> Result<usize, GraphEditError> {
         let mut matching_agents = self
             .agent_values()
@@ -332,7 +332,7 @@ impl EditDraft {
         self.add_item(place.agent, "dependencies", new);
     }
 
-    /// The place of a dependency, which must lead to this agent.
+    /// Returns the place of a dependency, which must lead to this agent.
     fn find_dependency(&self, agent: &str, at: usize, to: &str) -> Result<DependencyPlace, GraphEditError> {
         let agent_index = self.find_agent(agent)?;
         let lengths = LISTS.map(|list| self.agent_values()[agent_index][list].as_array().map_or(0, Vec::len));
@@ -438,7 +438,7 @@ fn find_value_mut<'v>(value: &'v mut Value, route: &Route) -> Option<&'v mut Val
     })
 }
 
-/// The agent that a dependency names.
+/// Returns the agent that a dependency names.
 fn dependency_name(item: &Value) -> Option<&str> {
     item.as_str().or_else(|| item.get("agent_name")?.as_str())
 }

@@ -12,7 +12,7 @@ fn source(text: &str) -> SourceText {
     SourceText::new("e.yaml", text)
 }
 
-/// The text after the command.
+/// Returns the text after the command.
 fn edited(text: &str, command: &DesignCommand) -> Result<String, String> {
     let fix = fix_for_command(&source(text), command).map_err(|error| error.to_string())?;
     Ok(apply_edits(text, &fix.edits))
@@ -231,7 +231,7 @@ fn comments_of(text: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// The agents that the command may change.
+/// Returns the agents that the command may change.
 fn touched(command: &DesignCommand) -> Vec<&str> {
     match command {
         DesignCommand::AddAgent { name, .. } => vec![name],

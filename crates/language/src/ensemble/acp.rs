@@ -149,7 +149,7 @@ impl AcpAgent {
 }
 
 impl AcpProgram {
-    /// The known program of this name.
+    /// Returns the known program of this name.
     pub fn find_known(name: &str) -> Option<Self> {
         ACP_PROGRAMS.iter().find(|known| known.name == name).map(Self::Known)
     }

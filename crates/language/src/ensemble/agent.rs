@@ -80,7 +80,7 @@ pub enum AgentKind {
 }
 
 impl AgentKind {
-    /// The tools that an execution may call: those of a model, or the only one of an agent with `tool`.
+    /// Returns the tools that an execution may call: those of a model, or the only one of an agent with `tool`.
     pub fn callable_tools(&self) -> &[ToolUse] {
         match self {
             Self::Llm(llm) => &llm.tools,
@@ -120,7 +120,7 @@ impl LlmSpec {
     /// The default of `max_parallel_tools`.
     pub const MAX_PARALLEL_TOOLS: NonZeroU32 = NonZeroU32::new(16).expect("is not 0");
 
-    /// The external program that answers, if it is one.
+    /// Returns the external program that answers, if it is one.
     pub fn acp_agent(&self) -> Option<&Arc<AcpAgent>> {
         match &self.model {
             ModelChoice::Acp(acp) => Some(acp),
@@ -254,7 +254,7 @@ pub struct ConversationSpec {
 }
 
 impl Default for ConversationSpec {
-    /// The defaults of ADR-005: one execution.
+    /// Returns the defaults of ADR-005: one execution.
     fn default() -> Self {
         Self {
             max_turns: NonZeroU32::MIN,
@@ -336,12 +336,12 @@ pub enum OnError {
 }
 
 impl Agent {
-    /// The key under which its output is stored in the context.
+    /// Returns the key under which its output is stored in the context.
     pub fn state_key(&self) -> &Arc<str> {
         self.conversation.state_key.as_ref().unwrap_or(&self.name)
     }
 
-    /// The word for its kind in the glossary.
+    /// Returns the word for its kind in the glossary.
     pub fn kind_name(&self) -> &'static str {
         match &self.kind {
             AgentKind::Script { .. } => "script",
@@ -353,7 +353,7 @@ impl Agent {
         }
     }
 
-    /// The route of the agent at `index` in `agents`.
+    /// Returns the route of the agent at `index` in `agents`.
     pub fn route_at(index: usize) -> Route {
         static AGENTS: LazyLock<Arc<str>> = LazyLock::new(|| "agents".into());
         Route(vec![RouteStep::Key(AGENTS.clone()), RouteStep::Index(index)])
@@ -361,7 +361,7 @@ impl Agent {
 }
 
 impl Dependency {
-    /// The route of the dependency, for an agent with the given route.
+    /// Returns the route of the dependency, for an agent with the given route.
     pub fn route_in(&self, agent: &Route) -> Route {
         match self.declared_at {
             DeclaredPosition::DependsOn(at) => agent.with_key("depends_on").with_index(at),
@@ -382,7 +382,7 @@ impl RequiredResult {
 }
 
 impl RetryPolicy {
-    /// The pause after attempt number `attempt` (from 1) has failed; at most one hour.
+    /// Returns the pause after attempt number `attempt` (from 1) has failed; at most one hour.
     pub fn pause_after(&self, attempt: u32) -> Duration {
         let factor = match self.backoff {
             RetryBackoff::Constant => 1,

@@ -16,7 +16,7 @@ pub enum FailureEffect {
 }
 
 impl FailureEffect {
-    /// The effect as a sentence for reports.
+    /// Returns the effect as a sentence for reports.
     pub fn sentence(self) -> Option<&'static str> {
         match self {
             Self::None => None,

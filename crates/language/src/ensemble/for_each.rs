@@ -36,7 +36,7 @@ impl ForEach {
     /// The keys that the output of every such execution has.
     pub const OUTPUT_KEYS: [&str; 4] = ["items", "keys", "failed", "count"];
 
-    /// The keys of the output of an execution.
+    /// Returns the keys of the output of an execution.
     pub fn output_keys(&self) -> impl Iterator<Item = &'static str> + use<> {
         let combined: &[&str] = match &self.combine {
             PartCombination::List => &[],
@@ -85,7 +85,7 @@ impl Default for AtLeast {
 }
 
 impl AtLeast {
-    /// The number of parts of `count` that must succeed; never more than there are.
+    /// Returns the number of parts of `count` that must succeed; never more than there are.
     pub fn required_parts(self, count: usize) -> usize {
         match self {
             Self::Parts(parts) => (parts as usize).min(count),
@@ -114,7 +114,7 @@ pub enum PartCombination {
 }
 
 impl PartCombination {
-    /// The expression, and the key of `combine` that has it.
+    /// Returns the expression, and the key of `combine` that has it.
     pub fn keyed_expression(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::List => None,

@@ -23,7 +23,7 @@ impl PartialEq for InputDeclaration {
 }
 
 impl InputDeclaration {
-    /// An input whose values match a schema.
+    /// Returns an input whose values match a schema.
     pub fn new(name: Arc<str>, schema: Value) -> Self {
         Self {
             name,
@@ -32,17 +32,17 @@ impl InputDeclaration {
         }
     }
 
-    /// The value where none is given; `None`: one must be given.
+    /// Returns the value where none is given; `None`: one must be given.
     pub fn default_value(&self) -> Option<&Value> {
         self.schema.get("default")
     }
 
-    /// The description by the author.
+    /// Returns the description by the author.
     pub fn description(&self) -> Option<&str> {
         self.schema.get("description")?.as_str()
     }
 
-    /// The type of the value, in a few words: `string`, `integer or null`, `one of "a", "b"`.
+    /// Returns the type of the value, in a few words: `string`, `integer or null`, `one of "a", "b"`.
     pub fn type_name(&self) -> String {
         let Some(schema) = self.schema.as_object() else {
             return "any value".to_owned();

@@ -75,7 +75,7 @@ pub fn is_own_service_url(variable: &str, url: &str) -> bool {
         && known_hosts.any(|(name, host)| name == variable && host == target.host)
 }
 
-/// The variables that usually contain the keys of providers.
+/// Returns the variables that usually contain the keys of providers.
 pub fn list_key_variables() -> impl Iterator<Item = &'static str> {
     let of_providers = PROVIDERS.iter().filter_map(|provider| provider.api_key_env);
     of_providers.chain(SERVICES.iter().map(|(name, _)| *name))

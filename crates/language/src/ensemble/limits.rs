@@ -38,7 +38,7 @@ pub enum OnLimit {
 }
 
 impl Default for ConversationLimits {
-    /// The defaults of ADR-005: 20 turns, 300 seconds.
+    /// Returns the defaults of ADR-005: 20 turns, 300 seconds.
     fn default() -> Self {
         Self {
             max_total_turns: NonZeroU32::new(20).expect("20 is not zero"),

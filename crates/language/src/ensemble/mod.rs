@@ -77,23 +77,23 @@ pub enum ResultSpec {
 }
 
 impl Ensemble {
-    /// The agent with this name.
+    /// Returns the agent with this name.
     pub fn find_agent(&self, name: &str) -> Option<&Agent> {
         self.agents.iter().find(|agent| *agent.name == *name)
     }
 
-    /// The input with this name, if a run takes it.
+    /// Returns the input with this name, if a run takes it.
     pub fn find_input(&self, name: &str) -> Option<&InputDeclaration> {
         self.inputs.iter().flatten().find(|input| *input.name == *name)
     }
 
-    /// The tool with this name.
+    /// Returns the tool with this name.
     pub fn find_tool(&self, name: &str) -> Option<&ToolDefinition> {
         let entry = self.tools.iter().find(|(known, _)| **known == *name);
         entry.map(|(_, tool)| tool)
     }
 
-    /// The tools that agents of this ensemble perform: the name of each tool and of its agent.
+    /// Returns the tools that agents of this ensemble perform: the name of each tool and of its agent.
     pub fn list_agent_tools(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>)> {
         self.tools.iter().filter_map(|(name, tool)| match &tool.kind {
             ToolKind::Agent { agent, .. } => Some((name, agent)),

@@ -83,7 +83,7 @@ pub struct TokenPrice {
 }
 
 impl TokenPrice {
-    /// The cost of the tokens of this usage.
+    /// Returns the cost of the tokens of this usage.
     pub fn cost_for_usage(self, used: &ModelUsage) -> Cost {
         let cached = used.cached_tokens.min(used.input_tokens);
         let costs = [
@@ -132,7 +132,8 @@ pub struct PreparedToolCall {
 }
 
 impl PreparedReply {
-    /// A reply that calls these tools, each with its arguments. A value that is not an object means no arguments.
+    /// Returns a reply that calls these tools, each with its arguments. A value that is not an object means no
+    /// arguments.
     pub fn with_tool_calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
         let call = |(name, arguments): (N, Value)| PreparedToolCall {
             name: name.into(),
@@ -147,7 +148,7 @@ impl PreparedReply {
         }
     }
 
-    /// A request that fails with this message.
+    /// Returns a request that fails with this message.
     pub fn with_error(message: impl Into<String>) -> Self {
         Self::Error(message.into())
     }

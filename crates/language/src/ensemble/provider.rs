@@ -82,13 +82,13 @@ pub const PROVIDERS: &[HttpProvider] = &[
 ];
 
 impl HttpProvider {
-    /// The HTTP provider with this name.
+    /// Returns the HTTP provider with this name.
     pub fn find_by_name(name: &str) -> Option<&'static Self> {
         PROVIDERS.iter().find(|provider| provider.name == name)
     }
 }
 
-/// The names of all providers, including `simulated`.
+/// Returns the names of all providers, including `simulated`.
 pub fn list_provider_names() -> impl Iterator<Item = &'static str> {
     std::iter::once(SIMULATED).chain(PROVIDERS.iter().map(|provider| provider.name))
 }

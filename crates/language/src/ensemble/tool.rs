@@ -143,15 +143,15 @@ impl ToolDefinition {
     /// The default size limit of a result: 64 KiB.
     pub const MAX_RESULT_BYTES: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("is not 0");
 
-    /// The route of the tool with this name.
+    /// Returns the route of the tool with this name.
     pub fn route_for(name: &str) -> Route {
         Route::root().with_key("tools").with_key(name)
     }
 }
 
 impl ToolKind {
-    /// The default permission. Tools that the author has written may be called. The author has not seen the tools that
-    /// an MCP server offers, so the operator is asked.
+    /// Returns the default permission. Tools that the author has written may be called. The author has not seen the
+    /// tools that an MCP server offers, so the operator is asked.
     pub fn default_permission(&self) -> PermissionMode {
         match self {
             Self::Script { .. } | Self::Agent { .. } | Self::Ensemble { .. } => PermissionMode::Allow,
@@ -159,7 +159,7 @@ impl ToolKind {
         }
     }
 
-    /// The default schema for agents and ensembles as tools: a task as text.
+    /// Returns the default schema for agents and ensembles as tools: a task as text.
     pub fn default_task_schema() -> Value {
         json!({
             "type": "object",

@@ -30,7 +30,7 @@ impl<'a> BytePositions<'a> {
         }
     }
 
-    /// The byte position of the character.
+    /// Returns the byte position of the character.
     pub(super) fn byte_at_char(&mut self, index: usize) -> usize {
         if self.ascii {
             return (self.base + index).min(self.text.len());
@@ -50,7 +50,7 @@ impl<'a> BytePositions<'a> {
     }
 }
 
-/// The bytes of a scalar: with quotes, without anchor, tag, header and following text.
+/// Returns the bytes of a scalar: with quotes, without anchor, tag, header and following text.
 pub(super) fn find_scalar_span(text: &str, span: Span, style: ScalarStyle, decorated: bool) -> Span {
     let start = if decorated {
         skip_decorations(text, span)
@@ -74,7 +74,7 @@ pub(super) fn find_scalar_span(text: &str, span: Span, style: ScalarStyle, decor
     }
 }
 
-/// The start of a list or map, without anchor and tag, and whether it begins with a bracket.
+/// Returns the start of a list or map, without anchor and tag, and whether it begins with a bracket.
 pub(super) fn find_collection_start(text: &str, span: Span, decorated: bool) -> (usize, bool) {
     if decorated {
         let start = skip_decorations(text, span);
@@ -83,7 +83,7 @@ pub(super) fn find_collection_start(text: &str, span: Span, decorated: bool) -> 
     (span.start, span.start < span.end)
 }
 
-/// The position after the anchors, tags, blanks and comments at the start.
+/// Returns the position after the anchors, tags, blanks and comments at the start.
 fn skip_decorations(text: &str, span: Span) -> usize {
     let mut rest = &text[span.start..span.end];
     loop {

@@ -186,7 +186,7 @@ impl fmt::Display for EnsembleChanges {
     }
 }
 
-/// The agents of a text by name, in file order.
+/// Returns the agents of a text by name, in file order.
 fn list_named_agents(document: &YamlDocument) -> Vec<(Arc<str>, Arc<YamlNode>)> {
     let Some(YamlContent::Sequence(items)) = find_value(document.root(), "agents").map(|node| &node.content) else {
         return Vec::new();
@@ -203,7 +203,7 @@ fn is_relevant(key: &str) -> bool {
     key != "description" && !is_extension_key(key)
 }
 
-/// The keys of two maps whose values differ; the keys of the new map come first.
+/// Returns the keys of two maps whose values differ; the keys of the new map come first.
 fn list_differing_keys(old: &YamlNode, new: &YamlNode) -> Vec<Arc<str>> {
     let (before, after) = (map_entries(old), map_entries(new));
     let differs = |entry: &&YamlEntry| {

@@ -5,18 +5,18 @@
 use super::codes;
 use crate::diagnostic::{FindingCode, find_similar_word};
 
-/// The code with this name, in upper or lower case.
+/// Returns the code with this name, in upper or lower case.
 pub fn find_code(code: &str) -> Option<FindingCode> {
     let known_codes = codes::ALL.iter().map(|(code, _)| *code);
     known_codes.into_iter().find(|known| known.0.eq_ignore_ascii_case(code))
 }
 
-/// The known code that is most similar to this one.
+/// Returns the known code that is most similar to this one.
 pub fn nearest_code(code: &str) -> Option<&'static str> {
     find_similar_word(code, codes::ALL.iter().map(|(code, _)| code.0))
 }
 
-/// The meaning of the code, in Markdown.
+/// Returns the meaning of the code, in Markdown.
 pub fn explain_code(code: FindingCode) -> &'static str {
     let entry = codes::EXPLANATIONS.iter().find(|(known, _)| *known == code);
     entry.map_or("", |(_, text)| text)

@@ -14,7 +14,7 @@ use crate::names::is_rhai_script;
 use crate::source::RouteLocation;
 use crate::vocabulary::{CHOOSERS, FileSection, chooses_type};
 
-/// The tree, with the defaults in every agent; `None` if that makes it too large.
+/// Returns the tree, with the defaults in every agent; `None` if that makes it too large.
 pub(super) fn apply_defaults(root: &Arc<YamlNode>, findings: &mut FindingList) -> Option<Arc<YamlNode>> {
     let (Some(defaults), Some(agents)) = (root.get("defaults"), root.get("agents")) else {
         return Some(root.clone());
@@ -66,7 +66,7 @@ fn map_entries(node: &YamlNode) -> &[YamlEntry] {
     }
 }
 
-/// The node with other parts, at the same place.
+/// Returns the node with other parts, at the same place.
 fn with_content(node: &YamlNode, content: YamlContent) -> Arc<YamlNode> {
     let parts: Box<dyn Iterator<Item = &Arc<YamlNode>>> = match &content {
         YamlContent::Sequence(items) => Box::new(items.iter()),
@@ -108,7 +108,7 @@ fn apply_agent_defaults(agent: &Arc<YamlNode>, defaults: &[YamlEntry]) -> Arc<Ya
     with_content(agent, YamlContent::Mapping(entries))
 }
 
-/// The tools, with the default sandbox where a child process performs them.
+/// Returns the tools, with the default sandbox where a child process performs them.
 fn apply_tool_sandbox(tools: &YamlNode, sandbox: &YamlEntry) -> Option<Arc<YamlNode>> {
     let with_sandbox = |node: &Arc<YamlNode>| {
         let mut entries = map_entries(node).to_vec();
@@ -217,8 +217,8 @@ fn is_data(key: &str) -> bool {
     matches!(key, "config" | "parameters" | "output_schema" | "inputs")
 }
 
-/// The agent's own value, completed by the keys of the default where both are maps. A key with `null` does not undo a
-/// default.
+/// Returns the agent's own value, completed by the keys of the default where both are maps. A key with `null` does not
+/// undo a default.
 fn merge_values(own: &Arc<YamlNode>, default: &Arc<YamlNode>) -> Arc<YamlNode> {
     if own.is_null() {
         return default.clone();

@@ -225,7 +225,7 @@ impl<'a> TreeBuilder<'a> {
         Ok(())
     }
 
-    /// The meaning of a scalar according to the core schema or its tag.
+    /// Returns the meaning of a scalar according to the core schema or its tag.
     fn resolve_scalar_value(
         &mut self,
         text: &str,
@@ -326,7 +326,7 @@ impl<'a> TreeBuilder<'a> {
         Ok(())
     }
 
-    /// The entries of the map, and those that its `<<` adds.
+    /// Returns the entries of the map, and those that its `<<` adds.
     fn merge_entries(&mut self, mut map: OpenMap) -> Result<Vec<YamlEntry>, FatalFinding> {
         let Some((span, merged)) = map.merge.take() else {
             return Ok(map.entries);
@@ -418,14 +418,14 @@ fn depth_error(span: Span) -> FatalFinding {
     size_error(Span::new(span.start, span.start), message)
 }
 
-/// The weight and height of a collection with these parts.
+/// Returns the weight and height of a collection with these parts.
 fn measure_parts<'n>(parts: impl Iterator<Item = &'n Arc<YamlNode>>) -> (u64, u32) {
     parts.fold((1, 1), |(weight, height), part| {
         (weight + part.weight, height.max(part.height + 1))
     })
 }
 
-/// The name of one of YAML's own tags.
+/// Returns the name of one of YAML's own tags.
 fn core_tag(tag: &Tag) -> Option<&str> {
     match (tag.handle.as_str(), tag.suffix.as_str()) {
         ("tag:yaml.org,2002:", name) => Some(name),

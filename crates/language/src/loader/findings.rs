@@ -39,7 +39,7 @@ impl FindingList {
         self.errors == 0
     }
 
-    /// All findings; if some were only counted, the last one contains their number.
+    /// Returns all findings; if some were only counted, the last one contains their number.
     pub(super) fn into_list(mut self) -> Vec<Finding> {
         if self.dropped > 0
             && let Some(last) = self.list.last_mut()

@@ -33,7 +33,7 @@ pub(super) fn decode_json(at: &NodeCursor<'_>, findings: &mut FindingList) -> Op
     }
 }
 
-/// A map.
+/// Returns a map.
 pub(super) fn decode_json_map(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JsonMap> {
     let mut map = JsonMap::new();
     let mut sound = true;
@@ -46,7 +46,7 @@ pub(super) fn decode_json_map(at: &NodeCursor<'_>, findings: &mut FindingList) -
     sound.then_some(map)
 }
 
-/// A JSON Schema.
+/// Returns a JSON Schema.
 pub(super) fn decode_json_schema(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
     let schema = decode_json(at, findings)?;
     match JsonSchema::compile(&schema) {

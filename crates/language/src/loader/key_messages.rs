@@ -71,6 +71,11 @@ pub(super) fn find_meant_key(key: &str, section: FileSection) -> Option<&'static
     find_similar_word(key, section.key_names())
 }
 
+/// Returns whether the key is `meant`, misspelt; a key of another system is not.
+pub(super) fn is_misspelling(key: &str, section: FileSection, meant: &str) -> bool {
+    KeySynonym::find_in_section(section, key).is_none() && find_meant_key(key, section) == Some(meant)
+}
+
 fn format_words<'w>(words: impl Iterator<Item = &'w str>) -> String {
     words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
@@ -84,7 +89,7 @@ pub(super) fn format_choices<'w>(words: impl Iterator<Item = &'w str>) -> String
     }
 }
 
-/// A string in quotes, on one line, shortened.
+/// Returns a string in quotes, on one line, shortened.
 pub(super) fn quote_excerpt(text: &str) -> String {
     const MOST: usize = 40;
     let mut short: String = text

@@ -52,7 +52,7 @@ pub use findings::MAX_FINDINGS;
 use crate::vocabulary::FileSection;
 use document::YamlContent;
 use findings::FindingList;
-use key_messages::find_meant_key;
+use key_messages::is_misspelling;
 
 /// The label of the place that names another file.
 const NAMED: &str = "it is named here";
@@ -188,24 +188,24 @@ pub fn load_test_file(source: &SourceText) -> LoadedTestFile {
 }
 
 impl LoadedTestFile {
-    /// The text that was read.
+    /// Returns the text that was read.
     pub fn source(&self) -> &SourceText {
         &self.source
     }
 
-    /// The value at this place, as it is written.
+    /// Returns the value at this place, as it is written.
     pub fn value_at(&self, route: &Route) -> Option<serde_json::Value> {
         to_json(self.document.as_ref()?.find_node(route)?)
     }
 
-    /// The edits that write this value at this place; `None` if that is not possible with certainty.
+    /// Returns the edits that write this value at this place; `None` if that is not possible with certainty.
     pub fn build_rewrite_fix(&self, route: &Route, value: &serde_json::Value) -> Option<TextFix> {
         let edit = RouteEdit::Rewrite(route.clone(), value.clone());
         FixResolver::new(&self.source, self.document.as_ref())
             .resolve_spans(&RouteFix::new_safe("write what happened", edit))
     }
 
-    /// All findings with their positions, these among them, in the order of the text.
+    /// Returns all findings with their positions, these among them, in the order of the text.
     pub fn diagnostics_with(&self, more: &[Finding]) -> Vec<Diagnostic> {
         self.list_diagnostics(more, Fixes::Resolved)
     }
@@ -218,15 +218,14 @@ impl LoadedTestFile {
 }
 
 impl LoadedEnsemble {
-    /// Returns whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top, with
-    /// a list in which an item has a `name`, or with a `name` beside it. A map under `agents`, and a list without any
-    /// name, are of other programs: `agents: {queue: …}` of a pipeline, for example. Of a text that is not YAML, it is
-    /// enough that it contains this key.
+    /// Returns whether the text is meant to be an ensemble: it has the key `agents`, perhaps misspelt, at the top (the
+    /// `steps` and `tasks` of other systems are theirs), with a list in which an item has a `name`, or with a `name`
+    /// beside it. A map under `agents`, and a list without any name, are of other programs: `agents: {queue: …}` of a
+    /// pipeline, for example. Of a text that is not YAML, it is enough that it contains this key.
     pub fn is_ensemble(&self) -> bool {
         match self.document.as_ref().map(|document| &document.root().content) {
             Some(YamlContent::Mapping(entries)) => {
-                let is_agents =
-                    |key: &str| key == "agents" || find_meant_key(key, FileSection::Ensemble) == Some("agents");
+                let is_agents = |key: &str| key == "agents" || is_misspelling(key, FileSection::Ensemble, "agents");
                 let mut agents = entries.iter().filter(|entry| is_agents(&entry.key));
                 let is_named = entries.iter().any(|entry| &*entry.key == "name");
                 agents.any(|entry| match &entry.value.content {
@@ -240,12 +239,12 @@ impl LoadedEnsemble {
         }
     }
 
-    /// The text that was read.
+    /// Returns the text that was read.
     pub fn source(&self) -> &SourceText {
         &self.source
     }
 
-    /// The findings with their positions, in the order of the text.
+    /// Returns the findings with their positions, in the order of the text.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         locate_findings(&self.source, self.document.as_ref(), &self.findings)
     }
@@ -320,7 +319,7 @@ fn place_findings(
     diagnostics
 }
 
-/// The finding in this text, or in the text that is named there.
+/// Returns the finding in this text, or in the text that is named there.
 fn locate_finding(finding: &Finding, source: &SourceText, span: &dyn Fn(&RouteLocation) -> Span) -> Diagnostic {
     let also = finding.related.iter().map(|(at, label)| (span(at), label.clone()));
     let main_span = span(&finding.at);

@@ -71,7 +71,7 @@ pub(super) fn report_duplicate_key(
     });
 }
 
-/// The meaning of a node in the position of a key.
+/// Returns the meaning of a node in the position of a key.
 pub(super) fn parse_map_key(node: &YamlNode, site: Span, findings: &mut FindingList) -> MapKey {
     let YamlContent::Scalar(scalar) = &node.content else {
         let finding = Finding::new_error(

@@ -17,8 +17,8 @@ pub const SCHEMA: &str = include_str!("../../../../docs/schema/ensemble.schema.j
 /// The schema of a test file.
 pub const TEST_SCHEMA: &str = include_str!("../../../../docs/schema/test.schema.json");
 
-/// The schema of a configuration (`.ensemble/config.yaml`): its model profiles are those of [`SCHEMA`], and its codes
-/// those that `explain_code` knows.
+/// Returns the schema of a configuration (`.ensemble/config.yaml`): its model profiles are those of [`SCHEMA`], and its
+/// codes those that `explain_code` knows.
 pub fn config_schema() -> String {
     let ensemble: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
     let profiles = &ensemble["properties"]["model_profiles"];

@@ -36,7 +36,7 @@ impl<'a> SectionFields<'a> {
         Some(Self { at, section, entries })
     }
 
-    /// All keys, also unknown ones.
+    /// Returns all keys, also unknown ones.
     pub(super) fn keys(&self) -> impl Iterator<Item = &'a str> {
         self.entries.iter().map(|entry| &*entry.key)
     }

@@ -190,7 +190,7 @@ pub(super) fn syntax_error_finding(text: &str, at: usize, info: &str) -> Finding
     }
 }
 
-/// The tab that indents the line at `at`, or the next such tab; the parser reports a later position.
+/// Returns the tab that indents the line at `at`, or the next such tab; the parser reports a later position.
 fn find_indenting_tab(text: &str, at: usize) -> usize {
     let at = text.floor_char_boundary(at);
     let mut start = text[..at].rfind('\n').map_or(0, |end| end + 1);

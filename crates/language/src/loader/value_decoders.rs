@@ -45,12 +45,12 @@ impl<'a> NodeCursor<'a> {
         }
     }
 
-    /// The value under a key of this map.
+    /// Returns the value under a key of this map.
     pub(super) fn child_under_key(&'a self, node: &'a YamlNode, key: &'a Arc<str>) -> Self {
         self.child_at(node, StepRef::Key(key))
     }
 
-    /// The path from the root of the document.
+    /// Returns the path from the root of the document.
     pub(super) fn route(&self) -> Route {
         let mut steps = Vec::new();
         let mut cursor = self;
@@ -65,17 +65,17 @@ impl<'a> NodeCursor<'a> {
         Route(steps)
     }
 
-    /// The value at this place.
+    /// Returns the value at this place.
     pub(super) fn value_location(&self) -> RouteLocation {
         self.route().into_value_location()
     }
 
-    /// The key of this value.
+    /// Returns the key of this value.
     pub(super) fn key_location(&self) -> RouteLocation {
         self.route().into_key_location()
     }
 
-    /// The items of a list; other values are reported.
+    /// Returns the items of a list; other values are reported.
     pub(super) fn require_items(&'a self, what: &str, findings: &mut FindingList) -> Option<Vec<NodeCursor<'a>>> {
         let YamlContent::Sequence(items) = &self.node.content else {
             report_wrong_type(self, what, findings);
@@ -89,7 +89,7 @@ impl<'a> NodeCursor<'a> {
         )
     }
 
-    /// The entries of a map with any keys; other values are reported.
+    /// Returns the entries of a map with any keys; other values are reported.
     pub(super) fn require_entries(
         &'a self,
         what: &str,
@@ -127,7 +127,7 @@ pub(super) fn report_wrong_type(at: &NodeCursor<'_>, expected: &str, findings: &
     });
 }
 
-/// A description of a node for messages.
+/// Returns a description of a node for messages.
 pub(super) fn describe_node(node: &YamlNode) -> String {
     match &node.content {
         YamlContent::Sequence(_) => "a list".to_owned(),
@@ -142,12 +142,12 @@ pub(super) fn describe_node(node: &YamlNode) -> String {
     }
 }
 
-/// A string.
+/// Returns a string.
 pub(super) fn decode_text(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
     decode_shared_text(at, findings).map(|text| text.to_string())
 }
 
-/// A string that is shared with the tree.
+/// Returns a string that is shared with the tree.
 pub(super) fn decode_shared_text(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
     let text = at.node.text();
     if text.is_none() {
@@ -156,7 +156,7 @@ pub(super) fn decode_shared_text(at: &NodeCursor<'_>, findings: &mut FindingList
     text.cloned()
 }
 
-/// A string that is not empty.
+/// Returns a string that is not empty.
 pub(super) fn decode_filled_text(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
     let text = decode_shared_text(at, findings)?;
     if !text.trim().is_empty() {
@@ -171,7 +171,7 @@ pub(super) fn report_empty(at: &NodeCursor<'_>, message: &str, findings: &mut Fi
     findings.push(Finding::new_error(codes::EMPTY, at.value_location(), message));
 }
 
-/// The name of an ensemble or an agent, or a `state_key`.
+/// Returns the name of an ensemble or an agent, or a `state_key`.
 pub(super) fn decode_name(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
     let name = decode_shared_text(at, findings)?;
     if names::is_name(&name) {
@@ -201,7 +201,7 @@ pub(super) fn decode_bool(at: &NodeCursor<'_>, findings: &mut FindingList) -> Op
     None
 }
 
-/// An integer of at least 1.
+/// Returns an integer of at least 1.
 pub(super) fn decode_count(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<NonZeroU32> {
     let value = decode_positive_integer(at, findings)?;
     let count = u32::try_from(value).ok().and_then(NonZeroU32::new);
@@ -211,7 +211,7 @@ pub(super) fn decode_count(at: &NodeCursor<'_>, findings: &mut FindingList) -> O
     count
 }
 
-/// An integer of at least 0.
+/// Returns an integer of at least 0.
 pub(super) fn decode_count_or_zero(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u32> {
     match &at.node.content {
         YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Int(0) => Some(0),
@@ -219,7 +219,7 @@ pub(super) fn decode_count_or_zero(at: &NodeCursor<'_>, findings: &mut FindingLi
     }
 }
 
-/// An integer of at least 1, of any size.
+/// Returns an integer of at least 1, of any size.
 pub(super) fn decode_positive_integer(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u64> {
     const EXPECTED: &str = "an integer of at least 1";
     let YamlContent::Scalar(scalar) = &at.node.content else {
@@ -241,7 +241,7 @@ pub(super) fn report_out_of_range(at: &NodeCursor<'_>, expected: &str, findings:
     findings.push(Finding::new_error(codes::OUT_OF_RANGE, at.value_location(), message));
 }
 
-/// A number within limits, including the limits.
+/// Returns a number within limits, including the limits.
 pub(super) fn decode_number_within(
     at: &NodeCursor<'_>,
     low: f64,
@@ -256,7 +256,7 @@ pub(super) fn decode_number_within(
     None
 }
 
-/// An amount of money: a number of at least 0.
+/// Returns an amount of money: a number of at least 0.
 pub(super) fn decode_amount(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<f64> {
     decode_number_within(at, 0.0, 1e9, findings)
 }
@@ -274,7 +274,7 @@ fn decode_number(at: &NodeCursor<'_>, expected: &str, findings: &mut FindingList
     None
 }
 
-/// A duration greater than 0.
+/// Returns a duration greater than 0.
 pub(super) fn decode_seconds(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Duration> {
     let value = decode_number(at, "a number of seconds greater than 0", findings)?;
     if value > 0.0 {
@@ -284,7 +284,7 @@ pub(super) fn decode_seconds(at: &NodeCursor<'_>, findings: &mut FindingList) ->
     None
 }
 
-/// A duration, which may be 0.
+/// Returns a duration, which may be 0.
 pub(super) fn decode_delay(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Duration> {
     let value = decode_number(at, "a number of seconds", findings)?;
     if value >= 0.0 {

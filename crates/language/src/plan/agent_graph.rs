@@ -80,12 +80,12 @@ impl AgentGraph {
         }
     }
 
-    /// The number of agents.
+    /// Returns the number of agents.
     pub(crate) fn len(&self) -> usize {
         self.first_links.len() - 1
     }
 
-    /// All agents by name.
+    /// Returns all agents by name.
     pub(super) fn names(&self) -> &AgentIdsByName {
         &self.names
     }
@@ -96,18 +96,18 @@ impl AgentGraph {
         self.names.get(name).copied()
     }
 
-    /// All dependencies, in the order of their numbers.
+    /// Returns all dependencies, in the order of their numbers.
     pub(crate) fn links(&self) -> &[AgentLink] {
         &self.links
     }
 
-    /// The numbers of the dependencies of an agent.
+    /// Returns the numbers of the dependencies of an agent.
     #[inline]
     pub(crate) fn incoming(&self, to: AgentId) -> Range<usize> {
         self.first_links[to.index()] as usize..self.first_links[to.index() + 1] as usize
     }
 
-    /// The dependencies on an agent, the last one first.
+    /// Returns the dependencies on an agent, the last one first.
     #[inline]
     pub(crate) fn outgoing(&self, from: AgentId) -> &[EdgeId] {
         let (start, end) = (self.first_outgoing[from.index()], self.first_outgoing[from.index() + 1]);

@@ -109,7 +109,7 @@ fn contains_history_template(value: &Value) -> bool {
     }
 }
 
-/// The instructions of the agent's profile and its fallbacks, as far as they are in the ensemble.
+/// Returns the instructions of the agent's profile and its fallbacks, as far as they are in the ensemble.
 fn list_profile_prompts<'a>(ensemble: &'a Ensemble, llm: &'a LlmSpec) -> impl Iterator<Item = &'a str> {
     let profiles = &ensemble.model_profiles;
     let find = |name: &Arc<str>| profiles.iter().find(|(known, _)| known == name).map(|(_, one)| one);

@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// The neighbours of each agent.
+    /// Returns the neighbours of each agent.
     fn graphs() -> impl Strategy<Value = Vec<Vec<usize>>> {
         (1..9_usize).prop_flat_map(|count| prop::collection::vec(prop::collection::vec(0..count, 0..4), count))
     }

@@ -119,7 +119,7 @@ impl Plan {
         })
     }
 
-    /// The plan without its result and its `success`.
+    /// Returns the plan without its result and its `success`.
     fn from_graph(ensemble: Arc<Ensemble>, graph: AgentGraph, edges: Vec<PlanEdge>) -> Self {
         let names = graph.names();
         let mut caps = vec![None; ensemble.agents.len()];
@@ -179,12 +179,12 @@ impl Plan {
         &self.required
     }
 
-    /// The ensemble of the plan.
+    /// Returns the ensemble of the plan.
     pub fn ensemble(&self) -> &Arc<Ensemble> {
         &self.ensemble
     }
 
-    /// The number of agents.
+    /// Returns the number of agents.
     pub fn len(&self) -> usize {
         self.ensemble.agents.len()
     }
@@ -194,24 +194,24 @@ impl Plan {
         self.ensemble.agents.is_empty()
     }
 
-    /// All agents in declaration order.
+    /// Returns all agents in declaration order.
     pub fn agent_ids(&self) -> impl Iterator<Item = AgentId> + use<> {
         (0..u32::try_from(self.len()).expect("fewer than 4 billion agents")).map(AgentId)
     }
 
-    /// The agent with this number.
+    /// Returns the agent with this number.
     #[inline]
     pub fn agent(&self, id: AgentId) -> &Agent {
         &self.ensemble.agents[id.index()]
     }
 
-    /// The name of the agent with this number.
+    /// Returns the name of the agent with this number.
     #[inline]
     pub fn agent_name(&self, id: AgentId) -> &Arc<str> {
         &self.agent(id).name
     }
 
-    /// The number of the agent with this name.
+    /// Returns the number of the agent with this name.
     #[inline]
     pub fn find_agent_id(&self, name: &str) -> Option<AgentId> {
         self.graph.find(name)
@@ -223,13 +223,13 @@ impl Plan {
         self.reserved.contains_key(key)
     }
 
-    /// The edge with this number.
+    /// Returns the edge with this number.
     #[inline]
     pub fn edge(&self, id: EdgeId) -> &PlanEdge {
         &self.edges[id.0 as usize]
     }
 
-    /// The dependencies of an agent, in declaration order.
+    /// Returns the dependencies of an agent, in declaration order.
     #[inline]
     pub fn incoming_edges(&self, to: AgentId) -> impl DoubleEndedIterator<Item = (EdgeId, &PlanEdge)> {
         let range = self.graph.incoming(to);
@@ -238,7 +238,8 @@ impl Plan {
             .zip(&self.edges[range])
     }
 
-    /// The agents whose executions can lead to an output of the edge's agent, on ways that do not pass through `to`.
+    /// Returns the agents whose executions can lead to an output of the edge's agent, on ways that do not pass through
+    /// `to`.
     ///
     /// Feedback dependencies are such a way only where the edge waits until everything has settled. The set is computed
     /// when it is first needed, and then kept.
@@ -246,13 +247,13 @@ impl Plan {
         self.sources[id.index()].get_or_init(|| upstream_agents::find_upstream_agents(self, self.edge(id)))
     }
 
-    /// The edges to the agents that depend on this agent.
+    /// Returns the edges to the agents that depend on this agent.
     #[inline]
     pub fn outgoing_edges(&self, from: AgentId) -> impl Iterator<Item = (EdgeId, &PlanEdge)> {
         self.graph.outgoing(from).iter().map(|id| (*id, self.edge(*id)))
     }
 
-    /// The number of edges.
+    /// Returns the number of edges.
     #[inline]
     pub fn edge_count(&self) -> usize {
         self.edges.len()
@@ -275,19 +276,20 @@ impl Plan {
             .get_or_init(|| execution_reads::list_execution_reads(&self.ensemble))[id.index()]
     }
 
-    /// The agents without dependencies that may run more than once: every new output of another agent can start them.
+    /// Returns the agents without dependencies that may run more than once: every new output of another agent can start
+    /// them.
     #[inline]
     pub fn listener_ids(&self) -> &[AgentId] {
         &self.listeners
     }
 
-    /// The agent's `max_agent_executions`, if it has one.
+    /// Returns the agent's `max_agent_executions`, if it has one.
     #[inline]
     pub fn max_executions(&self, id: AgentId) -> Option<NonZeroU32> {
         self.caps[id.index()]
     }
 
-    /// The agent's `config`, shared with its executions.
+    /// Returns the agent's `config`, shared with its executions.
     #[inline]
     pub fn agent_config(&self, id: AgentId) -> &Arc<JsonMap> {
         &self.parameters[id.index()]
@@ -429,14 +431,14 @@ impl AgentId {
         Self(u32::try_from(index).expect("fewer than 4 billion agents"))
     }
 
-    /// The position in the file, from 0.
+    /// Returns the position in the file, from 0.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl EdgeId {
-    /// The position among all edges, from 0.
+    /// Returns the position among all edges, from 0.
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -18,7 +18,7 @@ impl UpstreamAgents {
         self.agents.contains(agent.index())
     }
 
-    /// The number of these agents.
+    /// Returns the number of these agents.
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -43,7 +43,7 @@ mod tests {
     use crate::loader::load_ensemble;
     use crate::source::SourceText;
 
-    /// The names of the agents behind the first dependency of `x`.
+    /// Returns the names of the agents behind the first dependency of `x`.
     fn behind(agents: &str) -> String {
         let loaded = load_ensemble(&SourceText::new("t", format!("name: t\nagents:\n{agents}")));
         let ensemble = loaded.ensemble.unwrap_or_else(|| panic!("{:#?}", loaded.findings));

@@ -58,7 +58,7 @@ impl FilteredTemplate {
         self.text.push_str(new);
     }
 
-    /// The place in the original text.
+    /// Returns the place in the original text.
     pub(super) fn original_span(&self, span: Span) -> Span {
         let before = |at: usize| {
             let new = self.insertions.iter().take_while(|(place, _)| *place < at);
@@ -68,13 +68,13 @@ impl FilteredTemplate {
     }
 }
 
-/// The value of a variable.
+/// Returns the value of a variable.
 pub(super) fn check_variable_value(_: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     check_assigned_value(&value, false)?;
     Ok(value)
 }
 
-/// The value of a member of a namespace.
+/// Returns the value of a member of a namespace.
 pub(super) fn check_member_value(_: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     check_assigned_value(&value, true)?;
     Ok(value)

@@ -28,7 +28,7 @@ fn is_name_part(agent: &str, word: &str) -> bool {
     agent.contains(['-', '.']) && agent.split(['-', '.']).any(|part| part == word)
 }
 
-/// The first place inside `{{ … }}` or `{% … %}` where `word` occurs as a whole word.
+/// Returns the first place inside `{{ … }}` or `{% … %}` where `word` occurs as a whole word.
 pub(super) fn find_word_in_tags(text: &str, word: &str) -> Option<Span> {
     iter_tags(text).find_map(|tag| {
         let inside = &text[tag.inner_span.start..tag.inner_span.end];
@@ -49,7 +49,7 @@ impl TemplateError {
         Self::from_mapped_engine_error(text, error, |span| span)
     }
 
-    /// The error at a place that `original` finds in this text.
+    /// Returns the error at a place that `original` finds in this text.
     pub(super) fn from_mapped_engine_error(
         text: &str,
         error: &minijinja::Error,

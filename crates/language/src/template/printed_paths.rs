@@ -23,7 +23,7 @@ impl PrintedPath {
     }
 }
 
-/// The paths that the text prints plainly, in order.
+/// Returns the paths that the text prints plainly, in order.
 pub fn list_printed_paths(text: &str) -> Vec<PrintedPath> {
     let outputs = iter_tags(text).filter(|tag| tag.kind == TagKind::Output && tag.is_closed);
     outputs
@@ -31,7 +31,7 @@ pub fn list_printed_paths(text: &str) -> Vec<PrintedPath> {
         .collect()
 }
 
-/// The path between two places, if there is nothing else.
+/// Returns the path between two places, if there is nothing else.
 fn parse_path(text: &str, open: usize, close: usize) -> Option<PrintedPath> {
     let path_text = text[open..close]
         .trim_start_matches(['-', '+'])

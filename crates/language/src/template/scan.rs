@@ -347,12 +347,12 @@ impl ExpressionDepth {
         self.outer.is_empty()
     }
 
-    /// The length of the chains in which the last token is.
+    /// Returns the length of the chains in which the last token is.
     fn current_depth(&self) -> usize {
         self.open
     }
 
-    /// The depth of the whole, also if brackets are not closed.
+    /// Returns the depth of the whole, also if brackets are not closed.
     fn close_and_total(&mut self) -> usize {
         while !self.outer.is_empty() {
             self.close_bracket();

@@ -26,8 +26,8 @@ use crate::source::Span;
 /// The type of each variable; `None`: it does not exist, or nothing is known of it.
 pub type Variables<'a> = dyn Fn(&str) -> Option<&'a ValueType> + 'a;
 
-/// All parts of the template that do not fit what the variables can be, from left to right. A text that is no template
-/// has none.
+/// Returns all parts of the template that do not fit what the variables can be, from left to right. A text that is no
+/// template has none.
 pub fn find_type_problems<'a>(text: &str, variables: &Variables<'a>) -> Vec<TypeProblem> {
     if super::is_constant(text) || super::scan_checked(text).is_err() {
         return Vec::new();
@@ -215,7 +215,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
-    /// The last place of a word in a part of the template.
+    /// Returns the last place of a word in a part of the template.
     fn find_last_word(&self, word: &str, place: Span) -> Span {
         let last_start = self.part_text(place).rfind(word).map(|at| place.start + at);
         last_start.map_or(place, |start| Span::new(start, start + word.len()))
@@ -226,7 +226,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         self.find_known_type(name).cloned().unwrap_or_default()
     }
 
-    /// The type of a name, if it is not assigned to.
+    /// Returns the type of a name, if it is not assigned to.
     fn find_known_type(&self, name: &str) -> Option<&ValueType> {
         let scope_type = self.scopes.iter().rev().find_map(|names| names.get(name));
         match self.assigned_names.contains(name) {
@@ -242,7 +242,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     }
 }
 
-/// The bytes of a whole expression; the place that the parser gives begins at its last operator.
+/// Returns the bytes of a whole expression; the place that the parser gives begins at its last operator.
 fn whole_span(expr: &Expr<'_>) -> Span {
     Span::new(find_start(expr), to_span(expr.span()).end)
 }

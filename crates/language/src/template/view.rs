@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{MissingKeyCollector, MissingOutputKey, TemplateScope, render_output_text};
 use crate::data::{AgentRequest, JsonMap, RunContext};
 
-/// The variables of a template.
+/// Returns the variables of a template.
 pub(super) fn build_root_value(scope: &TemplateScope) -> Seen {
     Seen::from_object(TemplateRoot(scope.clone()))
 }
@@ -26,12 +26,12 @@ pub(super) fn is_run_value(value: &Seen) -> bool {
         || history::is_history(value)
 }
 
-/// The filter `tojson`, which also works for values that the template creates.
+/// Returns the filter `tojson`, which also works for values that the template creates.
 pub(super) fn to_json_text(value: Seen) -> String {
     to_json(&value).to_string()
 }
 
-/// A value of a template as JSON.
+/// Returns a value of a template as JSON.
 pub(super) fn to_json(value: &Seen) -> Value {
     match value.kind() {
         ValueKind::Undefined | ValueKind::None => Value::Null,
@@ -218,12 +218,12 @@ enum ViewedCollection<'a> {
 }
 
 impl JsonView {
-    /// The whole of `ground`.
+    /// Returns the whole of `ground`.
     fn wrap_root(ground: ViewRoot) -> Seen {
         Self::wrap_root_with_origin(ground, None)
     }
 
-    /// The whole of `ground`, which is the output of this agent.
+    /// Returns the whole of `ground`, which is the output of this agent.
     fn wrap_root_with_origin(ground: ViewRoot, origin: Option<(Arc<str>, MissingKeyCollector)>) -> Seen {
         let plain = match &ground {
             ViewRoot::Value(value) => to_plain_value(value),
@@ -297,7 +297,7 @@ impl JsonView {
     }
 }
 
-/// A value that is not a collection.
+/// Returns a value that is not a collection.
 fn to_plain_value(value: &Value) -> Option<Seen> {
     match value {
         Value::Null => Some(Seen::from(())),
@@ -370,7 +370,7 @@ impl Object for JsonView {
     }
 }
 
-/// The methods of Python dictionaries that users of Jinja know.
+/// Returns the methods of Python dictionaries that users of Jinja know.
 fn call_map_method(map: &Seen, method: &str, args: &[Seen]) -> Result<Seen, Error> {
     match (method, args) {
         ("get", [key]) => Ok(find_item(map, key).unwrap_or(Seen::UNDEFINED)),

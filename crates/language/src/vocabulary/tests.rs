@@ -40,7 +40,7 @@ fn parse(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// The condition that an agent is of one of the types that have the key, or of none.
+/// Returns the condition that an agent is of one of the types that have the key, or of none.
 fn agents_with(kinds: &[&str]) -> Value {
     let required = |key: &str| json!({"required": [key]});
     let types = kinds.iter().filter_map(|word| AgentType::from_word(word));
@@ -50,7 +50,7 @@ fn agents_with(kinds: &[&str]) -> Value {
     json!({"anyOf": allowed})
 }
 
-/// The schema with the properties and the types of agents that the table of keys says.
+/// Returns the schema with the properties and the types of agents that the table of keys says.
 fn derived(mut schema: Value, is_of_tests: bool) -> Value {
     let sections = FileSection::iter_all()
         .filter(|section| section.is_test_section() == is_of_tests && !section.is_config_section());
@@ -206,7 +206,7 @@ fn tables(page: &'static str) -> Vec<Table> {
     tables
 }
 
-/// The words in backticks in the first column, below the header.
+/// Returns the words in backticks in the first column, below the header.
 fn names(table: &Table) -> BTreeSet<&'static str> {
     let cells = table.iter().skip(1).map(|row| row[0]);
     cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()

@@ -97,7 +97,7 @@ impl YamlDocument {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn source(&self) -> &SourceText {
         &self.source
     }
@@ -107,7 +107,7 @@ impl YamlDocument {
         &self.comments
     }
 
-    /// The comments that begin with `ensemble: allow`, in the order of the text.
+    /// Returns the comments that begin with `ensemble: allow`, in the order of the text.
     pub fn allowance_comments(&self) -> impl Iterator<Item = &Span> {
         let text = self.source.text();
         self.comments
@@ -115,22 +115,22 @@ impl YamlDocument {
             .filter(|span| is_directive(&text[span.start..span.end]))
     }
 
-    /// The tree.
+    /// Returns the tree.
     pub fn root(&self) -> &YamlNode {
         &self.root
     }
 
-    /// The tree, shared.
+    /// Returns the tree, shared.
     pub(crate) fn shared_root(&self) -> &Arc<YamlNode> {
         &self.root
     }
 
-    /// The same text with another tree.
+    /// Returns the same text with another tree.
     pub(crate) fn with_root(self, root: Arc<YamlNode>) -> Self {
         Self { root, ..self }
     }
 
-    /// The node at this route.
+    /// Returns the node at this route.
     pub fn find_node(&self, route: &Route) -> Option<&YamlNode> {
         let mut node = &*self.root;
         for step in &route.0 {
@@ -139,7 +139,7 @@ impl YamlDocument {
         Some(node)
     }
 
-    /// The bytes of a symbolic place. If the route leads to a missing node, the last existing node is used.
+    /// Returns the bytes of a symbolic place. If the route leads to a missing node, the last existing node is used.
     pub fn resolve_span(&self, at: &RouteLocation) -> Span {
         if let NodePart::Source(span) = at.part {
             return span;
@@ -162,7 +162,7 @@ impl YamlDocument {
     }
 }
 
-/// The bytes of the node; those of its key if the value is omitted.
+/// Returns the bytes of the node; those of its key if the value is omitted.
 fn node_or_key_span(node: &YamlNode, key: Option<Span>) -> Span {
     match key {
         Some(key) if node.span.start == node.span.end => key,
@@ -190,7 +190,7 @@ impl YamlNode {
         }
     }
 
-    /// The value under `key`, if this is a map that has it.
+    /// Returns the value under `key`, if this is a map that has it.
     pub fn get(&self, key: &str) -> Option<&YamlNode> {
         let YamlContent::Mapping(entries) = &self.content else {
             return None;
@@ -201,7 +201,7 @@ impl YamlNode {
             .map(|entry| &*entry.value)
     }
 
-    /// The items, if this is a list.
+    /// Returns the items, if this is a list.
     pub fn items(&self) -> Option<&[Arc<YamlNode>]> {
         match &self.content {
             YamlContent::Sequence(items) => Some(items),
@@ -227,7 +227,7 @@ impl YamlNode {
         matches!(&self.content, YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Null)
     }
 
-    /// The text, if this is one.
+    /// Returns the text, if this is one.
     pub fn text(&self) -> Option<&Arc<str>> {
         match &self.content {
             YamlContent::Scalar(scalar) if scalar.value == ScalarValue::Text => Some(&scalar.text),

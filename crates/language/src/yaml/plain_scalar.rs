@@ -2,7 +2,7 @@
 
 use super::document::ScalarValue;
 
-/// The meaning of a plain scalar.
+/// Returns the meaning of a plain scalar.
 pub(crate) fn parse_plain_scalar(text: &str) -> ScalarValue {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return ScalarValue::Null,

@@ -14,7 +14,7 @@ pub(crate) enum ScalarNotation {
     Block,
 }
 
-/// The bytes of `range` of `text`, which is written at `span` of `source`.
+/// Returns the bytes of `range` of `text`, which is written at `span` of `source`.
 pub(crate) fn find_source_span(source: &str, span: Span, style: ScalarNotation, text: &str, range: Span) -> Span {
     let raw = &source[span.start..span.end];
     let start = text.floor_char_boundary(range.start.min(text.len()));
@@ -101,7 +101,7 @@ impl<'a> ScalarWalk<'a> {
         self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
     }
 
-    /// The number of bytes of the next character of the value.
+    /// Returns the number of bytes of the next character of the value.
     fn char_width(&self) -> usize {
         let rest = &self.raw[self.at..];
         let Some(next) = rest.chars().next() else {

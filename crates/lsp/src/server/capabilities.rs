@@ -51,7 +51,7 @@ impl ClientFeatures {
     }
 }
 
-/// The answer to `initialize`.
+/// Returns the answer to `initialize`.
 pub(super) fn initialize_result(client: ClientFeatures, version: &str) -> InitializeResult {
     InitializeResult {
         capabilities: server_capabilities(client),

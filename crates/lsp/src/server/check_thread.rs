@@ -66,7 +66,7 @@ impl CheckQueue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next text, and whether files have changed since the last one.
+    /// Returns the next text, and whether files have changed since the last one.
     fn wait_for_next(&self) -> (Arc<OpenDocument>, bool) {
         let mut waiting = self.lock();
         while waiting.documents.is_empty() {

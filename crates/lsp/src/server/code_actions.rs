@@ -15,7 +15,7 @@ use super::{LspServerOptions, lsp_diagnostic};
 use ensemble_ide::analysis::findings::FolderChecks;
 use ensemble_ide::analysis::fixes;
 
-/// The actions for a range of a text: a fix for each finding that has one, and one for all safe ones.
+/// Returns the actions for a range of a text: a fix for each finding that has one, and one for all safe ones.
 pub(super) fn list_code_actions(
     params: &CodeActionParams,
     documents: &HashMap<String, Arc<OpenDocument>>,

@@ -7,7 +7,7 @@ use lsp_types::{
 use crate::text::EditorText;
 use ensemble_ide::analysis::completions::{CompletionKind, EditorCompletion};
 
-/// A completion, shown at its place in the list.
+/// Returns a completion, shown at its place in the list.
 pub(super) fn build_completion_item(completion: &EditorCompletion, rank: usize, text: &EditorText) -> CompletionItem {
     let documentation = completion.meaning.as_ref().map(|meaning| {
         Documentation::MarkupContent(MarkupContent {

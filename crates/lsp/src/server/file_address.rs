@@ -6,7 +6,7 @@ use std::str::FromStr;
 use lsp_types::Uri;
 use url::Url;
 
-/// The path of a file; that of a text without a file is one at which there is none.
+/// Returns the path of a file; that of a text without a file is one at which there is none.
 pub(super) fn path_from_uri(uri: &Uri, folder: &Path) -> PathBuf {
     let url = Url::parse(uri.as_str()).ok();
     let path = url.as_ref().filter(|url| url.scheme() == "file");
@@ -14,7 +14,7 @@ pub(super) fn path_from_uri(uri: &Uri, folder: &Path) -> PathBuf {
     path.unwrap_or_else(|| folder.join("<untitled>"))
 }
 
-/// The address of a file.
+/// Returns the address of a file.
 pub(super) fn uri_from_path(path: &Path) -> Option<Uri> {
     Uri::from_str(Url::from_file_path(path).ok()?.as_str()).ok()
 }

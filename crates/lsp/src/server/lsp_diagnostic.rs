@@ -9,7 +9,7 @@ use super::capabilities::ClientFeatures;
 use super::file_address;
 use crate::text::EditorText;
 
-/// A finding about a text; names of other files begin in the folder.
+/// Returns a finding about a text; names of other files begin in the folder.
 pub(super) fn to_lsp_diagnostic(
     finding: &diagnostic::Diagnostic,
     text: &EditorText,

@@ -32,7 +32,7 @@ pub(super) fn spawn_reader(input: impl Read + Send + 'static, events: Sender<Lsp
     });
 }
 
-/// The next message; `None` at the end of the input.
+/// Returns the next message; `None` at the end of the input.
 fn read_message(input: &mut impl BufRead) -> Result<Option<Message>, String> {
     let Some(length) = read_header(input)? else {
         return Ok(None);
@@ -58,7 +58,7 @@ fn read_message(input: &mut impl BufRead) -> Result<Option<Message>, String> {
         .map_err(|error| format!("a message is not valid: {error}"))
 }
 
-/// The length of the content that follows; `None` at the end of the input.
+/// Returns the length of the content that follows; `None` at the end of the input.
 fn read_header(input: &mut impl BufRead) -> Result<Option<usize>, String> {
     let mut length = None;
     let mut is_first = true;

@@ -110,7 +110,7 @@ impl<'s> RequestHandler<'s> {
             .or_insert_with(|| FolderChecks::for_file(path, &services.project, &*services.checks))
     }
 
-    /// The ensemble of a text, or of the last text before that had one.
+    /// Returns the ensemble of a text, or of the last text before that had one.
     fn last_good_ensemble(&mut self, document: &OpenDocument) -> Option<Arc<Ensemble>> {
         let (change, good) = self.good_ensembles.entry(document.uri.as_str().to_owned()).or_default();
         if *change != document.change {
@@ -121,7 +121,7 @@ impl<'s> RequestHandler<'s> {
         good.clone()
     }
 
-    /// The ensemble in a file that may be open.
+    /// Returns the ensemble in a file that may be open.
     fn find_tested_ensemble(&mut self, path: &Path, documents: &OpenDocuments) -> Option<Arc<Ensemble>> {
         match documents.values().find(|document| document.path == *path) {
             Some(document) => self.last_good_ensemble(document),

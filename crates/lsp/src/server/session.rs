@@ -261,7 +261,7 @@ impl LspSession {
     }
 }
 
-/// The folder that the client has opened: the project is seen from there.
+/// Returns the folder that the client has opened: the project is seen from there.
 fn find_root_folder(params: &InitializeParams) -> Option<PathBuf> {
     let first = params.workspace_folders.iter().flatten().next();
     #[expect(deprecated, reason = "older clients know no other way")]
@@ -278,7 +278,7 @@ fn can_affect_findings(uri: &Uri) -> bool {
     !APART.iter().any(|folder| uri.as_str().contains(folder))
 }
 
-/// The parameters of a notification. To one that is not valid there is no answer.
+/// Returns the parameters of a notification. To one that is not valid there is no answer.
 fn parse_params<T: DeserializeOwned>(params: Value) -> Option<T> {
     serde_json::from_value(params).ok()
 }

@@ -218,7 +218,7 @@ impl McpSession {
         Ok(InputRequiredResult::new(Some(requests), Some(id.to_string())).into())
     }
 
-    /// A call that is repeated with answers.
+    /// Returns a call that is repeated with answers.
     pub(super) async fn continue_repeated_call(
         &self,
         state: &str,
@@ -311,7 +311,7 @@ impl McpSession {
     }
 }
 
-/// The answer to a call that was cancelled, which nobody receives.
+/// Returns the answer to a call that was cancelled, which nobody receives.
 fn cancelled_error() -> McpCallError {
     McpCallError::Error(ErrorData::internal_error("the call was cancelled", None))
 }

@@ -16,7 +16,7 @@ use crate::tools::ToolArguments;
 const LOOKED_BACK: usize = 1000;
 
 impl McpSession {
-    /// The run with this id or this beginning of an id, of an ensemble of the folder. Paths name no run.
+    /// Returns the run with this id or this beginning of an id, of an ensemble of the folder. Paths name no run.
     pub(super) async fn resolve_run(&self, given: &str) -> Result<RunId, McpCallError> {
         let place = || "the served folder".to_owned();
         let store = self.run_service().runs().store();
@@ -35,7 +35,7 @@ impl McpSession {
         self.project().contains_file(Path::new(&summary.ensemble_file))
     }
 
-    /// The latest run of an ensemble.
+    /// Returns the latest run of an ensemble.
     pub(super) async fn find_latest_run(&self, file: &Path) -> Result<RunId, McpCallError> {
         let file = self.project().folder.join(file).canonicalize().unwrap_or_default();
         let runs = self.list_summaries(LOOKED_BACK).await?;
@@ -48,7 +48,7 @@ impl McpSession {
         Ok(runs.iter().find(is_own).ok_or_else(missing_message)?.id.clone())
     }
 
-    /// The latest runs of ensembles of the folder, the latest first.
+    /// Returns the latest runs of ensembles of the folder, the latest first.
     pub(super) async fn list_summaries(&self, limit: usize) -> Result<Vec<RunSummary>, RunError> {
         let mut search_limit = limit;
         loop {

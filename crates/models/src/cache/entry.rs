@@ -175,7 +175,7 @@ fn create_private_folders(path: &Path) -> io::Result<()> {
     folders.create(path)
 }
 
-/// All of a request that its reply depends on, and nothing that is secret or changes by itself.
+/// Returns all of a request that its reply depends on, and nothing that is secret or changes by itself.
 pub(super) fn request_to_json(request: &ModelRequest) -> Value {
     let profile = &request.profile;
     let mut map = Map::new();
@@ -202,7 +202,7 @@ pub(super) fn request_to_json(request: &ModelRequest) -> Value {
     Value::Object(map)
 }
 
-/// A message without the time that its tools took.
+/// Returns a message without the time that its tools took.
 fn message_to_json(message: &Message) -> Value {
     let mut message = message.to_json_without_bytes();
     for call in message["tool_calls"].as_array_mut().into_iter().flatten() {
@@ -213,7 +213,7 @@ fn message_to_json(message: &Message) -> Value {
     message
 }
 
-/// The address without what may stand in one as a secret: a user, a password, a query.
+/// Returns the address without what may stand in one as a secret: a user, a password, a query.
 fn redact_url(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.split_once("://") {

@@ -47,7 +47,7 @@ fn profile() -> ModelProfile {
     }
 }
 
-/// A model of this profile as a new process would make it, and who stands behind the cache.
+/// Returns a model of this profile as a new process would make it, and who stands behind the cache.
 fn model_of(profile: ModelProfile, cache: &ReplyCache) -> (Model, Counting) {
     let counting = Counting::default();
     let link = ChainedProfile {

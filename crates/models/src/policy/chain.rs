@@ -68,7 +68,7 @@ impl Model {
         first.flatten().map_or(Ok(()), Err)
     }
 
-    /// A model without an ensemble: one profile without a fallback and without access to keys.
+    /// Returns a model without an ensemble: one profile without a fallback and without access to keys.
     ///
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
@@ -76,7 +76,7 @@ impl Model {
         Self::from_profile_with_network(profile, &ModelNetwork::default())
     }
 
-    /// A model of one profile without a fallback, with access to keys and providers through `network`.
+    /// Returns a model of one profile without a fallback, with access to keys and providers through `network`.
     ///
     /// # Errors
     /// The profile cannot be used: a script where no file may be read.
@@ -89,7 +89,8 @@ impl Model {
         Self::connect_profiles(&resolved, &refuse_script, network)
     }
 
-    /// The model of this name, `PROVIDER/MODEL` or `simulated`, with access to keys and providers through `network`.
+    /// Returns the model of this name, `PROVIDER/MODEL` or `simulated`, with access to keys and providers through
+    /// `network`.
     ///
     /// # Errors
     /// The name is not valid, the provider does not exist, or `network` has no key for it.
@@ -100,12 +101,12 @@ impl Model {
         Ok(model)
     }
 
-    /// The access to keys and providers.
+    /// Returns the access to keys and providers.
     pub fn network(&self) -> &ModelNetwork {
         &self.network
     }
 
-    /// A chain of other providers, which are asked in this order.
+    /// Returns a chain of other providers, which are asked in this order.
     pub fn with_providers(links: Vec<(ChainedProfile, Arc<dyn ModelProvider>)>) -> Self {
         Self {
             links,
@@ -120,12 +121,12 @@ impl Model {
         self.is_simulated
     }
 
-    /// The profiles, in the order in which they are asked.
+    /// Returns the profiles, in the order in which they are asked.
     pub fn profiles(&self) -> impl Iterator<Item = &ChainedProfile> {
         self.links.iter().map(|(link, _)| link)
     }
 
-    /// The estimated tokens that a request may have, if a longer one was refused as too long.
+    /// Returns the estimated tokens that a request may have, if a longer one was refused as too long.
     pub fn token_limit(&self) -> Option<u64> {
         self.links
             .first()
@@ -195,8 +196,8 @@ impl Model {
 }
 
 impl Model {
-    /// The places of the profiles in the order in which they are asked: a fallback that has answered stays for the rest
-    /// of the execution.
+    /// Returns the places of the profiles in the order in which they are asked: a fallback that has answered stays for
+    /// the rest of the execution.
     fn profile_order(&self, source: &ExecutionRef) -> Vec<usize> {
         let fallen_back = self.fallen_back.lock().unwrap_or_else(PoisonError::into_inner);
         let first = fallen_back
@@ -222,7 +223,7 @@ fn refuse_script(path: &str) -> Result<String, String> {
     Err(format!("{path}: a model without an ensemble has no scripts"))
 }
 
-/// The model choice for a name.
+/// Returns the model choice for a name.
 fn parse_model_choice(name: &str) -> Result<ModelChoice, ProfileError> {
     match name.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(ModelChoice::Model {
@@ -277,7 +278,7 @@ fn combine_errors(mut failed: Vec<(&ChainedProfile, ModelError)>) -> ModelError 
     }
 }
 
-/// The key that is not in the environment.
+/// Returns the key that is not in the environment.
 fn find_missing_key(link: &ChainedProfile, network: &ModelNetwork) -> Option<ProfileError> {
     let provider = ensemble::HttpProvider::find_by_name(&link.profile.provider)?;
     let variable = key_variable(&link.profile, provider)?;

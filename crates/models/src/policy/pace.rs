@@ -122,7 +122,7 @@ impl ProviderPace {
         }
     }
 
-    /// The number of successes so far, for [`ProviderPace::is_alive`].
+    /// Returns the number of successes so far, for [`ProviderPace::is_alive`].
     pub(crate) fn success_count(&self) -> u64 {
         self.lock_state().successes
     }

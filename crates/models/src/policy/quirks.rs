@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// The body after everything that these refusals teach.
+    /// Returns the body after everything that these refusals teach.
     fn taught(body: &Value, refusals: &[&str]) -> (Value, Vec<bool>) {
         let mut quirks = ModelQuirks::default();
         let mut learned = Vec::new();

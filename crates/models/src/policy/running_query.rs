@@ -287,7 +287,7 @@ fn build_request(ask: &ModelQuery, at: usize, link: &ChainedProfile, number: u64
     }
 }
 
-/// The messages without the reasoning of other models.
+/// Returns the messages without the reasoning of other models.
 fn own_messages<'m>(messages: &'m [Message], profile: &ModelProfile) -> impl Iterator<Item = Message> + use<'m> {
     let from = reasoning_source(profile);
     messages.iter().cloned().map(move |mut message| {

@@ -70,7 +70,7 @@ impl ProviderAddress {
         }
     }
 
-    /// An address as people write or paste it.
+    /// Returns an address as people write or paste it.
     fn parse(given: &str, kind: ensemble::ProviderApi, dialect: &dyn ProviderDialect) -> Self {
         let (base, query) = match given.split_once('?') {
             Some((base, query)) => (base, Some(query.to_owned()).filter(|query| !query.is_empty())),
@@ -97,7 +97,7 @@ impl ProviderAddress {
         address
     }
 
-    /// The address of a path, which may have a query of its own.
+    /// Returns the address of a path, which may have a query of its own.
     pub(crate) fn request_url(&self, path: &str) -> String {
         let Some(query) = &self.query else {
             return format!("{}{path}", self.base);
@@ -106,7 +106,7 @@ impl ProviderAddress {
         format!("{}{path}{mark}{query}", self.base)
     }
 
-    /// The address of the list of models, which Azure has once for all deployments.
+    /// Returns the address of the list of models, which Azure has once for all deployments.
     pub(crate) fn models_url(&self, path: &str) -> String {
         let base = match self.base.split_once("/deployments/") {
             Some((before, _)) if self.is_azure() => before.to_owned(),
@@ -127,7 +127,7 @@ fn is_azure_host(host: &str) -> bool {
     AZURE.iter().any(|end| name.ends_with(end))
 }
 
-/// The path without that of a single kind of request, which people paste with it.
+/// Returns the path without that of a single kind of request, which people paste with it.
 fn without_endpoint(path: &str, kind: ensemble::ProviderApi) -> &str {
     let ends: &[&str] = match kind {
         ensemble::ProviderApi::OpenAi => &["/chat/completions", "/models"],
@@ -145,7 +145,7 @@ fn without_endpoint(path: &str, kind: ensemble::ProviderApi) -> &str {
     ends.iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path)
 }
 
-/// A server that listens at all addresses is asked on this machine.
+/// Returns a server that listens at all addresses is asked on this machine.
 fn to_reachable_host(host: &str) -> String {
     match host.strip_prefix("0.0.0.0").or_else(|| host.strip_prefix("[::]")) {
         Some(port) if port.is_empty() || port.starts_with(':') => format!("127.0.0.1{port}"),

@@ -10,16 +10,16 @@ use ensemble_language::ensemble::ModelProfile;
 
 /// The protocol of a provider: the format of its requests and replies.
 pub(crate) trait ProviderDialect: Sync {
-    /// The conventional path of a base URL; it is added to a base URL without a path.
+    /// Returns the conventional path of a base URL; it is added to a base URL without a path.
     fn default_path(&self) -> &'static str;
 
-    /// The path of requests to a model, after the base URL.
+    /// Returns the path of requests to a model, after the base URL.
     fn chat_path(&self, model: &str) -> String;
 
-    /// The path of the list of models, after the base URL.
+    /// Returns the path of the list of models, after the base URL.
     fn models_path(&self) -> &'static str;
 
-    /// The header with the key, and the headers that every request needs.
+    /// Returns the header with the key, and the headers that every request needs.
     fn request_headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
 
     /// Can the request have this schema? Otherwise the model is told in words.
@@ -27,7 +27,7 @@ pub(crate) trait ProviderDialect: Sync {
         true
     }
 
-    /// The body of a request. Without `schema`, the reply may have any form.
+    /// Returns the body of a request. Without `schema`, the reply may have any form.
     fn request_body(&self, request: &ModelRequest, schema: Option<&Value>) -> Value;
 
     /// Returns how the events of a reply are separated.
@@ -43,7 +43,7 @@ pub(crate) trait ProviderDialect: Sync {
         false
     }
 
-    /// The names of models in a list.
+    /// Returns the names of models in a list.
     fn parse_model_names(&self, list: &Value) -> Vec<String> {
         collect_names(list, "data", "id")
     }
@@ -55,8 +55,8 @@ pub(crate) fn collect_names(list: &Value, key: &str, name: &str) -> Vec<String> 
     models.into_iter().flatten().filter_map(name).collect()
 }
 
-/// The sampling settings of the profile; `words` are the names of temperature, top_p, max_tokens and seed in the
-/// dialect. Settings without a name are not sent.
+/// Returns the sampling settings of the profile; `words` are the names of temperature, top_p, max_tokens and seed in
+/// the dialect. Settings without a name are not sent.
 pub(crate) fn sampling_settings(profile: &ModelProfile, words: [Option<&str>; 4]) -> Map<String, Value> {
     let values = [
         profile.temperature.map(|value| json!(value)),

@@ -30,7 +30,7 @@ pub(crate) struct RequestTarget<'a> {
 }
 
 impl RequestTarget<'_> {
-    /// The name of the provider, with its address if the profile sets one.
+    /// Returns the name of the provider, with its address if the profile sets one.
     fn provider_name(&self) -> String {
         match self.address.is_usual {
             false => format!("{} at {}", self.provider.name, self.address.base),
@@ -47,7 +47,7 @@ impl RequestTarget<'_> {
         }
     }
 
-    /// The connection failed, or broke off before the answer.
+    /// Returns the error of a connection that failed, or broke off before the answer.
     pub(crate) fn connection_error(&self, error: &reqwest::Error) -> ModelError {
         let base_url = &self.address.base;
         if is_connection_refused(error) {
@@ -74,7 +74,7 @@ impl RequestTarget<'_> {
         self.model_error(message, true)
     }
 
-    /// The reply began and cannot be used.
+    /// Returns the error of a reply that began and cannot be used.
     pub(crate) fn reply_error(&self, broken: ReplyError) -> ModelError {
         let provider = self.provider_name();
         match broken {
@@ -200,7 +200,7 @@ const FILTERED: [&str; 8] = [
     "safety system",
 ];
 
-/// The cause that a message names, in lower case.
+/// Returns the cause that a message names, in lower case.
 fn find_error_kind(said: &str) -> Option<ModelErrorKind> {
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if has(&FILTERED) {
@@ -260,7 +260,7 @@ fn rejects_schema(status: StatusCode, body: &str) -> bool {
     matches!(status.as_u16(), 400 | 422) && WORDS.iter().any(|word| body.contains(word))
 }
 
-/// The error message in the body of an answer.
+/// Returns the error message in the body of an answer.
 fn find_error_message(body: &str) -> Option<String> {
     let value: Option<Value> = serde_json::from_str(body).ok();
     let error_message = value.as_ref().and_then(|value| {
@@ -275,7 +275,7 @@ fn find_error_message(body: &str) -> Option<String> {
         .filter(|text| !text.trim().is_empty())
 }
 
-/// The error that a stream reports, and whether a retry may help.
+/// Returns the error that a stream reports, and whether a retry may help.
 pub(crate) fn stream_error(error: &Value) -> ReplyError {
     let message = error.get("message").unwrap_or(error);
     let message = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
@@ -288,7 +288,7 @@ pub(crate) fn stream_error(error: &Value) -> ReplyError {
     }
 }
 
-/// The text on one line, truncated to [`MAX_QUOTED`] characters.
+/// Returns the text on one line, truncated to [`MAX_QUOTED`] characters.
 fn shorten_message(text: &str) -> String {
     let mut line = String::new();
     for word in text
@@ -320,7 +320,7 @@ fn is_connection_refused(error: &reqwest::Error) -> bool {
     false
 }
 
-/// The innermost cause; the message has the address in another place.
+/// Returns the innermost cause; the message has the address in another place.
 pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {

@@ -173,7 +173,7 @@ fn add_reasoning_text(said: &Value, reply: &mut ReplyAssembly<'_>) -> Result<(),
     Ok(())
 }
 
-/// The text of a part of Mistral's content, which is a list of parts itself.
+/// Returns the text of a part of Mistral's content, which is a list of parts itself.
 fn reasoning_part_text(part: &Value) -> String {
     let text = |value: &Value| value.as_str().or(value["text"].as_str()).unwrap_or_default().to_owned();
     let inner = part.get("thinking").or(part.get("text")).unwrap_or(&Value::Null);
@@ -242,7 +242,7 @@ fn messages_to_json(message: &Message, with_reasoning: bool) -> Vec<Value> {
     all
 }
 
-/// A call; its signature goes only to the model that gave it.
+/// Returns a call; its signature goes only to the model that gave it.
 fn call_to_json(call: &ToolCall, is_own: bool) -> Value {
     let function = json!({"name": call.name, "arguments": call.arguments.to_string()});
     let mut call_json = json!({"id": call.id, "type": "function", "function": function});

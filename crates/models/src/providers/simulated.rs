@@ -80,7 +80,7 @@ fn select_prepared_reply(replies: &[PreparedReply], request: &ModelRequest) -> R
     }
 }
 
-/// A reply that calls tools. Their ids follow from the request, so that a resumed run has the same.
+/// Returns a reply that calls tools. Their ids follow from the request, so that a resumed run has the same.
 fn build_calling_reply(
     text: String,
     calls: impl Iterator<Item = (String, JsonMap)>,
@@ -125,7 +125,7 @@ fn parse_calls(mut map: JsonMap, request: &ModelRequest) -> Result<ModelReply, M
     Ok(build_calling_reply(text, called.into_iter(), request))
 }
 
-/// The variables of a script that simulates a model.
+/// Returns the variables of a script that simulates a model.
 fn script_variables(script: &Script, request: &ModelRequest) -> Vec<(&'static str, ScriptVariable)> {
     // A long conversation is not copied for a script that does not look at it.
     let messages = script.reads_variable("messages").then(|| {

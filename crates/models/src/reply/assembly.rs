@@ -91,19 +91,19 @@ impl<'h> ReplyAssembly<'h> {
         self.refusal = self.refusal.take().or(reason);
     }
 
-    /// The reasoning in blocks of the provider.
+    /// Returns the reasoning in blocks of the provider.
     pub(crate) fn reasoning_mut(&mut self, size: usize) -> Result<&mut PartialReasoning, ReplyError> {
         self.add_size(size)?;
         Ok(&mut self.reasoning)
     }
 
-    /// A new call, whose pieces have this index.
+    /// Returns a new call, whose pieces have this index.
     pub(crate) fn start_call(&mut self, index: u64) -> Result<&mut PartialCall, ReplyError> {
         self.add_size(64)?;
         Ok(self.calls.start_call(Some(index)))
     }
 
-    /// A call that comes in one piece.
+    /// Returns a call that comes in one piece.
     pub(crate) fn add_whole_call(
         &mut self,
         id: Option<&str>,
@@ -122,7 +122,7 @@ impl<'h> ReplyAssembly<'h> {
         Ok(call)
     }
 
-    /// A piece of a call that may continue another.
+    /// Returns a piece of a call that may continue another.
     pub(crate) fn add_call_piece(&mut self, piece: CallPiece<'_>) -> Result<&mut PartialCall, ReplyError> {
         self.add_size(64 + piece.arguments.len())?;
         Ok(self.calls.add_piece(piece))
@@ -140,7 +140,7 @@ impl<'h> ReplyAssembly<'h> {
         (self.size <= MAX_EVENT_BYTES).then_some(()).ok_or(ReplyError::TooLarge)
     }
 
-    /// The reply.
+    /// Returns the reply.
     pub(crate) fn into_reply(mut self, request_number: u64) -> Result<ModelReply, ReplyError> {
         let Some(stop_reason) = self.stop.or(self.is_complete.then_some(StopReason::EndTurn)) else {
             return Err(ReplyError::CutOff);

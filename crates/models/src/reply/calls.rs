@@ -37,7 +37,7 @@ pub(crate) struct CallPiece<'a> {
 pub(crate) struct PartialCalls(Vec<PartialCall>);
 
 impl PartialCalls {
-    /// A new call. Further pieces with this index belong to it.
+    /// Returns a new call. Further pieces with this index belong to it.
     pub(crate) fn start_call(&mut self, index: Option<u64>) -> &mut PartialCall {
         self.0.push(PartialCall {
             index,
@@ -46,7 +46,7 @@ impl PartialCalls {
         self.0.last_mut().expect("one was added")
     }
 
-    /// The latest call with this index, new if there is none.
+    /// Returns the latest call with this index, new if there is none.
     pub(crate) fn call_at_index(&mut self, index: u64) -> &mut PartialCall {
         match self.0.iter().rposition(|call| call.index == Some(index)) {
             Some(at) => &mut self.0[at],
@@ -84,8 +84,8 @@ impl PartialCalls {
         (nameless_or_same(call) && !starts_another_call(call, piece)).then_some(at)
     }
 
-    /// The calls of a complete reply, and the names of those that were cut off. Calls without an id get one that is the
-    /// same whenever the request is made again.
+    /// Returns the calls of a complete reply, and the names of those that were cut off. Calls without an id get one
+    /// that is the same whenever the request is made again.
     pub(crate) fn into_tool_calls(self, request_number: u64, stop: StopReason) -> (Vec<ToolCall>, Vec<String>) {
         let mut cut_off = Vec::new();
         let calls = self.0.into_iter().filter(|call| !call.name.is_empty());
@@ -120,7 +120,7 @@ fn parse_json(text: &str) -> Option<Value> {
     serde_json::from_str(text.trim()).ok()
 }
 
-/// The arguments; text that is not JSON stays text, which leads to an error for the model.
+/// Returns the arguments; text that is not JSON stays text, which leads to an error for the model.
 fn parse_arguments(text: String) -> Value {
     match text.trim() {
         "" | "null" => Value::Object(Map::new()),

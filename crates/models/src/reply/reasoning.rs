@@ -43,7 +43,7 @@ impl PartialReasoning {
         }
     }
 
-    /// The reasoning, if there is any; a signature of a call alone needs its source too.
+    /// Returns the reasoning, if there is any; a signature of a call alone needs its source too.
     pub(crate) fn into_reasoning(self, is_signed: bool) -> Option<Reasoning> {
         let mut reasoning = Reasoning {
             from: String::new(),

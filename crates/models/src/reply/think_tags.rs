@@ -29,7 +29,8 @@ enum TagPosition {
 }
 
 impl ThinkTags {
-    /// The part of the piece, and of what was held back, that is text. The complete reasoning is added to `thought`.
+    /// Returns the part of the piece, and of what was held back, that is text. The complete reasoning is added to
+    /// `thought`.
     pub(crate) fn split_piece(&mut self, piece: &str, thought: &mut String) -> String {
         if self.position == TagPosition::Text {
             return piece.to_owned();
@@ -71,7 +72,7 @@ impl ThinkTags {
         self.take_text_after_tag()
     }
 
-    /// The reasoning that has come since the last call, to be shown while it arrives.
+    /// Returns the reasoning that has come since the last call, to be shown while it arrives.
     pub(crate) fn take_live_reasoning(&mut self) -> String {
         std::mem::take(&mut self.live)
     }
@@ -94,7 +95,7 @@ impl ThinkTags {
         std::mem::take(&mut self.held_text)
     }
 
-    /// The text that is left at the end. A tag that is never closed is text, unless the reply was cut off.
+    /// Returns the text that is left at the end. A tag that is never closed is text, unless the reply was cut off.
     pub(crate) fn take_rest(&mut self, stop: StopReason, thought: &mut String) -> String {
         let held_text = std::mem::take(&mut self.held_text);
         match self.position {

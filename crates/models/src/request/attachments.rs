@@ -25,7 +25,7 @@ pub(crate) fn check_attachments(dialect: ProviderApi, request: &ModelRequest) ->
     }
 }
 
-/// The content of a user message for OpenAI.
+/// Returns the content of a user message for OpenAI.
 pub(crate) fn openai_user_content(message: &Message) -> Value {
     let text = json!({"type": "text", "text": message.content});
     message.attachments.iter().map(openai_part).chain([text]).collect()
@@ -39,7 +39,7 @@ fn openai_part(file: &Attachment) -> Value {
     }
 }
 
-/// The user message after the results of tools for OpenAI, whose tool messages have text only.
+/// Returns the user message after the results of tools for OpenAI, whose tool messages have text only.
 pub(crate) fn openai_results(calls: &[ToolCall]) -> Option<Value> {
     let of_call = |call: &ToolCall| {
         let text = json!({"type": "text", "text": result_files_intro(call)});
@@ -50,13 +50,13 @@ pub(crate) fn openai_results(calls: &[ToolCall]) -> Option<Value> {
     (!parts.is_empty()).then(|| json!({"role": "user", "content": parts}))
 }
 
-/// The content of a user message for Anthropic.
+/// Returns the content of a user message for Anthropic.
 pub(crate) fn anthropic_user_content(message: &Message) -> Value {
     let text = anthropic_text(&message.content);
     message.attachments.iter().map(anthropic_block).chain(text).collect()
 }
 
-/// The content of the result of a tool for Anthropic.
+/// Returns the content of the result of a tool for Anthropic.
 pub(crate) fn anthropic_result(call: &ToolCall) -> Value {
     let text = call.result_text();
     if call.attachments.is_empty() {
@@ -83,7 +83,7 @@ fn anthropic_block(file: &Attachment) -> Value {
     }
 }
 
-/// The parts of a user message for Gemini.
+/// Returns the parts of a user message for Gemini.
 pub(crate) fn gemini_user_parts(message: &Message) -> Value {
     let text = json!({"text": message.content});
     message.attachments.iter().map(gemini_part).chain([text]).collect()
@@ -96,7 +96,7 @@ fn gemini_part(file: &Attachment) -> Value {
     }
 }
 
-/// The parts after the results of tools for Gemini.
+/// Returns the parts after the results of tools for Gemini.
 pub(crate) fn gemini_results(calls: &[ToolCall]) -> Vec<Value> {
     let of_call = |call: &ToolCall| {
         let text = json!({"text": result_files_intro(call)});
@@ -106,13 +106,13 @@ pub(crate) fn gemini_results(calls: &[ToolCall]) -> Vec<Value> {
     calls.iter().filter_map(of_call).flatten().collect()
 }
 
-/// The words before the files of a result.
+/// Returns the words before the files of a result.
 fn result_files_intro(call: &ToolCall) -> String {
     let names: Vec<&str> = call.attachments.iter().map(|file| &*file.name).collect();
     format!("From the result of `{}`: {}", call.name, names.join(", "))
 }
 
-/// A user message for Ollama, which has images beside the text.
+/// Returns a user message for Ollama, which has images beside the text.
 pub(crate) fn ollama_user_message(message: &Message) -> Value {
     let texts = message.attachments.iter().filter(|one| one.is_text()).map(label_text);
     let text: Vec<String> = texts.chain([message.content.clone()]).collect();
@@ -120,7 +120,7 @@ pub(crate) fn ollama_user_message(message: &Message) -> Value {
     with_images(user_message, &message.attachments)
 }
 
-/// A message for Ollama with these images beside its text.
+/// Returns a message for Ollama with these images beside its text.
 pub(crate) fn with_images(mut message: Value, files: &[Attachment]) -> Value {
     let images = files.iter().filter(|file| file.is_image());
     let images: Vec<&str> = images.map(|file| &*file.data).collect();
@@ -138,7 +138,7 @@ fn file_name(attachment: &Attachment) -> &str {
     attachment.name.rsplit('/').next().unwrap_or(&attachment.name)
 }
 
-/// A text with the name of its file.
+/// Returns a text with the name of its file.
 fn label_text(attachment: &Attachment) -> String {
     format!("## {}\n{}", file_name(attachment), attachment_text(attachment))
 }

@@ -36,8 +36,8 @@ pub(crate) fn is_strict_schema(schema: &Value) -> bool {
     }
 }
 
-/// The schema as Anthropic takes it: bounds are left out, and objects have no further keys. Nothing if it has an object
-/// whose keys are left open, which cannot be said.
+/// Returns the schema as Anthropic takes it: bounds are left out, and objects have no further keys. Nothing if it has
+/// an object whose keys are left open, which cannot be said.
 pub(crate) fn to_closed_schema(schema: &Value) -> Option<Value> {
     let Value::Object(map) = schema else {
         return Some(schema.clone());

@@ -26,13 +26,13 @@ pub(crate) fn has_tool_files(messages: &[Message]) -> bool {
     calls.any(|call| !call.attachments.is_empty())
 }
 
-/// The request with words in the place of the files of tool results.
+/// Returns the request with words in the place of the files of tool results.
 pub(crate) fn describe_tool_files(mut request: ModelRequest) -> ModelRequest {
     tool_calls_mut(&mut request.messages).for_each(|call| describe_files(call, |_| false));
     request
 }
 
-/// The warning that the model was asked again without files.
+/// Returns the warning that the model was asked again without files.
 pub(crate) fn refused_files_warning(profile: &str, error: &ModelError) -> String {
     format!(
         "model profile `{profile}` does not support files in tool results ({error}); the request was repeated with \

@@ -17,7 +17,7 @@ pub(crate) struct ProviderCredentials {
     has_values: bool,
 }
 
-/// The environment variable of the key; `None` if no key is sent.
+/// Returns the environment variable of the key; `None` if no key is sent.
 ///
 /// The variable of the provider is used only for the address of the provider, not for another `base_url`.
 pub fn key_variable<'p>(profile: &'p ModelProfile, provider: &HttpProvider) -> Option<&'p str> {
@@ -77,7 +77,7 @@ impl ProviderCredentials {
         self.secrets.iter().any(|secret| text.contains(secret.as_str()))
     }
 
-    /// The number of bytes at the end of the text that may be the beginning of a secret.
+    /// Returns the number of bytes at the end of the text that may be the beginning of a secret.
     fn possible_secret_length(&self, text: &str) -> usize {
         let partial_length = |secret: &String| {
             let ends = secret.char_indices().map(|(at, _)| at);

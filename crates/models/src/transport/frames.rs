@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// The events of a text that comes in pieces of that size.
+    /// Returns the events of a text that comes in pieces of that size.
     fn events(framing: EventFraming, bytes: &[u8], piece: usize) -> Result<Vec<String>, ReplyError> {
         let mut frames = EventSplitter::new(framing);
         let mut all = Vec::new();

@@ -63,7 +63,7 @@ impl ModelNetwork {
         &self.0.secrets
     }
 
-    /// The variable's value, unless it is blank.
+    /// Returns the variable's value, unless it is blank.
     pub(crate) fn read_variable(&self, name: &str) -> Option<String> {
         let value = (self.0.environment)(name)?;
         Some(value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -73,7 +73,7 @@ impl ModelNetwork {
         (self.0.now)()
     }
 
-    /// The pause changed randomly by up to a quarter, so that many clients do not retry at the same time.
+    /// Returns the pause, changed randomly by up to a quarter, so that many clients do not retry at the same time.
     pub(crate) fn with_jitter(&self, pause: Duration) -> Duration {
         pause.mul_f64(0.75 + 0.5 * (self.0.random_number)().clamp(0.0, 1.0))
     }
@@ -116,7 +116,7 @@ impl ModelNetwork {
             .files_in_words = true;
     }
 
-    /// The estimated tokens that a request to this model may have, if it has refused a longer one.
+    /// Returns the estimated tokens that a request to this model may have, if it has refused a longer one.
     pub(crate) fn token_limit(&self, profile: &ModelProfile) -> Option<u64> {
         self.lock_token_limits().get(&target_key(profile)).copied()
     }
@@ -130,7 +130,7 @@ impl ModelNetwork {
         self.0.token_limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pace of all requests with this profile.
+    /// Returns the pace of all requests with this profile.
     pub(crate) fn pace_for_profile(&self, name: &str, profile: &ModelProfile) -> Arc<ProviderPace> {
         let limits = profile.rate_limit.unwrap_or_default();
         let key = format!("{name} {} {limits:?}", target_key(profile));
@@ -138,8 +138,8 @@ impl ModelNetwork {
         Arc::clone(paces.entry(key).or_insert_with(|| Arc::new(ProviderPace::new(limits))))
     }
 
-    /// The client. It is built when it is first asked for, away from the thread that drives the run: reading the
-    /// machine's certificates takes tens of milliseconds.
+    /// Returns the client. It is built when it is first asked for, away from the thread that drives the run: reading
+    /// the machine's certificates takes tens of milliseconds.
     ///
     /// # Errors
     /// It cannot be built.
@@ -152,12 +152,12 @@ impl ModelNetwork {
     }
 }
 
-/// The model that a profile asks.
+/// Returns the model that a profile asks.
 fn target_key(profile: &ModelProfile) -> String {
     format!("{} {} {:?}", profile.provider, profile.model, profile.base_url)
 }
 
-/// A client for HTTP that follows no redirections.
+/// Returns a client for HTTP that follows no redirections.
 ///
 /// # Errors
 /// The client cannot be made: the text says why.

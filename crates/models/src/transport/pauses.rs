@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-/// The pause before the next request, if the answer asks for one.
+/// Returns the pause before the next request, if the answer asks for one.
 pub(crate) fn requested_pause(
     status: StatusCode,
     headers: &HeaderMap,
@@ -69,7 +69,7 @@ fn parse_reset_after(headers: &HeaderMap, body: &str, now: DateTime<Utc>) -> Opt
     resets.max()
 }
 
-/// A length of time, or a time: `6m0s`, `20ms`, `1.5`, seconds or milliseconds since 1970, or a date.
+/// Returns a length of time, or a time: `6m0s`, `20ms`, `1.5`, seconds or milliseconds since 1970, or a date.
 fn parse_pause(text: &str, now: DateTime<Utc>) -> Option<Duration> {
     if let Ok(date) = DateTime::parse_from_rfc3339(text) {
         return Some((date.to_utc() - now).to_std().unwrap_or_default());

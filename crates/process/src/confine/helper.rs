@@ -17,7 +17,7 @@ const ENDED_BY_HELPER: u8 = 125;
 /// The beginning of the line on stderr with which a helper says why.
 const SAYS: &str = "ensemble sandbox: ";
 
-/// The line on stderr with which a helper says why it ended.
+/// Returns the line on stderr with which a helper says why it ended.
 fn format_helper_line(why: &str) -> String {
     format!("{SAYS}{why}\n")
 }
@@ -27,8 +27,8 @@ pub(super) fn find_helper_message(stderr: &str) -> Option<&str> {
     stderr.trim_end().lines().next_back()?.strip_prefix(SAYS)
 }
 
-/// The main function of a helper: `arguments` are those that follow the ones of `own`, the command of the helper.
-/// Returns the exit code of the process; if all goes well, the helper becomes the command instead.
+/// Returns the main function of a helper: `arguments` are those that follow the ones of `own`, the command of the
+/// helper. Returns the exit code of the process; if all goes well, the helper becomes the command instead.
 pub fn run_sandbox_helper(own: &ProgramInvocation, arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let mut arguments = arguments.into_iter();
     let mode = arguments.next();

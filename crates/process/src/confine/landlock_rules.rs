@@ -68,7 +68,7 @@ const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/urando
 /// The versions, the last with all that is used.
 const VERSIONS: [ABI; 6] = [ABI::V1, ABI::V2, ABI::V3, ABI::V4, ABI::V5, ABI::V6];
 
-/// The version of Landlock that the kernel has, at most that which is used; 0: none.
+/// Returns the version of Landlock that the kernel has, at most that which is used; 0: none.
 pub(super) fn supported_version() -> u8 {
     let has = |abi: ABI| -> bool {
         let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);

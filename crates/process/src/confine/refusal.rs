@@ -52,7 +52,7 @@ enum MissingAccess {
 }
 
 impl ProcessSandbox {
-    /// The failure, with what the sandbox has to do with it.
+    /// Returns the failure, with what the sandbox has to do with it.
     pub(crate) fn explain_failure(&self, failure: ExecutionFailure, stderr: &str) -> ExecutionFailure {
         if !matches!(
             failure.kind,
@@ -109,7 +109,7 @@ impl ProcessSandbox {
         }
     }
 
-    /// The path as the process meant it, and what the rules lack for it; `None`: they allow it.
+    /// Returns the path as the process meant it, and what the rules lack for it; `None`: they allow it.
     fn find_missing_access(&self, text: &str) -> Option<(PathBuf, MissingAccess)> {
         let path = Path::new(text);
         let is_plain = !text.is_empty() && !text.contains(['*', '\n']);
@@ -166,7 +166,7 @@ fn is_system(_: &Path) -> bool {
     false
 }
 
-/// The path without links, as far as it exists, and without `..`.
+/// Returns the path without links, as far as it exists, and without `..`.
 fn resolve_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -219,7 +219,8 @@ mod tests {
     use super::*;
     use crate::ProgramInvocation;
 
-    /// A sandbox in a folder with `in/`, which is readable, `out/`, which is writable, and `secret`, which is neither.
+    /// Returns a sandbox in a folder with `in/`, which is readable, `out/`, which is writable, and `secret`, which is
+    /// neither.
     fn sandbox(network: SandboxNetwork) -> (tempfile::TempDir, ProcessSandbox) {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("it is there");

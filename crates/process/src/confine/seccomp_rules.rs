@@ -244,7 +244,7 @@ fn socket_rules(network: &SandboxNetwork) -> Result<SeccompRules, seccompiler::B
     })
 }
 
-/// A filter that refuses the calls with [`X32`], which the other filters do not know by these numbers.
+/// Returns a filter that refuses the calls with [`X32`], which the other filters do not know by these numbers.
 #[cfg(target_arch = "x86_64")]
 fn build_x32_filter() -> BpfProgram {
     let line = |code: u32, jt, jf, k| sock_filter {

@@ -147,7 +147,7 @@ mod linux {
             used
         }
 
-        /// The limit that is exceeded, in words.
+        /// Returns the limit that is exceeded, in words.
         fn find_exceeded_limit(&self, rules: &SandboxRules) -> Option<String> {
             let allowed = u64::from(rules.processes);
             if self.processes > allowed {
@@ -207,7 +207,7 @@ mod linux {
         }
     }
 
-    /// The exit code; if a signal has ended the process, this process ends by the same one.
+    /// Returns the exit code; if a signal has ended the process, this process ends by the same one.
     fn exit_like(status: WaitStatus) -> u8 {
         if let Some(code) = status.exit_status() {
             return u8::try_from(code).unwrap_or(u8::MAX);

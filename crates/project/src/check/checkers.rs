@@ -143,7 +143,7 @@ impl SyntaxChecker {
         }
     }
 
-    /// The one for scripts that this program runs.
+    /// Returns the one for scripts that this program runs.
     fn for_program(program: &str) -> Option<Self> {
         match program {
             "python3" | "python" => Some(Self::Python),
@@ -267,7 +267,7 @@ fn run_for_stderr(mut command: Command, input: &[u8], limit: Duration) -> Result
 }
 
 impl EnsembleFolder<'_> {
-    /// The syntax errors of scripts that interpreters of the machine run, if they are to be checked.
+    /// Returns the syntax errors of scripts that interpreters of the machine run, if they are to be checked.
     pub(super) fn check_syntax(&self, ensemble: &Ensemble) -> Vec<Finding> {
         let Some(checkers) = &self.checkers else {
             return Vec::new();
@@ -348,7 +348,7 @@ impl EnsembleFolder<'_> {
     }
 }
 
-/// The script, and the program that parses it.
+/// Returns the script, and the program that parses it.
 fn find_checker(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(PathBuf, SyntaxChecker)> {
     let ResolvedScript::Process(invocation) = resolved else {
         return None;
@@ -371,7 +371,7 @@ fn find_checker(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(Pa
     Some((invocation.program.clone(), SyntaxChecker::for_program(program)?))
 }
 
-/// The line without the blanks around it.
+/// Returns the line without the blanks around it.
 fn line_span(source: &SourceText, line: usize) -> Span {
     let text = source.line_text(line);
     let start = source.find_word_span(LineColumn { line, column: 1 }).start;

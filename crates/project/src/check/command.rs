@@ -18,7 +18,7 @@ const SCRIPTS: [&str; 13] = [
 /// Options of interpreters that take no argument.
 const FLAGS: [&str; 10] = ["-u", "-B", "-E", "-I", "-O", "-S", "-s", "-e", "-x", "-w"];
 
-/// The script that an interpreter is given, where it must be; `None` if that cannot be known.
+/// Returns the script that an interpreter is given, where it must be; `None` if that cannot be known.
 pub(super) fn find_interpreted_script(resolved: &ResolvedScript, places: &ScriptFolders) -> Option<(PathBuf, String)> {
     let ResolvedScript::Process(invocation) = resolved else {
         return None;
@@ -89,7 +89,7 @@ pub(super) fn check_startable(
     }
 }
 
-/// The program that a first line names and that is not there.
+/// Returns the program that a first line names and that is not there.
 fn find_missing_interpreter<'l>(line: &'l str, places: &ScriptFolders) -> Option<&'l str> {
     let mut words = line.split_whitespace();
     let interpreter = words.next()?;

@@ -10,7 +10,8 @@ use ensemble_language::source::{Route, RouteLocation};
 use ensemble_language::template::contains_tag_start;
 use serde_json::Value;
 
-/// The inputs that are not declared, missing, or do not match their schema; each execution of the agent then fails.
+/// Returns the inputs that are not declared, missing, or do not match their schema; each execution of the agent then
+/// fails.
 pub(super) fn check_inputs(agent: &Agent, route: &Route, inner: &Ensemble) -> Vec<Finding> {
     let (AgentKind::Ensemble { ensemble, inputs, .. }, Some(declared)) = (&agent.kind, &inner.inputs) else {
         return Vec::new();
@@ -61,7 +62,7 @@ fn undeclared_input_finding(name: &str, at: RouteLocation, ensemble: &str, decla
     Finding::new_warning(codes::UNFIT_INPUTS, at, message).with_help(help)
 }
 
-/// The finding about a value without templates.
+/// Returns the finding about a value without templates.
 fn check_input_schema(input: &InputDeclaration, value: &Value, at: RouteLocation, ensemble: &str) -> Option<Finding> {
     if !is_literal_value(value) {
         return None;

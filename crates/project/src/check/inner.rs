@@ -72,12 +72,12 @@ impl EnsembleNesting {
 }
 
 impl EnsembleFolder<'_> {
-    /// The ensembles that the last one examined has named, directly or through others.
+    /// Returns the ensembles that the last one examined has named, directly or through others.
     pub fn take_nested_checks(&self) -> Vec<Rc<NestedEnsembleCheck>> {
         self.nesting.nested_checks.take()
     }
 
-    /// The ensemble that is named, if it is there and has no errors.
+    /// Returns the ensemble that is named, if it is there and has no errors.
     pub(super) fn find_valid_ensemble(&self, named: &str) -> Option<Arc<Ensemble>> {
         match self.resolve_nested(named).ok()? {
             NestedReference::Checked(inner) => inner.ensemble.clone(),
@@ -85,7 +85,7 @@ impl EnsembleFolder<'_> {
         }
     }
 
-    /// The finding about an ensemble that is named, if it is missing or cannot be run.
+    /// Returns the finding about an ensemble that is named, if it is missing or cannot be run.
     pub(super) fn check_nested_ensemble(&self, named: &str, at: RouteLocation) -> Option<Finding> {
         let inner = match self.resolve_nested(named) {
             Ok(NestedReference::Checked(inner)) => inner,

@@ -9,7 +9,7 @@ use ensemble_language::source::Route;
 
 use ensemble_process::confine::resolve_rule_path;
 
-/// The paths in `read` and `write` that are not there, each place of the file once.
+/// Returns the paths in `read` and `write` that are not there, each place of the file once.
 pub(super) fn check_sandbox_paths(ensemble: &Ensemble, folder: &Path) -> Vec<Finding> {
     let of_agents = ensemble.agents.iter().enumerate().map(|(at, agent)| {
         let route = Agent::route_at(at).with_key("sandbox");

@@ -38,7 +38,7 @@ impl EnsembleFolder<'_> {
         result
     }
 
-    /// The keys of that output.
+    /// Returns the keys of that output.
     pub(super) fn find_result_keys(&self, named: &str) -> Option<OutputKeys> {
         let result = self.find_result_type(named)?;
         let fields = result.map_fields().filter(|fields| fields.other_values.is_none())?;

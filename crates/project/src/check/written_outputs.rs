@@ -11,7 +11,7 @@ use ensemble_language::ensemble::{
 };
 use ensemble_scripts::WrittenOutput;
 
-/// The possible outputs of the agent; `None` where they may be any.
+/// Returns the possible outputs of the agent; `None` where they may be any.
 pub(crate) fn find_possible_outputs(
     ensemble: &Ensemble,
     configured: &[(Arc<str>, ModelProfile)],

@@ -91,7 +91,7 @@ fn is_client_server(ensemble: &Ensemble, used: &ToolUse) -> bool {
     tool.is_some_and(|tool| tool.kind == ToolKind::Mcp(McpServer::Client))
 }
 
-/// The variables that the ensemble's profiles name.
+/// Returns the variables that the ensemble's profiles name.
 fn named_variables(ensemble: &Ensemble) -> impl Iterator<Item = &str> {
     ensemble.model_profiles.iter().flat_map(|(_, profile)| {
         let headers = profile.headers.iter().filter_map(|(_, text)| match text {

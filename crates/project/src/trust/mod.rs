@@ -99,7 +99,7 @@ impl Trust {
                 .is_some_and(|store| store.contains_digest(path, digest))
     }
 
-    /// The files that the user has trusted.
+    /// Returns the files that the user has trusted.
     pub fn list_trusted(&self) -> Vec<TrustedFile> {
         self.store.as_ref().map(TrustStore::read_trusted).unwrap_or_default()
     }
@@ -148,7 +148,7 @@ impl Trust {
         }
     }
 
-    /// The owner of a file or a folder that must not be used.
+    /// Returns the owner of a file or a folder that must not be used.
     pub(crate) fn find_foreign_owner(&self, path: &Path) -> Option<ForeignFile> {
         if self.is_everything {
             None

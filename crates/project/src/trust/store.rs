@@ -43,7 +43,7 @@ impl TrustStore {
         Self { file }
     }
 
-    /// All that is trusted; nothing if the file cannot be read, or if others can write to it.
+    /// Returns all that is trusted; nothing if the file cannot be read, or if others can write to it.
     pub(super) fn read_trusted(&self) -> Vec<TrustedFile> {
         if !is_private_file(&self.file) {
             return Vec::new();

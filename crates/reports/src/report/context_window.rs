@@ -13,7 +13,7 @@ pub(super) fn context_window_line(finished: &ExecutionFinished) -> Option<String
         .map(render_trim_note)
 }
 
-/// The note of an iteration, as text.
+/// Returns the note of an iteration, as text.
 pub(super) fn render_trim_note(note: &Value) -> String {
     let number = |key: &str| note[key].as_u64().unwrap_or_default();
     let is_estimate = note["estimated"] == true;

@@ -22,7 +22,7 @@ const WIDEST: usize = 400;
 /// Width of the rendered text.
 const COLUMNS: usize = 100;
 
-/// The form of rustc: message, place, the line with the marked part underlined, help.
+/// Returns the form of rustc: message, place, the line with the marked part underlined, help.
 pub fn render_diagnostics(diagnostics: &[Diagnostic], color: bool) -> String {
     let (plain, styled) = (Renderer::plain(), Renderer::styled());
     let (plain, styled) = (plain.term_width(COLUMNS), styled.term_width(COLUMNS));
@@ -78,7 +78,7 @@ fn render_diagnostic(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// The title of a fix, and that it is not safe if it is not.
+/// Returns the title of a fix, and that it is not safe if it is not.
 pub(super) fn fix_title(fix: &TextFix) -> String {
     match fix.applicability {
         FixApplicability::Safe => fix.title.clone(),
@@ -290,7 +290,7 @@ fn to_fix_item<'a>(diagnostic: &'a Diagnostic, fix: &'a TextFix) -> Option<Diagn
     })
 }
 
-/// The text of this name, if the finding has a place in it.
+/// Returns the text of this name, if the finding has a place in it.
 pub(super) fn find_source<'a>(diagnostic: &'a Diagnostic, name: &str) -> Option<&'a SourceText> {
     let related_sources = diagnostic.related.iter().map(|one| &one.source);
     std::iter::once(&diagnostic.source)

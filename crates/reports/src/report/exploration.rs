@@ -252,7 +252,7 @@ impl ExploredEnsemble {
     }
 }
 
-/// The results for users: the ensemble, and those that it names, each with its file.
+/// Returns the results for users: the ensemble, and those that it names, each with its file.
 pub fn render_all(ensemble: &ExploredEnsemble, inner: &[ExploredEnsemble]) -> String {
     let mut text = render_exploration(&ensemble.name, &ensemble.found);
     for nested_ensemble in inner {

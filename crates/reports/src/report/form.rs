@@ -28,13 +28,13 @@ pub struct ReportTotals {
 
 /// The format of a report.
 pub trait FindingsForm: Sync {
-    /// The text before everything else.
+    /// Returns the text before everything else.
     fn render_header(&self) -> String {
         String::new()
     }
-    /// The text for a file; empty if there is none.
+    /// Returns the text for a file; empty if there is none.
     fn render_file(&self, file: &CheckedFile) -> String;
-    /// The text between two files.
+    /// Returns the text between two files.
     fn file_separator(&self) -> &'static str {
         ""
     }
@@ -42,13 +42,13 @@ pub trait FindingsForm: Sync {
     fn needs_totals_first(&self) -> bool {
         false
     }
-    /// The text after everything else, including the texts that were kept.
+    /// Returns the text after everything else, including the texts that were kept.
     fn render_footer(&self, _totals: &ReportTotals, _held: &str) -> String {
         String::new()
     }
 }
 
-/// A report about one text.
+/// Returns a report about one text.
 pub(super) fn render_one_text(form: &dyn FindingsForm, diagnostics: &[Diagnostic]) -> String {
     let part = form.render_file(&CheckedFile {
         name: String::new(),
@@ -63,7 +63,7 @@ pub(super) fn render_one_text(form: &dyn FindingsForm, diagnostics: &[Diagnostic
     format!("{}{part}{}", form.render_header(), form.render_footer(&totals, ""))
 }
 
-/// The items of a JSON list, each on its own lines with this indent; without the brackets.
+/// Returns the items of a JSON list, each on its own lines with this indent; without the brackets.
 pub(super) fn render_json_items<T: Serialize>(items: impl Iterator<Item = T>, indent: &str) -> String {
     let mut text = String::new();
     for item in items {

@@ -20,7 +20,7 @@ pub(super) struct ShortenedText {
     pub(super) has_cut: bool,
 }
 
-/// A failed attempt that is not the last: the first line of its error, or all lines.
+/// Returns a failed attempt that is not the last: the first line of its error, or all lines.
 pub(super) fn render_retry(failed: &AttemptFailed, whole: bool) -> ShortenedText {
     let error = failed.failure.error.trim_end();
     let has_cut = !whole && error.contains('\n');
@@ -38,7 +38,8 @@ pub(super) fn render_retry(failed: &AttemptFailed, whole: bool) -> ShortenedText
     ShortenedText { text, has_cut }
 }
 
-/// The requests of an agent that failed in its last attempt, if each attempt made several: what multiplied them.
+/// Returns the requests of an agent that failed in its last attempt, if each attempt made several: what multiplied
+/// them.
 pub(super) fn explain_many_requests(
     agent: &str,
     attempts: u32,

@@ -435,7 +435,7 @@ fn quiet_outputs(ended: &RunEnded, last: Vec<Arc<Value>>, state: &ConversationSt
     }
 }
 
-/// The failure, and what it means for the run.
+/// Returns the failure, and what it means for the run.
 fn render_failure(failure: &ExecutionFailure, finished: &ExecutionFinished, plan: &Plan) -> String {
     let effect = plan.ensemble().failure_effect(&finished.agent).sentence();
     let effect = effect.map_or_else(String::new, |effect| format!("\n{effect}"));
@@ -443,7 +443,7 @@ fn render_failure(failure: &ExecutionFailure, finished: &ExecutionFinished, plan
     format!("{failed}: {}{effect}", failure.error.trim_end())
 }
 
-/// The keys of an output besides the text that was already streamed.
+/// Returns the keys of an output besides the text that was already streamed.
 fn render_other_keys(output: &Value, whole: bool) -> String {
     let Some(object) = output.as_object() else {
         return String::new();

@@ -24,7 +24,7 @@ pub(super) struct PartsSummary<'p> {
 }
 
 impl<'p> PartsSummary<'p> {
-    /// The parts that these events tell of; `None`: of none.
+    /// Returns the parts that these events tell of; `None`: of none.
     pub(super) fn from_events(parts: impl IntoIterator<Item = &'p PartEnded>) -> Option<Self> {
         let mut summary = Self {
             last_by_part: BTreeMap::new(),
@@ -42,7 +42,7 @@ impl<'p> PartsSummary<'p> {
         (summary.item_count > 0).then_some(summary)
     }
 
-    /// The first failed part of the list.
+    /// Returns the first failed part of the list.
     pub(super) fn first_failed(&self) -> Option<&'p PartEnded> {
         self.failed_parts().next()
     }
@@ -126,19 +126,19 @@ impl<'p> PartsSummary<'p> {
     }
 }
 
-/// The keys of the output that its parts do not tell.
+/// Returns the keys of the output that its parts do not tell.
 pub(super) fn without_part_keys(output: &Value) -> Value {
     let entries = output.as_object().into_iter().flatten();
     let own_entries = entries.filter(|(key, _)| !ForEach::OUTPUT_KEYS.contains(&key.as_str()));
     Value::Object(own_entries.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// The key of a part on one line.
+/// Returns the key of a part on one line.
 fn part_key(part: &PartEnded) -> String {
     values::shorten_text(&part.key.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// An output on one line: its response, or its keys.
+/// Returns an output on one line: its response, or its keys.
 fn output_line(output: &Value, whole: bool) -> String {
     let text = match output.as_object() {
         Some(object) if object.len() == 1 && object.contains_key("response") => render_value(&object["response"], true),

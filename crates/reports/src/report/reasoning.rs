@@ -3,7 +3,7 @@
 use ensemble_core::conversation::ExecutionFinished;
 use ensemble_core::thread::Reasoning;
 
-/// The text of all replies of the execution; `None` if no model told what it thought.
+/// Returns the text of all replies of the execution; `None` if no model told what it thought.
 pub(super) fn reasoning_text(finished: &ExecutionFinished) -> Option<String> {
     let messages = finished.exchange.iter().flat_map(|iteration| &iteration.messages);
     let texts = messages.filter_map(|message| message.reasoning.as_ref().map(Reasoning::to_text));

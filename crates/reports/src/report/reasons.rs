@@ -16,7 +16,7 @@ const GROUPS: usize = 6;
 pub(super) struct ShownReasons(HashMap<Arc<str>, String>);
 
 impl ShownReasons {
-    /// The lines for a turn that starts.
+    /// Returns the lines for a turn that starts.
     pub(super) fn render_for_turn(&mut self, turn: &TurnStarted, whole: bool) -> ShortenedText {
         let starts: Vec<Arc<str>> = turn.starts.iter().map(|start| start.agent.clone()).collect();
         self.render_lines(&turn.waiting, &starts, whole)

@@ -2,7 +2,7 @@
 
 use ensemble_core::conversation::RunStarted;
 
-/// A word and a sentence for each kind of stand-in that the run had.
+/// Returns a word and a sentence for each kind of stand-in that the run had.
 pub(crate) fn describe_replacements(started: &RunStarted) -> Vec<(&'static str, String)> {
     let mut replacements = Vec::new();
     if !started.simulated.is_empty() {

@@ -114,7 +114,7 @@ fn result_json(diagnostic: &Diagnostic, rules: &[SarifRule], folder: &Path) -> V
     result
 }
 
-/// A fix; `None` if one of its texts is not known.
+/// Returns a fix; `None` if one of its texts is not known.
 fn fix_json(diagnostic: &Diagnostic, fix: &TextFix, folder: &Path) -> Option<Value> {
     let source = find_source(diagnostic, &fix.file)?;
     let replacements = fix.edits.iter().map(|edit| {

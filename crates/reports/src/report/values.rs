@@ -8,7 +8,7 @@ use super::format::DIM;
 /// The number of characters of a value that are shown by default.
 const MOST: usize = 160;
 
-/// An output: the response as text, other keys as `key: value`.
+/// Returns an output: the response as text, other keys as `key: value`.
 pub(super) fn render_output(output: &Value, whole: bool) -> String {
     if !output.is_object() {
         return output.to_string();
@@ -42,7 +42,7 @@ pub(super) fn render_value(value: &Value, whole: bool) -> String {
     }
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 pub(super) fn shorten_text(text: &str) -> String {
     match text.char_indices().nth(MOST) {
         None => text.to_owned(),

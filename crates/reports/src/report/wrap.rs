@@ -25,7 +25,7 @@ impl LineWidth {
     /// Lines are never broken: the stream is not a terminal.
     pub const UNLIMITED: Self = Self(None);
 
-    /// The width for a terminal with this number of columns; 80 if the terminal does not report it.
+    /// Returns the width for a terminal with this number of columns; 80 if the terminal does not report it.
     pub fn for_terminal(columns: Option<u16>) -> Self {
         let columns = columns.map_or(MOST_COLUMNS, usize::from);
         Self(Some(columns.clamp(FEWEST_COLUMNS, MOST_COLUMNS)))
@@ -36,8 +36,8 @@ impl LineWidth {
         self.wrap_lines(text, false)
     }
 
-    /// The same for a question that must not be mistaken: words that are too long for a row are broken too, because the
-    /// terminal would go on with them at the left margin.
+    /// Returns the same for a question that must not be mistaken: words that are too long for a row are broken too,
+    /// because the terminal would go on with them at the left margin.
     pub fn wrap_question(self, text: &str) -> String {
         self.wrap_lines(text, true)
     }
@@ -59,7 +59,8 @@ impl LineWidth {
         wrapped
     }
 
-    /// A whole text from elsewhere; every line is indented by this number of columns and ends with a line break.
+    /// Returns a whole text from elsewhere; every line is indented by this number of columns and ends with a line
+    /// break.
     pub fn wrap_block(self, text: &str, indent: usize) -> String {
         let text = &escape_text(text);
         if self.0.is_none() {
@@ -112,7 +113,7 @@ pub(super) struct TextWrapper {
 }
 
 impl TextWrapper {
-    /// A text whose rows begin with this number of blanks.
+    /// Returns a text whose rows begin with this number of blanks.
     pub(super) fn new(width: LineWidth, indent: usize) -> Self {
         Self {
             width,
@@ -278,8 +279,8 @@ impl TextWrapper {
     }
 }
 
-/// The indent of later rows after this first word: for a list, below the text of the item; for `key: value`, a bit
-/// more.
+/// Returns the indent of later rows after this first word: for a list, below the text of the item; for `key: value`, a
+/// bit more.
 fn hang_behind(word: &str) -> usize {
     let is_bullet = matches!(word, "-" | "*" | "+" | "•" | "·" | "–" | ">");
     let digits = word.trim_end_matches(['.', ')']);
@@ -305,7 +306,7 @@ fn can_break_between(word: &str, next: char) -> bool {
     (is_wide(last) || is_wide(next)) && !joins
 }
 
-/// A text of several lines inside a line of our own: no other line begins at the left margin.
+/// Returns a text of several lines inside a line of our own: no other line begins at the left margin.
 pub fn indent_later_lines(text: &str) -> String {
     let text = escape_text(text);
     let mut lines = text.trim_end().split('\n');
@@ -321,7 +322,7 @@ pub fn indent_later_lines(text: &str) -> String {
     hanging
 }
 
-/// The columns of a word on a terminal; colours need none.
+/// Returns the columns of a word on a terminal; colours need none.
 pub(super) fn display_width(word: &str) -> usize {
     if word.contains('\u{1b}') {
         return anstream::adapter::strip_str(word).to_string().width();
@@ -329,7 +330,7 @@ pub(super) fn display_width(word: &str) -> usize {
     word.width()
 }
 
-/// The beginning of a text, with at most this number of columns; an ellipsis shows that it was shortened.
+/// Returns the beginning of a text, with at most this number of columns; an ellipsis shows that it was shortened.
 pub(super) fn truncate_to_width(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();

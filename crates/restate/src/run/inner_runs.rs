@@ -29,7 +29,7 @@ impl ChildRun {
     }
 }
 
-/// The records of a run inside another that was cut short with it, when it has ended. `None`: it never began.
+/// Returns the records of a run inside another that was cut short with it, when it has ended. `None`: it never began.
 pub(super) async fn wait_for_child_records(
     ctx: &WorkflowContext<'_>,
     run: &str,
@@ -47,7 +47,7 @@ pub(super) async fn wait_for_child_records(
     }
 }
 
-/// The workflow that goes on with a run inside another after this one was cut short.
+/// Returns the workflow that goes on with a run inside another after this one was cut short.
 fn successor_workflow(run: &str) -> Arc<str> {
     let counted = run
         .rsplit_once('~')
@@ -178,14 +178,14 @@ impl<'a> RunDrive<'a> {
         }
     }
 
-    /// The run of its inner ensemble that asks what an execution asks: its name.
+    /// Returns the run of its inner ensemble that asks what an execution asks: its name.
     pub(super) fn find_asking_run(&self, agent: &str, execution: u32) -> Option<String> {
         let mut inner_runs = self.inner_runs.values();
         let asking = inner_runs.find(|child| child.asks && child.belongs_to(agent, execution))?;
         Some(asking.name.clone())
     }
 
-    /// The runs of its inner ensemble that an execution has begun: their names.
+    /// Returns the runs of its inner ensemble that an execution has begun: their names.
     pub(super) fn list_begun_runs(&self, agent: &str, execution: u32) -> Vec<String> {
         let matching_runs = self
             .inner_runs

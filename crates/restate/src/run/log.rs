@@ -20,7 +20,7 @@ pub(super) const INSIDE: &str = "inside:";
 /// The beginning of the state entries with records; the number of the first record follows.
 const RECORDS: &str = "records:";
 
-/// The number of the first record of a state entry.
+/// Returns the number of the first record of a state entry.
 pub(super) fn parse_chunk_key(key: &str) -> Option<u64> {
     key.strip_prefix(RECORDS)?.parse().ok()
 }
@@ -54,7 +54,7 @@ impl<'a> WorkflowLog<'a> {
         &self.state
     }
 
-    /// The id of the workflow that has the records.
+    /// Returns the id of the workflow that has the records.
     pub(super) fn workflow_id(&self) -> &Arc<str> {
         &self.run
     }
@@ -67,7 +67,7 @@ impl<'a> WorkflowLog<'a> {
             .map(RunBrief::from)
     }
 
-    /// The time of the last record.
+    /// Returns the time of the last record.
     pub(super) fn latest_time(&self) -> DateTime<Utc> {
         self.now
     }

@@ -121,7 +121,7 @@ enum RowWork {
 }
 
 impl Batch {
-    /// The rows to work on: those that have not ended, and those with an outcome that is tried again.
+    /// Returns the rows to work on: those that have not ended, and those with an outcome that is tried again.
     pub fn count_rows_to_run(&self, retry: &[RetriedRows]) -> usize {
         self.rows.iter().filter(|planned| needs_run(planned, retry)).count()
     }
@@ -307,7 +307,7 @@ impl Batch {
         Ok(RowWork::Run(id, Box::new(ready)))
     }
 
-    /// The run of the row's last try.
+    /// Returns the run of the row's last try.
     fn latest_try_id(&self, id: &RunId) -> RunId {
         let mut latest = id.clone();
         loop {
@@ -319,7 +319,7 @@ impl Batch {
         }
     }
 
-    /// The entry, after it was added to the index.
+    /// Returns the entry, after it was added to the index.
     fn append_entry(&self, entry: BatchEntry) -> Result<BatchEntry, RunError> {
         self.files
             .add_line(&serde_json::to_string(&entry).unwrap_or_default())?;
@@ -359,7 +359,7 @@ fn ended_row_work(id: &RunId, run: &RunId, recorded: &RecordedRun) -> Result<Row
     )?)))
 }
 
-/// The id of the try after this one.
+/// Returns the id of the try after this one.
 fn next_try_id(id: &RunId, latest: &RunId) -> RunId {
     let try_number = latest
         .as_str()

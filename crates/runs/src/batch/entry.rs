@@ -54,7 +54,7 @@ impl BatchEntry {
         self.usage.get("cost")?.as_f64()
     }
 
-    /// A number of the usage, such as `input_tokens`.
+    /// Returns a number of the usage, such as `input_tokens`.
     pub fn usage_number(&self, what: &str) -> u64 {
         self.usage.get(what).and_then(Value::as_u64).unwrap_or_default()
     }

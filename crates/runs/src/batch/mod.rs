@@ -138,7 +138,7 @@ impl Batch {
         })
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -148,7 +148,7 @@ impl Batch {
         self.rows.is_empty()
     }
 
-    /// The ensemble.
+    /// Returns the ensemble.
     pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
@@ -162,7 +162,7 @@ impl Batch {
         })
     }
 
-    /// The number of rows by outcome, in order of precedence. Rows that have not ended are not counted.
+    /// Returns the number of rows by outcome, in order of precedence. Rows that have not ended are not counted.
     pub fn count_outcomes(&self) -> Vec<(CompletionReason, usize)> {
         let count = |reason| {
             let entries = self.rows.iter().filter_map(|planned| planned.entry.as_ref());
@@ -190,7 +190,7 @@ impl Batch {
         Ok(self.files.results_path())
     }
 
-    /// The folder of the run of an entry.
+    /// Returns the folder of the run of an entry.
     pub fn run_folder(&self, entry: &BatchEntry) -> std::path::PathBuf {
         self.files.run_store().runs_folder().join(&entry.run)
     }
@@ -223,7 +223,7 @@ fn identity_text(runs: &Runs, prepared: &PreparedEnsemble, decides: &BatchIdenti
     Ok(digests.join(" "))
 }
 
-/// The last entry of each row. Lines that cannot be read are left out: their runs are found by their ids.
+/// Returns the last entry of each row. Lines that cannot be read are left out: their runs are found by their ids.
 fn parse_index(text: &str) -> HashMap<String, BatchEntry> {
     let entries = text
         .lines()

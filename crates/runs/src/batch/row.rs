@@ -53,7 +53,7 @@ pub struct ColumnMapping {
 }
 
 impl ColumnMapping {
-    /// The name under which a run is given the column; `None`: it is left out.
+    /// Returns the name under which a run is given the column; `None`: it is left out.
     fn input_name<'c>(&'c self, column: &'c str) -> Option<&'c str> {
         if let Some(name) = self.input_names.get(column) {
             return Some(name);
@@ -97,7 +97,7 @@ pub enum CellValue {
     Text(String),
 }
 
-/// The rows of a text in the format JSON Lines. Empty lines are left out.
+/// Returns the rows of a text in the format JSON Lines. Empty lines are left out.
 ///
 /// # Errors
 /// All lines that are no JSON objects.
@@ -130,13 +130,13 @@ pub fn parse_json_lines(name: &str, text: &str) -> Result<Vec<TableRow>, Vec<Row
     if wrong.is_empty() { Ok(rows) } else { Err(wrong) }
 }
 
-/// The error without "at line 1 column 3".
+/// Returns the error without "at line 1 column 3".
 fn error_without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
-/// The rows of a CSV text, whose first line names the columns. A cell that is empty is not given.
+/// Returns the rows of a CSV text, whose first line names the columns. A cell that is empty is not given.
 ///
 /// # Errors
 /// All lines that have another number of cells than the first, and names that occur twice.
@@ -192,7 +192,7 @@ struct LineCounter {
 }
 
 impl LineCounter {
-    /// The line, from 1, of a position that is not before the last one.
+    /// Returns the line, from 1, of a position that is not before the last one.
     fn line_at(&mut self, text: &str, position: Option<&csv::Position>) -> u64 {
         let byte = position.and_then(|position| usize::try_from(position.byte()).ok());
         let bytes = text.as_bytes();
@@ -214,7 +214,7 @@ fn find_duplicates(columns: &[String]) -> impl Iterator<Item = &String> {
         .map(|at| &columns[at])
 }
 
-/// The row of a file in a folder: `file` is its name, and `input` its text.
+/// Returns the row of a file in a folder: `file` is its name, and `input` its text.
 pub fn row_from_file(name: &str, file: &str, text: String) -> TableRow {
     TableRow {
         place: name.to_owned(),
@@ -304,8 +304,8 @@ fn resolve_row(
     Ok(row)
 }
 
-/// The ids of the rows' runs: digests of `of_all`, which says what all runs have in common, and of what each run is given. Rows
-/// that are equal have different ids.
+/// Returns the ids of the rows' runs: digests of `of_all`, which says what all runs have in common, and of what each
+/// run is given. Rows that are equal have different ids.
 pub(super) fn build_run_ids(of_all: &str, rows: &[BatchRow]) -> Vec<RunId> {
     let mut id_counts: HashMap<String, u32> = HashMap::new();
     let ids = rows.iter().map(|row| {

@@ -40,7 +40,7 @@ impl Serialize for TableLine<'_> {
     }
 }
 
-/// The table as JSON Lines.
+/// Returns the table as JSON Lines.
 pub fn to_json_lines<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> String {
     let mut table = Vec::new();
     for line in lines {
@@ -50,7 +50,7 @@ pub fn to_json_lines<'a>(lines: impl Iterator<Item = TableLine<'a>>) -> String {
     String::from_utf8(table).expect("JSON is UTF-8")
 }
 
-/// The table as CSV, from its lines as JSON: first what the runs were given, then the keys of their results.
+/// Returns the table as CSV, from its lines as JSON: first what the runs were given, then the keys of their results.
 ///
 /// # Errors
 /// A line is no line of results.
@@ -84,7 +84,7 @@ pub fn to_csv(json_lines: &str) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// The keys of the maps under `key`, each once, in the order in which they occur.
+/// Returns the keys of the maps under `key`, each once, in the order in which they occur.
 fn collect_keys(lines: &[Value], key: &str) -> Vec<String> {
     let mut keys = indexmap::IndexSet::new();
     let maps = lines.iter().filter_map(|line| line.get(key)?.as_object());
@@ -94,7 +94,7 @@ fn collect_keys(lines: &[Value], key: &str) -> Vec<String> {
     keys.into_iter().collect()
 }
 
-/// A cell: a text as it is, nothing for null, all else as JSON.
+/// Returns a cell: a text as it is, nothing for null, all else as JSON.
 fn cell_text(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),

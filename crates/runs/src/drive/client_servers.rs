@@ -84,7 +84,7 @@ impl ClientServers {
         self.0.insert(name.into(), server);
     }
 
-    /// The server of this name.
+    /// Returns the server of this name.
     pub fn get(&self, name: &str) -> Option<&ClientServer> {
         self.0.get(name)
     }
@@ -94,7 +94,7 @@ impl ClientServers {
         self.0.is_empty()
     }
 
-    /// The names of all servers, sorted.
+    /// Returns the names of all servers, sorted.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.0.keys()
     }
@@ -192,7 +192,7 @@ impl ServerEntry {
     }
 }
 
-/// The text with the values of `${NAME}` and `${NAME:-DEFAULT}`.
+/// Returns the text with the values of `${NAME}` and `${NAME:-DEFAULT}`.
 ///
 /// # Errors
 /// The first variable that is not set and has no default.

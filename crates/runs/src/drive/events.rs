@@ -83,7 +83,7 @@ pub enum LiveEventKind {
 
 /// Who makes a trace of a run, and of the runs inside it.
 pub trait RunTracer: Send + Sync {
-    /// The span that the run is a part of.
+    /// Returns the span that the run is a part of.
     fn parent_span(&self) -> Option<TraceParent>;
 
     /// Returns whether this trace is recorded. The processes that the run calls receive the answer.
@@ -162,7 +162,7 @@ impl EventHub {
         self.0.tracer.as_deref()
     }
 
-    /// The segment that the record `seq` of this run begins, in this span; `None` without telemetry.
+    /// Returns the segment that the record `seq` of this run begins, in this span; `None` without telemetry.
     pub(crate) fn segment_span(&self, run: &RunId, seq: u64, parent: Option<&TraceParent>) -> Option<SpanContext> {
         let tracer = self.tracer()?;
         let parent = parent.and_then(TraceParent::span_context);
@@ -229,7 +229,7 @@ impl EventHub {
         }
     }
 
-    /// A reporter that hands the records of one run on.
+    /// Returns a reporter that hands the records of one run on.
     pub(crate) fn create_reporter(&self, run: RunId) -> HubReporter {
         HubReporter { hub: self.clone(), run }
     }
@@ -330,7 +330,7 @@ impl RunEvents {
         Self { open, ..self }
     }
 
-    /// The next event; `None` when the run is closed and everything was handed out.
+    /// Returns the next event; `None` when the run is closed and everything was handed out.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -434,14 +434,14 @@ impl LogReader {
         self.next.insert(run.clone(), seq + 1);
     }
 
-    /// All records that were not handed out.
+    /// Returns all records that were not handed out.
     pub(crate) async fn read_rest(&mut self) -> Result<Vec<RunEvent>, ReadError> {
         let mut events = Vec::new();
         self.read_log(self.run.clone(), &mut events).await?;
         Ok(events)
     }
 
-    /// The records of one run inside the run that were not handed out.
+    /// Returns the records of one run inside the run that were not handed out.
     async fn read_run_rest(&mut self, run: &RunId) -> Result<Vec<RunEvent>, ReadError> {
         let mut events = Vec::new();
         if let Some(stored_run) = self.find_run(run).await {

@@ -165,12 +165,12 @@ impl Host {
         Self { network, ..self }
     }
 
-    /// The variable of the environment.
+    /// Returns the variable of the environment.
     pub fn read_variable(&self, name: &str) -> Option<String> {
         (self.variables)(name)
     }
 
-    /// A random number, at least 0 and less than 1.
+    /// Returns a random number, at least 0 and less than 1.
     pub fn random_number(&self) -> f64 {
         (self.random)()
     }
@@ -187,12 +187,12 @@ impl Host {
         self.simulated_acp.as_ref()
     }
 
-    /// The servers of tools for runs whose options name none.
+    /// Returns the servers of tools for runs whose options name none.
     pub(crate) fn client_servers(&self) -> &Arc<ClientServers> {
         &self.client_servers
     }
 
-    /// The operator; `None`: whoever holds the run's handle.
+    /// Returns the operator; `None`: whoever holds the run's handle.
     pub(crate) fn operator(&self) -> Option<Arc<dyn Operator>> {
         match &self.operator {
             OperatorChoice::Handle => None,
@@ -200,7 +200,7 @@ impl Host {
         }
     }
 
-    /// The way to models, with this environment, clock and randomness.
+    /// Returns the way to models, with this environment, clock and randomness.
     pub fn model_network(&self) -> ModelNetwork {
         if let Some(shared) = &self.network {
             return shared.clone();

@@ -121,7 +121,7 @@ impl RequestDesk {
         self.0.changes.subscribe()
     }
 
-    /// The open requests, in the order of the file.
+    /// Returns the open requests, in the order of the file.
     pub(crate) fn open_requests(&self) -> Vec<OperatorRequest> {
         let state = self.lock_state();
         let mut open: Vec<OperatorRequest> = state.open.iter().map(|open| open.request.clone()).collect();
@@ -129,7 +129,7 @@ impl RequestDesk {
         open
     }
 
-    /// The open requests, as events.
+    /// Returns the open requests, as events.
     pub(crate) fn open_events(&self) -> Vec<RunEvent> {
         self.open_requests().into_iter().map(request_event).collect()
     }

@@ -125,28 +125,28 @@ impl Run {
         }
     }
 
-    /// The run's id.
+    /// Returns the run's id.
     pub fn id(&self) -> &RunId {
         self.stored_run.id()
     }
 
-    /// The ensemble, as the run has it.
+    /// Returns the ensemble, as the run has it.
     pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
 
-    /// The run as it is stored.
+    /// Returns the run as it is stored.
     pub fn stored_run(&self) -> &Arc<dyn StoredRun> {
         &self.stored_run
     }
 
-    /// All events, from the first record on.
+    /// Returns all events, from the first record on.
     pub fn events(&self) -> RunEvents {
         self.events_from(0)
     }
 
-    /// All events from the record `seq` on. What waits for an answer or for permission at this moment follows the records
-    /// that are in the log.
+    /// Returns all events from the record `seq` on. What waits for an answer or for permission at this moment follows
+    /// the records that are in the log.
     pub fn events_from(&self, seq: u64) -> RunEvents {
         let events = self.hub.subscribe_run(self.stored_run.clone(), seq);
         // Looked at after the subscription begins, so that no question is missed; the events drop those that come twice.
@@ -164,7 +164,7 @@ impl Run {
         async move { while closed.changed().await.is_ok() {} }
     }
 
-    /// The questions and permission requests that wait for an answer, in the order of the file.
+    /// Returns the questions and permission requests that wait for an answer, in the order of the file.
     pub fn open_requests(&self) -> Vec<OperatorRequest> {
         self.desk.open_requests()
     }
@@ -272,7 +272,7 @@ impl Run {
         let _ = self.interruptions.send(RunInterruption::Cancelled { by });
     }
 
-    /// A function that cancels the run, for a task that does not hold the run.
+    /// Returns a function that cancels the run, for a task that does not hold the run.
     pub fn create_canceller(&self) -> impl Fn(RunCanceller) + Send + Sync + Clone + 'static {
         let interruptions = self.interruptions.clone();
         move |by| {

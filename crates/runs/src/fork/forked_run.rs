@@ -440,7 +440,7 @@ impl Runs {
     }
 }
 
-/// The key of a part of the execution.
+/// Returns the key of a part of the execution.
 fn resolve_part_key(origin: &RecordedRun, start: &AgentStart, key: &str) -> Result<Arc<str>, RunError> {
     let mut keys: Vec<Arc<str>> = Vec::new();
     for record in &origin.journal.records {

@@ -27,8 +27,8 @@ pub(crate) struct RepeatedExecution {
     pub(crate) part: Option<Arc<str>>,
 }
 
-/// The results of the origin from turn `from` on, save those of executions that are `out`, and those of the execution that
-/// is repeated and of everything that followed from it.
+/// Returns the results of the origin from turn `from` on, save those of executions that are `out`, and those of the
+/// execution that is repeated and of everything that followed from it.
 pub(crate) fn collect_reusable(
     origin: &RecordedRun,
     from: u32,
@@ -76,7 +76,7 @@ pub(crate) fn collect_reusable(
     Ok(reuse)
 }
 
-/// The digest of what each execution of the turn reads. Those that follow from one that is repeated are noted.
+/// Returns the digest of what each execution of the turn reads. Those that follow from one that is repeated are noted.
 fn digest_turn_reads(
     plan: &Plan,
     state: &ConversationState,
@@ -122,7 +122,7 @@ fn follows_repeated(
     reads || is_requested || (remembers && is_among(&start.agent, start.execution - 1))
 }
 
-/// The part, with the iterations that earlier records contain.
+/// Returns the part, with the iterations that earlier records contain.
 fn with_all_iterations(part: &PartEnded, state: &ConversationState) -> PartEnded {
     let slots = state.open_turn().into_iter().flat_map(|turn| &turn.slots);
     let slot = slots.into_iter().find(|slot| slot.start.agent == part.agent);
@@ -131,7 +131,7 @@ fn with_all_iterations(part: &PartEnded, state: &ConversationState) -> PartEnded
     matching_part.map_or_else(|| part.clone(), |ended| PartEnded::clone(ended))
 }
 
-/// The parts that have ended, with what all their attempts cost.
+/// Returns the parts that have ended, with what all their attempts cost.
 fn list_ended_parts(slot: &ExecutionSlot) -> Vec<Arc<PartEnded>> {
     let with_all = |part: &Arc<PartEnded>| match slot.parts.failed_attempts.get(&part.key) {
         None => part.clone(),

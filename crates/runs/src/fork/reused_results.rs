@@ -75,10 +75,10 @@ pub(crate) struct ReusingRunner {
     reads: AgentReads,
 }
 
-/// The digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the agent
-/// and its model have said before; where a prompt without variables is followed by what everybody has said, that; for an
-/// agent without dependencies also the context; for one that reads the history also that; and the inputs of the run. Inputs
-/// that were `added` do not count.
+/// Returns the digest of what an execution reads: the input, the outputs of its dependencies, the request, and what the
+/// agent and its model have said before; where a prompt without variables is followed by what everybody has said, that;
+/// for an agent without dependencies also the context; for one that reads the history also that; and the inputs of the
+/// run. Inputs that were `added` do not count.
 pub(crate) fn digest_reads(execution: &ExecutionInput, reads: AgentReads, added: &AddedInputs) -> String {
     let context = reads.context.then(|| remove_names(&execution.context, &added.context));
     let inputs = remove_names(&execution.inputs, &added.inputs);
@@ -100,7 +100,7 @@ pub(crate) fn digest_reads(execution: &ExecutionInput, reads: AgentReads, added:
     digest_text(&read.to_string())
 }
 
-/// The values, without those of these names.
+/// Returns the values, without those of these names.
 fn remove_names(values: &Arc<RunContext>, names: &HashSet<Arc<str>>) -> Arc<RunContext> {
     if names.is_empty() {
         return values.clone();
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// The result that execution 2 of `judge` may take over.
+    /// Returns the result that execution 2 of `judge` may take over.
     fn reusable() -> ReusableResults {
         let mut reusable = ReusableResults::default();
         for (number, reads) in [(1, OUTPUTS), (2, OUTPUTS), (3, CONTEXT)] {

@@ -24,7 +24,7 @@ pub(crate) fn list_starts(records: &[Record]) -> impl Iterator<Item = (u32, &Age
     turns.flat_map(|turn| turn.starts.iter().map(|start| (turn.turn, start)))
 }
 
-/// The records up to the end of the turn, with the values that a fork set after it.
+/// Returns the records up to the end of the turn, with the values that a fork set after it.
 pub(crate) fn records_until_turn(origin: &RecordedRun, turn: u32) -> Result<&[Record], RunError> {
     let records = &origin.journal.records;
     let ends = |record: &Record| match &record.event {
@@ -47,7 +47,7 @@ pub(crate) fn records_until_turn(origin: &RecordedRun, turn: u32) -> Result<&[Re
     })
 }
 
-/// The records up to the end of the last finished turn, or to the message after it.
+/// Returns the records up to the end of the last finished turn, or to the message after it.
 pub(crate) fn finished_turn_records(records: &[Record]) -> &[Record] {
     let is_kept = |record: &Record| {
         matches!(
@@ -59,7 +59,8 @@ pub(crate) fn finished_turn_records(records: &[Record]) -> &[Record] {
     &records[..end]
 }
 
-/// The records, with the last turn open again where an agent with `on_resume: rerun` ran in it: without its result.
+/// Returns the records, with the last turn open again where an agent with `on_resume: rerun` ran in it: without its
+/// result.
 pub(crate) fn reopen_last_turn(kept: &[Record], turn: u32, prepared: &PreparedEnsemble) -> Vec<Record> {
     let again: Vec<&Arc<str>> = list_executed_agents(kept)
         .filter(|(ran_in, agent)| *ran_in == turn && is_rerun_on_resume(prepared, agent))
@@ -93,7 +94,7 @@ pub(crate) fn check_agents(kept: &[Record], prepared: &PreparedEnsemble, turn: u
     }
 }
 
-/// The start of the agent in that turn, and the position of the turn's first record.
+/// Returns the start of the agent in that turn, and the position of the turn's first record.
 pub(crate) fn find_start<'a>(records: &'a [Record], agent: &str, turn: u32) -> Option<(usize, &'a AgentStart)> {
     records.iter().enumerate().find_map(|(at, record)| match &record.event {
         Event::TurnStarted(started) if started.turn == turn => {

@@ -33,7 +33,7 @@ pub fn parse_overrides(models: &[String]) -> Result<Vec<ModelOverride>, RunError
     models.iter().map(parse).collect()
 }
 
-/// The cache in that folder.
+/// Returns the cache in that folder.
 pub(crate) fn open_cache(given: Option<&CacheFolder>, project: &Project) -> Result<Option<ReplyCache>, RunError> {
     let Some(CacheFolder {
         folder,

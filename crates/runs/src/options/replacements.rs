@@ -11,16 +11,16 @@ use ensemble_language::ensemble::{Agent, PreparedReply};
 ///
 /// They decide whether an agent that needs something from outside of the program may run itself.
 pub trait AgentReplacements: Send + Sync {
-    /// The runner of the whole agent, all its parts included.
+    /// Returns the runner of the whole agent, all its parts included.
     fn whole_agent_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>>;
 
-    /// The runner of an execution, or of one part of it.
+    /// Returns the runner of an execution, or of one part of it.
     fn find_runner(&self, agent: &Agent) -> Option<Arc<dyn Runner>>;
 
-    /// The runner of an agent that has no stand-in and needs this from outside; `None`: its own.
+    /// Returns the runner of an agent that has no stand-in and needs this from outside; `None`: its own.
     fn missing_agent_runner(&self, agent: &Agent, needs: String) -> Option<Arc<dyn Runner>>;
 
-    /// The model profile that answers for this input agent or script agent.
+    /// Returns the model profile that answers for this input agent or script agent.
     fn find_responder(&self, _agent: &Agent) -> Option<Arc<str>> {
         None
     }
@@ -30,9 +30,14 @@ pub trait AgentReplacements: Send + Sync {
         false
     }
 
-    /// The replies that replace the model of this LLM agent. The agent itself runs.
+    /// Returns the replies that replace the model of this LLM agent. The agent itself runs.
     fn find_replies(&self, _agent: &Agent) -> Option<Arc<dyn ReplyStub>> {
         None
+    }
+
+    /// Returns whether what replaces agents can have costs, whatever the prices of the models are.
+    fn has_own_costs(&self) -> bool {
+        false
     }
 
     /// Wraps the runner of an execution, or of one part of it.
@@ -45,7 +50,7 @@ pub trait AgentReplacements: Send + Sync {
         runner
     }
 
-    /// The stand-ins of the ensemble that this agent stands for.
+    /// Returns the stand-ins of the ensemble that this agent stands for.
     fn for_nested_agent(&self, agent: &str) -> Arc<dyn AgentReplacements>;
 }
 

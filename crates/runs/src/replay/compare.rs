@@ -12,7 +12,7 @@ use ensemble_core::store::ReadError;
 
 /// Tells what was decided, in order.
 pub(crate) trait RecordedDecisions: Send {
-    /// The next decision. After [`RecordedDecision::Ended`] it is not asked again.
+    /// Returns the next decision. After [`RecordedDecision::Ended`] it is not asked again.
     ///
     /// # Errors
     /// The record cannot be read.

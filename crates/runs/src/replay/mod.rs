@@ -109,7 +109,7 @@ impl ReplayResult {
 }
 
 impl Runs {
-    /// The record that was named: a run's id, a run's folder, a journal, or a saved result.
+    /// Returns the record that was named: a run's id, a run's folder, a journal, or a saved result.
     ///
     /// # Errors
     /// There is none.
@@ -191,7 +191,7 @@ impl Runs {
         })
     }
 
-    /// The record and the ensemble that decides about it.
+    /// Returns the record and the ensemble that decides about it.
     async fn open_record(
         &self,
         record: RunRecord,

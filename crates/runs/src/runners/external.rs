@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError};
 use crate::runners::tools::resolve_address;
 
-/// The program of the agent, ready to be started.
+/// Returns the program of the agent, ready to be started.
 ///
 /// # Errors
 /// It is not there, its folder is not, a variable of the environment is not set, or a server of tools is not there.
@@ -60,7 +60,7 @@ pub(crate) fn build_external_agent(
     })
 }
 
-/// The servers of tools that the program is given.
+/// Returns the servers of tools that the program is given.
 fn list_program_servers(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Result<Vec<ProgramServer>, AgentBuildError> {
     let ensemble = parts.prepared.plan.ensemble();
     let mut servers = Vec::new();

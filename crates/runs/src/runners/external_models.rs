@@ -29,7 +29,7 @@ pub(crate) fn describe_external_need(agent: &Agent, parts: &AgentBuildContext<'_
     }
 }
 
-/// The program that `script` starts. A Rhai script needs none, whether it is there or not.
+/// Returns the program that `script` starts. A Rhai script needs none, whether it is there or not.
 pub(crate) fn resolve_program(script: &str, parts: &AgentBuildContext<'_>) -> Option<String> {
     let is_rhai = match resolve_script(script, &parts.places) {
         Ok(resolved) => matches!(resolved, ResolvedScript::Rhai(_)),
@@ -46,7 +46,7 @@ fn find_agent_model(llm: &LlmSpec, parts: &AgentBuildContext<'_>) -> Option<Stri
     find_external_model(&llm.model, parts).or(summarizer)
 }
 
-/// The first model of the choice that is not simulated.
+/// Returns the first model of the choice that is not simulated.
 pub(crate) fn find_external_model(choice: &ModelChoice, parts: &AgentBuildContext<'_>) -> Option<String> {
     let model_name = match choice {
         ModelChoice::Profile(name) => name.to_string(),

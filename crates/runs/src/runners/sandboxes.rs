@@ -12,7 +12,7 @@ use ensemble_process::confine::{
 
 use crate::runners::shared_parts::{AgentBuildContext, AgentBuildError};
 
-/// The sandbox of a process of the ensemble.
+/// Returns the sandbox of a process of the ensemble.
 ///
 /// # Errors
 /// A path does not exist, or this system cannot enforce the rules.
@@ -69,7 +69,7 @@ pub(crate) fn build_sandbox(
     })))
 }
 
-/// The path without links: what is a link later is not followed.
+/// Returns the path without links: what is a link later is not followed.
 fn canonical_path(path: &Path) -> Result<PathBuf, AgentBuildError> {
     path.canonicalize().map_err(|error| {
         let message = format!("its sandbox names `{}`, which cannot be used: {error}", path.display());

@@ -165,7 +165,7 @@ impl AgentBuildContext<'_> {
         })
     }
 
-    /// The values of these settings. A variable that is only passed on and not set is left out.
+    /// Returns the values of these settings. A variable that is only passed on and not set is left out.
     pub(crate) fn resolve_settings(
         &self,
         settings: &[(String, SettingValue)],
@@ -191,7 +191,7 @@ impl AgentBuildContext<'_> {
         Ok(values)
     }
 
-    /// The model of that choice, with its fallbacks.
+    /// Returns the model of that choice, with its fallbacks.
     pub(crate) fn connect_model(&self, choice: &ModelChoice) -> Result<Model, ProfileError> {
         let model = Model::connect_profiles(
             &self.profiles.resolve_choice(choice)?,

@@ -78,7 +78,7 @@ pub(crate) fn build_toolset(
     })
 }
 
-/// The runner of an agent that calls one tool of a server.
+/// Returns the runner of an agent that calls one tool of a server.
 ///
 /// # Errors
 /// The server cannot be made ready, or a text of the arguments is not a template.
@@ -182,7 +182,7 @@ fn build_tool_runner(
     })
 }
 
-/// The address of the server of that tool, with what the environment adds.
+/// Returns the address of the server of that tool, with what the environment adds.
 pub(crate) fn resolve_address(
     tool: &str,
     server: &McpServer,
@@ -224,7 +224,7 @@ pub(crate) fn resolve_address(
     })
 }
 
-/// The server of that name that was given with the run.
+/// Returns the server of that name that was given with the run.
 fn resolve_client_server<'p>(name: &str, parts: &AgentBuildContext<'p>) -> Result<&'p ClientServer, AgentBuildError> {
     let servers = &parts.shared.client_servers;
     servers.get(name).ok_or_else(|| {

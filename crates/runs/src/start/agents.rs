@@ -127,7 +127,7 @@ struct RunnerFactory<'a> {
 }
 
 impl RunnerFactory<'_> {
-    /// The agent's runner, made at the first call. Agents are no tools of each other in a circle.
+    /// Returns the agent's runner, made at the first call. Agents are no tools of each other in a circle.
     fn get_or_build(&self, agent: &Agent) -> Result<BuiltRunner, AgentBuildError> {
         if let Some(cached_runner) = self.built_runners.borrow().get(&agent.name) {
             return Ok(cached_runner.clone());
@@ -150,34 +150,39 @@ impl RunnerFactory<'_> {
         Ok(built_runner)
     }
 
-    /// Reports a `max_cost` if the run can ask models, and none of them has a price. External agents and nested ensembles
-    /// can have costs of their own.
+    /// Reports a `max_cost` if the run can ask models, and no model of the ensemble has a price. External agents, nested
+    /// ensembles and stubs of a test can have costs of their own.
     fn check_budget_price(&self) -> Option<Finding> {
         let ensemble = self.parts.prepared.plan.ensemble();
         ensemble.limits.max_cost?;
+        if self.find_replacements().is_some_and(AgentReplacements::has_own_costs) {
+            return None;
+        }
         let is_nested = |kind: &AgentKind| matches!(kind, AgentKind::Ensemble { .. });
         let nested_tools = ensemble.tools.iter();
         let has_nested = ensemble.agents.iter().any(|agent| is_nested(&agent.kind))
             || nested_tools
                 .into_iter()
                 .any(|(_, tool)| matches!(tool.kind, ToolKind::Ensemble { .. }));
-        let mut choices = Vec::new();
-        for agent in ensemble.agents.iter().filter(|agent| !self.is_replaced(agent)) {
-            match &agent.kind {
+        let (mut choices, mut asks_model) = (Vec::new(), false);
+        for agent in &ensemble.agents {
+            let choice = match &agent.kind {
                 AgentKind::Llm(llm) if llm.acp_agent().is_some() => return None,
-                AgentKind::Llm(llm) => choices.push(llm.model.clone()),
+                AgentKind::Llm(llm) => llm.model.clone(),
                 AgentKind::Input(InputSpec {
                     responses: Some(PreparedResponses::Profile(name)),
                     ..
-                }) => choices.push(ModelChoice::Profile(name.clone())),
-                _ => {}
-            }
+                }) => ModelChoice::Profile(name.clone()),
+                _ => continue,
+            };
+            choices.push(choice);
+            asks_model |= !self.is_replaced(agent);
         }
         let has_price = |choice: &ModelChoice| {
             let resolved = self.parts.profiles.resolve_choice(choice);
             resolved.is_ok_and(|all| all.chain.iter().any(|link| link.profile.cost.is_some()))
         };
-        if has_nested || choices.is_empty() || choices.iter().any(has_price) {
+        if has_nested || !asks_model || choices.iter().any(has_price) {
             return None;
         }
         let place = Route::root().with_key("conversation_limits").with_key("max_cost");
@@ -196,7 +201,7 @@ impl RunnerFactory<'_> {
         self.parts.shared.replacements.as_deref()
     }
 
-    /// The runner in the place of the agent's own, if there is one, or if its own needs something from outside.
+    /// Returns the runner in the place of the agent's own, if there is one, or if its own needs something from outside.
     fn find_replacement(&self, agent: &Agent) -> Option<Arc<dyn Runner>> {
         let stand_ins = self.find_replacements()?;
         let needs = || match (self.find_responder(agent), &agent.kind) {

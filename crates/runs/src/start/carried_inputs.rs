@@ -72,7 +72,7 @@ pub(crate) fn carry_inputs_over(
     })
 }
 
-/// The inputs after the records and what is set then.
+/// Returns the inputs after the records and what is set then.
 fn latest_inputs(ensemble: &Ensemble, first: &RunContext, kept: &[Record], set: &RunContext) -> RunContext {
     let mut now = first.clone();
     let earlier = kept.iter().filter_map(|record| match &record.event {

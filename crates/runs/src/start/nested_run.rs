@@ -94,19 +94,19 @@ fn check_depth(path: &PathBuf, shared: &SharedServices) -> Result<(), RunError> 
     Ok(())
 }
 
-/// The name of the run of an attempt. Parts run side by side, each with a run of its own.
+/// Returns the name of the run of an attempt. Parts run side by side, each with a run of its own.
 fn attempt_run_name(execution: &ExecutionInput, attempt: u32) -> String {
     let part = execution.part.as_ref();
     let part = part.map_or_else(String::new, |part| format!(".{}", part.index));
     format!("{}-{}{part}-{attempt}", execution.agent_name, execution.execution)
 }
 
-/// The numbers of the attempts whose run this attempt can go on with, the latest first.
+/// Returns the numbers of the attempts whose run this attempt can go on with, the latest first.
 fn interrupted_attempts(execution: &ExecutionInput) -> impl Iterator<Item = u32> {
     (execution.attempt - execution.lost_attempts..execution.attempt).rev()
 }
 
-/// The name of the run of this attempt: that of an attempt that was interrupted, if it has begun one.
+/// Returns the name of the run of this attempt: that of an attempt that was interrupted, if it has begun one.
 fn choose_run_name(execution: &ExecutionInput, has_begun: impl Fn(&str) -> bool) -> String {
     let mut before = interrupted_attempts(execution).map(|attempt| attempt_run_name(execution, attempt));
     let begun_name = before.find(|name| has_begun(name));
@@ -253,7 +253,7 @@ impl InnerEnsemble {
         Ok(state)
     }
 
-    /// The inputs of the inner conversation, and its context, which holds them too.
+    /// Returns the inputs of the inner conversation, and its context, which holds them too.
     fn resolve_inputs(&self, given: NestedArguments) -> Result<(RunContext, RunContext), RunError> {
         let NestedArguments {
             inputs,
@@ -275,7 +275,7 @@ impl InnerEnsemble {
         Ok((resolved.unwrap_or_default(), context))
     }
 
-    /// The run of this execution, for somebody else.
+    /// Returns the run of this execution, for somebody else.
     fn build_inner_start(
         &self,
         execution: &ExecutionInput,
@@ -324,7 +324,8 @@ impl InnerEnsemble {
         }
     }
 
-    /// The inner run of this execution: the one that was interrupted, or a new one for an attempt that starts afresh.
+    /// Returns the inner run of this execution: the one that was interrupted, or a new one for an attempt that starts
+    /// afresh.
     async fn open_run(&self, execution: &ExecutionInput) -> Result<OpenedRun, RunError> {
         let outer = self.resolve_outer_run(execution).await?;
         for attempt in interrupted_attempts(execution) {
@@ -349,7 +350,7 @@ impl InnerEnsemble {
         })
     }
 
-    /// The run that the execution belongs to, which may itself be inside others.
+    /// Returns the run that the execution belongs to, which may itself be inside others.
     async fn resolve_outer_run(&self, execution: &ExecutionInput) -> Result<Arc<dyn StoredRun>, RunError> {
         let unknown = || StoreError::Unknown {
             id: execution.run_id.to_string(),
@@ -363,7 +364,7 @@ impl InnerEnsemble {
         Ok(run)
     }
 
-    /// The inner run, if it can go on: it stays where it began, so that no crash can part it.
+    /// Returns the inner run, if it can go on: it stays where it began, so that no crash can part it.
     async fn try_resume(
         &self,
         run: Arc<dyn StoredRun>,

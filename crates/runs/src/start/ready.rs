@@ -312,7 +312,7 @@ impl RequestCountGuard {
 }
 
 impl ReadyRun {
-    /// The ensemble.
+    /// Returns the ensemble.
     pub fn prepared_ensemble(&self) -> &Arc<PreparedEnsemble> {
         &self.prepared
     }
@@ -327,7 +327,7 @@ impl ReadyRun {
         &self.agents.simulated_agents
     }
 
-    /// The time, by the clock of the run.
+    /// Returns the time, by the clock of the run.
     pub fn current_time(&self) -> chrono::DateTime<chrono::Utc> {
         self.host.now()
     }
@@ -482,7 +482,7 @@ impl ReadyRun {
     }
 }
 
-/// The lease and the log of a new run, with its first records.
+/// Returns the lease and the log of a new run, with its first records.
 async fn store_first_records(
     stored: &dyn StoredRun,
     durability: Durability,
@@ -503,7 +503,7 @@ async fn store_first_records(
     Ok((lease, log))
 }
 
-/// The record with its number and its run's id.
+/// Returns the record with its number and its run's id.
 fn number_record(mut record: Record, seq: u64, id: &RunId) -> Record {
     record.seq = seq;
     if let Event::RunStarted(started) = &mut record.event {
@@ -512,7 +512,7 @@ fn number_record(mut record: Record, seq: u64, id: &RunId) -> Record {
     record
 }
 
-/// A new run, under an id that no other has.
+/// Returns a new run, under an id that no other has.
 async fn create_run(store: &dyn RunStore, host: &Host, ensemble: &str) -> Result<Arc<dyn StoredRun>, StoreError> {
     let mut number = random_number(host);
     loop {
@@ -523,7 +523,7 @@ async fn create_run(store: &dyn RunStore, host: &Host, ensemble: &str) -> Result
     }
 }
 
-/// The number of an id among all ids of one time.
+/// Returns the number of an id among all ids of one time.
 fn random_number(host: &Host) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,

@@ -52,7 +52,7 @@ impl RecordedRun {
         })
     }
 
-    /// The event with which the log begins.
+    /// Returns the event with which the log begins.
     ///
     /// # Errors
     /// It begins with another.
@@ -72,7 +72,8 @@ impl RecordedRun {
         run_end.is_some_and(|ended| ended.completion_reason.is_continuable())
     }
 
-    /// The values that a message sets, for this ensemble: inputs match their schemas, and other names stand in the context.
+    /// Returns the values that a message sets, for this ensemble: inputs match their schemas, and other names stand in
+    /// the context.
     ///
     /// # Errors
     /// A value does not match its input, or a name is unknown.
@@ -145,7 +146,7 @@ pub(crate) fn is_rerun_on_resume(prepared: &PreparedEnsemble, agent: &str) -> bo
     id.is_some_and(|id| prepared.plan.agent(id).conversation.on_resume == OnResume::Rerun)
 }
 
-/// The event with which the records begin.
+/// Returns the event with which the records begin.
 ///
 /// # Errors
 /// They begin with another, or there are none.
@@ -156,7 +157,7 @@ pub fn read_start_event(records: &[Record]) -> Result<&RunStarted, RunError> {
     }
 }
 
-/// The ensemble as it was when the run started.
+/// Returns the ensemble as it was when the run started.
 ///
 /// # Errors
 /// The copy of its text cannot be read, or has errors.
@@ -189,7 +190,7 @@ pub fn load_recorded_ensemble<'f>(
     })
 }
 
-/// The ensemble in the file that a run was started from, if the file still says the same.
+/// Returns the ensemble in the file that a run was started from, if the file still says the same.
 pub fn load_unchanged_ensemble(started: &RunStarted, project: &Project) -> Option<PreparedEnsemble> {
     let file = project.relative_path(Path::new(&started.ensemble_file));
     let prepared = prepare_file(&file, project).ok()?;

@@ -62,12 +62,12 @@ pub struct HeldRun {
 }
 
 impl EnsembleRef {
-    /// The ensemble in that file, or of that name.
+    /// Returns the ensemble in that file, or of that name.
     pub fn from_file(named: impl Into<String>) -> Self {
         Self::Named(named.into())
     }
 
-    /// The ensemble of that text.
+    /// Returns the ensemble of that text.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
@@ -98,7 +98,7 @@ impl From<Option<&str>> for WhichRun {
 }
 
 impl Runs {
-    /// The runs of the project, kept in files.
+    /// Returns the runs of the project, kept in files.
     pub fn open(project: Project, host: Host) -> Self {
         Self {
             project,
@@ -116,7 +116,7 @@ impl Runs {
         }
     }
 
-    /// The same runs, of which this operator is asked.
+    /// Returns the same runs, of which this operator is asked.
     #[must_use]
     pub fn with_operator(self, operator: Arc<dyn Operator>) -> Self {
         Self {
@@ -130,7 +130,7 @@ impl Runs {
         &self.project
     }
 
-    /// The world around the runs.
+    /// Returns the world around the runs.
     pub fn host(&self) -> &Host {
         &self.host
     }
@@ -147,7 +147,7 @@ impl Runs {
         }
     }
 
-    /// The recorded run.
+    /// Returns the recorded run.
     ///
     /// # Errors
     /// There is no such run, or several.
@@ -305,14 +305,14 @@ impl Runs {
             .await
     }
 
-    /// The file of an ensemble, for a person who is in the caller's folder.
+    /// Returns the file of an ensemble, for a person who is in the caller's folder.
     pub(crate) fn resolve_ensemble_file(&self, named: &str) -> Result<PathBuf, RunError> {
         Ok(self.project.resolve_ensemble_file(named)?)
     }
 }
 
 impl HeldRun {
-    /// The run as it is recorded.
+    /// Returns the run as it is recorded.
     pub fn recorded_run(&self) -> &RecordedRun {
         &self.recorded_run
     }

@@ -38,7 +38,7 @@ impl OutputMode {
         }
     }
 
-    /// The output that the text means.
+    /// Returns the output that the text means.
     ///
     /// # Errors
     /// It means none.

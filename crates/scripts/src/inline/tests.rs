@@ -11,7 +11,7 @@ fn attempt(text: &str, variables: &[(&'static str, ScriptVariable)]) -> Option<R
     run_inline(&script.ast, &script.words, variables)
 }
 
-/// A context with a value that is too large to be handed over.
+/// Returns a context with a value that is too large to be handed over.
 fn context() -> ScriptVariable {
     let large = json!(vec![1; READ_BUDGET]);
     let entries = [("small", json!(1)), ("large", large)];

@@ -95,7 +95,7 @@ fn parse_success(body: &[u8], encoding: BodyEncoding) -> CollectorAnswer {
     CollectorAnswer::Accepted { rejected, problem }
 }
 
-/// The pause that the collector asks for, in seconds.
+/// Returns the pause that the collector asks for, in seconds.
 fn parse_retry_after(response: &Response) -> Option<Duration> {
     let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     let seconds = value.trim().parse::<f64>().ok()?;

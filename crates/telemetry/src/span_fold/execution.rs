@@ -251,7 +251,7 @@ impl ExecutionLedger {
         self.context.child_span(&format!("part {key}"))
     }
 
-    /// The span around this place: a call, a part, or the execution itself.
+    /// Returns the span around this place: a call, a part, or the execution itself.
     fn find_outer_context(&self, key: &Key) -> SpanContext {
         let call = key.1.split_last().and_then(|(call, outer)| {
             let outer = (key.0.clone(), outer.to_vec());
@@ -267,7 +267,7 @@ impl ExecutionLedger {
         call.unwrap_or_else(part)
     }
 
-    /// A span that is the next of its kind at this place.
+    /// Returns a span that is the next of its kind at this place.
     fn next_context(&mut self, kind: &str, key: &Key) -> SpanContext {
         let place = format!("{kind} {:?} {:?}", key.0, key.1);
         let count = self.counts.entry(place.clone()).or_default();
@@ -279,7 +279,7 @@ impl ExecutionLedger {
         self.events.push(new_event(name, at, attributes));
     }
 
-    /// The earliest time of something that is in a part, or in the execution.
+    /// Returns the earliest time of something that is in a part, or in the execution.
     fn earliest_time(&mut self, key: &Key, at: u64) -> u64 {
         let Some(part) = &key.0 else { return self.began };
         let began = self.parts.entry(part.clone()).or_insert((at.max(self.began), 0));
@@ -477,7 +477,7 @@ fn span_key(within: &AttemptScope) -> Key {
     (within.part.clone(), within.outer_calls.clone())
 }
 
-/// The attributes, with those of the failure, if there is one; it is the status of the span, too.
+/// Returns the attributes, with those of the failure, if there is one; it is the status of the span, too.
 fn with_failure(
     whole: &mut Span,
     attributes: SpanAttributes,
@@ -491,7 +491,7 @@ fn with_failure(
     attributes.with_text("error.type", failure_kind(failure)).0
 }
 
-/// The provider, by its name in the conventions, and the model of `PROVIDER/MODEL`.
+/// Returns the provider, by its name in the conventions, and the model of `PROVIDER/MODEL`.
 fn provider_and_model(noted: &str) -> (String, String) {
     let (provider, model) = noted.split_once('/').unwrap_or(("_OTHER", noted));
     let name = match provider {
@@ -504,7 +504,7 @@ fn provider_and_model(noted: &str) -> (String, String) {
     (name.to_owned(), model.to_owned())
 }
 
-/// The tokens of one request, as an iteration notes them.
+/// Returns the tokens of one request, as an iteration notes them.
 fn parse_usage(noted: &Value) -> ModelUsage {
     let tokens = |key: &str| noted[key].as_u64().unwrap_or_default();
     ModelUsage {
@@ -520,7 +520,7 @@ fn failure_kind(failure: &ExecutionFailure) -> String {
     kind.as_str().unwrap_or("_OTHER").to_owned()
 }
 
-/// The words of the failure, which may repeat what an agent said.
+/// Returns the words of the failure, which may repeat what an agent said.
 fn failure_content(failure: &ExecutionFailure, fold: &SpanFold) -> Option<String> {
     fold.with_content.then(|| content::limit_length(&failure.error))
 }

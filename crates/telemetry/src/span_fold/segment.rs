@@ -209,7 +209,7 @@ impl SegmentSpan {
         ended.push(segment_span);
     }
 
-    /// The open execution at this place, which begins now if it is not open.
+    /// Returns the open execution at this place, which begins now if it is not open.
     fn open_execution(&mut self, place: &AttemptScope, now: u64) -> &mut ExecutionLedger {
         let open_index = self
             .open

@@ -15,7 +15,7 @@ use crate::app::UiApp;
 use crate::conversations::BY_PAGE;
 use crate::reply::RequestFailure;
 
-/// A text that must be given.
+/// Returns a text that must be given.
 fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, RequestFailure> {
     given[name]
         .as_str()

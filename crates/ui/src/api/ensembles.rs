@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::app::UiApp;
 
-/// All ensembles of the project.
+/// Returns all ensembles of the project.
 pub(super) fn ensembles_to_json(app: &UiApp) -> Value {
     let project = app.runs.runs().project();
     let tests = list_test_files(project, &project.list_named_files());
@@ -30,7 +30,7 @@ pub(super) fn ensembles_to_json(app: &UiApp) -> Value {
     documents.collect()
 }
 
-/// The test files that can be edited, by the ensembles that they test.
+/// Returns the test files that can be edited, by the ensembles that they test.
 fn list_test_files(project: &Project, files: &[(String, PathBuf)]) -> HashMap<PathBuf, Vec<String>> {
     let mut tests: HashMap<PathBuf, Vec<String>> = HashMap::new();
     let is_one = |path: &PathBuf| is_test_file(&path.to_string_lossy()) && project.contains_file(path);

@@ -13,7 +13,7 @@ impl RequestQuery {
         Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
-    /// A value that must be there.
+    /// Returns a value that must be there.
     pub(crate) fn required_text(&self, name: &str) -> Result<&str, RequestFailure> {
         let value = self.0.get(name);
         value
@@ -21,7 +21,7 @@ impl RequestQuery {
             .ok_or_else(|| RequestFailure::bad_request(format!("`{name}` is missing")))
     }
 
-    /// A number that must be there.
+    /// Returns a number that must be there.
     pub(crate) fn required_number<N: FromStr>(&self, name: &str) -> Result<N, RequestFailure> {
         let parsed = self.required_text(name)?.parse();
         parsed.map_err(|_| RequestFailure::bad_request(format!("`{name}` is not a number")))

@@ -15,18 +15,18 @@ use crate::reply::RequestFailure;
 /// Most rows of one answer.
 const ROWS: usize = 500;
 
-/// All runs, the latest first.
+/// Returns all runs, the latest first.
 pub(super) async fn list_runs(app: &UiApp) -> Result<Value, RequestFailure> {
     Ok(json!({"runs": app.briefs.lock().await.list_runs(&app.runs).await?}))
 }
 
-/// The program and its project.
+/// Returns the program and its project.
 pub(super) fn about_project(app: &UiApp) -> Value {
     let folder = &app.runs.runs().project().folder;
     json!({"version": app.version, "folder": folder.display().to_string()})
 }
 
-/// A run without its rows.
+/// Returns a run without its rows.
 pub(super) async fn run_head(app: &UiApp, query: &RequestQuery) -> Result<Value, RequestFailure> {
     Ok(app
         .watch_run(query.required_text("id")?)
@@ -48,7 +48,7 @@ pub(super) async fn run_rows(app: &UiApp, query: &RequestQuery) -> Result<Value,
     Ok(json!({"total": view.len(), "rows": rows.collect::<Vec<_>>()}))
 }
 
-/// An execution, by its turn and agent.
+/// Returns an execution, by its turn and agent.
 pub(super) async fn run_execution(app: &UiApp, query: &RequestQuery) -> Result<Value, RequestFailure> {
     let watched = app.watch_run(query.required_text("id")?).await?;
     let (turn, agent): (u32, &str) = (query.required_number("turn")?, query.required_text("agent")?);
@@ -70,7 +70,7 @@ pub(super) async fn run_execution(app: &UiApp, query: &RequestQuery) -> Result<V
     Ok(detail)
 }
 
-/// The messages between an agent and its models in a turn, as the models received them.
+/// Returns the messages between an agent and its models in a turn, as the models received them.
 pub(super) async fn run_messages(app: &UiApp, query: &RequestQuery) -> Result<Value, RequestFailure> {
     let watched = app.watch_run(query.required_text("id")?).await?;
     let (turn, agent): (u32, &str) = (query.required_number("turn")?, query.required_text("agent")?);
@@ -91,7 +91,8 @@ pub(super) async fn run_messages(app: &UiApp, query: &RequestQuery) -> Result<Va
     Ok(selected_exchanges.map(|(_, described)| described).collect())
 }
 
-/// The graph of a run as SVG, after a `turn` if one is given. The page has its style: one inside a picture is not allowed there.
+/// Returns the graph of a run as SVG, after a `turn` if one is given. The page has its style: one inside a picture is
+/// not allowed there.
 pub(super) async fn run_graph(app: &Arc<UiApp>, query: &RequestQuery) -> Result<String, RequestFailure> {
     let watched = app.watch_run(query.required_text("id")?).await?;
     let now = watched.lock_view().await;

@@ -57,7 +57,7 @@ impl ChatRequest {
     }
 }
 
-/// The text of a message: a string, or parts that are texts.
+/// Returns the text of a message: a string, or parts that are texts.
 fn content_text(content: &Value) -> Result<String, RequestFailure> {
     if let Some(text) = content.as_str() {
         return Ok(text.to_owned());

@@ -23,7 +23,7 @@ use chat_request::ChatRequest;
 use reply_listener::start_answer;
 use reply_writer::ChatReplyWriter;
 
-/// The ensembles as models.
+/// Returns the ensembles as models.
 pub(crate) fn list_models(app: &UiApp) -> Value {
     let names = app.runs.runs().project().list_named_files();
     let models: Vec<Value> = names.iter().map(|(name, _)| model_json(name)).collect();
@@ -39,7 +39,7 @@ fn model_json(name: &str) -> Value {
     json!({"id": name, "object": "model", "created": 0, "owned_by": "ensemble"})
 }
 
-/// The file of an ensemble that has a name.
+/// Returns the file of an ensemble that has a name.
 fn find_ensemble_file(app: &UiApp, name: &str) -> Result<String, RequestFailure> {
     let mut names = app.runs.runs().project().list_named_files().into_iter();
     let file_path = names

@@ -331,7 +331,7 @@ impl ReplyListener {
         self.finish_reply(reply_text(&state), finish, None).await
     }
 
-    /// The next message of this conversation belongs to this run.
+    /// Returns the next message of this conversation belongs to this run.
     async fn finish_reply(
         self,
         text: String,
@@ -353,7 +353,7 @@ fn missing_failure(error: impl std::fmt::Display) -> RequestFailure {
     RequestFailure::not_found(error.to_string())
 }
 
-/// The text of a request for a client that shows no forms.
+/// Returns the text of a request for a client that shows no forms.
 fn request_text(open: &OperatorRequest) -> String {
     let request = open.request();
     match open {

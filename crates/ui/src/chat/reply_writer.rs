@@ -28,7 +28,7 @@ impl ChatReplyWriter {
         }
     }
 
-    /// The reply in one document.
+    /// Returns the reply in one document.
     pub(super) fn whole_reply(&mut self, end: &ChatReply) -> Value {
         json!({
             "id": self.id,
@@ -46,7 +46,7 @@ impl ChatReplyWriter {
         })
     }
 
-    /// The beginning of a stream.
+    /// Returns the beginning of a stream.
     pub(super) fn first_chunk(&self) -> Bytes {
         self.delta_chunk(&json!({"role": "assistant", "content": ""}), None)
     }
@@ -56,7 +56,7 @@ impl ChatReplyWriter {
         self.delta_chunk(&json!({"content": text}), None)
     }
 
-    /// The rest of the text, the end, and the usage if it is wanted.
+    /// Returns the rest of the text, the end, and the usage if it is wanted.
     pub(super) fn last_chunks(&mut self, end: &ChatReply, with_usage: bool) -> Bytes {
         let unsent_text = match end.text.strip_prefix(self.sent.as_str()) {
             Some(rest) => rest.to_owned(),
@@ -77,7 +77,7 @@ impl ChatReplyWriter {
         bytes.into()
     }
 
-    /// An error in a stream that has begun.
+    /// Returns an error in a stream that has begun.
     pub(super) fn failure_chunk(&self, failure: RequestFailure) -> Bytes {
         event_frame(&failure.to_json())
     }

@@ -33,7 +33,7 @@ impl ChatMessages {
         self.0.last().is_some_and(|message| message.is_users)
     }
 
-    /// The last message.
+    /// Returns the last message.
     pub(crate) fn last_text(&self) -> &str {
         self.0.last().map_or("", |message| &message.text)
     }
@@ -43,13 +43,13 @@ impl ChatMessages {
         messages_as_input(&self.0)
     }
 
-    /// The digest of the messages before the last one; `None`: there are none.
+    /// Returns the digest of the messages before the last one; `None`: there are none.
     pub(super) fn digest_before_last(&self) -> Option<String> {
         let (_, before) = self.0.split_last()?;
         (!before.is_empty()).then(|| digest_messages(before.iter().map(ChatMessage::role_and_digest)))
     }
 
-    /// The digest of all messages, and of the reply with this digest.
+    /// Returns the digest of all messages, and of the reply with this digest.
     pub(super) fn digest_with_reply(&self, reply: &str) -> String {
         digest_messages(self.0.iter().map(ChatMessage::role_and_digest).chain([(false, reply)]))
     }

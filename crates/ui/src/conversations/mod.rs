@@ -69,7 +69,7 @@ pub(crate) struct ChatConversations {
 }
 
 impl ChatConversations {
-    /// The last reply in these messages, as far as it is remembered.
+    /// Returns the last reply in these messages, as far as it is remembered.
     pub(crate) fn find_remembered(&self, model: &str, messages: &ChatMessages) -> Option<LastReply> {
         let before = messages.digest_before_last()?;
         self.lock_replies().get(&(model.to_owned(), before)).cloned()
@@ -82,7 +82,8 @@ impl ChatConversations {
         self.recorded.lock().await.remember(&*stored).await
     }
 
-    /// The run to which the messages belong by the records: the run with this id, or one that is remembered. `file`: the ensemble.
+    /// Returns the run to which the messages belong by the records: the run with this id, or one that is remembered.
+    /// `file`: the ensemble.
     pub(crate) async fn find_run(
         &self,
         runs: &RunService,

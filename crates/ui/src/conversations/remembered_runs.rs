@@ -137,7 +137,7 @@ impl RememberedRun {
         }
     }
 
-    /// The run, if the messages belong to it and the client can go on with it.
+    /// Returns the run, if the messages belong to it and the client can go on with it.
     async fn match_messages(
         &mut self,
         run: &Arc<dyn StoredRun>,

@@ -109,12 +109,12 @@ impl ChatTranscript {
         }
     }
 
-    /// The leg that has the last reply, or will have it.
+    /// Returns the leg that has the last reply, or will have it.
     pub(super) fn last_heard(&self) -> Option<&TranscriptSegment> {
         self.heard_segments().last()
     }
 
-    /// The legs of which a chat program has heard something but an error.
+    /// Returns the legs of which a chat program has heard something but an error.
     fn heard_segments(&self) -> impl DoubleEndedIterator<Item = &TranscriptSegment> {
         self.segments.iter().filter(|leg| leg.end != SegmentEnd::Failed)
     }
@@ -181,7 +181,7 @@ impl TranscriptSegment {
         }
     }
 
-    /// The messages after the questions that were answered, and their answers; `None`: the messages are others.
+    /// Returns the messages after the questions that were answered, and their answers; `None`: the messages are others.
     fn skip_answers<'m>(&self, mut rest: &'m [ChatMessage]) -> Option<&'m [ChatMessage]> {
         for given_answer in &self.answers {
             loop {
@@ -242,7 +242,7 @@ impl GivenAnswer {
     }
 }
 
-/// The answer of a person, if the execution was a question to one.
+/// Returns the answer of a person, if the execution was a question to one.
 fn person_answer(finished: &ExecutionFinished, plan: &Plan) -> Option<GivenAnswer> {
     let ExecutionEnd::Succeeded(output) = &finished.end else {
         return None;

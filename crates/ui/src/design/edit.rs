@@ -19,7 +19,7 @@ use super::utf16_lines::Utf16Lines;
 use crate::app::UiApp;
 use crate::reply::RequestFailure;
 
-/// The agents of a text with their dependencies and places.
+/// Returns the agents of a text with their dependencies and places.
 pub(super) fn agents_to_json(source: &SourceText, units: &Utf16Lines<'_>) -> Value {
     let sketched = design::sketch_agents(source).into_iter().map(|agent| {
         let dependencies = agent.dependencies.iter().map(|one| {
@@ -103,7 +103,7 @@ fn plan_rename(app: &UiApp, path: &Path, text: &Arc<str>, wanted: &Value) -> Res
     }))
 }
 
-/// The scripts and test files that name the agent, in the form that `save` takes.
+/// Returns the scripts and test files that name the agent, in the form that `save` takes.
 fn renamed_files_json(
     project: &Project,
     renamed: &RenameEdits,

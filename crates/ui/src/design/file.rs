@@ -47,7 +47,7 @@ pub(super) fn text_digest(text: &str) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The file that the list shows under this path.
+/// Returns the file that the list shows under this path.
 pub(super) fn resolve_listed(app: &UiApp, file: &str) -> Result<PathBuf, RequestFailure> {
     let project = app.runs.runs().project();
     let is_it = |path: &PathBuf| path.display().to_string() == file;
@@ -62,7 +62,7 @@ pub(super) fn resolve_listed(app: &UiApp, file: &str) -> Result<PathBuf, Request
     }
 }
 
-/// The file that the list shows under this path, with its text.
+/// Returns the file that the list shows under this path, with its text.
 pub(super) fn open_file(app: &UiApp, file: &str) -> Result<EditableFile, RequestFailure> {
     let path = resolve_listed(app, file)?;
     let disk = app.runs.runs().project().read_file(&path)?;
@@ -86,7 +86,7 @@ pub(super) fn is_editable(path: &Path, text: &SourceText) -> bool {
     is_test_file(&path.to_string_lossy()) || load_ensemble(text).is_ensemble()
 }
 
-/// A text that stands in a file of the list, or will: `{file, text}`.
+/// Returns a text that stands in a file of the list, or will: `{file, text}`.
 pub(super) fn parse_given_text(app: &UiApp, given: &Value) -> Result<(PathBuf, Arc<str>), RequestFailure> {
     let path = resolve_listed(app, required_text(given, "file")?)?;
     Ok((path, required_text(given, "text")?.into()))
@@ -133,7 +133,7 @@ pub(super) fn save_file(app: &UiApp, given: &Value) -> Result<Value, RequestFail
     Ok(json!({"digest": text_digest(&text), "scripts": digests}))
 }
 
-/// A script or a test file in which agents have other names: its path, its text, and its new text.
+/// Returns a script or a test file in which agents have other names: its path, its text, and its new text.
 fn rename_in_file(project: &Project, given: &Value) -> Result<(PathBuf, String, String), RequestFailure> {
     let file = required_text(given, "file")?;
     let path = PathBuf::from(file);

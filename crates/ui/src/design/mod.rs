@@ -72,7 +72,7 @@ async fn run_blocking<T: Send + 'static>(
     })
 }
 
-/// A text that must be given.
+/// Returns a text that must be given.
 fn required_text<'g>(given: &'g Value, name: &str) -> Result<&'g str, RequestFailure> {
     given[name]
         .as_str()

@@ -66,7 +66,7 @@ fn finding_to_json(finding: &Diagnostic, source: &SourceText, units: &Utf16Lines
     })
 }
 
-/// The graph of a text as SVG, without a style of its own.
+/// Returns the graph of a text as SVG, without a style of its own.
 pub(super) fn draw_text(app: &UiApp, given: &Value) -> Result<String, RequestFailure> {
     let (path, text) = parse_given_text(app, given)?;
     let loaded = load_ensemble(&SourceText::new(path.display().to_string(), text));

@@ -21,7 +21,7 @@ impl<'t> Utf16Lines<'t> {
         Self { text, lines }
     }
 
-    /// The code unit at a byte; a byte beyond the end means the end.
+    /// Returns the code unit at a byte; a byte beyond the end means the end.
     pub(super) fn unit_at(&self, byte: usize) -> usize {
         let byte = self.text.floor_char_boundary(byte);
         let line = self.lines.partition_point(|line| line.0 <= byte).saturating_sub(1);

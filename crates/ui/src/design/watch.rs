@@ -74,7 +74,7 @@ pub(super) async fn watch_file(app: &Arc<UiApp>, name: String) -> Result<Reply, 
     Ok(reply::events_reply(receiver))
 }
 
-/// The file as it is now; `None`: it is as it was.
+/// Returns the file as it is now; `None`: it is as it was.
 fn read_if_changed(
     project: &Project,
     path: &PathBuf,

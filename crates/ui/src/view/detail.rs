@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::RunView;
 
 impl RunView {
-    /// The execution in this row.
+    /// Returns the execution in this row.
     pub(crate) fn execution_detail(&self, at: usize) -> Option<Value> {
         let (turn, execution) = self.execution_at(at)?;
         let plan = self.plan.as_ref();

@@ -56,7 +56,7 @@ impl RunView {
         })
     }
 
-    /// The agents in declaration order, each with what it did.
+    /// Returns the agents in declaration order, each with what it did.
     fn agents_json(&self, totals: &RunTotals) -> Vec<Value> {
         let names: Vec<_> = match &self.plan {
             Some(plan) => {

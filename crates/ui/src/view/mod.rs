@@ -79,7 +79,7 @@ impl RunView {
         changed
     }
 
-    /// The fold of the records up to the end of a turn.
+    /// Returns the fold of the records up to the end of a turn.
     pub(crate) async fn load_until_turn(&self, turn: u32, run: &dyn StoredRun) -> Result<Self, ReadError> {
         let mut view = Self {
             plan: self.plan.clone(),
@@ -100,7 +100,7 @@ impl RunView {
         &self.story.history
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
@@ -117,7 +117,7 @@ impl RunView {
         begin..self.rows.len()
     }
 
-    /// The row of the agent in the latest turn.
+    /// Returns the row of the agent in the latest turn.
     fn find_latest_row(&self, agent: &str) -> Option<usize> {
         let is_its = |at: &usize| {
             self.execution_at(*at)
@@ -136,7 +136,7 @@ impl RunView {
     }
 }
 
-/// The agent in whose execution the event happened.
+/// Returns the agent in whose execution the event happened.
 fn find_event_agent(event: &Event) -> Option<&Arc<str>> {
     match event {
         Event::ExecutionStarted(started) => Some(&started.agent),

@@ -12,17 +12,17 @@ const SHORT: usize = 200;
 const LONG: usize = 20_000;
 
 impl RunView {
-    /// A row as one line.
+    /// Returns a row as one line.
     pub(crate) fn short_row(&self, at: usize) -> Option<Value> {
         self.row_json(at, SHORT)
     }
 
-    /// A row with its text.
+    /// Returns a row with its text.
     pub(crate) fn whole_row(&self, at: usize) -> Option<Value> {
         self.row_json(at, LONG)
     }
 
-    /// The row of an execution.
+    /// Returns the row of an execution.
     pub(crate) fn find_execution_row(&self, turn: u32, agent: &str) -> Option<usize> {
         let is_it = |at: &usize| {
             let row_execution = self.execution_at(*at);
@@ -79,7 +79,7 @@ impl RunView {
         })
     }
 
-    /// The agent on which this dependency of the agent depends.
+    /// Returns the agent on which this dependency of the agent depends.
     fn dependency_source(&self, agent: &str, position: usize) -> Option<&str> {
         let plan = self.plan.as_ref()?;
         let dependency = plan.agent(plan.find_agent_id(agent)?).dependencies.get(position)?;
@@ -103,7 +103,7 @@ fn event_row(event: &StoryEvent, most: usize) -> Value {
     json!({"kind": kind, "begun": at, "text": text, "is_cut": is_cut})
 }
 
-/// The head of a turn, with the agents that did not run.
+/// Returns the head of a turn, with the agents that did not run.
 fn turn_row(turn: &StoryTurn) -> Value {
     let waiting = turn.skipped_agents.iter();
     let waiting: Vec<Value> = waiting
@@ -118,7 +118,7 @@ fn turn_row(turn: &StoryTurn) -> Value {
     })
 }
 
-/// The state of an execution, in one word.
+/// Returns the state of an execution, in one word.
 fn execution_state(execution: &StoryExecution) -> &'static str {
     if execution.failure().is_some() {
         return "failed";
@@ -150,7 +150,7 @@ fn execution_text(execution: &StoryExecution) -> String {
     question.map(|question| question.prompt.clone()).unwrap_or_default()
 }
 
-/// The beginning of the text, and whether it is not all.
+/// Returns the beginning of the text, and whether it is not all.
 fn truncate_text(text: &str, most: usize) -> (&str, bool) {
     match text.char_indices().nth(most) {
         Some((end, _)) => (&text[..end], true),

@@ -51,7 +51,7 @@ pub(crate) struct FolderRules {
 }
 
 impl FolderRules {
-    /// The rules of `folder`; without `exclude`, those of the configuration above still count.
+    /// Returns the rules of `folder`; without `exclude`, those of the configuration above still count.
     pub(crate) fn for_folder(
         folder: &Path,
         above: Option<Rc<Self>>,
@@ -130,7 +130,7 @@ fn is_hidden(path: &Path) -> bool {
         .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// The patterns of an ignore file. Lines that are no patterns are passed over, as git does.
+/// Returns the patterns of an ignore file. Lines that are no patterns are passed over, as git does.
 fn load_patterns(file: &Path, folder: &Path) -> Gitignore {
     let Ok(text) = regular_files::read_text(file, LARGEST) else {
         return Gitignore::empty();
@@ -142,7 +142,7 @@ fn load_patterns(file: &Path, folder: &Path) -> Gitignore {
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// The patterns of a list, and what is wrong with some of them, each with its index.
+/// Returns the patterns of a list, and what is wrong with some of them, each with its index.
 pub(crate) fn parse_patterns<'p>(
     folder: &Path,
     patterns: impl IntoIterator<Item = (usize, &'p str)>,
@@ -173,12 +173,13 @@ fn pattern_error(error: &ignore::Error) -> String {
     }
 }
 
-/// The patterns that the user's git ignores everywhere.
+/// Returns the patterns that the user's git ignores everywhere.
 pub(crate) fn load_user_patterns() -> Gitignore {
     Gitignore::global().0
 }
 
-/// The folder of a pattern for files: its parts without wildcards, and how many folders below it can match, if that is known.
+/// Returns the folder of a pattern for files: its parts without wildcards, and how many folders below it can match, if
+/// that is known.
 pub(crate) fn pattern_base(pattern: &Path) -> (PathBuf, Option<usize>) {
     let has_wildcard = |part: &std::path::Component<'_>| {
         let text = part.as_os_str().to_string_lossy();

@@ -199,7 +199,7 @@ impl<'w> FileSearch<'w> {
         });
     }
 
-    /// The rules of the folders above this one.
+    /// Returns the rules of the folders above this one.
     fn rules_above(&self, folder: &Path) -> Option<Rc<FolderRules>> {
         let upward = self.project.project_ancestors(folder);
         let above = upward.iter().skip(1).rev();

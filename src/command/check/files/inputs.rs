@@ -29,7 +29,7 @@ pub(crate) enum ValidateInput {
 }
 
 impl ValidateInput {
-    /// The path of the input.
+    /// Returns the path of the input.
     pub(crate) fn input_path(&self) -> &Path {
         match self {
             Self::File(path) | Self::Found(path) | Self::Unreadable(path, _) => path,
@@ -37,7 +37,7 @@ impl ValidateInput {
         }
     }
 
-    /// The text of the input.
+    /// Returns the text of the input.
     pub(crate) fn read_source(&self) -> Result<SourceText, CliError> {
         match self {
             Self::File(path) | Self::Found(path) => Ok(read_source(path)?),
@@ -60,7 +60,7 @@ pub(crate) struct ValidateInputs {
     pub(crate) skipped: Vec<(PathBuf, &'static str)>,
 }
 
-/// All inputs in order, with the files of folders. Without a path: `ensembles`, or else the current folder.
+/// Returns all inputs in order, with the files of folders. Without a path: `ensembles`, or else the current folder.
 pub(crate) fn collect_inputs(
     args: &ValidateArgs,
     settings: &ValidateConfigCache<'_>,

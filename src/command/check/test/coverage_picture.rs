@@ -16,7 +16,7 @@ use ensemble_reports::report::graph::{
 };
 use ensemble_reports::report::sanitized_writer::sanitize;
 
-/// The format that the name of a file means.
+/// Returns the format that the name of a file means.
 ///
 /// # Errors
 /// Its ending means none.
@@ -36,7 +36,7 @@ pub(crate) fn format_for_file(file: &Path) -> Result<GraphFormat, CliError> {
     }
 }
 
-/// The graph of the ensemble, with what these cases reach.
+/// Returns the graph of the ensemble, with what these cases reach.
 pub(crate) fn draw_coverage(plan: &Plan, reached: &ReachedParts, explored: &Exploration, cases: usize) -> GraphPicture {
     let mut picture = ensemble_picture(plan.ensemble());
     picture.subtitle = Some(format!("reached by {}", format_count(cases as u64, "case")));

@@ -28,7 +28,7 @@ pub(crate) struct WatchedFiles {
 }
 
 impl WatchedFiles {
-    /// The files as they are now.
+    /// Returns the files as they are now.
     pub(crate) fn load(test_file: &Path, surroundings: &CliEnvironment) -> Self {
         let files = find_dependencies(test_file, surroundings);
         Self {
@@ -39,14 +39,14 @@ impl WatchedFiles {
         }
     }
 
-    /// The first file that is not as it was.
+    /// Returns the first file that is not as it was.
     pub(crate) fn find_changed(&self) -> Option<&Path> {
         let mut stamps = self.stamps.iter();
         let changed = stamps.find(|(file, was)| file_stamp(file) != **was);
         changed.map(|(file, _)| file.as_path())
     }
 
-    /// The number of files that are there.
+    /// Returns the number of files that are there.
     pub(crate) fn existing_files(&self) -> impl Iterator<Item = &PathBuf> {
         self.stamps
             .iter()
@@ -102,7 +102,7 @@ fn find_dependencies(test_file: &Path, surroundings: &CliEnvironment) -> BTreeSe
     files
 }
 
-/// The files that the word may name: those that are there, and one that may come.
+/// Returns the files that the word may name: those that are there, and one that may come.
 fn candidate_files(folder: &Path, word: &str) -> Vec<PathBuf> {
     let file = folder.join(word);
     let has_ending = file.extension().is_some_and(|ending| (1..=5).contains(&ending.len()));
@@ -119,7 +119,7 @@ fn candidate_files(folder: &Path, word: &str) -> Vec<PathBuf> {
     candidates.filter(|file| file.is_file()).collect()
 }
 
-/// The different words of a text file that could be names of files.
+/// Returns the different words of a text file that could be names of files.
 #[expect(clippy::disallowed_methods, reason = "the files of the user are watched here")]
 fn file_name_words(file: &Path) -> BTreeSet<String> {
     let is_small = std::fs::metadata(file).is_ok_and(|data| data.is_file() && data.len() <= MOST_BYTES);

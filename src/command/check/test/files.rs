@@ -11,7 +11,7 @@ use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_language::cases::{ENDINGS, is_test_file};
 use ensemble_project::ProjectError;
 
-/// The test files that the arguments mean.
+/// Returns the test files that the arguments mean.
 pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     let search = ValidateArgs {
@@ -42,7 +42,7 @@ pub(crate) fn collect_test_files(args: &TestArgs, surroundings: &CliEnvironment)
     }
 }
 
-/// The test file of an ensemble, which is to be made if it may be missing.
+/// Returns the test file of an ensemble, which is to be made if it may be missing.
 fn find_test_file(path: PathBuf, may_be_missing: bool, surroundings: &CliEnvironment) -> Result<PathBuf, CliError> {
     let candidates = ENDINGS.map(|ending| path.with_extension(ending.trim_start_matches('.')));
     let existing_file = candidates

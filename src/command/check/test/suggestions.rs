@@ -11,7 +11,7 @@ use ensemble_reports::report::test_report::FileSuggestions;
 /// What stands in the place of a test file that is not there yet.
 pub(crate) const NO_CASE: &str = "cases: [{name: none, expect: {outcome: completed}}]";
 
-/// The cases for the gaps that these leave.
+/// Returns the cases for the gaps that these leave.
 pub(crate) fn suggest_for_gaps(
     suite: &TestSuite,
     sound: CheckedSuite<'_>,

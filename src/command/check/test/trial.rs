@@ -102,7 +102,7 @@ pub(crate) fn test_file(
     })
 }
 
-/// The test file. With `--suggest`, it need not be there.
+/// Returns the test file. With `--suggest`, it need not be there.
 fn load_source(path: &Path, trying: TestOptions<'_>) -> Result<SourceText, CliError> {
     let project = &trying.surroundings.project;
     match trying.args.suggest && !project.folder.join(path).exists() {
@@ -157,7 +157,7 @@ fn find_position(suite: &TestSuite, offset: usize) -> LineColumn {
     suite.source().line_column(offset)
 }
 
-/// The failures in the order of the file.
+/// Returns the failures in the order of the file.
 fn to_failures(suite: &TestSuite, failures: &[UnmetExpectation]) -> Vec<TestFailure> {
     let to_test_failure = |failure: &UnmetExpectation| {
         let LineColumn { line, column } = find_position(suite, suite.find_span(&failure.at).start);

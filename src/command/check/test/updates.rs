@@ -83,7 +83,7 @@ pub(crate) fn update_test_file(
     Ok(rewritten)
 }
 
-/// The edits of a case: all of them, or those of the expectations that can be written alone.
+/// Returns the edits of a case: all of them, or those of the expectations that can be written alone.
 fn case_fixes(suite: &TestSuite, sound: CheckedSuite<'_>, case: &CaseRun) -> Vec<TextFix> {
     let route = case_route(case.at).with_key("expect");
     let conversation = case

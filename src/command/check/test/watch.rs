@@ -126,7 +126,7 @@ impl TestWatcher<'_> {
         }
     }
 
-    /// The test files on which a change has an effect; each change is said once.
+    /// Returns the test files on which a change has an effect; each change is said once.
     fn changed_test_files(&self) -> Vec<PathBuf> {
         let mut reported_files: BTreeSet<&Path> = BTreeSet::new();
         let mut changed = Vec::new();

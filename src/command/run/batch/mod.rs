@@ -269,7 +269,7 @@ fn shared_row(args: &BatchArgs) -> Result<BatchRow, CliError> {
     })
 }
 
-/// The answers, in a form that is the same when they are.
+/// Returns the answers, in a form that is the same when they are.
 fn canonical_answers(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<String, CliError> {
     let mut file = None;
     if let Some(path) = &args.answering.answers {
@@ -279,7 +279,7 @@ fn canonical_answers(args: &BatchArgs, surroundings: &CliEnvironment) -> Result<
     Ok(json!([args.answering.answer, file]).to_string())
 }
 
-/// The name of the batch: the one that is given, or one of the ensemble and of the data.
+/// Returns the name of the batch: the one that is given, or one of the ensemble and of the data.
 fn batch_name(args: &BatchArgs, ensemble: &str, data: &Path) -> Result<String, CliError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
     if let Some(name) = &args.name {
@@ -391,7 +391,7 @@ fn print_report(
     surroundings.print_out(&text);
 }
 
-/// The exit code: of whoever stopped the work, or of the worst row.
+/// Returns the exit code: of whoever stopped the work, or of the worst row.
 fn batch_exit_code(batch: &Batch, stop: &BatchEnd, args: &BatchArgs) -> u8 {
     if let BatchEnd::StoppedBy(by) = stop {
         return if *by == RunCanceller::Signal { 143 } else { 130 };

@@ -97,7 +97,7 @@ impl<'a> BatchProgress<'a> {
     }
 }
 
-/// An amount of money, in the unit of the prices.
+/// Returns an amount of money, in the unit of the prices.
 pub(crate) fn format_money(amount: f64) -> String {
     let text = format!("{amount:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -10,7 +10,7 @@ use ensemble_runs::batch::{RowError, TableRow, parse_csv, parse_json_lines, row_
 /// The number of wrong rows that an error names.
 const MOST_NAMED: usize = 20;
 
-/// The rows of the data.
+/// Returns the rows of the data.
 pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Vec<TableRow>, CliError> {
     if data == Path::new("-") {
         return parse_json_lines("standard input", &read_stdin()?).map_err(wrong_rows_error);
@@ -37,7 +37,7 @@ pub(crate) fn load_rows(data: &Path, surroundings: &CliEnvironment) -> Result<Ve
     rows.map_err(wrong_rows_error)
 }
 
-/// A row for each file of the folder, in the order of their names. Hidden files and folders are left out.
+/// Returns a row for each file of the folder, in the order of their names. Hidden files and folders are left out.
 fn load_folder(path: &Path, data: &Path) -> Result<Vec<TableRow>, CliError> {
     let unreadable = |error: std::io::Error| CliError::usage_error(format!("cannot read {}: {error}", data.display()));
     let mut names = Vec::new();
@@ -65,7 +65,7 @@ fn read_text(path: &Path, name: &str) -> Result<String, CliError> {
     })
 }
 
-/// The error that names what is wrong with rows.
+/// Returns the error that names what is wrong with rows.
 pub(crate) fn wrong_rows_error(wrong: Vec<RowError>) -> CliError {
     let mut lines: Vec<String> = wrong.iter().take(MOST_NAMED).map(RowError::to_string).collect();
     if wrong.len() > MOST_NAMED {

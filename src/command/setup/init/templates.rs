@@ -6,7 +6,7 @@ use crate::command::setup::init::StarterTemplate;
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=ensemble.schema.json\n";
 
 impl StarterTemplate {
-    /// The files below the folder of the project with their texts: the ensemble, and then its scripts.
+    /// Returns the files below the folder of the project with their texts: the ensemble, and then its scripts.
     pub(crate) fn project_files(self, name: &str) -> Vec<(String, String)> {
         let scripts = self.script_files().iter();
         let scripts = scripts.map(|(script, text)| (format!("ensembles/{name}/{script}"), (*text).to_owned()));
@@ -14,7 +14,7 @@ impl StarterTemplate {
         std::iter::once(ensemble).chain(scripts).collect()
     }
 
-    /// The text of the ensemble.
+    /// Returns the text of the ensemble.
     fn ensemble_text(self, name: &str) -> String {
         let text = match self {
             Self::ReviewLoop => include_str!("../starter/review-loop/ensemble.yaml").replace("NAME", name),
@@ -33,7 +33,7 @@ impl StarterTemplate {
         format!("{SCHEMA_LINE}{text}")
     }
 
-    /// The scripts, and the files that they read, by their names.
+    /// Returns the scripts, and the files that they read, by their names.
     fn script_files(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::ReviewLoop => &[("reviewer.rhai", include_str!("../starter/review-loop/reviewer.rhai"))],
@@ -57,7 +57,7 @@ impl StarterTemplate {
         }
     }
 
-    /// The command with which a person tries the ensemble.
+    /// Returns the command with which a person tries the ensemble.
     pub(crate) fn first_command(self) -> &'static str {
         match self {
             Self::ReviewLoop | Self::Approval | Self::MapFiles => "run",

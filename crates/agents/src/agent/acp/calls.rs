@@ -64,7 +64,7 @@ impl AcpToolCalls {
         (is_new, id, kind)
     }
 
-    /// The id of a call that the program does not number.
+    /// Returns the id of a call that the program does not number.
     pub(super) fn assign_id(&mut self) -> String {
         self.assigned_ids += 1;
         format!("file-{}", self.assigned_ids)
@@ -80,7 +80,7 @@ impl AcpToolCalls {
         title.unwrap_or_else(|| id.to_owned())
     }
 
-    /// The files of the call.
+    /// Returns the files of the call.
     pub(super) fn call_paths(&self, id: &str) -> Vec<PathBuf> {
         let Some(call) = self.find_call(id) else {
             return Vec::new();
@@ -89,7 +89,7 @@ impl AcpToolCalls {
         diffs.chain(call.news.paths.iter().cloned()).collect()
     }
 
-    /// The call as it is recorded, without an end.
+    /// Returns the call as it is recorded, without an end.
     pub(super) fn call_record(&self, id: &str) -> ToolCall {
         let Some(call) = self.find_call(id) else {
             return ToolCall::new(id, "other", json!({}));
@@ -157,7 +157,7 @@ impl AcpToolCalls {
         Some(call.with_end(end, duration))
     }
 
-    /// The calls that have not ended.
+    /// Returns the calls that have not ended.
     pub(super) fn list_open_ids(&self) -> Vec<String> {
         let open = self.calls.iter().filter(|known| !known.is_over);
         open.map(|known| known.news.id.clone()).collect()

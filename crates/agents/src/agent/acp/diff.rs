@@ -8,7 +8,7 @@ const LONGEST: usize = 64 << 10;
 /// The largest text of which a diff is made.
 const LARGEST: usize = 1 << 20;
 
-/// The unified diff; a long one is cut off.
+/// Returns the unified diff; a long one is cut off.
 pub(super) fn render_unified_diff(path: &Path, old: &str, new: &str) -> String {
     let path_text = path.display().to_string();
     if old.len().max(new.len()) > LARGEST {

@@ -13,7 +13,7 @@ const LARGEST: u64 = 16 << 20;
 /// The folder of the program's own records and settings, which no agent changes.
 const OWN_FOLDER: &str = ".ensemble";
 
-/// The path below the root.
+/// Returns the path below the root.
 ///
 /// # Errors
 /// It is outside.
@@ -39,7 +39,7 @@ pub(super) fn resolve_relative_path(path: &Path, root: &Path) -> Result<PathBuf,
     }
 }
 
-/// The text of the file, or some of its lines.
+/// Returns the text of the file, or some of its lines.
 pub(super) fn read_lines(root: &Path, path: &Path, line: Option<u32>, limit: Option<u32>) -> Result<String, String> {
     let failed = |error: io::Error| format!("cannot read `{}`: {}", path.display(), describe_io_error(&error));
     let text = read_text(root, path).map_err(failed)?;
@@ -88,7 +88,7 @@ fn read_text(root: &Path, path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// The open folder of the file, and the name of the file.
+/// Returns the open folder of the file, and the name of the file.
 fn open_parent_folder<'p>(root: &Path, path: &'p Path, creates: bool) -> io::Result<(OwnedFd, &'p Path)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut folder = openat(CWD, root, flags, Mode::empty())?;

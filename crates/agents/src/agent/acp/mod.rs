@@ -83,7 +83,7 @@ pub enum ProgramServerKind {
     },
 }
 
-/// The runner of an agent whose task goes to an external program.
+/// Returns the runner of an agent whose task goes to an external program.
 ///
 /// # Errors
 /// A template or the schema of the agent does not compile.
@@ -113,7 +113,7 @@ impl AcpPrograms {
         }
     }
 
-    /// The program that holds this session.
+    /// Returns the program that holds this session.
     fn take_program(&self, session: &str) -> Option<LiveProgram> {
         let mut idle_programs = lock_mutex(&self.idle_programs);
         let at = idle_programs.iter().position(|live| live.session == session)?;
@@ -175,7 +175,7 @@ impl RoundSpeaker for ExternalAgent {
     }
 }
 
-/// A failure before the program was asked.
+/// Returns a failure before the program was asked.
 fn unavailable_error(error: impl Into<String>) -> DialogueErrorKind {
     DialogueErrorKind::Tools(error.into())
 }

@@ -149,7 +149,7 @@ impl LiveProgram {
         Ok(number)
     }
 
-    /// The error with the end of stderr.
+    /// Returns the error with the end of stderr.
     pub(super) async fn add_stderr_tail(&self, error: String) -> String {
         self.service.wait_for_stderr().await;
         let error = format!("the external agent: {error}");
@@ -201,7 +201,7 @@ impl LiveProgram {
     }
 }
 
-/// The words of an error of JSON-RPC.
+/// Returns the words of an error of JSON-RPC.
 pub(super) fn refusal_message(error: &Value) -> String {
     let message = error["message"].as_str().unwrap_or("without a reason");
     let details = match &error["data"] {

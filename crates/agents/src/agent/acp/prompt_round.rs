@@ -86,7 +86,7 @@ pub(super) async fn perform_round(
     turn.run_prompt(&prompt).await
 }
 
-/// The session that was noted last.
+/// Returns the session that was noted last.
 fn find_session(thread: &Thread) -> Option<String> {
     let mut iterations = thread.iterations().iter().rev();
     iterations.find_map(|iteration| Some(iteration.metadata.get(SESSION)?.as_str()?.to_owned()))
@@ -345,7 +345,7 @@ impl<'a> PromptRound<'a> {
         Ok(())
     }
 
-    /// A file that the program reads or writes, as a call of its own.
+    /// Returns a file that the program reads or writes, as a call of its own.
     fn file_call_news(&mut self, request: &AcpRequest) -> Result<AcpCallNews, String> {
         let root = &self.external.root;
         let (kind, title, path, diffs) = match request {
@@ -448,7 +448,7 @@ impl<'a> PromptRound<'a> {
         }
     }
 
-    /// The end of the prompt.
+    /// Returns the end of the prompt.
     async fn finish_prompt(
         &mut self,
         answer: Result<Value, Value>,
@@ -519,7 +519,7 @@ impl<'a> PromptRound<'a> {
         add_message(&self.execution.ledger, message, (self.external.now)());
     }
 
-    /// The program's own name, else that in the file.
+    /// Returns the program's own name, else that in the file.
     fn agent_name(&self) -> String {
         let reported_name = self.live.as_ref().and_then(|live| live.abilities.name.clone());
         reported_name.unwrap_or_else(|| self.external.acp.program.display_name().to_owned())

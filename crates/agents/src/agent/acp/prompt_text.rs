@@ -8,7 +8,7 @@ use ensemble_core::thread::{Role, Thread};
 pub(crate) const GO_ON: &str = "Your work on this task was interrupted before its end. Look at what is done already, and go on \
      from there. It is not known whether the last step has taken effect.";
 
-/// The text of a prompt for a new session, with the instructions, and what was said before.
+/// Returns the text of a prompt for a new session, with the instructions, and what was said before.
 pub(crate) fn first_prompt_text(system: Option<&str>, before: &Thread, text: &str) -> String {
     let mut parts = Vec::new();
     parts.extend(system.map(str::to_owned));
@@ -22,7 +22,7 @@ pub(crate) fn first_prompt_text(system: Option<&str>, before: &Thread, text: &st
     parts.join("\n\n")
 }
 
-/// The request for an output of a certain form. The protocol has no place for a schema.
+/// Returns the request for an output of a certain form. The protocol has no place for a schema.
 pub(crate) fn append_schema_request(text: String, schema: Option<&Value>) -> String {
     match schema {
         Some(schema) => {

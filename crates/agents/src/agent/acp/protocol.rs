@@ -77,7 +77,7 @@ pub(super) struct PermissionOptions {
 }
 
 impl PermissionOptions {
-    /// The answer that allows or rejects, as far as the program offers one.
+    /// Returns the answer that allows or rejects, as far as the program offers one.
     pub(super) fn outcome_json(&self, is_allowed: bool) -> Value {
         let option_id = if is_allowed { &self.allow } else { &self.reject };
         let outcome = match option_id {
@@ -87,7 +87,7 @@ impl PermissionOptions {
         json!(acp::RequestPermissionResponse::new(outcome))
     }
 
-    /// The answer after a cancellation.
+    /// Returns the answer after a cancellation.
     pub(super) fn cancelled_json() -> Value {
         json!(acp::RequestPermissionResponse::new(
             acp::RequestPermissionOutcome::Cancelled
@@ -174,13 +174,13 @@ fn to_acp_server(server: &ProgramServer) -> acp::McpServer {
     }
 }
 
-/// The id of the session in the answer to `session/new`.
+/// Returns the id of the session in the answer to `session/new`.
 pub(super) fn parse_session_id(answer: Value) -> Result<String, String> {
     let answer: acp::NewSessionResponse = serde_json::from_value(answer).map_err(|_| NOT_THE_PROTOCOL.to_owned())?;
     Ok(answer.session_id.0.to_string())
 }
 
-/// The prompt. The number of the request tells the built-in agent which of its replies is due.
+/// Returns the prompt. The number of the request tells the built-in agent which of its replies is due.
 pub(super) fn prompt_params(session: &str, text: &str, request: u64) -> Value {
     let block = acp::ContentBlock::Text(acp::TextContent::new(text));
     let meta = Map::from_iter([("ensemble".to_owned(), json!({ "request": request }))]);
@@ -191,7 +191,7 @@ pub(super) fn cancel_params(session: &str) -> Value {
     json!(acp::CancelNotification::new(session.to_owned()))
 }
 
-/// The end of a prompt in the answer to it.
+/// Returns the end of a prompt in the answer to it.
 pub(super) fn parse_prompt_end(answer: Value) -> Result<PromptEnd, String> {
     let count = |key: &str| answer["usage"][key].as_u64();
     let tokens = match (count("inputTokens"), count("outputTokens")) {
@@ -214,7 +214,7 @@ pub(super) fn parse_prompt_end(answer: Value) -> Result<PromptEnd, String> {
     Ok(PromptEnd { reason, tokens })
 }
 
-/// The content of a file, as the answer to a request.
+/// Returns the content of a file, as the answer to a request.
 pub(super) fn read_answer_json(content: String) -> Value {
     json!(acp::ReadTextFileResponse::new(content))
 }

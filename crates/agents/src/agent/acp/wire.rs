@@ -44,7 +44,7 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
         }
     }
 
-    /// The next message; `None` at the end. Lines that are no messages are passed over.
+    /// Returns the next message; `None` at the end. Lines that are no messages are passed over.
     ///
     /// # Errors
     /// A line is too long, or there are only lines that are no messages.
@@ -75,7 +75,7 @@ impl<R: AsyncRead + Unpin> AcpReader<R> {
     }
 }
 
-/// The message in the line, if it is one.
+/// Returns the message in the line, if it is one.
 fn parse_message(line: &[u8]) -> Option<AcpMessage> {
     let Ok(Value::Object(mut message)) = serde_json::from_slice(line) else {
         return None;

@@ -80,7 +80,7 @@ pub enum DialogueErrorKind {
 }
 
 impl DialogueErrorKind {
-    /// The stop reason for this cause, if there is one.
+    /// Returns the stop reason for this cause, if there is one.
     pub fn stop_reason(&self) -> Option<StopReason> {
         match self {
             Self::MaxTurnRequests(_) => Some(StopReason::MaxTurnRequests),
@@ -97,7 +97,7 @@ impl DialogueErrorKind {
         }
     }
 
-    /// The kind of failure of an execution that ends with this cause.
+    /// Returns the kind of failure of an execution that ends with this cause.
     pub fn failure_kind(&self) -> FailureKind {
         match self {
             Self::External(kind, _) => *kind,
@@ -112,7 +112,7 @@ impl DialogueErrorKind {
         }
     }
 
-    /// The error for calls without a result.
+    /// Returns the error for calls without a result.
     pub(crate) fn open_call_error(&self) -> &'static str {
         match self {
             Self::Refused(_) => NOT_MADE,

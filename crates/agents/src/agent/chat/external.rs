@@ -118,7 +118,7 @@ pub(in crate::agent) fn end_call(ledger: &AttemptLedger, ended: &ToolCall) {
     });
 }
 
-/// A new iteration of the same session.
+/// Returns a new iteration of the same session.
 fn reopen_iteration(exchange: Thread, at: DateTime<Utc>) -> Thread {
     let session = exchange
         .iterations()

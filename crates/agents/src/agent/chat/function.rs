@@ -163,7 +163,7 @@ fn duplicate_tool_error(name: &str) -> String {
     format!("two tools have the name `{name}`")
 }
 
-/// The error with its causes.
+/// Returns the error with its causes.
 fn error_with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     let words = std::iter::once(error.to_string()).chain(causes.map(ToString::to_string));

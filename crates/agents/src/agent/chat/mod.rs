@@ -255,7 +255,7 @@ impl Dialogue {
         Self { now, ..self }
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &Model {
         &self.model
     }
@@ -300,7 +300,7 @@ impl Dialogue {
         Ok(all)
     }
 
-    /// The parameters of a round of this dialogue without an ensemble.
+    /// Returns the parameters of a round of this dialogue without an ensemble.
     fn round_request(&self, thread: Thread, text: String, max_requests: u32) -> RoundRequest {
         RoundRequest {
             requests_made: round::count_requests(&thread),
@@ -324,7 +324,8 @@ impl Dialogue {
         }
     }
 
-    /// The system message for each profile in the chain of the model: that of the profile, then that of the dialogue.
+    /// Returns the system message for each profile in the chain of the model: that of the profile, then that of the
+    /// dialogue.
     fn system_messages(&self) -> Vec<Option<String>> {
         let system = |of_profile: Option<&String>| {
             let parts: Vec<&str> = of_profile.into_iter().chain(&self.system).map(String::as_str).collect();

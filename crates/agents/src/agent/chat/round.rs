@@ -308,7 +308,7 @@ impl Dialogue {
 /// The calls with which an exchange goes on, and the tools.
 type DueCalls = (Arc<[ToolSpec]>, Vec<ToolCall>);
 
-/// The exchange with what is known of the reply in the metadata of its iteration.
+/// Returns the exchange with what is known of the reply in the metadata of its iteration.
 fn add_reply_metadata(exchange: Thread, reply: &ModelReply, model: Option<&str>, used: ModelUsage) -> Thread {
     let tokens = json!({
         "input_tokens": used.input_tokens,
@@ -338,7 +338,7 @@ pub(crate) fn add_call_ends(exchange: Thread, ended: Vec<ToolCall>) -> Thread {
     Thread::from_iterations(iterations)
 }
 
-/// The thread with the iterations of a round added.
+/// Returns the thread with the iterations of a round added.
 pub(crate) fn append_exchange(earlier: Thread, exchange: Vec<ThreadIteration>, usage: ModelUsage) -> Thread {
     let iterations = exchange.len() as u64;
     let thread = earlier.append_iterations(exchange);
@@ -351,7 +351,7 @@ pub(crate) fn append_exchange(earlier: Thread, exchange: Vec<ThreadIteration>, u
     }
 }
 
-/// The number of requests that were made for the thread.
+/// Returns the number of requests that were made for the thread.
 pub(crate) fn count_requests(thread: &Thread) -> u64 {
     let iterations = thread.iterations();
     iterations.len() as u64 + iterations.iter().map(further_requests).sum::<u64>()

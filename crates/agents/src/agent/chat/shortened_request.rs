@@ -15,7 +15,7 @@ pub(crate) struct ShortenedRequest {
     pub(crate) note: Value,
 }
 
-/// The estimated tokens of a request without its messages.
+/// Returns the estimated tokens of a request without its messages.
 pub(crate) fn overhead_tokens(system: Option<&str>, tools: &[ToolSpec]) -> u64 {
     let of_tool = |tool: &ToolSpec| {
         let texts = [&tool.name, &tool.description, &tool.parameters.to_string()];
@@ -24,12 +24,12 @@ pub(crate) fn overhead_tokens(system: Option<&str>, tools: &[ToolSpec]) -> u64 {
     system.map_or(0, estimate_tokens) + tools.iter().map(of_tool).sum::<u64>()
 }
 
-/// The estimated tokens of the messages.
+/// Returns the estimated tokens of the messages.
 pub(crate) fn estimate_messages(messages: &[Message]) -> u64 {
     TokenCounter::default().count_messages(messages).iter().sum()
 }
 
-/// The request without its oldest messages, if it has more than this number of estimated tokens.
+/// Returns the request without its oldest messages, if it has more than this number of estimated tokens.
 pub(crate) fn fit_into_limit(
     room: u64,
     messages: &[Message],
@@ -53,8 +53,9 @@ pub(crate) fn fit_into_limit(
     (!left_out.is_empty()).then(|| drop_messages(&full_thread, &left_out, before))
 }
 
-/// The request without the older half of what may be left out; `None` if the answer is another one, or if nothing may be
-/// left out. `task` is the message with which the execution began, `before` the note of what is left out already.
+/// Returns the request without the older half of what may be left out; `None` if the answer is another one, or if
+/// nothing may be left out. `task` is the message with which the execution began, `before` the note of what is left out
+/// already.
 pub(crate) fn drop_older_half(
     messages: &[Message],
     task: Option<&Message>,
@@ -89,7 +90,7 @@ fn trimmable_thread<'a>(messages: &'a [Message], tokens: &'a [u64], task: Option
     }
 }
 
-/// The request without the messages at these indexes, which are in order.
+/// Returns the request without the messages at these indexes, which are in order.
 fn drop_messages(whole: &ThreadToTrim<'_>, left_out: &[usize], before: Option<&Value>) -> ShortenedRequest {
     let is_sent = |at: &usize| left_out.binary_search(at).is_err();
     let sent_indexes = (0..whole.messages.len()).filter(is_sent);
@@ -99,7 +100,7 @@ fn drop_messages(whole: &ThreadToTrim<'_>, left_out: &[usize], before: Option<&V
     }
 }
 
-/// The note of the iteration with what is left out now, too.
+/// Returns the note of the iteration with what is left out now, too.
 fn add_dropped_note(before: Option<&Value>, size: ThreadSize) -> Value {
     let mut note = before.cloned().unwrap_or_else(|| json!({"messages": 0, "tokens": 0}));
     for (key, more) in [("messages", size.messages), ("tokens", size.tokens)] {
@@ -109,7 +110,7 @@ fn add_dropped_note(before: Option<&Value>, size: ThreadSize) -> Value {
     note
 }
 
-/// The answer to the repeated request, with the warnings of the first one.
+/// Returns the answer to the repeated request, with the warnings of the first one.
 pub(crate) fn merge_retried_answer(first: ModelQueryResult, mut answer: ModelQueryResult) -> ModelQueryResult {
     answer.warnings.splice(..0, first.warnings);
     if let Some(error) = answer

@@ -131,7 +131,7 @@ impl<'a> DialogueStream<'a> {
         }
     }
 
-    /// The next item; `None` after the last.
+    /// Returns the next item; `None` after the last.
     pub async fn next(&mut self) -> Option<StreamItem> {
         StreamExt::next(self).await
     }

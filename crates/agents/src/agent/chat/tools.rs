@@ -20,7 +20,7 @@ use ensemble_models::ToolSpec;
 pub struct CallAdmission(Option<Box<dyn Send>>);
 
 impl CallAdmission {
-    /// A right that lasts as long as `guard` is kept.
+    /// Returns a right that lasts as long as `guard` is kept.
     pub fn from_guard(guard: impl Send + 'static) -> Self {
         Self(Some(Box::new(guard)))
     }
@@ -34,7 +34,8 @@ impl fmt::Debug for CallAdmission {
 
 /// Tools that a model may call.
 pub trait ModelTools: Send + Sync {
-    /// The specifications of the tools for the model. This is called before each request and may connect to servers.
+    /// Returns the specifications of the tools for the model. This is called before each request and may connect to
+    /// servers.
     ///
     /// # Errors
     /// The tools are not available; the text is the reason.
@@ -56,12 +57,12 @@ pub trait ModelTools: Send + Sync {
         false
     }
 
-    /// The requests of calls that came back without an end, because they wait for answers of a person.
+    /// Returns the requests of calls that came back without an end, because they wait for answers of a person.
     fn pending_requests(&self) -> Vec<PendingRequest> {
         Vec::new()
     }
 
-    /// The usage of models in tools since the last call of this function.
+    /// Returns the usage of models in tools since the last call of this function.
     fn take_usage(&self) -> ModelUsage {
         ModelUsage::default()
     }
@@ -129,7 +130,8 @@ impl ReplyCalls<'_> {
         finished_call
     }
 
-    /// The error of a call that was under way when an earlier attempt was cut short, and that must not be made twice.
+    /// Returns the error of a call that was under way when an earlier attempt was cut short, and that must not be made
+    /// twice.
     fn unknown_result_error(&self, call: &ToolCall) -> Option<String> {
         let before = self.records.earlier_exchange()?;
         if !before.started_calls.contains(call.id.as_str()) || self.tools.may_repeat(call) {

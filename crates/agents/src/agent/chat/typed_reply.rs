@@ -70,7 +70,7 @@ impl<T: DeserializeOwned + JsonSchema> ReplySchema<T> {
         )
     }
 
-    /// The value of the reply, or its errors.
+    /// Returns the value of the reply, or its errors.
     fn parse_reply(&self, text: &str) -> Result<T, Vec<String>> {
         let output = parse_json_reply(text);
         let object = output_for_schema(&output).into_owned();
@@ -237,7 +237,7 @@ impl Dialogue {
     }
 }
 
-/// The exchange without rejected replies and corrections.
+/// Returns the exchange without rejected replies and corrections.
 fn drop_corrections(said: Thread) -> Vec<ThreadIteration> {
     let mut mended: Vec<ThreadIteration> = Vec::new();
     for iteration in said.into_iterations() {

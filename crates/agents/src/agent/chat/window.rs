@@ -11,7 +11,7 @@ pub trait MessageSelector: Send + Sync {
     /// Selects the messages that are sent.
     fn select_messages<'a>(&'a self, sending: WindowInput<'a>) -> BoxFuture<'a, Result<WindowOutput, WindowError>>;
 
-    /// The number of latest turns that are always sent, except for their tool calls.
+    /// Returns the number of latest turns that are always sent, except for their tool calls.
     fn min_recent_turns(&self) -> usize {
         1
     }

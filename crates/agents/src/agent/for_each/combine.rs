@@ -51,7 +51,7 @@ impl PartCombiner {
         })
     }
 
-    /// The value of the expression for the output of a part. Adds to `notes` what it read in vain.
+    /// Returns the value of the expression for the output of a part. Adds to `notes` what it read in vain.
     ///
     /// # Errors
     /// It has none, or one that cannot be combined: a failure of the part.
@@ -140,14 +140,14 @@ impl PartCombiner {
     }
 }
 
-/// The first place where the answer is yes.
+/// Returns the first place where the answer is yes.
 fn find_first_true(table: &[PartJudgement]) -> Option<usize> {
     table
         .iter()
         .position(|judged| *judged == PartJudgement::Value(Value::Bool(true)))
 }
 
-/// The place of the highest value; of equal ones the first. A number is lower than a text.
+/// Returns the place of the highest value; of equal ones the first. A number is lower than a text.
 fn find_best(table: &[PartJudgement]) -> Option<usize> {
     let mut best: Option<(usize, &Value)> = None;
     for (at, judged) in table.iter().enumerate() {

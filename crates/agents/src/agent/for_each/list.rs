@@ -43,7 +43,7 @@ impl ForEachList {
         })
     }
 
-    /// The parts of an execution. Adds to `notes` what the expressions read in vain.
+    /// Returns the parts of an execution. Adds to `notes` what the expressions read in vain.
     ///
     /// # Errors
     /// The expressions give no list, too many items, or a key twice: a failure of kind `schema`.
@@ -136,12 +136,12 @@ impl ForEachList {
     }
 }
 
-/// A failure because of the list.
+/// Returns a failure because of the list.
 pub(super) fn list_failure(message: String) -> ExecutionFailure {
     ExecutionFailure::new(FailureKind::Schema, message)
 }
 
-/// An expression of `for_each`.
+/// Returns an expression of `for_each`.
 pub(super) fn compile_expression(key: &str, text: &str, names: PartVariables<'_>) -> Result<Expression, BuildError> {
     let compiled = Expression::compile_with(text, names);
     compiled.map_err(|error| BuildError::Expression {

@@ -351,7 +351,7 @@ impl<'a> PartsExecution<'a> {
         }
     }
 
-    /// The output of the execution, or its failure.
+    /// Returns the output of the execution, or its failure.
     fn build_result(self) -> Result<JsonMap, ExecutionFailure> {
         let mut failed = self
             .list

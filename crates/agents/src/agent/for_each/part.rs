@@ -46,7 +46,7 @@ impl LatestAttempt {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((attempt, stopwatch.clone()));
     }
 
-    /// The number of the attempt, and the seconds since it started; `None`: none has started.
+    /// Returns the number of the attempt, and the seconds since it started; `None`: none has started.
     pub(super) fn attempt_and_seconds(&self) -> Option<(u32, f64)> {
         let latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (attempt, stopwatch) = latest.as_ref()?;
@@ -137,7 +137,7 @@ impl PartRun<'_> {
         }
     }
 
-    /// The records of an attempt. Only the first one goes on from what was recorded before.
+    /// Returns the records of an attempt. Only the first one goes on from what was recorded before.
     fn attempt_records(&self, attempt: u32, goes_on: bool) -> ExecutionRecords {
         let records = self.execution.records.for_part(&self.part.key, attempt);
         match goes_on {
@@ -146,7 +146,7 @@ impl PartRun<'_> {
         }
     }
 
-    /// The output, if the combination can use it. If not, the attempt has failed.
+    /// Returns the output, if the combination can use it. If not, the attempt has failed.
     fn judge_attempt(&self, observation: &mut AttemptResult) -> Result<Arc<Value>, ExecutionFailure> {
         let output = Arc::new(Value::Object(observation.result.clone()?));
         let mut notes = Vec::new();
@@ -162,7 +162,7 @@ impl PartRun<'_> {
         Ok(output)
     }
 
-    /// The first attempt.
+    /// Returns the first attempt.
     fn first_attempt(&self) -> ExecutionInput {
         let thread = self.from_run.threads.get(&self.part.key);
         ExecutionInput {
@@ -174,7 +174,7 @@ impl PartRun<'_> {
         }
     }
 
-    /// The pause before the next attempt; `None`: there is none.
+    /// Returns the pause before the next attempt; `None`: there is none.
     fn retry_pause(&self, observation: &AttemptResult, failed: u32, used: ModelUsage) -> Option<Duration> {
         let failure = observation.result.as_ref().err()?;
         let may_pass = failure.kind.is_retryable(self.runner.repairs);
@@ -197,7 +197,7 @@ fn execution_end(result: &Result<Arc<Value>, ExecutionFailure>) -> ExecutionEnd 
     }
 }
 
-/// The event of a part that ended so, without what was used and said.
+/// Returns the event of a part that ended so, without what was used and said.
 pub(super) fn part_ended_event(execution: &ExecutionInput, part: &ExecutionPart, end: ExecutionEnd) -> PartEnded {
     PartEnded {
         turn: execution.turn_count + 1,
@@ -222,7 +222,7 @@ pub(super) fn part_ended_event(execution: &ExecutionInput, part: &ExecutionPart,
     }
 }
 
-/// The event of a part whose result is taken over from another run.
+/// Returns the event of a part whose result is taken over from another run.
 pub(super) fn copied_part_event(execution: &ExecutionInput, part: &ExecutionPart, known: &PartEnded) -> PartEnded {
     PartEnded {
         execution_time: known.execution_time,

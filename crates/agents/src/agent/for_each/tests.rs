@@ -88,7 +88,7 @@ struct Around {
     execution: ExecutionInput,
 }
 
-/// The next part that was logged.
+/// Returns the next part that was logged.
 fn part(logged: &mut mpsc::UnboundedReceiver<Box<PendingEvent>>) -> Option<PartEnded> {
     match logged.try_recv().ok()?.event {
         Event::PartEnded(part) => Some(*part),

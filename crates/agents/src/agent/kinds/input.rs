@@ -214,7 +214,7 @@ impl InputRunner {
         answer
     }
 
-    /// The output for an answer, if the answer is valid. The answer is recorded.
+    /// Returns the output for an answer, if the answer is valid. The answer is recorded.
     fn accept_answer(
         &self,
         answer: Value,

@@ -100,7 +100,7 @@ impl RoundSpeaker for Dialogue {
 
 /// Gives the tools of an agent for one execution.
 pub trait ToolSource: Send + Sync {
-    /// The tools for this execution.
+    /// Returns the tools for this execution.
     fn for_execution<'a>(&'a self, execution: &'a ExecutionInput) -> Box<dyn ModelTools + 'a>;
 }
 
@@ -119,7 +119,7 @@ pub struct LlmOptions {
 }
 
 impl LlmOptions {
-    /// A model without tools, context window and live output.
+    /// Returns a model without tools, context window and live output.
     pub fn for_model(model: Model) -> Self {
         Self {
             model,
@@ -260,7 +260,7 @@ impl LlmRunner {
         })
     }
 
-    /// The task; its files are read only where it has not been sent yet.
+    /// Returns the task; its files are read only where it has not been sent yet.
     async fn render_task_with_attachments(
         &self,
         execution: &ExecutionInput,
@@ -370,7 +370,7 @@ impl LlmRunner {
         }
     }
 
-    /// The message with which a reply is sent back.
+    /// Returns the message with which a reply is sent back.
     fn correction_text(&self, errors: &str) -> String {
         let text = correction_request(errors);
         match &self.schema {
@@ -380,7 +380,7 @@ impl LlmRunner {
         }
     }
 
-    /// The output of a reply, and how it differs from the schema.
+    /// Returns the output of a reply, and how it differs from the schema.
     async fn judge_reply(&self, reply: &str) -> (JsonMap, Vec<String>) {
         let Some((schema, _)) = &self.schema else {
             return (parse_plain_reply(reply), Vec::new());
@@ -397,7 +397,7 @@ impl LlmRunner {
         self.max_iterations.saturating_sub(of_attempts)
     }
 
-    /// The failure of an attempt for which earlier attempts have left no request.
+    /// Returns the failure of an attempt for which earlier attempts have left no request.
     fn exhausted_failure(&self, execution: &ExecutionInput) -> ExecutionFailure {
         let limit = self.max_iterations;
         let before = execution.last_failure.as_ref();
@@ -493,7 +493,7 @@ impl LlmRunner {
     }
 }
 
-/// The warning for a reply that is cut off or empty.
+/// Returns the warning for a reply that is cut off or empty.
 fn incomplete_reply_warning(end: &Result<(String, StopReason), DialogueErrorKind>) -> Option<&'static str> {
     match end {
         Ok((text, StopReason::MaxTokens)) if text.trim().is_empty() => {
@@ -529,7 +529,7 @@ impl Runner for LlmRunner {
     }
 }
 
-/// The task; if the output of the last attempt did not match the schema, with the errors.
+/// Returns the task; if the output of the last attempt did not match the schema, with the errors.
 fn add_rejection_errors(task: &str, execution: &ExecutionInput) -> String {
     let rejected = execution.last_failure.as_ref();
     match rejected.filter(|failure| failure.kind == FailureKind::Schema) {

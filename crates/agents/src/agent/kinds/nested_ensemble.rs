@@ -59,7 +59,7 @@ impl NestedEnsembleRunner {
         }
     }
 
-    /// The input of the inner conversation, and what else it is given.
+    /// Returns the input of the inner conversation, and what else it is given.
     async fn render_arguments(&self, execution: &ExecutionInput) -> Result<(Arc<str>, NestedArguments), String> {
         let (input, inputs) = match &self.inputs {
             Some(inputs) => inputs.render_inputs(execution).await?,
@@ -95,7 +95,7 @@ impl Runner for NestedEnsembleRunner {
     }
 }
 
-/// The initial context of the inner conversation: the `config` of the agent, its dependencies and its request.
+/// Returns the initial context of the inner conversation: the `config` of the agent, its dependencies and its request.
 fn initial_context(execution: &ExecutionInput) -> RunContext {
     let mut context = to_context(&execution.parameters);
     let outputs: JsonMap = execution
@@ -160,7 +160,7 @@ fn nested_outcome(execution: &ExecutionInput, state: &ConversationState) -> Atte
     })
 }
 
-/// The result of the inner conversation, if its ensemble declares one, otherwise its final context.
+/// Returns the result of the inner conversation, if its ensemble declares one, otherwise its final context.
 fn nested_result(state: &ConversationState) -> JsonMap {
     let Some(result) = state.run_value() else {
         return final_context(state);
@@ -168,7 +168,7 @@ fn nested_result(state: &ConversationState) -> JsonMap {
     value_to_output(Arc::unwrap_or_clone(result.value))
 }
 
-/// The final context of the inner conversation, without dependencies and request if they are unchanged.
+/// Returns the final context of the inner conversation, without dependencies and request if they are unchanged.
 fn final_context(state: &ConversationState) -> JsonMap {
     let start_context = state.run_start().map(|started| &started.context);
     let is_only_given = |key: &str, value: &Arc<Value>| {

@@ -31,7 +31,7 @@ impl NestedInputs {
         })
     }
 
-    /// The input and the inputs of the inner conversation.
+    /// Returns the input and the inputs of the inner conversation.
     ///
     /// # Errors
     /// A template cannot be rendered; the message names it.

@@ -58,7 +58,7 @@ pub(crate) struct ScriptFile<'a> {
     version: FileVersion,
 }
 
-/// The first of these places where there is a file; each place has a name for messages.
+/// Returns the first of these places where there is a file; each place has a name for messages.
 pub(crate) fn find_script(places: &[(PathBuf, String)]) -> Option<ScriptFile<'_>> {
     places.iter().find_map(|(path, name)| {
         let file = fs::metadata(path).ok().filter(Metadata::is_file)?;
@@ -120,7 +120,7 @@ impl CompiledScript {
         self.load_script(ScriptFile { path, name, version }).map(drop)
     }
 
-    /// The script of a file that was found just now.
+    /// Returns the script of a file that was found just now.
     fn load_script(&self, found: ScriptFile<'_>) -> Result<Arc<Script>, ExecutionFailure> {
         let ScriptFile { path, name, version } = found;
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -259,7 +259,7 @@ mod tests {
         assert!(failure.error.starts_with("cannot read `a.rhai`: "), "{failure:?}");
     }
 
-    /// A file as it was at that time.
+    /// Returns a file as it was at that time.
     fn version(size: u64, at: SystemTime) -> FileVersion {
         let since = at.duration_since(UNIX_EPOCH).expect("after 1970");
         let time = (since.as_secs().try_into().expect("small"), since.subsec_nanos().into());

@@ -12,7 +12,7 @@ use ensemble_language::ensemble::Agent;
 use ensemble_language::template::{MissingKeyCollector, TemplateScope};
 use ensemble_scripts::ScriptVariable;
 
-/// The names of all agents that `agent` listens to.
+/// Returns the names of all agents that `agent` listens to.
 pub(crate) fn list_dependencies(agent: &Agent) -> Arc<[Arc<str>]> {
     agent
         .dependencies
@@ -21,7 +21,7 @@ pub(crate) fn list_dependencies(agent: &Agent) -> Arc<[Arc<str>]> {
         .collect()
 }
 
-/// The variables of a template.
+/// Returns the variables of a template.
 pub(crate) fn build_scope(execution: &ExecutionInput, listens_to: &Arc<[Arc<str>]>) -> TemplateScope {
     TemplateScope {
         input: Arc::clone(&execution.input),
@@ -41,7 +41,7 @@ pub(crate) fn build_scope(execution: &ExecutionInput, listens_to: &Arc<[Arc<str>
     }
 }
 
-/// The item under its name, and `part`.
+/// Returns the item under its name, and `part`.
 fn part_variables(part: &ExecutionPart) -> [(Arc<str>, Arc<Value>); 2] {
     [
         (part.item_name.clone(), part.item.clone()),
@@ -74,7 +74,7 @@ pub(crate) fn warn_about_missed_keys(scope: &TemplateScope, which: &str, executi
     }
 }
 
-/// The variables of a Rhai agent, with the names of the object that a child process gets on its stdin.
+/// Returns the variables of a Rhai agent, with the names of the object that a child process gets on its stdin.
 pub(crate) fn rhai_variables(execution: &ExecutionInput) -> Vec<(Cow<'static, str>, ScriptVariable)> {
     let text = |text: &Arc<str>| ScriptVariable::Text(Arc::clone(text));
     let variables = [

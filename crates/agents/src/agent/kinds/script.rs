@@ -30,12 +30,12 @@ pub enum ScriptStartError {
     UnusedArguments(ScriptLookupError),
 }
 
-/// The runner of a script agent; the bounds are those of a child process.
+/// Returns the runner of a script agent; the bounds are those of a child process.
 pub fn build_runner(script: &str, places: &ScriptFolders, bounds: ProcessLimits) -> Arc<dyn Runner> {
     Arc::new(ScriptRunner::new(script, ScriptTemplates::default(), places, bounds))
 }
 
-/// The runner of a script that must be there now, with its arguments and its input.
+/// Returns the runner of a script that must be there now, with its arguments and its input.
 ///
 /// # Errors
 /// The script or the program that it needs is not there, a Rhai script does not compile, or the arguments are not used.

@@ -151,7 +151,7 @@ impl CalledToolRunner {
         Ok(self.output_from_end(end, is_refused, execution)?)
     }
 
-    /// A new call, with its rendered arguments.
+    /// Returns a new call, with its rendered arguments.
     async fn build_call(&self, execution: &ExecutionInput) -> Result<ToolCall, ExecutionFailure> {
         let scope = build_scope(execution, &self.listens_to);
         let arguments = self
@@ -166,7 +166,7 @@ impl CalledToolRunner {
         Ok(ToolCall::new(call_id(execution), &*self.name, Value::Object(arguments)))
     }
 
-    /// The tool as its server describes it.
+    /// Returns the tool as its server describes it.
     async fn find_tool(&self, execution: &ExecutionInput) -> Result<Arc<ServerTool>, ExecutionFailure> {
         let offered = self.server.list_tools(self.settings.timeout, execution).await;
         let offered =
@@ -189,7 +189,7 @@ impl CalledToolRunner {
         )))
     }
 
-    /// The arguments, if they match the schema of the tool.
+    /// Returns the arguments, if they match the schema of the tool.
     async fn check_arguments<'c>(
         &self,
         tool: &ServerTool,
@@ -253,7 +253,7 @@ impl CalledToolRunner {
         Ok((result, false))
     }
 
-    /// A result that is cut is none, so one that is too large is an error.
+    /// Returns a result that is cut is none, so one that is too large is an error.
     fn size_error(&self, end: &ToolEnd) -> Option<String> {
         let bytes = match end {
             ToolEnd::Result(Value::String(text)) | ToolEnd::Error(text) => text.len(),
@@ -268,7 +268,7 @@ impl CalledToolRunner {
         })
     }
 
-    /// The output of a call that ended so.
+    /// Returns the output of a call that ended so.
     fn output_from_end(
         &self,
         end: ToolEnd,
@@ -311,7 +311,7 @@ impl CalledToolRunner {
 /// The beginning of the error about a result that is too large.
 const TOO_LARGE: &str = "the tool ran, but its result has ";
 
-/// An id that no other call of the run has.
+/// Returns an id that no other call of the run has.
 fn call_id(execution: &ExecutionInput) -> String {
     let ExecutionInput {
         agent_name,

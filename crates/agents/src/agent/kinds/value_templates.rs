@@ -39,7 +39,7 @@ impl ValueTemplates {
         })
     }
 
-    /// The values, in the order of the file. An error names the value.
+    /// Returns the values, in the order of the file. An error names the value.
     pub(crate) async fn render_values(
         &self,
         scope: &TemplateScope,

@@ -144,7 +144,7 @@ impl McpConnection {
         self.running.is_closed() || self.running.is_transport_closed()
     }
 
-    /// The tool list of the server, with all pages.
+    /// Returns the tool list of the server, with all pages.
     pub(crate) async fn list_tools(&self, deadline: Instant) -> Result<Arc<[Arc<ServerTool>]>, String> {
         if !self.is_stale.swap(false, Ordering::Relaxed)
             && let Some(cached_tools) = self.tool_list.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -228,7 +228,7 @@ impl McpConnection {
         }
     }
 
-    /// The answer to a call, as the server gave it.
+    /// Returns the answer to a call, as the server gave it.
     async fn request_result(&self, tool: &ServerTool, arguments: JsonMap) -> Result<ServerResult, ServiceError> {
         let mut params = CallToolRequestParams::new(tool.name.to_string()).with_arguments(arguments);
         if let Some(span) = trace::current_span() {
@@ -269,7 +269,7 @@ impl McpConnection {
         }
     }
 
-    /// The error, with the last lines of the stderr of the server.
+    /// Returns the error, with the last lines of the stderr of the server.
     async fn lost_error(&self, error: String) -> String {
         match &self.child {
             Some(child) => {

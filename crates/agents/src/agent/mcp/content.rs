@@ -110,7 +110,7 @@ fn block_text(block: &ContentBlock, files: &mut AnswerFiles) -> String {
     }
 }
 
-/// The text of a block that may be of any kind.
+/// Returns the text of a block that may be of any kind.
 fn any_block_text(block: &Value, files: &mut AnswerFiles) -> String {
     match serde_json::from_value::<ContentBlock>(block.clone()) {
         Ok(content_block) => block_text(&content_block, files),
@@ -118,7 +118,7 @@ fn any_block_text(block: &Value, files: &mut AnswerFiles) -> String {
     }
 }
 
-/// A block of an unknown kind: its kind, type, size and address, as far as it has them.
+/// Returns a block of an unknown kind: its kind, type, size and address, as far as it has them.
 fn describe_block(block: &Value) -> String {
     let word = |key: &str| block.get(key).and_then(Value::as_str);
     let kind = word("type").unwrap_or("unknown");

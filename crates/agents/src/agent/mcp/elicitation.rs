@@ -60,7 +60,7 @@ pub(in crate::agent) struct ElicitationContext<'a> {
 }
 
 impl RunningMcpCalls {
-    /// The questions for a call that begins now, whose time is measured by this stopwatch.
+    /// Returns the questions for a call that begins now, whose time is measured by this stopwatch.
     pub(crate) fn begin_call(&self, stopwatch: Stopwatch) -> CallQuestions<'_> {
         let (sender, questions) = mpsc::unbounded_channel();
         let mut open = self.lock();

@@ -88,7 +88,7 @@ fn http_error(error: &HttpError, address: &McpAddress) -> String {
     }
 }
 
-/// An answer that the SDK quotes as `HTTP 404 Not Found: body`, or describes in its own words.
+/// Returns an answer that the SDK quotes as `HTTP 404 Not Found: body`, or describes in its own words.
 fn response_error(text: &str, address: &McpAddress) -> String {
     let Some((status, body)) = text.strip_prefix("HTTP ").and_then(|text| text.split_once(": ")) else {
         return "its answer does not match the protocol".to_owned();
@@ -150,7 +150,7 @@ fn quote_line(text: &str) -> String {
     }
 }
 
-/// The innermost cause, which the operating system or the network tells.
+/// Returns the innermost cause, which the operating system or the network tells.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -159,7 +159,7 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
     quote_line(&innermost.to_string())
 }
 
-/// The error of this type among an error and its causes.
+/// Returns the error of this type among an error and its causes.
 fn find_cause<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     let mut next = Some(error);
     while let Some(current) = next {

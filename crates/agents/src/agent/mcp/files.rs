@@ -64,7 +64,7 @@ pub(crate) fn describe_content(what: &str, mime_type: Option<&str>, bytes: Optio
     format!("[{what}{kind}{size}, which cannot be shown here]")
 }
 
-/// The length of Base64 data, which has four characters for three bytes.
+/// Returns the length of Base64 data, which has four characters for three bytes.
 pub(crate) fn decoded_length(data: &str) -> usize {
     data.trim_end_matches('=').len() * 3 / 4
 }

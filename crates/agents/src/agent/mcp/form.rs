@@ -35,7 +35,7 @@ pub(crate) enum FieldAnswer {
 }
 
 impl FormField {
-    /// The field with this schema.
+    /// Returns the field with this schema.
     pub(crate) fn new(name: &str, schema: Value, is_required: bool) -> Self {
         let kind = match schema["type"].as_str() {
             Some("array") => FormFieldKind::Several(list_options(&schema["items"])),
@@ -54,12 +54,12 @@ impl FormField {
         }
     }
 
-    /// The name of the field.
+    /// Returns the name of the field.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The question for this field alone.
+    /// Returns the question for this field alone.
     pub(crate) fn question_text(&self) -> String {
         let word = |key: &str| self.schema[key].as_str().map(escape_hidden);
         let mut about: Vec<String> = [word("title"), word("description")].into_iter().flatten().collect();
@@ -88,7 +88,7 @@ impl FormField {
         expected
     }
 
-    /// The answers to choose from; empty: any.
+    /// Returns the answers to choose from; empty: any.
     pub(crate) fn list_choices(&self) -> Vec<String> {
         match &self.kind {
             FormFieldKind::Boolean => vec!["yes".to_owned(), "no".to_owned()],
@@ -108,7 +108,7 @@ impl FormField {
         }
     }
 
-    /// The meaning of an answer.
+    /// Returns the meaning of an answer.
     pub(crate) fn parse_answer(&self, answer: &str) -> FieldAnswer {
         let answer = answer.trim();
         if answer.is_empty() {
@@ -146,7 +146,7 @@ impl FormField {
     }
 }
 
-/// The values of an enum with their titles: `enum`, or `oneOf` and `anyOf` with `const` and `title`.
+/// Returns the values of an enum with their titles: `enum`, or `oneOf` and `anyOf` with `const` and `title`.
 fn list_options(schema: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     if let Some(values) = schema["enum"].as_array() {
@@ -164,7 +164,7 @@ fn list_options(schema: &Value) -> Vec<(String, String)> {
     titled.into_iter().flatten().filter_map(option).collect()
 }
 
-/// The value with this title, with this text, or with this number.
+/// Returns the value with this title, with this text, or with this number.
 fn find_chosen<'o>(answer: &str, options: &'o [(String, String)]) -> Option<&'o str> {
     let same = |text: &str| escape_hidden(text).trim().to_lowercase() == answer.to_lowercase();
     let matching_option = options.iter().find(|(value, title)| same(title) || same(value));

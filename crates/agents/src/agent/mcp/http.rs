@@ -14,7 +14,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 /// The time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The transport to a server.
+/// Returns the transport to a server.
 pub(crate) fn build_transport(
     url: &str,
     headers: &[(String, String)],
@@ -34,7 +34,7 @@ pub(crate) fn build_transport(
     Ok(StreamableHttpClientTransport::with_client(build_client()?, config))
 }
 
-/// A client that follows no redirects, because the headers are only for this server.
+/// Returns a client that follows no redirects, because the headers are only for this server.
 fn build_client() -> Result<reqwest::Client, String> {
     static READY: OnceLock<()> = OnceLock::new();
     READY.get_or_init(|| {
@@ -48,7 +48,7 @@ fn build_client() -> Result<reqwest::Client, String> {
         .map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
-/// The address without the parts that may contain secrets.
+/// Returns the address without the parts that may contain secrets.
 pub(crate) fn redact_url(url: &str) -> String {
     let Ok(mut url) = reqwest::Url::parse(url) else {
         return "the server".to_owned();

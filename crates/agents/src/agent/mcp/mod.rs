@@ -111,7 +111,7 @@ impl McpServers {
         }
     }
 
-    /// The server at this address; equal addresses give the same server.
+    /// Returns the server at this address; equal addresses give the same server.
     pub fn server_for(&self, address: McpAddress) -> Arc<McpServerHandle> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || McpServerHandle {
@@ -137,7 +137,7 @@ impl McpServers {
 }
 
 impl McpServerHandle {
-    /// The current tool list of the server. The server is started if it is not running.
+    /// Returns the current tool list of the server. The server is started if it is not running.
     pub(crate) async fn list_tools(
         &self,
         limit: Duration,
@@ -185,7 +185,7 @@ impl McpServerHandle {
         ToolCallResult { end, ..ended }
     }
 
-    /// The connection. It is opened now if there is none or if it was lost.
+    /// Returns the connection. It is opened now if there is none or if it was lost.
     async fn ensure_connection(
         &self,
         deadline: Instant,

@@ -12,8 +12,8 @@ use ensemble_language::execution_history::ExecutionHistory;
 /// The names of arguments that can hold the task; the first that is present is used.
 pub(in crate::agent) const TASKS: [&str; 2] = ["input", "task"];
 
-/// The execution of the called agent: the arguments override its `config`, become its input if they hold a task, and
-/// are the request of the calling agent.
+/// Returns the execution of the called agent: the arguments override its `config`, become its input if they hold a
+/// task, and are the request of the calling agent.
 pub(crate) fn agent_execution(
     caller: ExecutionInput,
     name: &Arc<str>,
@@ -52,7 +52,7 @@ pub(crate) fn agent_execution(
     }
 }
 
-/// The task in the arguments, if there is one.
+/// Returns the task in the arguments, if there is one.
 pub(crate) fn find_task(arguments: &JsonMap) -> Option<Arc<str>> {
     TASKS.iter().find_map(|key| Some(arguments.get(*key)?.as_str()?.into()))
 }

@@ -25,7 +25,7 @@ pub(crate) struct CallGate {
 }
 
 impl CallGates {
-    /// The gate of this execution, for `most` calls side by side.
+    /// Returns the gate of this execution, for `most` calls side by side.
     pub(crate) fn for_execution(&self, execution: &ExecutionInput, most: NonZeroU32) -> CallGate {
         let key = (
             execution.run_id.clone(),

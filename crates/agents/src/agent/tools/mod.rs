@@ -93,7 +93,7 @@ pub enum ToolRunner {
 }
 
 impl AgentToolset {
-    /// An empty toolset.
+    /// Returns an empty toolset.
     pub fn new(permissions: Arc<ToolPermissions>) -> Self {
         Self {
             tools: Vec::new(),

@@ -171,7 +171,7 @@ impl ToolPermissions {
         }
     }
 
-    /// The operator, for a question of a tool. While the guard is kept, nothing else is asked.
+    /// Returns the operator, for a question of a tool. While the guard is kept, nothing else is asked.
     pub(crate) async fn lock_operator(&self) -> (tokio::sync::MutexGuard<'_, ()>, &dyn Operator) {
         (self.asking.lock().await, &*self.operator)
     }

@@ -44,7 +44,7 @@ pub(crate) fn end_from_outcome(observed: AttemptOutcome) -> ToolEnd {
     }
 }
 
-/// The end, if its result matches the schema; otherwise an error that says what is wrong.
+/// Returns the end, if its result matches the schema; otherwise an error that says what is wrong.
 pub(crate) fn check_schema(end: ToolEnd, name: &str, schema: Option<&CompiledSchema>) -> ToolEnd {
     let (ToolEnd::Result(value), Some(schema)) = (&end, schema) else {
         return end;
@@ -84,8 +84,8 @@ pub(crate) fn limit_size(end: ToolEnd, most: usize) -> ToolEnd {
     }
 }
 
-/// The beginning and the end of the text, together at most `most` bytes, if the text is longer; a sentence between them
-/// says how much is missing.
+/// Returns the beginning and the end of the text, together at most `most` bytes, if the text is longer; a sentence
+/// between them says how much is missing.
 fn shorten_middle(text: &str, most: usize) -> Option<String> {
     if text.len() <= most {
         return None;
@@ -100,7 +100,7 @@ fn shorten_middle(text: &str, most: usize) -> Option<String> {
     ))
 }
 
-/// The error of a tool call that has reached its time limit.
+/// Returns the error of a tool call that has reached its time limit.
 pub(crate) fn timeout_message(limit: Duration) -> String {
     format!("the tool timed out after {} s", limit.as_secs_f64())
 }

@@ -126,7 +126,7 @@ impl<'a> ToolSession<'a> {
         Ok(specs.into())
     }
 
-    /// The current tool list of the server; if the connection is lost, the last known list.
+    /// Returns the current tool list of the server; if the connection is lost, the last known list.
     async fn list_server_tools(
         &self,
         at: usize,

@@ -83,7 +83,7 @@ impl AgentWindow {
     }
 }
 
-/// The entry as the script sees it: like a message of a provider.
+/// Returns the entry as the script sees it: like a message of a provider.
 fn entry_json(entry: MessageEntry, messages: &[Message]) -> Value {
     match entry {
         MessageEntry::Message(at) => {

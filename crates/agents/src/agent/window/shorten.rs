@@ -71,7 +71,7 @@ struct ShrinkableResult {
 }
 
 impl ShrinkableResult {
-    /// The number of tokens that are saved if only this number of characters is kept.
+    /// Returns the number of tokens that are saved if only this number of characters is kept.
     fn count_saved_tokens(&self, counter: &TokenCounter, chars: usize) -> u64 {
         match self.chars > chars {
             true => self
@@ -81,7 +81,7 @@ impl ShrinkableResult {
         }
     }
 
-    /// The first and the last characters, with a note between them.
+    /// Returns the first and the last characters, with a note between them.
     fn shorten_to(&self, chars: usize) -> String {
         let tail = chars / 3;
         let head: String = self.text.chars().take(chars - tail).collect();

@@ -84,7 +84,7 @@ impl AgentWindow {
         known.covers.iter().all(|at| droppable[*at]) && self.rules.limits.allows_size(self.sent_size(known, measured))
     }
 
-    /// The size of what is sent with this summary.
+    /// Returns the size of what is sent with this summary.
     fn sent_size(&self, summary: &ThreadSummary, measured: &MeasuredInput<'_>) -> ThreadSize {
         let kept_indices = (0..measured.tokens.len()).filter(|at| !summary.covers_message(*at));
         measured.instructions_size(&self.rules)
@@ -99,7 +99,8 @@ impl AgentWindow {
         }
     }
 
-    /// The maximum size of the summary and the messages that it covers; `None` if there is no room for a summary.
+    /// Returns the maximum size of the summary and the messages that it covers; `None` if there is no room for a
+    /// summary.
     fn plan_summary(&self, measured: &MeasuredInput<'_>) -> Option<(ThreadSize, Vec<usize>)> {
         let limits = self.rules.limits;
         let thread = measured.to_thread();
@@ -167,7 +168,7 @@ impl AgentWindow {
         Ok(text)
     }
 
-    /// The beginning of the summary, up to the maximum size.
+    /// Returns the beginning of the summary, up to the maximum size.
     fn shorten_summary(&self, text: String, place: ThreadSize) -> String {
         let fits = |text: &str| self.summary_size(text).tokens <= place.tokens;
         if fits(&text) {
@@ -186,7 +187,7 @@ impl AgentWindow {
         first(short)
     }
 
-    /// The thread with the summary in place of the messages that it covers.
+    /// Returns the thread with the summary in place of the messages that it covers.
     fn summary_output(&self, measured: MeasuredInput<'_>, summary: &ThreadSummary) -> WindowOutput {
         let size = self.sent_size(summary, &measured);
         let drops_system = measured.system.is_some() && !self.rules.keeps_system;
@@ -216,7 +217,7 @@ impl AgentWindow {
     }
 }
 
-/// The summary that the thread stores, if it is still valid.
+/// Returns the summary that the thread stores, if it is still valid.
 fn find_summary(sending: &WindowInput<'_>) -> Option<ThreadSummary> {
     let note = sending.earlier_dropped.as_ref()?;
     let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
@@ -242,7 +243,7 @@ fn covered_messages(messages: &[Message], covers: &[usize]) -> Vec<Message> {
     covers.iter().map(|at| messages[*at].clone()).collect()
 }
 
-/// The indexes as ranges, each with its end, which is not part of it.
+/// Returns the indexes as ranges, each with its end, which is not part of it.
 fn group_ranges(indexes: &[usize]) -> Vec<[usize; 2]> {
     let mut ranges: Vec<[usize; 2]> = Vec::new();
     for at in indexes {
@@ -300,7 +301,7 @@ async fn request_partial_summary(
     }
 }
 
-/// The messages as one text.
+/// Returns the messages as one text.
 fn render_transcript(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {

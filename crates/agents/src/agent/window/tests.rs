@@ -41,7 +41,7 @@ fn window(rules: &ContextWindow, model_name: &str, scribe: &Scribe, script: &str
     window_of(None, rules, model_name, scribe, script)
 }
 
-/// A window of an agent whose profile gives it this limit.
+/// Returns a window of an agent whose profile gives it this limit.
 fn window_of(
     max_tokens: Option<u64>,
     window: &ContextWindow,

@@ -43,17 +43,17 @@ impl TokenCounter {
         !self.has_o200k
     }
 
-    /// The number of tokens of each message. The first call is slow because it loads the tokenizer.
+    /// Returns the number of tokens of each message. The first call is slow because it loads the tokenizer.
     pub fn count_messages(&self, messages: &[Message]) -> Vec<u64> {
         messages.iter().map(|message| self.count_message(message)).collect()
     }
 
-    /// The tokens of the instructions, or of any other message of this text.
+    /// Returns the tokens of the instructions, or of any other message of this text.
     pub fn count_text(&self, text: &str) -> u64 {
         self.count_cached(text)
     }
 
-    /// The tokens of a message without the results of its tool calls.
+    /// Returns the tokens of a message without the results of its tool calls.
     pub fn count_without_results(&self, message: &Message) -> u64 {
         let attached: u64 = message.attachments.iter().map(estimate_attachment_tokens).sum();
         if message.tool_calls.is_empty() {
@@ -66,7 +66,7 @@ impl TokenCounter {
         self.count_cached(&text)
     }
 
-    /// The tokens of a text that is not likely to be counted again.
+    /// Returns the tokens of a text that is not likely to be counted again.
     pub(super) fn count_uncached(&self, text: &str) -> u64 {
         match self.has_o200k {
             true => count_tokens(text) + PER_MESSAGE,
@@ -104,7 +104,7 @@ fn count_tokens(text: &str) -> u64 {
     split_pieces(text).map(count).sum()
 }
 
-/// The text in pieces of limited size.
+/// Returns the text in pieces of limited size.
 fn split_pieces(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));

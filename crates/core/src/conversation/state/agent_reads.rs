@@ -12,7 +12,7 @@ use ensemble_language::execution_history::ExecutionHistory;
 use ensemble_language::plan::{AgentId, HistoryRead};
 
 impl ConversationState {
-    /// The outputs that the agent reads when it starts now, as agents and numbers of executions.
+    /// Returns the outputs that the agent reads when it starts now, as agents and numbers of executions.
     pub fn list_reads(&self, id: AgentId) -> IndexMap<Arc<str>, u32> {
         let of_dependencies = self.dependency_outputs(id);
         let mut reads: IndexMap<_, _> = of_dependencies
@@ -34,8 +34,8 @@ impl ConversationState {
         reads
     }
 
-    /// The latest outputs of the agents that the agent depends on, in declaration order, if the agent also reads other ones:
-    /// [`Self::dependency_outputs`] contains failures.
+    /// Returns the latest outputs of the agents that the agent depends on, in declaration order, if the agent also
+    /// reads other ones: [`Self::dependency_outputs`] contains failures.
     pub fn list_latest_outputs(&self, id: AgentId) -> Option<Vec<(Arc<str>, u32, Arc<Value>)>> {
         let mut edges = self.plan.incoming_edges(id);
         if edges.all(|(_, edge)| edge.on == RequiredResult::Success) {
@@ -48,7 +48,8 @@ impl ConversationState {
         Some(outputs.collect())
     }
 
-    /// The failures of the agents that the agent depends on and whose latest execution failed, in declaration order.
+    /// Returns the failures of the agents that the agent depends on and whose latest execution failed, in declaration
+    /// order.
     pub fn list_failures(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
         let mut edges = self.plan.incoming_edges(id);
         if !edges.any(|(_, edge)| self.agent_state(edge.from).latest_failed) {
@@ -62,7 +63,7 @@ impl ConversationState {
         failures.collect()
     }
 
-    /// The agents that the agent depends on, each once, in the order of its dependencies.
+    /// Returns the agents that the agent depends on, each once, in the order of its dependencies.
     fn list_sources(&self, id: AgentId) -> Vec<AgentId> {
         let mut sources: Vec<AgentId> = Vec::new();
         for (_, edge) in self.plan.incoming_edges(id) {
@@ -73,7 +74,7 @@ impl ConversationState {
         sources
     }
 
-    /// The agents whose new outputs started this execution.
+    /// Returns the agents whose new outputs started this execution.
     pub fn list_news(&self, slot: &ExecutionSlot) -> Vec<Arc<str>> {
         if let Some(news) = &slot.start.news {
             return news.clone();
@@ -89,7 +90,7 @@ impl ConversationState {
         news
     }
 
-    /// The latest execution of each agent that is in the history which the agent reads.
+    /// Returns the latest execution of each agent that is in the history which the agent reads.
     fn list_history_reads(&self, id: AgentId) -> Vec<(Arc<str>, u32)> {
         match self.plan.execution_reads(id).history {
             HistoryRead::Nothing => Vec::new(),
@@ -107,8 +108,8 @@ impl ConversationState {
         }
     }
 
-    /// The executions so far that an execution of the agent is given. Templates of profiles elsewhere may use the
-    /// history too, so an agent with templates is given all of it.
+    /// Returns the executions so far that an execution of the agent is given. Templates of profiles elsewhere may use
+    /// the history too, so an agent with templates is given all of it.
     pub fn execution_history(&self, id: AgentId) -> ExecutionHistory {
         let read = match &self.plan.agent(id).kind {
             AgentKind::Llm(_) | AgentKind::Input(_) => HistoryRead::All,
@@ -127,15 +128,16 @@ impl ConversationState {
         }
     }
 
-    /// The agents of the latest executions in the history, at most this many, the oldest first.
+    /// Returns the agents of the latest executions in the history, at most this many, the oldest first.
     pub fn recent_agents(&self, count: usize) -> Vec<Arc<str>> {
         let from = self.history.0.len().saturating_sub(count);
         let recent = self.history.0[from..].iter();
         recent.map(|entry| entry.agent_name.clone()).collect()
     }
 
-    /// The latest outputs that follow a prompt without variables, after those of the dependencies: of every other agent
-    /// that has succeeded, and of the agent itself if it does not remember it. Empty for an agent that reads none.
+    /// Returns the latest outputs that follow a prompt without variables, after those of the dependencies: of every
+    /// other agent that has succeeded, and of the agent itself if it does not remember it. Empty for an agent that
+    /// reads none.
     pub fn list_other_outputs(&self, id: AgentId) -> Vec<(Arc<str>, u32, Arc<Value>)> {
         let reading = self.plan.execution_reads(id);
         if !reading.all_outputs {

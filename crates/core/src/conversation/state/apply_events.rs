@@ -539,7 +539,7 @@ impl ConversationState {
         Some(&mut slots[at])
     }
 
-    /// The history entry of a finished execution of the open turn.
+    /// Returns the history entry of a finished execution of the open turn.
     pub(super) fn history_entry(&self, slot: &ExecutionSlot) -> Option<HistoryEntry> {
         let ExecutionProgress::Finished(finished) = &slot.progress else {
             return None;

@@ -138,7 +138,7 @@ pub struct ConversationState {
 }
 
 impl ConversationState {
-    /// The state before the first event.
+    /// Returns the state before the first event.
     pub fn new(plan: Arc<Plan>) -> Self {
         let agents = vec![AgentState::default(); plan.len()];
         Self {
@@ -194,8 +194,8 @@ impl ConversationState {
         Ok(state)
     }
 
-    /// The same state without history and warnings, which grow with the conversation. It is enough to decide turns of a
-    /// plan whose conditions do not read the history.
+    /// Returns the same state without history and warnings, which grow with the conversation. It is enough to decide
+    /// turns of a plan whose conditions do not read the history.
     #[must_use]
     pub fn without_history(self) -> Self {
         Self {
@@ -207,27 +207,27 @@ impl ConversationState {
 
 /// Functions that read the state.
 impl ConversationState {
-    /// The plan to which the state belongs.
+    /// Returns the plan to which the state belongs.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// The data with which the run was started; `None` before the first event.
+    /// Returns the data with which the run was started; `None` before the first event.
     pub fn run_start(&self) -> Option<&RunStarted> {
         self.run_start.as_ref()
     }
 
-    /// The sequence number of the next event.
+    /// Returns the sequence number of the next event.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
     }
 
-    /// The input of the run.
+    /// Returns the input of the run.
     pub fn input(&self) -> &Arc<str> {
         &self.input
     }
 
-    /// The user messages after the first input.
+    /// Returns the user messages after the first input.
     pub fn messages(&self) -> &[LaterMessage] {
         &self.messages
     }
@@ -253,22 +253,22 @@ impl ConversationState {
         self.turn_count - self.empty_turns
     }
 
-    /// The number of turns finished since the last user message, which `max_total_turns` limits.
+    /// Returns the number of turns finished since the last user message, which `max_total_turns` limits.
     pub fn segment_turns(&self) -> u32 {
         self.turn_count - self.segment_start
     }
 
-    /// The turn that has started and not finished.
+    /// Returns the turn that has started and not finished.
     pub fn open_turn(&self) -> Option<&OpenTurn> {
         self.open_turn.as_ref()
     }
 
-    /// The tools that somebody has permitted for the rest of the run.
+    /// Returns the tools that somebody has permitted for the rest of the run.
     pub fn permitted_tools(&self) -> &Arc<BTreeSet<Arc<str>>> {
         &self.permitted_tools
     }
 
-    /// The questions and permission requests of the open turn without an answer, in the order of the file.
+    /// Returns the questions and permission requests of the open turn without an answer, in the order of the file.
     pub fn pending_requests(&self) -> impl Iterator<Item = &PendingRequest> {
         let slots = self.open_turn.iter().flat_map(|turn| &turn.slots);
         slots.flat_map(|slot| match &slot.progress {
@@ -277,40 +277,41 @@ impl ConversationState {
         })
     }
 
-    /// The interruption of the run from outside, if there was one.
+    /// Returns the interruption of the run from outside, if there was one.
     pub fn interruption(&self) -> Option<&RunInterruption> {
         self.interruption.as_ref()
     }
 
-    /// The end of the run, if it has ended.
+    /// Returns the end of the run, if it has ended.
     pub fn run_end(&self) -> Option<&RunEnded> {
         self.run_end.as_ref()
     }
 
-    /// The usage of all executions of finished turns.
+    /// Returns the usage of all executions of finished turns.
     pub fn usage(&self) -> ModelUsage {
         self.usage
     }
 
-    /// The usage since the last user message, which `max_total_tokens` and `max_cost` limit.
+    /// Returns the usage since the last user message, which `max_total_tokens` and `max_cost` limit.
     pub fn segment_usage(&self) -> ModelUsage {
         self.usage.subtract_earlier(self.used_before)
     }
 
-    /// The usage until now: of all executions, whether they have ended or not.
+    /// Returns the usage until now: of all executions, whether they have ended or not.
     pub fn usage_until_now(&self) -> ModelUsage {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
         open.fold(self.usage, |sum, slot| sum + slot.usage_so_far().unwrap_or_default())
     }
 
-    /// The number of the first attempt of the agent's next execution: attempts that were abandoned have their numbers.
+    /// Returns the number of the first attempt of the agent's next execution: attempts that were abandoned have their
+    /// numbers.
     pub fn next_attempt_number(&self, agent: &str) -> u32 {
         self.plan
             .find_agent_id(agent)
             .map_or(1, |id| self.agent_state(id).abandoned + 1)
     }
 
-    /// The result of the agent's execution in the open turn, if it has ended there, with all its iterations.
+    /// Returns the result of the agent's execution in the open turn, if it has ended there, with all its iterations.
     pub fn finished_execution(&self, agent: &str) -> Option<&ExecutionFinished> {
         let id = self.plan.find_agent_id(agent)?;
         let slots = &self.open_turn.as_ref()?.slots;
@@ -321,7 +322,7 @@ impl ConversationState {
         }
     }
 
-    /// All warnings for the user, in order.
+    /// Returns all warnings for the user, in order.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -331,12 +332,12 @@ impl ConversationState {
         self.read_warnings.iter().any(|known| known.is_same_read(warning))
     }
 
-    /// The state of one agent.
+    /// Returns the state of one agent.
     pub fn agent_state(&self, id: AgentId) -> &AgentState {
         &self.agents[id.index()]
     }
 
-    /// The requests for the agent that have not started it: the next one first.
+    /// Returns the requests for the agent that have not started it: the next one first.
     pub fn agent_requests(&self, id: AgentId) -> &[Arc<AgentRequest>] {
         self.requests.get(&id).map_or(&[], Vec::as_slice)
     }
@@ -351,32 +352,33 @@ impl ConversationState {
         self.waits.get(&edge).copied().unwrap_or_default()
     }
 
-    /// All agents for which there are requests.
+    /// Returns all agents for which there are requests.
     pub fn requested_agents(&self) -> impl Iterator<Item = AgentId> {
         self.requests.keys().copied()
     }
 
-    /// The agents whose readiness the facts leave open, in declaration order.
+    /// Returns the agents whose readiness the facts leave open, in declaration order.
     pub fn candidate_agents(&self) -> impl Iterator<Item = AgentId> {
         self.candidates.iter().copied()
     }
 
-    /// The agents for which the last turn had new outputs and whose readiness the facts exclude, in declaration order.
+    /// Returns the agents for which the last turn had new outputs and whose readiness the facts exclude, in declaration
+    /// order.
     pub fn excluded_agents(&self) -> impl Iterator<Item = AgentId> {
         self.excluded_agents.iter().copied()
     }
 
-    /// The first agent whose failure makes the run fail.
+    /// Returns the first agent whose failure makes the run fail.
     pub fn first_failed_agent(&self) -> Option<AgentId> {
         self.failed_agents.keys().next().copied()
     }
 
-    /// The first agent with `on_error: stop` that has failed.
+    /// Returns the first agent with `on_error: stop` that has failed.
     pub fn stopping_agent(&self) -> Option<AgentId> {
         self.stopping_agents.first().copied()
     }
 
-    /// The first failure that nobody has handled, where such a failure is the outcome of the run.
+    /// Returns the first failure that nobody has handled, where such a failure is the outcome of the run.
     pub fn first_failure(&self) -> Option<FailedExecution> {
         let (agent, turn) = self.failed_agents.iter().min_by_key(|(_, turn)| **turn)?;
         Some(FailedExecution {
@@ -385,7 +387,7 @@ impl ConversationState {
         })
     }
 
-    /// The first agent that has reached its `max_agent_executions`.
+    /// Returns the first agent that has reached its `max_agent_executions`.
     pub fn first_agent_at_limit(&self) -> Option<AgentId> {
         self.agents_at_limit.first().copied()
     }
@@ -395,12 +397,12 @@ impl ConversationState {
         self.agent_state(id).executions >= plan.agent(id).conversation.max_turns.get()
     }
 
-    /// The number of times that the edge has started its agent.
+    /// Returns the number of times that the edge has started its agent.
     pub fn edge_starts(&self, edge: EdgeId) -> u32 {
         self.starts[edge.index()]
     }
 
-    /// The turn of the latest success of another agent.
+    /// Returns the turn of the latest success of another agent.
     pub fn latest_success_except(&self, agent: AgentId) -> Option<u32> {
         let other_success = self
             .latest_successes
@@ -410,7 +412,7 @@ impl ConversationState {
         other_success.map(|(turn, _)| *turn)
     }
 
-    /// The executions so far, including the finished executions of an open turn.
+    /// Returns the executions so far, including the finished executions of an open turn.
     pub fn list_executions(&self) -> impl Iterator<Item = std::borrow::Cow<'_, HistoryEntry>> {
         use std::borrow::Cow;
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
@@ -418,7 +420,7 @@ impl ConversationState {
         self.history.0.iter().map(Cow::Borrowed).chain(finished)
     }
 
-    /// The agents of whose executions so far a part or a tool call failed, in declaration order.
+    /// Returns the agents of whose executions so far a part or a tool call failed, in declaration order.
     pub fn list_failed_work(&self) -> Vec<FailedWork> {
         let mut work: BTreeMap<AgentId, FailedWork> = BTreeMap::new();
         for entry in self.list_executions() {
@@ -439,19 +441,19 @@ impl ConversationState {
         work.into_values().filter(FailedWork::has_failures).collect()
     }
 
-    /// The number of executions of the agent in the whole run, including an open turn.
+    /// Returns the number of executions of the agent in the whole run, including an open turn.
     pub fn execution_count(&self, id: AgentId) -> u32 {
         let open = self.open_turn.iter().flat_map(|turn| &turn.slots);
         let finished = open.filter(|slot| slot.agent == id && matches!(slot.progress, ExecutionProgress::Finished(_)));
         self.counts.count_for(id) + u32::try_from(finished.count()).unwrap_or(u32::MAX)
     }
 
-    /// The number of the next execution of the agent, from 1.
+    /// Returns the number of the next execution of the agent, from 1.
     pub fn next_execution_number(&self, id: AgentId) -> u32 {
         self.counts.count_for(id) + 1
     }
 
-    /// The output or failure of the dependency's agent that the edge uses, and the number of the execution.
+    /// Returns the output or failure of the dependency's agent that the edge uses, and the number of the execution.
     pub fn edge_output(&self, edge: &PlanEdge) -> Option<&(u32, Arc<Value>)> {
         let from = self.agent_state(edge.from);
         match edge.on {
@@ -462,8 +464,8 @@ impl ConversationState {
         }
     }
 
-    /// The outputs that the agent reads when it starts now: one for each agent that it depends on and that has an
-    /// output.
+    /// Returns the outputs that the agent reads when it starts now: one for each agent that it depends on and that has
+    /// an output.
     pub fn dependency_outputs(&self, id: AgentId) -> IndexMap<Arc<str>, (u32, Arc<Value>)> {
         let mut outputs: IndexMap<Arc<str>, (u32, Arc<Value>)> = IndexMap::new();
         for (_, edge) in self.plan.incoming_edges(id) {
@@ -480,7 +482,7 @@ impl ConversationState {
         outputs
     }
 
-    /// The values that a condition on the edge can read.
+    /// Returns the values that a condition on the edge can read.
     pub fn edge_facts(&self, edge: &PlanEdge) -> ConditionFacts {
         ConditionFacts {
             output: self.edge_output(edge).map(|(_, output)| output.clone()),
@@ -488,7 +490,7 @@ impl ConversationState {
         }
     }
 
-    /// The values that an expression outside of dependencies can read.
+    /// Returns the values that an expression outside of dependencies can read.
     pub fn facts_without_output(&self) -> ConditionFacts {
         ConditionFacts {
             context: self.context.clone(),
@@ -510,22 +512,22 @@ impl AgentState {
         self.executions > 0
     }
 
-    /// The number of executions since the last user message.
+    /// Returns the number of executions since the last user message.
     pub fn executions(&self) -> u32 {
         self.executions
     }
 
-    /// The turn in which it last started.
+    /// Returns the turn in which it last started.
     pub fn last_start_turn(&self) -> Option<u32> {
         self.last_started
     }
 
-    /// The turn of its last success.
+    /// Returns the turn of its last success.
     pub fn last_success_turn(&self) -> Option<u32> {
         self.last_success
     }
 
-    /// The turn of its last failure.
+    /// Returns the turn of its last failure.
     pub fn last_failure_turn(&self) -> Option<u32> {
         self.last_failure
     }
@@ -540,7 +542,7 @@ impl AgentState {
         self.unhandled
     }
 
-    /// The error message of the latest failure.
+    /// Returns the error message of the latest failure.
     pub fn latest_error(&self) -> Option<&str> {
         self.failure.as_ref()?.1.get("error")?.as_str()
     }

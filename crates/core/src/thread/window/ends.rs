@@ -14,8 +14,8 @@ pub(super) struct EndBlocks<'a> {
 }
 
 impl EndBlocks<'_> {
-    /// The numbers of blocks that are kept at the beginning and at the end: at least `must` at the end, and no more
-    /// than `most` together.
+    /// Returns the numbers of blocks that are kept at the beginning and at the end: at least `must` at the end, and no
+    /// more than `most` together.
     pub(super) fn count_kept(&self, must: usize, most: usize) -> (usize, usize) {
         let all = self.blocks.len();
         // Without a limit, the number of blocks is the limit.

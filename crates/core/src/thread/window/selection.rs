@@ -39,7 +39,7 @@ pub enum SelectionError {
     Dangling(usize),
 }
 
-/// The messages of a thread as a script sees them.
+/// Returns the messages of a thread as a script sees them.
 pub fn list_entries(messages: &[Message]) -> Vec<MessageEntry> {
     let of_message = |(at, message): (usize, &Message)| {
         let results = (0..message.tool_calls.len()).map(move |call| MessageEntry::Result(at, call));
@@ -48,7 +48,7 @@ pub fn list_entries(messages: &[Message]) -> Vec<MessageEntry> {
     messages.iter().enumerate().flat_map(of_message).collect()
 }
 
-/// The messages that a script has selected. `all` has the form in which the script sees the `entries`.
+/// Returns the messages that a script has selected. `all` has the form in which the script sees the `entries`.
 ///
 /// A call whose result is left out is left out too, and so is a reply of which nothing remains. The results that the
 /// model waits for are always sent.
@@ -97,7 +97,7 @@ pub fn select_messages<T: PartialEq>(
     })
 }
 
-/// The indexes of the selected entries.
+/// Returns the indexes of the selected entries.
 fn find_indexes<T: PartialEq>(all: &[T], selection: &[T]) -> Result<Vec<usize>, SelectionError> {
     let mut indexes = Vec::with_capacity(selection.len());
     let mut end = all.len();

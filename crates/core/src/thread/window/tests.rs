@@ -29,7 +29,7 @@ fn at_most_tokens(max_tokens: u64) -> WindowLimits {
     }
 }
 
-/// A thread whose last turn is the present one.
+/// Returns a thread whose last turn is the present one.
 fn whole<'a>(system: Option<u64>, messages: &'a [Message], tokens: &'a [u64]) -> ThreadToTrim<'a> {
     let task = split_turns(messages).last().map_or(0, |turn| turn.start);
     ThreadToTrim {

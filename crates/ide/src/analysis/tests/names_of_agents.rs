@@ -49,12 +49,12 @@ fn with<T>(text: &str, around: &Beside, ask: impl FnOnce(&EditorView<'_>) -> T) 
     ask(&EditorView::parse(text, around, good, EditedFileKind::Ensemble))
 }
 
-/// An ensemble with agents `a` and `b`, and `b` with these lines.
+/// Returns an ensemble with agents `a` and `b`, and `b` with these lines.
 fn ensemble(more: &str) -> String {
     format!("name: x\nagents:\n  - name: a\n    script: a.rhai\n  - name: b\n    depends_on: [a]\n{more}")
 }
 
-/// The text after `a` became `new`, with the scripts that were changed, and the names of those that were not.
+/// Returns the text after `a` became `new`, with the scripts that were changed, and the names of those that were not.
 fn renamed(text: &str, scripts: &[(&'static str, &'static str)], new: &str) -> (String, Vec<String>, Vec<String>) {
     let around = Beside {
         scripts: scripts.iter().copied().collect(),

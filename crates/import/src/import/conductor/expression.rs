@@ -94,7 +94,7 @@ impl ExpressionConverter<'_> {
         self.convert_expression(&expression)
     }
 
-    /// A template as one expression.
+    /// Returns a template as one expression.
     fn convert_statements(&self, statements: &[Stmt<'_>]) -> Result<String, ConversionError> {
         let mut parts: Vec<(String, bool)> = Vec::new();
         for statement in statements {
@@ -126,7 +126,7 @@ impl ExpressionConverter<'_> {
         }
     }
 
-    /// An operand.
+    /// Returns an operand.
     fn convert_operand(&self, expression: &Expr<'_>) -> Result<String, ConversionError> {
         let text = self.convert_expression(expression)?;
         let binds = matches!(
@@ -357,7 +357,7 @@ impl ExpressionConverter<'_> {
     }
 }
 
-/// A value followed by keys.
+/// Returns a value followed by keys.
 fn append_keys(mut text: String, keys: &[&str], soft: bool) -> String {
     for key in keys {
         let mark = if soft { "?" } else { "" };
@@ -371,7 +371,7 @@ fn append_keys(mut text: String, keys: &[&str], soft: bool) -> String {
     text
 }
 
-/// A name with the keys behind it.
+/// Returns a name with the keys behind it.
 fn split_attribute_chain<'e>(expression: &'e Expr<'_>) -> Option<(&'e str, Vec<&'e str>)> {
     let mut keys = Vec::new();
     let mut at = expression;

@@ -129,7 +129,8 @@ impl<'a> WorkflowGraph<'a> {
         self.repeating_steps.contains(&at)
     }
 
-    /// The steps that can follow a step: a route to a group leads to its members, and a group is over after its members.
+    /// Returns the steps that can follow a step: a route to a group leads to its members, and a group is over after its
+    /// members.
     fn next_steps(&self, at: usize) -> Vec<usize> {
         let mut next: Vec<usize> = self.stages[at]
             .exits
@@ -178,7 +179,7 @@ impl<'a> WorkflowGraph<'a> {
         }
     }
 
-    /// The routes of a step, each with the whole condition under which it is taken.
+    /// Returns the routes of a step, each with the whole condition under which it is taken.
     fn convert_routes(&mut self, task: &mut ImportTask<'a>, at: usize) -> Vec<StepRoute> {
         let stage = &self.stages[at];
         let (old, kind, node) = (stage.old.clone(), stage.kind, stage.node);
@@ -283,7 +284,7 @@ impl<'a> WorkflowGraph<'a> {
         self.find_step(&scalar_text(node))
     }
 
-    /// The step that a route names; `None` for the end.
+    /// Returns the step that a route names; `None` for the end.
     fn resolve_target(&self, task: &mut ImportTask<'a>, node: &'a YamlNode) -> Option<usize> {
         let name = scalar_text(node);
         let target = self.find_step(&name);
@@ -294,7 +295,7 @@ impl<'a> WorkflowGraph<'a> {
         target
     }
 
-    /// The dependencies of an agent.
+    /// Returns the dependencies of an agent.
     pub(super) fn list_dependencies(&self, at: usize) -> Vec<StepDependency> {
         let mut targets: BTreeSet<usize> = [at].into();
         for (group, stage) in self.stages.iter().enumerate() {
@@ -359,7 +360,8 @@ fn build_dependency(name: &str, on: &str, condition: Option<&str>) -> StepDepend
     StepDependency { keys }
 }
 
-/// The condition of a route: none of the routes before it, and its own. An exit code alone is how the script ends.
+/// Returns the condition of a route: none of the routes before it, and its own. An exit code alone is how the script
+/// ends.
 fn combine_conditions(before: &[String], own: Option<&str>, always: &'static str) -> (&'static str, Option<String>) {
     let (zero, other) = (format!("{EXIT_CODE} == 0"), format!("{EXIT_CODE} != 0"));
     match (before, own) {
@@ -378,7 +380,7 @@ fn combine_conditions(before: &[String], own: Option<&str>, always: &'static str
     (always, (!parts.is_empty()).then(|| parts.join(" and ")))
 }
 
-/// The answer that an option of a gate stands for.
+/// Returns the answer that an option of a gate stands for.
 pub(super) fn option_choice(option: &YamlNode) -> String {
     let choice_node = ["value", "name", "label"].iter().find_map(|key| option.get(key));
     choice_node.map(scalar_text).unwrap_or_default()

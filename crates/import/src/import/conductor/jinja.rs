@@ -38,7 +38,7 @@ pub(super) type ConversionError = &'static str;
 /// A part of a template.
 type TemplateToken<'a> = (Token<'a>, usize, usize);
 
-/// The tokens of a template, or of an expression; refuses texts that are too deep to be parsed.
+/// Returns the tokens of a template, or of an expression; refuses texts that are too deep to be parsed.
 pub(super) fn tokenize_template(text: &str, in_expression: bool) -> Result<Vec<TemplateToken<'_>>, ConversionError> {
     let mut pieces = Vec::new();
     let (mut in_tag, mut elifs) = (0, 0);
@@ -65,7 +65,7 @@ fn to_byte_index(offset: u32) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
-/// A template in which the names are those of this language.
+/// Returns a template in which the names are those of this language.
 pub(super) fn convert_names(text: &str, names: &WorkflowNames, local: Option<&str>) -> Result<String, ConversionError> {
     convert_names_in(text, names, local, false, DEPTH)
 }
@@ -142,7 +142,7 @@ fn convert_names_in(
     Ok(out)
 }
 
-/// The names that `for` and `set` give to values.
+/// Returns the names that `for` and `set` give to values.
 fn list_local_names<'a>(pieces: &[TemplateToken<'a>]) -> Vec<&'a str> {
     let mut locals = vec!["loop"];
     for (at, (token, ..)) in pieces.iter().enumerate() {
@@ -191,7 +191,7 @@ fn is_name(pieces: &[TemplateToken<'_>], at: usize, word: &str) -> bool {
     !is_test && !keyword && !matches!(after, Some(Token::ParenOpen))
 }
 
-/// The keys behind a name, each with the index and the end of its last token.
+/// Returns the keys behind a name, each with the index and the end of its last token.
 fn read_key_chain<'a>(pieces: &[TemplateToken<'a>], at: usize) -> (Vec<&'a str>, Vec<(usize, usize)>) {
     let mut keys = Vec::new();
     let mut ends = Vec::new();
@@ -215,7 +215,8 @@ fn read_key_chain<'a>(pieces: &[TemplateToken<'a>], at: usize) -> (Vec<&'a str>,
     }
 }
 
-/// A template without blocks as one expression of Conductor: the value of its only expression, or the parts as one text.
+/// Returns a template without blocks as one expression of Conductor: the value of its only expression, or the parts as
+/// one text.
 pub(super) fn template_to_expression(text: &str) -> Option<String> {
     let text = text.trim();
     let mut parts = Vec::new();

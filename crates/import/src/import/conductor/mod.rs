@@ -37,7 +37,7 @@ pub(super) fn is_workflow(document: &YamlDocument) -> bool {
         && document.root().get("agents").is_some_and(|node| node.items().is_some())
 }
 
-/// A sentence about keys of Conductor without an equivalent: why, and what to write instead.
+/// Returns a sentence about keys of Conductor without an equivalent: why, and what to write instead.
 fn conductor_key_advice(key: &str) -> (&'static str, &'static str) {
     match key {
         "hooks" => (
@@ -116,7 +116,7 @@ const SILENT: [&str; 8] = [
 ];
 
 impl<'a> ImportTask<'a> {
-    /// The draft of a workflow of Conductor.
+    /// Returns the draft of a workflow of Conductor.
     pub(super) fn convert_workflow(&mut self) -> DraftMap {
         let root: &'a YamlNode = self.document.root();
         let flow = WorkflowGraph::build(self, root);

@@ -53,7 +53,7 @@ impl<'a> WorkflowModels<'a> {
         (value_of(node) != Value::Null).then_some(node)
     }
 
-    /// The provider of the workflow: its name, and its settings if it has some.
+    /// Returns the provider of the workflow: its name, and its settings if it has some.
     fn default_provider(&self) -> (String, Option<&'a YamlNode>) {
         match self.runtime_setting("provider") {
             Some(node) if node.get("name").is_some() => {
@@ -72,7 +72,7 @@ impl<'a> WorkflowModels<'a> {
 }
 
 impl<'a> ImportTask<'a> {
-    /// The profile of an agent.
+    /// Returns the profile of an agent.
     pub(super) fn find_or_add_conductor_profile(
         &mut self,
         agent: &'a YamlNode,
@@ -261,7 +261,7 @@ impl<'a> ImportTask<'a> {
         }
     }
 
-    /// The tools of an agent: all servers, unless it names some.
+    /// Returns the tools of an agent: all servers, unless it names some.
     pub(super) fn convert_agent_tools(&mut self, agent: &'a YamlNode, models: &WorkflowModels<'a>) -> Option<Value> {
         let all = models.servers.iter().flat_map(|(_, new)| new);
         let Some(list) = agent.get("tools").and_then(YamlNode::items) else {
@@ -293,7 +293,7 @@ fn needs_default_profile(model: &str) -> bool {
     model.is_empty() || model.contains("{{")
 }
 
-/// A map of strings, in which `${NAME}` reads the environment.
+/// Returns a map of strings, in which `${NAME}` reads the environment.
 pub(super) fn convert_environment(map: &YamlNode) -> Value {
     let pairs = map_entries(map).iter().map(|entry| {
         let text = match &entry.value.content {
@@ -306,7 +306,7 @@ pub(super) fn convert_environment(map: &YamlNode) -> Value {
     Value::Object(pairs.collect())
 }
 
-/// The name in `${NAME}` or `${NAME:-default}`.
+/// Returns the name in `${NAME}` or `${NAME:-default}`.
 fn parse_variable_name(text: &str) -> Option<String> {
     let inner = text.trim().strip_prefix("${")?.strip_suffix('}')?;
     let name = inner.split(':').next().unwrap_or(inner);
@@ -314,7 +314,7 @@ fn parse_variable_name(text: &str) -> Option<String> {
     is_name.then(|| name.to_owned())
 }
 
-/// The provider that offers a model with this name.
+/// Returns the provider that offers a model with this name.
 fn guess_model_provider(model: &str) -> &'static str {
     let last = model.rsplit('/').next().unwrap_or(model);
     let makers = [

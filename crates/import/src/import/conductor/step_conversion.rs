@@ -31,7 +31,7 @@ const READ: [&str; 9] = [
 ];
 
 impl<'a> ImportTask<'a> {
-    /// All steps that the workflow can reach.
+    /// Returns all steps that the workflow can reach.
     pub(super) fn convert_steps(
         &mut self,
         flow: &WorkflowGraph<'a>,
@@ -266,7 +266,7 @@ impl<'a> ImportTask<'a> {
         );
     }
 
-    /// A word of a command line that is known before the run.
+    /// Returns a word of a command line that is known before the run.
     fn resolve_command_word(&self, word: &YamlNode, flow: &WorkflowGraph<'a>) -> Option<String> {
         let text = scalar_text(word);
         let mut resolved_text = text
@@ -585,7 +585,7 @@ fn put_step_dependencies(map: &mut DraftMap, flow: &WorkflowGraph<'_>, at: usize
     ));
 }
 
-/// The name of a step in a message.
+/// Returns the name of a step in a message.
 fn display_step_name(old: &str) -> String {
     old.replace('\u{0}', " ")
 }
@@ -612,7 +612,7 @@ fn parse_seconds(text: &str) -> Option<f64> {
     (seconds.is_finite() && seconds > 0.0 && seconds <= 86_400.0).then_some(seconds)
 }
 
-/// A word for a shell.
+/// Returns a word for a shell.
 fn quote_shell_word(word: &str) -> String {
     let safe =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':' | '=' | '@' | '%' | '+' | ',');

@@ -91,7 +91,7 @@ impl WorkflowNames {
         }
     }
 
-    /// The step itself, as in `{% if step is defined %}`.
+    /// Returns the step itself, as in `{% if step is defined %}`.
     fn replace_step(&self, root: &str, place: ExpressionPosition<'_>) -> NameReplacement {
         match self.steps.get(root).map(|step| &step.reads) {
             Some(StepOutputForm::Parallel(members)) => match members.last() {
@@ -116,7 +116,7 @@ impl WorkflowNames {
         }
     }
 
-    /// A key under the output of a step.
+    /// Returns a key under the output of a step.
     fn replace_output_key(&self, step: &str, key: &str, place: ExpressionPosition<'_>, used: usize) -> NameReplacement {
         match self.replace_output(step, place, used) {
             NameReplacement::Path { text, soft: true, .. } => NameReplacement::Path {
@@ -249,7 +249,7 @@ pub(super) fn is_word(text: &str) -> bool {
     ensemble_language::names::is_ascii_identifier(text)
 }
 
-/// A string literal of both languages.
+/// Returns a string literal of both languages.
 pub(super) fn quote_string(text: &str) -> String {
     if text.chars().all(|c| !c.is_control() && !matches!(c, '\'' | '\\')) {
         return format!("'{text}'");

@@ -285,7 +285,7 @@ fn hostile_texts_end_soon() {
     }
 }
 
-/// A value in flow style.
+/// Returns a value in flow style.
 fn value() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
         "a",

@@ -351,7 +351,7 @@ fn prepared_answers_that_are_no_choice() {
     assert!(asks("responses: [up]").is_empty());
 }
 
-/// The findings of one code.
+/// Returns the findings of one code.
 fn of_code(code: &str, agents: &str) -> Vec<String> {
     let found = shown(agents).into_iter();
     found.filter(|one| one.starts_with(code)).collect()

@@ -3,7 +3,7 @@
 use super::around::diagnostics;
 use super::{show, shown};
 
-/// A loop of `writer` and `reviewer`, three rounds, and more agents.
+/// Returns a loop of `writer` and `reviewer`, three rounds, and more agents.
 fn with_loop(reviewer: &str, more: &str) -> String {
     format!(
         "- {{name: writer, script: x, dependencies: [{{agent_name: reviewer, feedback: true}}], conversation: {{max_turns: 3}}}}\n\
@@ -122,7 +122,7 @@ fn a_count_is_not_reported_if_something_else_decides_when_the_agent_starts() {
     assert_eq!(self::early(&looping).len(), 1);
 }
 
-/// A loop of `writer` and `reviewer` behind `planner`, with this dependency of the writer on the reviewer.
+/// Returns a loop of `writer` and `reviewer` behind `planner`, with this dependency of the writer on the reviewer.
 fn behind_a_planner(edge: &str, reviewer: &str, more: &str) -> Vec<String> {
     let agents = format!(
         "- {{name: planner, script: x, description: deep mode}}\n\
@@ -271,7 +271,7 @@ fn keys_that_stay_true() {
     }
 }
 
-/// A loop of `writer` and `reviewer` with this `max_turns`, and more.
+/// Returns a loop of `writer` and `reviewer` with this `max_turns`, and more.
 fn looped(turns: u32, more: &str) -> String {
     format!(
         "- {{name: writer, script: x, dependencies: [{{agent_name: reviewer, feedback: true, condition: not output.ok}}], conversation: {{max_turns: {turns}}}}}\n\
@@ -279,7 +279,7 @@ fn looped(turns: u32, more: &str) -> String {
     )
 }
 
-/// The findings with this code.
+/// Returns the findings with this code.
 fn with_code(code: &str, agents: &str) -> Vec<String> {
     let found = shown(agents).into_iter();
     found.filter(|one| one.starts_with(code)).collect()

@@ -148,7 +148,7 @@ fn every_kind_of_reader() {
     }
 }
 
-/// A script that reads these: `input`, `f:input` in a function, or `context.topic`.
+/// Returns a script that reads these: `input`, `f:input` in a function, or `context.topic`.
 fn reading(reads: &[&str]) -> ScriptText {
     let named = |name: &str| ScriptName {
         name: name.to_owned(),

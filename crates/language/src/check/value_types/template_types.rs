@@ -66,7 +66,7 @@ fn template_misfit_finding(misfit: TypeProblem, route: &Route) -> Option<Finding
 
 type TypedVariable<'a> = (Cow<'a, str>, Cow<'a, ValueType>);
 
-/// The variables that are the same for all agents, without `history`.
+/// Returns the variables that are the same for all agents, without `history`.
 fn shared_template_variables<'a>(graph: &CheckGraph<'_>, types: &'a EnsembleTypes) -> Vec<TypedVariable<'a>> {
     let shared = &types.shared;
     let new_variable = |name: &'static str, of: ValueType| (Cow::Borrowed(name), Cow::Owned(of));
@@ -81,7 +81,7 @@ fn shared_template_variables<'a>(graph: &CheckGraph<'_>, types: &'a EnsembleType
     ]
 }
 
-/// The variables of one agent.
+/// Returns the variables of one agent.
 fn agent_template_variables<'a>(graph: &'a CheckGraph<'_>, at: usize, types: &EnsembleTypes) -> Vec<TypedVariable<'a>> {
     let agent = graph.agent_at(at);
     let mut variables: Vec<TypedVariable<'a>> = Vec::new();

@@ -21,7 +21,7 @@ pub(super) fn infer_output_type(agent: &Agent, ask: &OutputTypeSource<'_>) -> Va
     }
 }
 
-/// The output of an execution with parts, of which each puts out this.
+/// Returns the output of an execution with parts, of which each puts out this.
 fn combined_output_type(combine: &PartCombination, of_part: ValueType) -> ValueType {
     let or_nothing = |of: ValueType| of.union_with(ValueType::nothing_value());
     let entry = |key: &str, of: ValueType| (key.to_owned(), of);
@@ -134,7 +134,8 @@ fn open_map_type(known: BTreeMap<String, (ValueType, bool)>) -> ValueType {
     })
 }
 
-/// The whole outputs under their keys, and the keys of all outputs if they are all known. Values from outside can be added.
+/// Returns the whole outputs under their keys, and the keys of all outputs if they are all known. Values from outside
+/// can be added.
 fn infer_context_type(graph: &CheckGraph<'_>, outputs: &[ValueType]) -> ValueType {
     let mut known_keys: BTreeMap<String, (ValueType, bool)> = BTreeMap::new();
     let mut write = |key: &str, of: ValueType| {
@@ -179,8 +180,8 @@ fn infer_inputs_type(ensemble: &Ensemble) -> ValueType {
     open_map_type(inputs.iter().map(of).collect())
 }
 
-/// The number of executions of each agent: the smallest of its own limits, those of the conversation, and what the
-/// executions of the agents that it listens to allow.
+/// Returns the number of executions of each agent: the smallest of its own limits, those of the conversation, and what
+/// the executions of the agents that it listens to allow.
 fn infer_executions_type(graph: &CheckGraph<'_>) -> ValueType {
     let limits = &graph.ensemble.limits;
     let possible = idle_turns::max_executions(graph);
@@ -207,7 +208,7 @@ fn infer_outputs_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
     open_map_type(names.iter().zip(outputs).map(of).collect())
 }
 
-/// The executions so far. Their fields are a fixed set.
+/// Returns the executions so far. Their fields are a fixed set.
 fn infer_history_type(names: &[Arc<str>], outputs: &[ValueType]) -> ValueType {
     let positive_number = ValueType::number_in(NumberRange::from_bounds(1.0, f64::INFINITY));
     let any_output = outputs.iter().cloned().fold(failure_type(), ValueType::union_with);

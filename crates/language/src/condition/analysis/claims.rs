@@ -69,7 +69,8 @@ impl ClaimReads {
 }
 
 impl ConditionClaim {
-    /// The agents whose executions it counts, if it names all of them; `None` if it counts those of other agents, too.
+    /// Returns the agents whose executions it counts, if it names all of them; `None` if it counts those of other
+    /// agents, too.
     pub fn find_counted_agents(&self) -> Option<Vec<String>> {
         let expr = &self.condition.expr;
         let key_reads = list_read_keys(
@@ -163,15 +164,15 @@ impl Condition {
         ClaimLogic::Claim(list.len() - 1)
     }
 
-    /// The text of a part. The position of a part does not include the parentheses around it, so its text may contain
-    /// only one of two parentheses.
+    /// Returns the text of a part. The position of a part does not include the parentheses around it, so its text may
+    /// contain only one of two parentheses.
     fn balanced_part_text(&self, span: Span) -> Arc<str> {
         let span = balance_parentheses(&self.text, span);
         self.text[span.start..span.end].trim().into()
     }
 }
 
-/// The position with the other one of each parenthesis.
+/// Returns the position with the other one of each parenthesis.
 pub(crate) fn balance_parentheses(text: &str, span: Span) -> Span {
     let (mut start, mut end) = (span.start, span.end);
     let count = |start: usize, end: usize, c: char| text[start..end].matches(c).count();
@@ -197,7 +198,7 @@ fn negate_claims(claims: ClaimLogic) -> ClaimLogic {
     }
 }
 
-/// A constant, or a value that is read without a calculation.
+/// Returns a constant, or a value that is read without a calculation.
 fn is_plain_value(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Nothing
@@ -243,7 +244,7 @@ fn mark_claim_reads(expr: &ConditionExpr, reads: &mut ClaimReads) {
     }
 }
 
-/// The number of places where executions are counted.
+/// Returns the number of places where executions are counted.
 fn count_execution_reads(expr: &ConditionExpr) -> usize {
     match expr.kind {
         ExprKind::Variable(ConditionVariable::Executions | ConditionVariable::AgentExecutionCount) => 1,

@@ -56,7 +56,7 @@ fn find_count_threshold(
     grows.then_some((agent, from))
 }
 
-/// The agent, if the expression is the number of its executions.
+/// Returns the agent, if the expression is the number of its executions.
 fn find_counted_agent(expr: &ConditionExpr) -> Option<String> {
     let (ConditionVariable::Executions | ConditionVariable::AgentExecutionCount, mut keys) = find_path(expr)? else {
         return None;

@@ -101,7 +101,7 @@ fn require_truth(answer: bool) -> RequiredValue {
     }
 }
 
-/// A chain: a value that is read, or a method at its end.
+/// Returns a chain: a value that is read, or a method at its end.
 fn find_chain_requirement(expr: &ConditionExpr, answer: bool) -> Option<ValueRequirement> {
     if let Some(demand) = build_requirement(expr, require_truth(answer)) {
         return Some(demand);
@@ -200,7 +200,7 @@ fn find_membership_requirement(left: &ConditionExpr, right: &ConditionExpr, answ
     )
 }
 
-/// A number at the boundary for which the comparison has this answer.
+/// Returns a number at the boundary for which the comparison has this answer.
 fn find_boundary_value(comparison: ComparisonOperator, other: &Value, answer: bool) -> Option<Value> {
     let step = find_boundary_step(comparison, answer);
     match other.as_i64() {
@@ -209,7 +209,7 @@ fn find_boundary_value(comparison: ComparisonOperator, other: &Value, answer: bo
     }
 }
 
-/// The value whose length this is.
+/// Returns the value whose length this is.
 fn find_length_operand(expr: &ConditionExpr) -> Option<ConditionExpr> {
     match &expr.kind {
         ExprKind::Call(function, arguments) if function.has_own_name("len") => arguments.first().cloned(),

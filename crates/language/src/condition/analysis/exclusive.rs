@@ -29,7 +29,8 @@ impl ParsedCondition {
         is_only
     }
 
-    /// The text, with another expression for `output`: equal for the same agent, and different from what users write.
+    /// Returns the text, with another expression for `output`: equal for the same agent, and different from what users
+    /// write.
     fn replace_output_variable(&self, agent: usize) -> String {
         let mut spans = Vec::new();
         visit_variables(&self.expr, &mut |expr, variable| {

@@ -50,7 +50,7 @@ impl Condition {
         }
     }
 
-    /// The operands of `and` or `or` up to the one that decides.
+    /// Returns the operands of `and` or `or` up to the one that decides.
     fn collect_evaluated_operands<'e>(
         &self,
         operands: &'e [ConditionExpr],

@@ -59,7 +59,7 @@ fn collect_member_reads(text: &str, expr: &ConditionExpr, reads: &mut Vec<Output
     expr.visit_parts(&mut |part| collect_member_reads(text, part, reads, asked));
 }
 
-/// The key of `.key` and of `['key']`.
+/// Returns the key of `.key` and of `['key']`.
 fn find_plain_key(step: &ChainStep) -> Option<String> {
     match &step.kind {
         ChainStepKind::Member(name) => Some(name.clone()),

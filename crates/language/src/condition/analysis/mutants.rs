@@ -20,8 +20,9 @@ pub struct ConditionMutant {
 }
 
 impl Condition {
-    /// The condition with one change each: negated, with another comparison, without one of several operands, with `or` in
-    /// the place of `and`, with `all` in the place of `any`, and the other way round. Each is another condition.
+    /// Returns the condition with one change each: negated, with another comparison, without one of several operands,
+    /// with `or` in the place of `and`, with `all` in the place of `any`, and the other way round. Each is another
+    /// condition.
     ///
     /// # Errors
     /// The text is no condition.
@@ -158,7 +159,7 @@ impl MutantCollector<'_> {
     }
 }
 
-/// The comparisons in the place of this one: with the other answer at the boundary, and in the other direction.
+/// Returns the comparisons in the place of this one: with the other answer at the boundary, and in the other direction.
 fn alternative_comparisons(comparison: ComparisonOperator, is_negated_anyway: bool) -> &'static [&'static str] {
     match comparison {
         ComparisonOperator::Equal

@@ -14,7 +14,7 @@ use crate::condition::functions::ConditionFunction;
 use crate::condition::{ConditionFacts, ConditionRead, PartFacts};
 use crate::source::Span;
 
-/// The value of a variable.
+/// Returns the value of a variable.
 pub(crate) fn read_variable(variable: ConditionVariable, facts: &ConditionFacts) -> ConditionValue {
     match variable {
         ConditionVariable::Context => ConditionValue::Map(MapValue::Context(facts.context.clone())),
@@ -133,7 +133,7 @@ fn is_lookup_function(function: &ConditionFunction) -> bool {
     function.has_own_name("get") || function.has_own_name("len")
 }
 
-/// A variable, or a chain that consists only of steps from a variable.
+/// Returns a variable, or a chain that consists only of steps from a variable.
 fn is_variable_path(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Variable(_) => true,
@@ -155,7 +155,7 @@ fn is_path_step(suffix: &ChainStep) -> bool {
     }
 }
 
-/// A constant, or a path.
+/// Returns a constant, or a path.
 fn is_simple_operand(expr: &ConditionExpr) -> bool {
     match &expr.kind {
         ExprKind::Nothing | ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Text(_) => true,
@@ -165,7 +165,7 @@ fn is_simple_operand(expr: &ConditionExpr) -> bool {
     }
 }
 
-/// The value of a read, computed without the engine.
+/// Returns the value of a read, computed without the engine.
 fn evaluate_read(expr: &ConditionExpr, steps: usize, facts: &ConditionFacts) -> Outcome {
     match &expr.kind {
         ExprKind::Chain(base, suffixes) => {
@@ -239,15 +239,15 @@ pub struct ConditionKeyRead {
     pub is_question: bool,
 }
 
-/// The literal keys with which members of the variables are read.
+/// Returns the literal keys with which members of the variables are read.
 pub(crate) fn list_read_keys(expr: &ConditionExpr, of: &[ConditionVariable]) -> Vec<ConditionKeyRead> {
     let mut keys = Vec::new();
     collect_read_keys(expr, of, &mut keys);
     keys
 }
 
-/// The agents whose executions are counted, or whose outputs are read, by a literal name, with the position of each
-/// name.
+/// Returns the agents whose executions are counted, or whose outputs are read, by a literal name, with the position of
+/// each name.
 pub(crate) fn list_read_agents(expr: &ConditionExpr) -> Vec<(String, Span)> {
     let read = list_read_keys(
         expr,

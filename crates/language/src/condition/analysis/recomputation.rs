@@ -7,8 +7,8 @@ use super::paths::find_path;
 use super::polarity::visit_sufficient_parts;
 
 impl ParsedCondition {
-    /// The keys of the context that it reads by a literal name, if the result depends on nothing else but what the run was
-    /// given.
+    /// Returns the keys of the context that it reads by a literal name, if the result depends on nothing else but what
+    /// the run was given.
     pub fn find_sole_context_keys(&self) -> Option<Vec<ConditionKeyRead>> {
         let (mut context, mut others) = (0, 0);
         count_variable_uses(&self.expr, &mut context, &mut others);
@@ -16,7 +16,7 @@ impl ParsedCondition {
         (others == 0 && context == keys.len()).then_some(keys)
     }
 
-    /// The keys of the context each of which is enough to make the condition true while its value is `true`.
+    /// Returns the keys of the context each of which is enough to make the condition true while its value is `true`.
     pub fn list_sufficient_context_keys(&self) -> Vec<String> {
         let mut keys = Vec::new();
         visit_sufficient_parts(&self.expr, true, &mut |part, answer| {
@@ -43,7 +43,7 @@ fn count_variable_uses(expr: &ConditionExpr, context: &mut usize, others: &mut u
     }
 }
 
-/// The key, if the expression is the value of a key of the context.
+/// Returns the key, if the expression is the value of a key of the context.
 fn find_context_key(expr: &ConditionExpr) -> Option<String> {
     let (ConditionVariable::Context, mut keys) = find_path(expr)? else {
         return None;

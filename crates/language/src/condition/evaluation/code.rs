@@ -33,12 +33,12 @@ pub(crate) struct EmittedScript {
     pub(crate) variables: Vec<ConditionVariable>,
 }
 
-/// The script that returns the truth value of the expression.
+/// Returns the script that returns the truth value of the expression.
 pub(crate) fn emit_truth_script(expr: &ConditionExpr) -> EmittedScript {
     emit_script_with(expr, ScriptEmitter::emit_truth)
 }
 
-/// The script that returns the value of the expression.
+/// Returns the script that returns the value of the expression.
 pub(crate) fn emit_value_script(expr: &ConditionExpr) -> EmittedScript {
     emit_script_with(expr, ScriptEmitter::emit_expr)
 }

@@ -210,7 +210,8 @@ impl IntoIterator for LoopItems {
 impl Iterator for RemainingItems {
     type Item = Reply<Dynamic>;
 
-    /// The next item. The steps of the engine alone do not bound the time of a loop, so the work on items is checked here.
+    /// Returns the next item. The steps of the engine alone do not bound the time of a loop, so the work on items is
+    /// checked here.
     fn next(&mut self) -> Option<Reply<Dynamic>> {
         let item = self.items.list.get(self.next)?;
         self.next += 1;

@@ -74,7 +74,7 @@ impl ReadNote {
         (&self.expression, &self.key) == (&other.expression, &other.key)
     }
 
-    /// The sentence for the user. `dependency`: the agent whose output is `output`.
+    /// Returns the sentence for the user. `dependency`: the agent whose output is `output`.
     pub fn describe(&self, dependency: Option<&str>) -> String {
         let Self {
             expression, key, words, ..

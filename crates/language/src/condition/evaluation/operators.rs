@@ -36,7 +36,7 @@ pub(crate) enum OperatorError {
 /// The result of an operator.
 pub(crate) type Outcome = Result<ConditionValue, OperatorError>;
 
-/// An error with this message.
+/// Returns an error with this message.
 pub(crate) fn fail_with<T>(message: impl Into<String>) -> Result<T, OperatorError> {
     Err(OperatorError::Message(message.into()))
 }
@@ -70,7 +70,8 @@ pub(crate) fn is_false_word(text: &str) -> bool {
     LIKE_FALSE.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// The truth value, where a condition asks for it: as in Python, except that a text that reads false is an error.
+/// Returns the truth value, where a condition asks for it: as in Python, except that a text that reads false is an
+/// error.
 pub(crate) fn check_truth(value: &ConditionValue) -> Result<bool, OperatorError> {
     match value {
         ConditionValue::Text(text) if is_false_word(text.as_str()) => Err(OperatorError::Operand(format!(
@@ -164,7 +165,7 @@ fn join_texts(a: &str, b: &str) -> Outcome {
     Ok(ConditionValue::new_text([a, b].concat()))
 }
 
-/// The items of both lists; the items themselves are not copied.
+/// Returns the items of both lists; the items themselves are not copied.
 fn join_lists(a: &ListValue, b: &ListValue) -> Outcome {
     check_list_length(a.len().saturating_add(b.len()))?;
     add_item_work(a.len() + b.len());
@@ -234,7 +235,7 @@ fn calculate_floats(operator: ArithmeticOperator, a: f64, b: f64) -> Outcome {
     check_finite(result, || format!("{a} {symbol} {b}"))
 }
 
-/// A float, or an error if it is out of range.
+/// Returns a float, or an error if it is out of range.
 pub(crate) fn check_finite(result: f64, written: impl FnOnce() -> String) -> Outcome {
     if result.is_finite() {
         Ok(ConditionValue::Float(result))
@@ -276,7 +277,7 @@ pub(crate) fn apply_plus(a: &ConditionValue) -> Outcome {
     }
 }
 
-/// The order of two numbers or two texts.
+/// Returns the order of two numbers or two texts.
 pub(crate) fn compare_order(symbol: &str, a: &ConditionValue, b: &ConditionValue) -> Result<Ordering, OperatorError> {
     let order = match (a, b) {
         (ConditionValue::Text(a), ConditionValue::Text(b)) => Some(a.as_str().cmp(b.as_str())),
@@ -421,7 +422,7 @@ fn get_missing_member(map: &MapValue, name: &str) -> Outcome {
     }
 }
 
-/// The number of executions.
+/// Returns the number of executions.
 pub(crate) fn size_to_value(size: usize) -> ConditionValue {
     ConditionValue::Int(i64::try_from(size).unwrap_or(i64::MAX))
 }
@@ -483,7 +484,7 @@ pub(crate) fn as_whole_number(number: &ConditionValue) -> Option<i64> {
     }
 }
 
-/// The index of the item that `at` refers to, counted from the end if it is negative.
+/// Returns the index of the item that `at` refers to, counted from the end if it is negative.
 pub(crate) fn resolve_index(at: i64, length: usize) -> Option<usize> {
     if at >= 0 {
         usize::try_from(at).ok().filter(|&at| at < length)
@@ -525,7 +526,7 @@ pub(crate) fn get_slice(base: &ConditionValue, from: &ConditionValue, to: &Condi
     }
 }
 
-/// The first index of a slice, and the index after its last item.
+/// Returns the first index of a slice, and the index after its last item.
 fn resolve_slice(from: &ConditionValue, to: &ConditionValue, length: usize) -> Result<(usize, usize), OperatorError> {
     Ok((
         resolve_slice_bound(from, 0, length)?,
@@ -551,7 +552,7 @@ fn resolve_slice_bound(bound: &ConditionValue, default: usize, length: usize) ->
     })
 }
 
-/// The items over which a comprehension iterates: those of a list, or the keys of a map.
+/// Returns the items over which a comprehension iterates: those of a list, or the keys of a map.
 pub(crate) fn list_iterated_items(source: &ConditionValue) -> Result<ListValue, OperatorError> {
     match source {
         ConditionValue::List(list) => Ok(list.clone()),

@@ -13,7 +13,7 @@ const DEPTH: usize = 3;
 /// The maximum length of a value in a message, in characters.
 const MESSAGE_CHARS: usize = 60;
 
-/// A value as JSON; long strings and collections are shortened.
+/// Returns a value as JSON; long strings and collections are shortened.
 pub(crate) fn shorten_value(datum: &ConditionValue) -> Value {
     shorten_to_depth(datum, DEPTH)
 }
@@ -66,7 +66,7 @@ fn shorten_text(text: &str) -> String {
     format!("{}…", &text[..text.floor_char_boundary(TEXT_BYTES)])
 }
 
-/// A value in a message: `'abc'`, `3`, `[1, 2]`.
+/// Returns a value in a message: `'abc'`, `3`, `[1, 2]`.
 pub(crate) fn render_value(datum: &ConditionValue) -> String {
     let text = match datum {
         ConditionValue::Nothing => return "None".into(),

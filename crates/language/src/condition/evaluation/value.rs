@@ -78,12 +78,12 @@ enum JsonPartStep {
 }
 
 impl JsonPart {
-    /// The whole value.
+    /// Returns the whole value.
     pub(crate) fn from_root(root: Arc<Value>) -> Self {
         Self { root, path: Vec::new() }
     }
 
-    /// The value that it refers to.
+    /// Returns the value that it refers to.
     pub(crate) fn resolve_value(&self) -> &Value {
         let mut value = &*self.root;
         for step in &self.path {
@@ -137,17 +137,17 @@ impl ConditionValue {
         }
     }
 
-    /// A string created by the condition.
+    /// Returns a string created by the condition.
     pub(crate) fn new_text(text: impl Into<ImmutableString>) -> Self {
         Self::Text(TextValue::Own(text.into()))
     }
 
-    /// A list created by the condition.
+    /// Returns a list created by the condition.
     pub(crate) fn new_list(items: impl IntoIterator<Item = ConditionValue>) -> Self {
         Self::List(ListValue::Own(items.into_iter().collect()))
     }
 
-    /// The run's input.
+    /// Returns the run's input.
     pub(crate) fn from_input(input: &Arc<str>) -> Self {
         if input.len() <= SHORT_TEXT {
             Self::new_text(&**input)
@@ -156,7 +156,7 @@ impl ConditionValue {
         }
     }
 
-    /// The truth value, as in Python.
+    /// Returns the truth value, as in Python.
     pub(crate) fn is_truthy(&self) -> bool {
         match self {
             Self::Nothing => false,
@@ -169,7 +169,7 @@ impl ConditionValue {
         }
     }
 
-    /// The name of the value's type.
+    /// Returns the name of the value's type.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -183,7 +183,7 @@ impl ConditionValue {
 }
 
 impl ConditionValue {
-    /// The name of the value's type, with its article.
+    /// Returns the name of the value's type, with its article.
     pub(crate) fn type_name_with_article(&self) -> &'static str {
         match self {
             Self::Nothing => "None",
@@ -197,7 +197,7 @@ impl ConditionValue {
 }
 
 impl ConditionValue {
-    /// The whole value as JSON.
+    /// Returns the whole value as JSON.
     pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Nothing => Value::Null,
@@ -335,7 +335,7 @@ impl TextValue {
 }
 
 impl ListValue {
-    /// The number of items.
+    /// Returns the number of items.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Own(items) => items.len(),
@@ -345,7 +345,7 @@ impl ListValue {
         }
     }
 
-    /// The items from one index up to another, without copying them.
+    /// Returns the items from one index up to another, without copying them.
     pub(crate) fn slice_items(&self, from: usize, to: usize) -> Self {
         let len = to.min(self.len()).saturating_sub(from);
         let (list, from) = match self {
@@ -355,7 +355,7 @@ impl ListValue {
         Self::Slice(Arc::new(ListSlice { list, from, len }))
     }
 
-    /// The item with this index, from 0.
+    /// Returns the item with this index, from 0.
     pub(crate) fn get(&self, index: usize) -> Option<ConditionValue> {
         match self {
             Self::Own(items) => items.get(index).cloned(),
@@ -375,14 +375,14 @@ impl ListValue {
         }
     }
 
-    /// All items, one after the other.
+    /// Returns all items, one after the other.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ConditionValue> + '_ {
         (0..self.len()).map_while(|index| self.get(index))
     }
 }
 
 impl MapValue {
-    /// The number of keys.
+    /// Returns the number of keys.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Own(entries) => entries.len(),
@@ -394,7 +394,7 @@ impl MapValue {
         }
     }
 
-    /// The value under `key`.
+    /// Returns the value under `key`.
     pub(crate) fn get(&self, key: &str) -> Option<ConditionValue> {
         match self {
             Self::Own(entries) => entries
@@ -430,12 +430,12 @@ impl MapValue {
         }
     }
 
-    /// All keys in order.
+    /// Returns all keys in order.
     pub(crate) fn keys(&self) -> Vec<ImmutableString> {
         self.list_first_keys(usize::MAX)
     }
 
-    /// The first keys, at most this number.
+    /// Returns the first keys, at most this number.
     pub(crate) fn list_first_keys(&self, most: usize) -> Vec<ImmutableString> {
         match self {
             Self::Own(entries) => entries.iter().take(most).map(|(name, _)| name.clone()).collect(),

@@ -39,7 +39,7 @@ struct ConditionLexer<'a> {
     tokens: Vec<ConditionToken<'a>>,
 }
 
-/// All tokens of the text; the last token is the end of the text.
+/// Returns all tokens of the text; the last token is the end of the text.
 pub(crate) fn lex_condition(text: &str) -> Result<Vec<ConditionToken<'_>>, CompileError> {
     let mut lexer = ConditionLexer {
         text,
@@ -78,7 +78,7 @@ impl<'a> ConditionLexer<'a> {
         self.remaining_text().chars().next()
     }
 
-    /// The character after the next one.
+    /// Returns the character after the next one.
     fn peek_second_char(&self) -> Option<char> {
         self.remaining_text().chars().nth(1)
     }

@@ -44,12 +44,13 @@ impl ParsedCondition {
         }
     }
 
-    /// The agents whose executions it counts, or whose outputs it reads, by a literal name, with the position of each name.
+    /// Returns the agents whose executions it counts, or whose outputs it reads, by a literal name, with the position
+    /// of each name.
     pub fn list_read_agents(&self) -> Vec<(String, Span)> {
         reads::list_read_agents(&self.expr)
     }
 
-    /// The keys of `of` that it reads by a literal name.
+    /// Returns the keys of `of` that it reads by a literal name.
     pub fn list_read_keys(&self, of: KeyedVariable) -> Vec<ConditionKeyRead> {
         let variable = match of {
             KeyedVariable::Context => ConditionVariable::Context,
@@ -59,7 +60,7 @@ impl ParsedCondition {
         reads::list_read_keys(&self.expr, &[variable])
     }
 
-    /// The keys of outputs of which it asks whether they are true, without a comparison.
+    /// Returns the keys of outputs of which it asks whether they are true, without a comparison.
     pub fn list_truth_reads(&self) -> Vec<TruthRead> {
         let mut reads = Vec::new();
         collect_truth_reads(&self.expr, true, &mut reads);
@@ -73,19 +74,19 @@ impl ParsedCondition {
         counts
     }
 
-    /// The agents whose executions it counts by a literal name.
+    /// Returns the agents whose executions it counts by a literal name.
     pub fn list_counted_agents(&self) -> Vec<String> {
         let counts = [ConditionVariable::Executions, ConditionVariable::AgentExecutionCount];
         let reads = reads::list_read_keys(&self.expr, &counts).into_iter();
         reads.map(|read| read.key).collect()
     }
 
-    /// The members of outputs that it reads without asking whether there is an output.
+    /// Returns the members of outputs that it reads without asking whether there is an output.
     pub fn list_output_member_reads(&self) -> Vec<OutputMemberRead> {
         member_reads::list_output_member_reads(&self.text, &self.expr)
     }
 
-    /// The result of the condition, if it is the same for all values.
+    /// Returns the result of the condition, if it is the same for all values.
     pub fn static_result(&self) -> StaticResult {
         match self.expr.kind {
             ExprKind::Bool(value) => StaticResult::WrittenLiteral(value),

@@ -191,7 +191,7 @@ fn suggest_word(name: &str) -> Option<String> {
         .map(|word| format!("did you mean `{word}`?"))
 }
 
-/// A name that is not a variable.
+/// Returns a name that is not a variable.
 pub(crate) fn unknown_name_error(name: &str, span: Span, names: PartVariables<'_>, locals: &[&str]) -> CompileError {
     if let Some((_, help)) = RESERVED.iter().find(|(word, _)| *word == name) {
         let help = if help.is_empty() { "expected a value" } else { *help };
@@ -221,7 +221,7 @@ pub(crate) fn unknown_name_error(name: &str, span: Span, names: PartVariables<'_
     new_compile_error(format!("unknown variable `{clipped_name}`"), span, help)
 }
 
-/// A call of something that is not a function.
+/// Returns a call of something that is not a function.
 pub(crate) fn unknown_function_error(name: &str, span: Span) -> CompileError {
     let clipped_name = clip_line(name);
     if let Some(help) = find_reserved_help(name) {

@@ -51,7 +51,7 @@ pub(crate) fn find_replacement(
     is_better.then_some((word, applicability))
 }
 
-/// The words of expressions.
+/// Returns the words of expressions.
 fn list_expression_words() -> impl Iterator<Item = &'static str> {
     let words = ["and", "or", "not", "in", "is", "if", "else", "True", "False", "None"];
     let variables = ConditionVariable::ALL

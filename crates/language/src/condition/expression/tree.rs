@@ -168,14 +168,14 @@ impl ConditionVariable {
         }
     }
 
-    /// The variable with this name.
+    /// Returns the variable with this name.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|variable| variable.name() == name)
     }
 }
 
 impl ConditionExpr {
-    /// An expression; its height is computed from its parts.
+    /// Returns an expression; its height is computed from its parts.
     pub(crate) fn new(kind: ExprKind, span: Span) -> Self {
         let mut height = 0;
         visit_kind_parts(&kind, &mut |part| height = height.max(part.height));

@@ -45,7 +45,7 @@ pub(super) fn expect_text(value: &ConditionValue) -> Result<&str, OperatorError>
     }
 }
 
-/// An argument after the first one that must be a string.
+/// Returns an argument after the first one that must be a string.
 pub(super) fn expect_text_argument(value: &ConditionValue) -> Result<&str, OperatorError> {
     match value {
         ConditionValue::Text(text) => Ok(text.as_str()),
@@ -130,7 +130,7 @@ pub(super) fn find_index(a: &[ConditionValue]) -> Outcome {
     Ok(index.map_or(ConditionValue::Int(-1), size_to_value))
 }
 
-/// The first or the last item; nothing if the list is empty.
+/// Returns the first or the last item; nothing if the list is empty.
 pub(super) fn item_or_nothing(value: &ConditionValue, at: i64) -> Outcome {
     let list = expect_list(value)?;
     Ok(resolve_index(at, list.len())
@@ -191,7 +191,7 @@ pub(super) fn absolute_value(a: &[ConditionValue]) -> Outcome {
     }
 }
 
-/// The smallest or the largest of several arguments, or of the items of a list.
+/// Returns the smallest or the largest of several arguments, or of the items of a list.
 pub(super) fn find_extreme(a: &[ConditionValue], symbol: &str) -> Outcome {
     let items: Vec<ConditionValue> = match a {
         [only] => expect_list(only)?.iter().collect(),
@@ -297,7 +297,7 @@ pub(super) fn convert_to_float(a: &[ConditionValue]) -> Outcome {
     }
 }
 
-/// The value as a string: strings unchanged, equal numbers with equal text, all other values as JSON.
+/// Returns the value as a string: strings unchanged, equal numbers with equal text, all other values as JSON.
 pub(super) fn render_as_text(value: &ConditionValue) -> String {
     match value {
         ConditionValue::Text(text) => text.as_str().to_owned(),

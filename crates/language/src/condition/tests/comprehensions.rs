@@ -250,7 +250,7 @@ fn a_slice_of_the_history_reads_only_its_items() {
     assert_eq!(history.asked.load(Ordering::Relaxed), 5);
 }
 
-/// The notes of an evaluation, as sentences.
+/// Returns the notes of an evaluation, as sentences.
 fn notes(text: &str) -> Vec<String> {
     let (_, notes) = Condition::compile(text).unwrap().evaluate_with_notes(&facts());
     notes.iter().map(|note| note.describe(Some("critic"))).collect()

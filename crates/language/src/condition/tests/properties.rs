@@ -186,7 +186,8 @@ impl Model {
         }
     }
 
-    /// The truth of the value, or `Err` if any truth that is asked for on the way is that of a text that reads false.
+    /// Returns the truth of the value, or `Err` if any truth that is asked for on the way is that of a text that reads
+    /// false.
     fn truth(&self) -> Result<bool, ()> {
         match self {
             Self::Leaf(leaf) => LEAVES

@@ -62,7 +62,7 @@ pub(super) fn fits(text: &str) {
     }
 }
 
-/// A schema, and a value that it allows.
+/// Returns a schema, and a value that it allows.
 fn pair() -> impl Strategy<Value = (Value, Value)> {
     let words = proptest::collection::btree_set("[a-c]{1,2}", 1..4);
     let leaf = prop_oneof![
@@ -115,7 +115,7 @@ fn pair() -> impl Strategy<Value = (Value, Value)> {
     })
 }
 
-/// A comparison, a call or a path that reads the output.
+/// Returns a comparison, a call or a path that reads the output.
 fn question() -> impl Strategy<Value = String> {
     let path = prop_oneof![
         Just("output.x".to_owned()),

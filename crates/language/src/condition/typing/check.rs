@@ -82,7 +82,7 @@ pub struct SuggestedReplacement {
 }
 
 impl SuggestedReplacement {
-    /// A word that was probably meant in place of `written`, which is somewhere in these bytes of the text.
+    /// Returns a word that was probably meant in place of `written`, which is somewhere in these bytes of the text.
     pub(crate) fn for_near_word(near: &str, written: &str, text: &str, within: Span) -> Self {
         let is_word = near.chars().all(is_identifier_char);
         let mut occurrences = text[within.start..within.end].match_indices(written);
@@ -137,7 +137,7 @@ impl From<String> for SuggestedReplacement {
 }
 
 impl ParsedCondition {
-    /// All parts that do not fit what the variables can be, from left to right.
+    /// Returns all parts that do not fit what the variables can be, from left to right.
     pub fn find_type_problems(&self, known: &VariableTypes) -> Vec<TypeProblem> {
         let mut typing = ConditionTypeChecker {
             text: &self.text,
@@ -487,7 +487,7 @@ fn can_have_shape(of: &ValueType, fits: impl Fn(&ValueShape) -> bool) -> bool {
     of.known_shape().is_none_or(fits)
 }
 
-/// The truth of the value, if it is known.
+/// Returns the truth of the value, if it is known.
 pub(crate) fn find_known_truth(of: &ValueType) -> Option<bool> {
     let shape = of.known_shape()?;
     match () {

@@ -43,7 +43,7 @@ impl<'a> PartVariables<'a> {
         }
     }
 
-    /// The variable that only a part has under this name.
+    /// Returns the variable that only a part has under this name.
     pub(crate) fn find_variable(self, name: &str) -> Option<ConditionVariable> {
         match self.item? {
             item if item == name => Some(ConditionVariable::Item),
@@ -51,7 +51,7 @@ impl<'a> PartVariables<'a> {
         }
     }
 
-    /// The names that only a part has.
+    /// Returns the names that only a part has.
     pub(crate) fn list_names(self) -> impl Iterator<Item = &'a str> {
         let part = self.item.map(|_| Self::PART);
         self.item.into_iter().chain(part)

@@ -70,7 +70,7 @@ impl NumberRange {
     /// All numbers.
     pub const ALL: Self = Self::from_bounds(f64::NEG_INFINITY, f64::INFINITY);
 
-    /// The numbers from `low` to `high`, both included.
+    /// Returns the numbers from `low` to `high`, both included.
     pub const fn from_bounds(low: f64, high: f64) -> Self {
         Self {
             low,
@@ -132,7 +132,7 @@ impl MapFields {
         }
     }
 
-    /// The value under a key: nothing where it can be missing, `None` if there is no such key.
+    /// Returns the value under a key: nothing where it can be missing, `None` if there is no such key.
     pub(crate) fn find_value_type(&self, key: &str) -> Option<ValueType> {
         match (self.known_keys.get(key), &self.other_values) {
             (Some((value, true)), _) => Some(value.clone()),
@@ -199,7 +199,7 @@ impl ValueType {
         })
     }
 
-    /// A number.
+    /// Returns a number.
     pub fn number_in(range: NumberRange) -> Self {
         Self::from_shape(ValueShape {
             number: Some(range),
@@ -207,7 +207,7 @@ impl ValueType {
         })
     }
 
-    /// A whole number from 0 to `most`.
+    /// Returns a whole number from 0 to `most`.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
     pub fn count_up_to(most: u64) -> Self {
         Self::number_in(NumberRange::from_bounds(0.0, most as f64))
@@ -233,7 +233,7 @@ impl ValueType {
         })
     }
 
-    /// A list of such items.
+    /// Returns a list of such items.
     pub fn list_with_items(item: Self) -> Self {
         Self::from_shape(ValueShape {
             list: Some(item),
@@ -241,7 +241,7 @@ impl ValueType {
         })
     }
 
-    /// A map with these keys.
+    /// Returns a map with these keys.
     pub fn map_with_fields(fields: MapFields) -> Self {
         Self::from_shape(ValueShape {
             map: Some(fields),
@@ -249,7 +249,7 @@ impl ValueType {
         })
     }
 
-    /// The value itself.
+    /// Returns the value itself.
     pub fn from_value(value: &Value) -> Self {
         Self::from_value_at_depth(value, 0)
     }
@@ -314,7 +314,7 @@ impl ValueType {
         self.0.as_deref()
     }
 
-    /// The keys, if the value is certainly a map or nothing.
+    /// Returns the keys, if the value is certainly a map or nothing.
     pub fn map_fields(&self) -> Option<&MapFields> {
         let shape = self.known_shape()?;
         let is_other = shape.can_be_false
@@ -325,7 +325,7 @@ impl ValueType {
         shape.map.as_ref().filter(|_| !is_other)
     }
 
-    /// The value under a key; anything if nothing is known of it.
+    /// Returns the value under a key; anything if nothing is known of it.
     #[must_use]
     pub fn key_type(&self, key: &str) -> Self {
         let value_type = self

@@ -35,7 +35,7 @@ pub enum StaticResult {
     AlwaysFails(String),
 }
 
-/// The result for the whole condition.
+/// Returns the result for the whole condition.
 pub(crate) fn find_static_result(text: &str, expr: &ConditionExpr) -> StaticResult {
     if is_constant_expr(expr) {
         return match evaluate_constant(text, expr) {
@@ -203,7 +203,7 @@ fn negate_comparison(comparison: ComparisonOperator) -> Option<ComparisonOperato
     })
 }
 
-/// The comparison with swapped sides.
+/// Returns the comparison with swapped sides.
 fn try_swap_sides(comparison: ComparisonOperator) -> Option<ComparisonOperator> {
     Some(match comparison {
         ComparisonOperator::Less => ComparisonOperator::Greater,

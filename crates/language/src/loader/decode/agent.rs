@@ -348,8 +348,8 @@ fn decode_llm(
     }))
 }
 
-/// An external program, which is told and answers like a model. It has tools and limits of its own; `tools` names servers
-/// that it is given in addition.
+/// Returns an external program, which is told and answers like a model. It has tools and limits of its own; `tools`
+/// names servers that it is given in addition.
 fn decode_acp_agent(
     fields: &SectionFields<'_>,
     at: &NodeCursor<'_>,

@@ -153,7 +153,7 @@ fn report_live_only_key(at: RouteLocation, key: &str, findings: &mut FindingList
     findings.push(finding.with_help("add `live: true` to the case; it then uses models, processes and the network"));
 }
 
-/// A question to a model about the conversation.
+/// Returns a question to a model about the conversation.
 fn decode_judge(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<JudgeQuestion> {
     let fields = SectionFields::from_map(at, FileSection::Judge, findings)?;
     let criterion = fields.decode_required(
@@ -192,7 +192,7 @@ fn decode_stubs(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Agent
     .map(AgentStubs::Each)
 }
 
-/// A text, or a map with one of `text`, `json`, `fail`, `parts` and `replies`.
+/// Returns a text, or a map with one of `text`, `json`, `fail`, `parts` and `replies`.
 fn decode_stub(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<StubResult> {
     if matches!(at.node.content, YamlContent::Scalar(_)) {
         return decode_text(at, findings)
@@ -473,7 +473,7 @@ fn decode_expected_result(at: &NodeCursor<'_>, findings: &mut FindingList) -> Op
     }
 }
 
-/// The name of an agent, or those of all agents of the turn.
+/// Returns the name of an agent, or those of all agents of the turn.
 fn decode_turn(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<Arc<str>>> {
     match at.node.content {
         YamlContent::Sequence(_) => decode_list(at, "a list of agents", findings, decode_filled_text),

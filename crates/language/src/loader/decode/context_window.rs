@@ -40,7 +40,7 @@ pub(super) fn decode_context_window(at: &NodeCursor<'_>, findings: &mut FindingL
     })
 }
 
-/// The number of turns to keep; not more than `recent_turns_only` allows.
+/// Returns the number of turns to keep; not more than `recent_turns_only` allows.
 fn limit_min_recent_turns(
     fields: &SectionFields<'_>,
     given: Option<NonZeroU32>,
@@ -64,7 +64,7 @@ fn limit_min_recent_turns(
     given.unwrap_or(default).min(*turns)
 }
 
-/// A word, or a map with one key.
+/// Returns a word, or a map with one key.
 fn decode_strategy(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<WindowStrategy> {
     if !matches!(at.node.content, YamlContent::Mapping(_)) {
         return decode_strategy_word(at, findings);
@@ -81,7 +81,7 @@ fn decode_strategy(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Wi
     }
 }
 
-/// A strategy without additional data; for the other strategies, an error about the missing data.
+/// Returns a strategy without additional data; for the other strategies, an error about the missing data.
 fn decode_strategy_word(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<WindowStrategy> {
     let needs = match at.node.text().map(|text| &**text) {
         Some("recent_turns_only") => "write the number of turns: `{recent_turns_only: 5}`",

@@ -202,7 +202,7 @@ fn decode_dependency(
     })
 }
 
-/// The text of a condition; a YAML boolean is also allowed.
+/// Returns the text of a condition; a YAML boolean is also allowed.
 fn decode_condition(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<ConditionText> {
     const EXPECTED: &str = "a condition (a string)";
     let YamlContent::Scalar(scalar) = &at.node.content else {
@@ -241,7 +241,7 @@ pub(super) fn build_word_fix(
     Some(RouteFix::new(applicability, format!("write `{word}`"), change))
 }
 
-/// A valid condition. The plan compiles it; this function only reports all problems at once.
+/// Returns a valid condition. The plan compiles it; this function only reports all problems at once.
 fn parse_condition(at: &NodeCursor<'_>, text: &str, findings: &mut FindingList) -> Option<ConditionText> {
     let error = match ConditionText::parse(text) {
         Ok(condition) => return Some(condition),

@@ -113,7 +113,7 @@ fn decode_items(
     }
 }
 
-/// An identifier that is not in use.
+/// Returns an identifier that is not in use.
 fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
     let name = decode_filled_text(at, findings)?;
     if !is_identifier(&name) {
@@ -135,7 +135,7 @@ fn decode_item_name(at: &NodeCursor<'_>, taken: &ReservedNames<'_>, findings: &m
     None
 }
 
-/// The text of a valid expression, whose agents exist.
+/// Returns the text of a valid expression, whose agents exist.
 fn decode_expression(
     at: &NodeCursor<'_>,
     names: PartVariables<'_>,
@@ -175,7 +175,7 @@ fn decode_expression(
     all_exist.then_some(text)
 }
 
-/// A number of parts, or a share such as `80%`.
+/// Returns a number of parts, or a share such as `80%`.
 fn decode_at_least(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<AtLeast> {
     let share = at
         .node

@@ -63,7 +63,7 @@ pub(super) fn check_default_input(at: &NodeCursor<'_>, findings: &mut FindingLis
     Some(())
 }
 
-/// A list of strings with at least one item.
+/// Returns a list of strings with at least one item.
 fn decode_texts(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<String>> {
     decode_filled_list(at, "a list of strings", "this list is empty", findings, decode_text)
 }

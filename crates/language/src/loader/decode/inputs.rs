@@ -44,7 +44,7 @@ fn check_input_name(name: &str, at: &NodeCursor<'_>, findings: &mut FindingList)
     valid
 }
 
-/// A map, or a Boolean: `true` stands for any value.
+/// Returns a map, or a Boolean: `true` stands for any value.
 fn decode_input_schema(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<serde_json::Value> {
     let is_schema = match &at.node.content {
         YamlContent::Mapping(_) => true,

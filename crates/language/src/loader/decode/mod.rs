@@ -147,12 +147,12 @@ impl<'a> AgentNameIndex<'a> {
         names
     }
 
-    /// The agent with this name.
+    /// Returns the agent with this name.
     fn get(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
 
-    /// The place of the name of the agent at `index`.
+    /// Returns the place of the name of the agent at `index`.
     fn name_location(index: usize) -> RouteLocation {
         Agent::route_at(index).with_key("name").into_value_location()
     }
@@ -169,7 +169,7 @@ impl<'a> AgentNameIndex<'a> {
     }
 }
 
-/// A string that names a file, a profile, or the like.
+/// Returns a string that names a file, a profile, or the like.
 fn decode_reference(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
     decode_filled_text(at, findings)
 }

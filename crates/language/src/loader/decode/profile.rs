@@ -163,7 +163,7 @@ fn decode_reply(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Prepa
     decode_text(at, findings).map(PreparedReply::Text)
 }
 
-/// A reply as a map: `{error}`, or `{text, tool_calls}`.
+/// Returns a reply as a map: `{error}`, or `{text, tool_calls}`.
 fn decode_reply_map(fields: &SectionFields<'_>, findings: &mut FindingList) -> Option<PreparedReply> {
     let Some(at) = fields.get("tool_calls") else {
         if let Some(text) = fields.get("text") {

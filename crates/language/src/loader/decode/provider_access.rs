@@ -25,7 +25,7 @@ const SECRET_HEADERS: &[&str] = &[
     "cookie",
 ];
 
-/// The name of a provider.
+/// Returns the name of a provider.
 pub(super) fn decode_provider(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Arc<str>> {
     let name = decode_reference(at, findings)?;
     if is_provider_name(&name) {
@@ -107,7 +107,7 @@ pub(super) fn check_private_url(at: &NodeCursor<'_>, url: &str, findings: &mut F
     ));
 }
 
-/// A map from names of headers to strings or to `{env: NAME}`.
+/// Returns a map from names of headers to strings or to `{env: NAME}`.
 pub(super) fn decode_headers(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(String, HeaderText)>> {
     let mut headers = Vec::new();
     for (name, entry) in at.require_entries("a map from headers to strings", findings)? {
@@ -170,7 +170,7 @@ pub(super) fn decode_token_price(at: &NodeCursor<'_>, findings: &mut FindingList
     })
 }
 
-/// The name of an environment variable. An invalid name may be a key, so it is not repeated.
+/// Returns the name of an environment variable. An invalid name may be a key, so it is not repeated.
 pub(super) fn decode_environment_variable(
     key: &str,
     at: &NodeCursor<'_>,

@@ -40,7 +40,7 @@ pub(super) fn decode_result(
     map.map(ResultSpec::Map)
 }
 
-/// The text of a valid expression; YAML numbers and booleans are also allowed.
+/// Returns the text of a valid expression; YAML numbers and booleans are also allowed.
 fn decode_expression(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<String> {
     let YamlContent::Scalar(scalar) = &at.node.content else {
         report_wrong_type(at, "an expression (a string)", findings);

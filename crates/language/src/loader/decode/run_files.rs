@@ -46,7 +46,7 @@ pub(super) fn decode_agent_answers(entry: &NodeCursor<'_>, findings: &mut Findin
     values.into_iter().collect::<Option<Vec<_>>>().map(AgentAnswers::Each)
 }
 
-/// The text that a person would type, or the output itself. Numbers and booleans are used as they are written.
+/// Returns the text that a person would type, or the output itself. Numbers and booleans are used as they are written.
 fn decode_answer(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
     match &at.node.content {
         YamlContent::Mapping(_) => json::decode_json_map(at, findings).map(Value::Object),

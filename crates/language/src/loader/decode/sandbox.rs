@@ -111,7 +111,7 @@ fn decode_port(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u16> {
     port
 }
 
-/// A number of bytes, alone or with a unit.
+/// Returns a number of bytes, alone or with a unit.
 fn decode_memory_limit(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<u64> {
     let bytes = match at.node.text() {
         Some(text) => {

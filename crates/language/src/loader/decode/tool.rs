@@ -151,7 +151,7 @@ fn other_kind_help(performer: &str, key: &str) -> &'static str {
     }
 }
 
-/// A JSON Schema that matches only objects.
+/// Returns a JSON Schema that matches only objects.
 fn decode_parameters(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Value> {
     let schema = json::decode_json_schema(at, findings)?;
     if schema.get("type").and_then(Value::as_str) == Some("object") {
@@ -252,7 +252,7 @@ pub(super) fn decode_env(at: &NodeCursor<'_>, findings: &mut FindingList) -> Opt
     decode_setting_values(at, findings)
 }
 
-/// A map from names to strings, or to the sources of strings.
+/// Returns a map from names to strings, or to the sources of strings.
 fn decode_setting_values(at: &NodeCursor<'_>, findings: &mut FindingList) -> Option<Vec<(String, SettingValue)>> {
     let settings = decode_map(at, "a map from names to strings", findings, |_, entry, findings| {
         decode_setting_value(entry, findings)

@@ -3,7 +3,7 @@
 use super::shown;
 use crate::loader::codes;
 
-/// An ensemble with this agent body (each line indented by four) beside a sound agent `other`.
+/// Returns an ensemble with this agent body (each line indented by four) beside a sound agent `other`.
 fn agent(body: &str) -> String {
     let body = body.replace('\n', "\n    ");
     format!("name: e\nagents:\n  - name: other\n    script: o.sh\n  - name: a\n    {body}\n")

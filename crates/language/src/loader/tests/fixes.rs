@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::source::SourceText;
 use crate::yaml::edit::{FixApplicability, TextFix, apply_fixes};
 
-/// The text of an ensemble with this agent, and with the one that it depends on.
+/// Returns the text of an ensemble with this agent, and with the one that it depends on.
 fn ensemble(agent: &str) -> String {
     format!("name: e\nagents:\n  - {{name: first, script: x.rhai}}\n{agent}")
 }
@@ -24,7 +24,7 @@ pub(crate) fn found(text: &str) -> Vec<Diagnostic> {
     )
 }
 
-/// The text with the first fix that there is, and whether it is safe.
+/// Returns the text with the first fix that there is, and whether it is safe.
 fn mended(text: &str) -> Option<(String, bool)> {
     let fix: TextFix = found(text).into_iter().find_map(|one| one.fix)?;
     let is_safe = fix.applicability == FixApplicability::Safe;

@@ -24,6 +24,8 @@ fn ensembles_are_told_from_files_of_other_programs() {
         "agents:\n  replicas: 2\n  image: {repository: x}\n",
         "agents:\n- id: path/to/agent\n",
         "agents: [x86, arm]\n",
+        // The steps of a build, which mean no agents.
+        "name: build\nsteps: [{name: make}]\n",
         // Agents by name, as other frameworks write them.
         "name: crew\nagents:\n  researcher: {role: r, goal: g, backstory: b}\n",
         "version: '2'\nagents:\n  root: {model: m, instruction: i}\n",

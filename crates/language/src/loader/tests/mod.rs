@@ -38,7 +38,7 @@ fn show(diagnostics: &[Diagnostic]) -> Vec<String> {
         .collect()
 }
 
-/// The bytes that a diagnostic is about.
+/// Returns the bytes that a diagnostic is about.
 fn marked(diagnostic: &Diagnostic) -> &str {
     &diagnostic.source.text()[diagnostic.span.start..diagnostic.span.end]
 }

@@ -4,7 +4,7 @@ use super::errors::check;
 use super::loaded;
 use crate::ensemble::{McpServer, NetworkAccess, SandboxSpec, ToolKind};
 
-/// The sandboxes of the agents, then of the tools.
+/// Returns the sandboxes of the agents, then of the tools.
 fn sandboxes(text: &str) -> Vec<Option<SandboxSpec>> {
     let loaded = loaded(text);
     let ensemble = loaded.ensemble.as_ref();

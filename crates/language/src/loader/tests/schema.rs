@@ -424,7 +424,7 @@ fn hovers_are_whole() {
 }
 
 impl Judges {
-    /// The schema of one key alone.
+    /// Returns the schema of one key alone.
     fn validator_of(&self, part: &str, key: &str) -> jsonschema::Validator {
         let place = match part {
             "" => format!("#/properties/{key}"),

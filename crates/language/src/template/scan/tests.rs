@@ -86,7 +86,7 @@ fn what_repeats_or_grows_is_not_light() {
     }
 }
 
-/// The depth of the syntax tree, without its root.
+/// Returns the depth of the syntax tree, without its root.
 fn of_statements(statements: &[Stmt<'_>]) -> usize {
     statements.iter().map(of_statement).max().unwrap_or(0)
 }

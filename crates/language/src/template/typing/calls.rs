@@ -143,7 +143,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
     }
 }
 
-/// The filter for a method of Python, or for a filter of Jinja2 that MiniJinja does not have.
+/// Returns the filter for a method of Python, or for a filter of Jinja2 that MiniJinja does not have.
 fn find_filter_for_method(method: &str) -> Option<&'static str> {
     Some(match method {
         "upper" => "upper",

@@ -122,7 +122,7 @@ impl<'t> TemplateTypeChecker<'t, '_> {
         }
     }
 
-    /// A key of a value. What a whole map of the run holds is not copied for that.
+    /// Returns a key of a value. What a whole map of the run holds is not copied for that.
     fn infer_member(&mut self, base: &Expr<'t>, name: &str, place: Span, want: ExpressionUse) -> ValueType {
         let at = whole_span(base);
         if let Expr::Var(var) = base {
@@ -233,7 +233,7 @@ fn look_up_key(of: &ValueType, name: &str) -> KeyLookup {
     }
 }
 
-/// An item of a list, which may not be there.
+/// Returns an item of a list, which may not be there.
 fn find_item_type(of: &ValueType) -> ValueType {
     let Some(shape) = of.known_shape() else {
         return ValueType::any_value();

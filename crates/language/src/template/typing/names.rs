@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use minijinja::machinery::ast::{BinOpKind, Expr, Stmt};
 
-/// The names to which the template assigns values, in any block. What they stand for is not known.
+/// Returns the names to which the template assigns values, in any block. What they stand for is not known.
 pub(super) fn collect_assigned_names<'t>(all: &[Stmt<'t>]) -> HashSet<&'t str> {
     let mut names = HashSet::new();
     collect_statement_names(all, &mut names);
@@ -47,7 +47,7 @@ fn collect_statement_names<'t>(all: &[Stmt<'t>], names: &mut HashSet<&'t str>) {
     }
 }
 
-/// The names in the target of an assignment: one, or several in brackets. The members of a namespace are none.
+/// Returns the names in the target of an assignment: one, or several in brackets. The members of a namespace are none.
 pub(super) fn list_target_names<'t>(target: &Expr<'t>) -> Vec<&'t str> {
     let mut names = Vec::new();
     push_target_names(target, &mut names);

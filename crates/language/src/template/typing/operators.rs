@@ -186,7 +186,7 @@ fn is_repeatable(shape: &ValueShape) -> bool {
     shape.text.is_some() || shape.list.is_some()
 }
 
-/// The numbers of a value that can be nothing else; `or_nothing`: or only nothing.
+/// Returns the numbers of a value that can be nothing else; `or_nothing`: or only nothing.
 fn as_only_number(of: &ValueType, or_nothing: bool) -> Option<NumberRange> {
     let range = of.known_shape()?.number?;
     let is_only = *of == ValueType::number_in(range)
@@ -194,7 +194,7 @@ fn as_only_number(of: &ValueType, or_nothing: bool) -> Option<NumberRange> {
     is_only.then_some(range)
 }
 
-/// The type with the numbers that its truth values equal.
+/// Returns the type with the numbers that its truth values equal.
 fn with_truth_numbers(of: &ValueType) -> ValueType {
     match of.known_shape() {
         Some(shape) if shape.can_be_true || shape.can_be_false => of.clone().union_with(ValueType::count_up_to(1)),

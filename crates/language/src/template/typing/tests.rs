@@ -67,7 +67,7 @@ fn exactly_the_filters_and_tests_of_the_engine_are_known() {
     }
 }
 
-/// A schema and a value that it allows.
+/// Returns a schema and a value that it allows.
 fn pair() -> impl Strategy<Value = (Value, Value)> {
     let leaf = prop_oneof![
         (0..4_i32).prop_map(|n| (json!({"type": "integer", "minimum": 0, "maximum": 3}), json!(n))),
@@ -96,7 +96,7 @@ fn pair() -> impl Strategy<Value = (Value, Value)> {
     leaf.boxed()
 }
 
-/// An expression that reads the value; every part of it is evaluated.
+/// Returns an expression that reads the value; every part of it is evaluated.
 fn expression() -> impl Strategy<Value = String> {
     let operand = prop::sample::select(vec![
         "x.v",

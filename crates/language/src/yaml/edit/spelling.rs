@@ -206,7 +206,7 @@ mod tests {
     use crate::loader::{parse_outline, to_json};
     use crate::source::SourceText;
 
-    /// The value as this crate's reader and as `serde_yaml` read it.
+    /// Returns the value as this crate's reader and as `serde_yaml` read it.
     fn read(text: &str) -> (Option<Value>, Option<Value>) {
         let document = parse_outline(&SourceText::new("x", text)).ok();
         let own = document.and_then(|document| to_json(document.root()));

@@ -14,7 +14,7 @@ fn limits(requests: Option<u64>, tokens: Option<u64>, concurrent: Option<u64>) -
     }
 }
 
-/// The seconds at which so many requests of so many tokens start, each of which takes so many seconds.
+/// Returns the seconds at which so many requests of so many tokens start, each of which takes so many seconds.
 async fn starts(pace: &ProviderPace, count: usize, tokens: u64, takes: u64) -> Vec<u64> {
     let begun = Instant::now();
     let one = async |_: usize| {
@@ -62,7 +62,7 @@ async fn everybody_waits_after_a_refusal() {
     assert_eq!(starts, [7, 8], "then one each second, since none was accepted");
 }
 
-/// A server that accepts so many requests a second, and how many it has refused.
+/// Returns a server that accepts so many requests a second, and how many it has refused.
 async fn served(pace: &ProviderPace, count: usize, per_second: u32) -> (usize, u32) {
     let (window, refused) = (Mutex::new((Instant::now(), 0)), AtomicU32::new(0));
     let one = async |_: usize| {

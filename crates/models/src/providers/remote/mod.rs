@@ -47,7 +47,7 @@ const SILENCE: Duration = Duration::from_secs(600);
 /// The time limit for the end of a response after the reply is complete, so that the connection can be reused.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// The implementation of a dialect.
+/// Returns the implementation of a dialect.
 pub(crate) fn dialect_implementation(dialect: ensemble::ProviderApi) -> &'static dyn ProviderDialect {
     match dialect {
         ensemble::ProviderApi::OpenAi => &crate::providers::openai::OpenAiDialect,
@@ -65,12 +65,12 @@ pub struct RemoteProvider {
 }
 
 impl RemoteProvider {
-    /// A provider that is not connected yet.
+    /// Returns a provider that is not connected yet.
     pub fn new(provider: &'static ensemble::HttpProvider, network: ModelNetwork) -> Self {
         Self { provider, network }
     }
 
-    /// The names of the provider's models, as it lists them.
+    /// Returns the names of the provider's models, as it lists them.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -311,7 +311,7 @@ impl ProviderEndpoint {
     }
 }
 
-/// The request as a part of the span, unless the profile has headers of these names.
+/// Returns the request as a part of the span, unless the profile has headers of these names.
 fn with_trace_headers(
     request: RequestBuilder,
     span: &SpanContext,
@@ -324,7 +324,7 @@ fn with_trace_headers(
         .fold(request, |request, (name, value)| request.header(name, value))
 }
 
-/// A header value that logs do not show. An invalid value becomes empty, and the provider rejects it.
+/// Returns a header value that logs do not show. An invalid value becomes empty, and the provider rejects it.
 fn secret_header(value: &str) -> reqwest::header::HeaderValue {
     let mut header =
         reqwest::header::HeaderValue::from_str(value).unwrap_or_else(|_| reqwest::header::HeaderValue::from_static(""));
@@ -409,7 +409,7 @@ fn detect_framing(response: &Response, usual: EventFraming) -> Option<EventFrami
     }
 }
 
-/// The beginning of a body, for error messages.
+/// Returns the beginning of a body, for error messages.
 async fn read_beginning(response: &mut Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {

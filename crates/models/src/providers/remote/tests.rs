@@ -188,7 +188,7 @@ fn a_schema_is_said_in_each_providers_way() {
     assert_eq!(said("ollama", true).get("format"), None, "not beside tools");
 }
 
-/// The reply that these events make, and what was heard of it.
+/// Returns the reply that these events make, and what was heard of it.
 fn reply(provider: &str, events: &[Value]) -> (Result<ModelReply, ReplyError>, Vec<String>) {
     let known = ensemble::HttpProvider::find_by_name(provider).expect("is known");
     let heard = Mutex::new(Vec::new());

@@ -63,7 +63,7 @@ impl RunActivity {
         agents.waiting.len() < before
     }
 
-    /// All of it: `turn 1 · a, b (again in 4 s)`. Empty if nobody is at work.
+    /// Returns all of it: `turn 1 · a, b (again in 4 s)`. Empty if nobody is at work.
     pub(super) fn render_row(&self) -> String {
         self.lock_agents().render_row(None)
     }

@@ -43,7 +43,7 @@ pub(super) struct ActivitySpinner {
 }
 
 impl ActivitySpinner {
-    /// The output: standard error, or none.
+    /// Returns the output: standard error, or none.
     pub(super) fn new(is_shown: bool, activity: RunActivity) -> Self {
         let target = match is_shown {
             true => ProgressDrawTarget::term_like(Box::new(UnpaddedTerminal(Term::stderr()))),

@@ -2,7 +2,7 @@
 
 use super::{DependencyArrow, GraphPicture};
 
-/// The agents in declaration order, and then the meaning of the arrows.
+/// Returns the agents in declaration order, and then the meaning of the arrows.
 pub fn render_ascii(picture: &GraphPicture) -> String {
     let mut text = format!("{}\n", picture.title);
     if let Some(subtitle) = &picture.subtitle {
@@ -34,7 +34,7 @@ fn arrow_head(arrow: &DependencyArrow) -> &'static str {
     }
 }
 
-/// The meaning of the arrow heads that occur.
+/// Returns the meaning of the arrow heads that occur.
 fn render_legend(arrows: &[DependencyArrow]) -> String {
     let meanings = [
         ("<--", "listens to"),

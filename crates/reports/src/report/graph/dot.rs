@@ -4,7 +4,7 @@ use crate::report::sanitized_writer::escape_text;
 
 use super::{DependencyArrow, GraphPicture, NodeShape, PictureNode};
 
-/// The graph. Feedback edges do not affect the layout, so they point back.
+/// Returns the graph. Feedback edges do not affect the layout, so they point back.
 pub fn render_dot(picture: &GraphPicture) -> String {
     let mut text = format!("digraph \"{}\" {{\n", escape_label(&picture.title));
     text.push_str("    node [fontname=\"sans-serif\"];\n    edge [fontname=\"sans-serif\", fontsize=10];\n");

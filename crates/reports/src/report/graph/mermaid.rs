@@ -4,7 +4,7 @@ use crate::report::sanitized_writer::escape_text;
 
 use super::{DependencyArrow, GraphPicture, NodeShape, PictureNode};
 
-/// The flowchart, without a fence around it.
+/// Returns the flowchart, without a fence around it.
 pub fn render_mermaid(picture: &GraphPicture) -> String {
     let title = match &picture.subtitle {
         Some(subtitle) => format!("{}, {subtitle}", picture.title),

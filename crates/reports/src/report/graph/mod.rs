@@ -126,7 +126,7 @@ pub enum DependencyTrigger {
 }
 
 impl NodeShape {
-    /// The name of the kind.
+    /// Returns the name of the kind.
     fn kind_word(self) -> &'static str {
         match self {
             Self::Script => "script",
@@ -140,7 +140,7 @@ impl NodeShape {
 }
 
 impl PictureNode {
-    /// The lines inside the shape.
+    /// Returns the lines inside the shape.
     fn text_lines(&self) -> impl Iterator<Item = String> {
         [&*self.name, self.shape.kind_word()]
             .into_iter()
@@ -185,7 +185,7 @@ impl NodeRunData {
 }
 
 impl DependencyArrow {
-    /// The lines beside the arrow.
+    /// Returns the lines beside the arrow.
     fn label_lines(&self) -> Vec<String> {
         let condition = self
             .condition

@@ -30,7 +30,7 @@ fn render_execution_counts(state: &ConversationState) -> String {
     }
 }
 
-/// The executions that have not ended and of which some parts or replies are kept.
+/// Returns the executions that have not ended and of which some parts or replies are kept.
 fn render_unfinished(state: &ConversationState) -> String {
     let mut text = String::new();
     for UnfinishedExecution {
@@ -124,7 +124,7 @@ impl HumanReporter {
         text
     }
 
-    /// The next commands.
+    /// Returns the next commands.
     pub(super) fn render_next_commands(&self, reason: CompletionReason, state: &ConversationState) -> String {
         if self.verbosity == OutputVerbosity::Quiet {
             return String::new();

@@ -128,7 +128,7 @@ impl SanitizingFilter {
 pub(crate) struct TextEscaper(SanitizingFilter);
 
 impl TextEscaper {
-    /// The piece. A carriage return at its end waits for the next piece.
+    /// Returns the piece. A carriage return at its end waits for the next piece.
     pub(crate) fn escape_chunk(&mut self, text: &str) -> String {
         let mut escaped = String::with_capacity(text.len());
         let mut rest = text;
@@ -148,7 +148,7 @@ impl TextEscaper {
     }
 }
 
-/// A text with styles of our own, in which everything else that is hidden is spelt out.
+/// Returns a text with styles of our own, in which everything else that is hidden is spelt out.
 pub(crate) fn escape_text(text: &str) -> String {
     let mut speller = TextEscaper::default();
     let mut escaped = speller.escape_chunk(text);

@@ -32,7 +32,7 @@ pub struct SanitizedStream {
 }
 
 impl SanitizedStream {
-    /// A stream. `is_ci`: it may be the log of a CI, which takes some lines for commands.
+    /// Returns a stream. `is_ci`: it may be the log of a CI, which takes some lines for commands.
     pub fn new(is_ci: bool) -> Self {
         Self {
             is_ci,
@@ -42,7 +42,7 @@ impl SanitizedStream {
 }
 
 impl SanitizedWriter {
-    /// A door to this stream; `out` writes to it.
+    /// Returns a door to this stream; `out` writes to it.
     pub fn new(out: impl Write + Send + 'static, stream: &SanitizedStream, spelling: EscapeStyle) -> Self {
         Self {
             out: Box::new(out),
@@ -52,7 +52,7 @@ impl SanitizedWriter {
         }
     }
 
-    /// A door to a stream of its own, for texts for people.
+    /// Returns a door to a stream of its own, for texts for people.
     pub fn standalone(out: impl Write + Send + 'static) -> Self {
         Self::new(out, &SanitizedStream::default(), EscapeStyle::Text)
     }
@@ -65,7 +65,7 @@ pub fn sanitize(text: &str, spelling: EscapeStyle) -> String {
     passed
 }
 
-/// The text with its styles as our own. Only for texts in which no other text contains a style.
+/// Returns the text with its styles as our own. Only for texts in which no other text contains a style.
 pub fn trust_styles(text: &str) -> String {
     mark_trusted_styles(text)
 }

@@ -36,7 +36,7 @@ impl Display for TrustedStyle {
     }
 }
 
-/// The text, whose styles are all our own: the caller knows that no other text contains any.
+/// Returns the text, whose styles are all our own: the caller knows that no other text contains any.
 pub(crate) fn mark_trusted_styles(text: &str) -> String {
     text.replace("\u{1b}[", &MARK)
 }

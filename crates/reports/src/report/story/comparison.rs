@@ -29,7 +29,7 @@ pub struct NamedRun<'a> {
     pub state: RunState,
 }
 
-/// The differences, for users.
+/// Returns the differences, for users.
 pub fn render_comparison(compared: &RunComparison, runs: &[NamedRun; 2], width: LineWidth) -> String {
     let mut text = format!("a  {}\nb  {}\n", render_run_line(&runs[0]), render_run_line(&runs[1]));
     for (here, there, run) in [("a", "b", 0), ("b", "a", 1)] {
@@ -59,7 +59,7 @@ pub fn render_comparison(compared: &RunComparison, runs: &[NamedRun; 2], width: 
     lines.collect()
 }
 
-/// The same as one JSON document.
+/// Returns the same as one JSON document.
 pub fn comparison_to_json(compared: &RunComparison, runs: &[NamedRun; 2]) -> Value {
     let about = |run: &NamedRun| {
         let started = run.story.start_event();
@@ -108,7 +108,7 @@ fn render_fork(here: &str, there: &str, run: &NamedRun, other: &NamedRun) -> Str
     }
 }
 
-/// All differences, in the order of the runs.
+/// Returns all differences, in the order of the runs.
 fn render_differences(compared: &RunComparison, runs: &[NamedRun; 2]) -> String {
     let mut text = String::new();
     if let Some(input) = &compared.input {
@@ -201,7 +201,7 @@ fn render_output_difference(output: &ExecutionDifference, compared: &RunComparis
     text
 }
 
-/// The command that shows the whole run; there is none for a saved result.
+/// Returns the command that shows the whole run; there is none for a saved result.
 fn show_command(run: &NamedRun) -> Option<String> {
     let id = &run.story.start_event()?.run_id;
     let is_recorded = !id.is_empty() && !id.contains('/') && id.starts_with(run.given_name);
@@ -263,7 +263,7 @@ fn render_change(change: &ValueChange) -> String {
     text
 }
 
-/// The changed lines, with a few lines around them.
+/// Returns the changed lines, with a few lines around them.
 fn render_changed_lines(a: &str, b: &str) -> String {
     let mut text = String::new();
     for (number, group) in group_changed_lines(a, b, AROUND).into_iter().enumerate() {
@@ -291,7 +291,7 @@ fn render_outcome(outcome: &ComparedOutcome) -> String {
     }
 }
 
-/// The usage of both runs, if a model was used and the usage differs.
+/// Returns the usage of both runs, if a model was used and the usage differs.
 fn render_usages(compared: &RunComparison) -> String {
     let BothRuns { a, b } = compared.usage;
     if a == b {

@@ -57,7 +57,7 @@ pub(super) enum ExchangeEntry {
     },
 }
 
-/// The number of requests and tool calls, as text.
+/// Returns the number of requests and tool calls, as text.
 pub(super) fn format_counts(exchanges: &[&ModelExchange]) -> String {
     let iterations = || exchanges.iter().flat_map(|exchange| &exchange.iterations);
     let calls: usize = iterations().map(|iteration| iteration.tool_calls.len()).sum();
@@ -98,7 +98,7 @@ pub(super) fn exchange_circumstances(exchange: &ModelExchange, all: &[ModelExcha
     about
 }
 
-/// The call that contains the agent, with the name of its tool.
+/// Returns the call that contains the agent, with the name of its tool.
 fn containing_call(exchange: &ModelExchange, call: &str, all: &[ModelExchange]) -> String {
     let around = &exchange.scope.outer_calls[..exchange.scope.outer_calls.len() - 1];
     let is_around = |other: &&ModelExchange| {
@@ -116,13 +116,14 @@ fn containing_call(exchange: &ModelExchange, call: &str, all: &[ModelExchange]) 
     }
 }
 
-/// The key of the part, on one line.
+/// Returns the key of the part, on one line.
 pub(super) fn part_key(exchange: &ModelExchange) -> Option<String> {
     let key = exchange.scope.part.as_ref()?;
     Some(make_visible(&key.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
-/// The entries of the exchange. `with_earlier`: also the messages of earlier executions; otherwise only their number.
+/// Returns the entries of the exchange. `with_earlier`: also the messages of earlier executions; otherwise only their
+/// number.
 pub(super) fn exchange_entries(exchange: &ModelExchange, with_earlier: bool) -> Vec<ExchangeEntry> {
     let mut entries = Vec::new();
     if !exchange.remembered_messages.is_empty() {
@@ -252,7 +253,7 @@ fn add_call(entries: &mut Vec<ExchangeEntry>, call: &ToolCall) {
     add_files(entries, &call.attachments);
 }
 
-/// The text with visible control characters; a line break of two characters is one.
+/// Returns the text with visible control characters; a line break of two characters is one.
 fn make_visible(text: &str) -> String {
     escape_text(text)
 }

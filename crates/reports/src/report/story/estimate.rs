@@ -44,7 +44,7 @@ pub enum AgentEstimate {
 }
 
 impl RunEstimate<'_> {
-    /// The known usage of all agents together.
+    /// Returns the known usage of all agents together.
     fn known_total(&self) -> AgentTotals {
         let shares = self.agents.iter().filter_map(|(_, known)| match known {
             AgentEstimate::Ran(share) => Some(*share),
@@ -59,7 +59,7 @@ impl RunEstimate<'_> {
     }
 }
 
-/// The estimate for users.
+/// Returns the estimate for users.
 pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
     let story = estimate.story;
     let run = story.start_event().map_or("", |started| &*started.run_id);
@@ -109,7 +109,7 @@ pub fn render_estimate(estimate: &RunEstimate, width: LineWidth) -> String {
     )
 }
 
-/// The cost of the tokens at the prices of the file, and the agents without a price.
+/// Returns the cost of the tokens at the prices of the file, and the agents without a price.
 fn render_cost(estimate: &RunEstimate, total: &AgentTotals) -> String {
     let Some(cost) = total.usage.cost else {
         return String::new();
@@ -153,7 +153,7 @@ fn render_notes(estimate: &RunEstimate, total: &AgentTotals) -> String {
     text
 }
 
-/// The estimate as one JSON document. Totals contain only known values: neither changed nor new agents.
+/// Returns the estimate as one JSON document. Totals contain only known values: neither changed nor new agents.
 pub fn estimate_to_json(estimate: &RunEstimate) -> Value {
     let agents = estimate.agents.iter().map(|(name, known)| {
         let (state, share) = match known {

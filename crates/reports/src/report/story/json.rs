@@ -102,7 +102,7 @@ fn turn_to_json(turn: &StoryTurn) -> Value {
     })
 }
 
-/// An execution as JSON.
+/// Returns an execution as JSON.
 pub fn execution_to_json(execution: &StoryExecution) -> Value {
     let finished = execution.finish_event.as_ref();
     json!({
@@ -145,7 +145,7 @@ fn attempt_to_json(attempt: &StoryAttempt) -> Value {
     document
 }
 
-/// The result of an attempt, as one word.
+/// Returns the result of an attempt, as one word.
 pub(super) fn attempt_end_word(end: &StoryAttemptEnd) -> &'static str {
     match end {
         StoryAttemptEnd::InProgress => "under_way",

@@ -61,7 +61,7 @@ pub fn render_markdown(run: &ExportedRun) -> String {
     text + "## Final context\n\n" + &code_block(&format!("{context:#}"), "json")[..]
 }
 
-/// A table of turns and agents, with the duration of each execution.
+/// Returns a table of turns and agents, with the duration of each execution.
 fn render_timeline(run: &ExportedRun) -> String {
     let ran = |name: &str| {
         run.story
@@ -216,7 +216,7 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
         .unwrap_or_default()[..]
 }
 
-/// The response as text, other keys as JSON.
+/// Returns the response as text, other keys as JSON.
 fn render_output(output: &Value) -> String {
     if !output.is_object() {
         return code_block(&format!("{output:#}"), "json");
@@ -237,7 +237,7 @@ fn render_output(output: &Value) -> String {
     text
 }
 
-/// A code block whose end marker does not occur in the text; collapsed if it is long.
+/// Returns a code block whose end marker does not occur in the text; collapsed if it is long.
 fn code_block(text: &str, language: &str) -> String {
     let text = text.trim_end();
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -266,7 +266,7 @@ fn escape_inline(text: &str) -> String {
     escaped
 }
 
-/// A command as typed.
+/// Returns a command as typed.
 fn code_span(command: &str) -> String {
     let longest = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);

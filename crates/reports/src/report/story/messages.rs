@@ -6,7 +6,7 @@ use crate::report::format::{BAD, CAUTION, DIM, NAME, TURN};
 use crate::report::wrap::LineWidth;
 use ensemble_history::story::ModelExchange;
 
-/// The chosen exchanges of all exchanges of a run, without any cut.
+/// Returns the chosen exchanges of all exchanges of a run, without any cut.
 pub fn render_messages(chosen: &[&ModelExchange], all: &[ModelExchange], width: LineWidth) -> String {
     chosen
         .iter()

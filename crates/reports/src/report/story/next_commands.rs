@@ -15,7 +15,7 @@ pub struct NextCommand {
     pub command: String,
 }
 
-/// The commands that are useful now, the most likely first. A run inside another run is executed with that run.
+/// Returns the commands that are useful now, the most likely first. A run inside another run is executed with that run.
 pub fn next_commands(story: &RunStory, driver: RunDriver) -> Vec<NextCommand> {
     let Some(id) = story.start_event().map(|started| &*started.run_id) else {
         return Vec::new();
@@ -90,12 +90,12 @@ pub fn quote_for_shell(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// A name that somebody else chose, as one word for a shell and for a terminal.
+/// Returns a name that somebody else chose, as one word for a shell and for a terminal.
 pub(crate) fn sanitize_for_shell(name: &str) -> String {
     quote_for_shell(&escape_hidden(name))
 }
 
-/// The last turn before the first failed execution.
+/// Returns the last turn before the first failed execution.
 fn last_turn_before_failure(story: &RunStory) -> u32 {
     let mut sound = 0;
     for turn in story.turns().filter(|turn| turn.finished_at.is_some()) {

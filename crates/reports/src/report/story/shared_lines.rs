@@ -21,7 +21,7 @@ use ensemble_language::data::RunContext;
 /// The indent of every row of an output.
 pub(super) const INDENT: usize = 4;
 
-/// The totals of a run: turns and time, requests and tokens.
+/// Returns the totals of a run: turns and time, requests and tokens.
 pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
     let totals = story.history.run_totals();
     let mut lines = vec![format!(
@@ -62,7 +62,7 @@ pub(super) fn totals_lines(story: &RunStory) -> Vec<String> {
     lines
 }
 
-/// The cause of an interruption, as text.
+/// Returns the cause of an interruption, as text.
 pub(super) fn describe_interruption(cause: &RunInterruption) -> String {
     match cause {
         RunInterruption::Cancelled { by } => format!("stopped by {by}"),
@@ -70,7 +70,7 @@ pub(super) fn describe_interruption(cause: &RunInterruption) -> String {
     }
 }
 
-/// The mark of an outcome: whether the exit code is 0. A success with exhausted agents calls for attention.
+/// Returns the mark of an outcome: whether the exit code is 0. A success with exhausted agents calls for attention.
 pub(crate) fn outcome_mark(ended: &RunEnded) -> (TrustedStyle, &'static str) {
     match ended.completion_reason {
         _ if ended.is_success() && ended.exhausted.is_empty() => (GOOD, "✓"),
@@ -80,12 +80,12 @@ pub(crate) fn outcome_mark(ended: &RunEnded) -> (TrustedStyle, &'static str) {
     }
 }
 
-/// The text that a script wrote to stderr, unchanged.
+/// Returns the text that a script wrote to stderr, unchanged.
 pub(super) fn render_stderr(stderr: &str) -> String {
     LineWidth::UNLIMITED.wrap_block(&format!("{DIM}stderr:{DIM:#}\n{stderr}"), INDENT)
 }
 
-/// The agents that were running when the run was stopped.
+/// Returns the agents that were running when the run was stopped.
 pub(super) fn render_stopped_agents(turn: &StoryTurn) -> String {
     let stopped = turn.executions.iter().filter(|execution| {
         let last = execution.attempts.last();
@@ -102,7 +102,7 @@ pub(super) fn render_stopped_agents(turn: &StoryTurn) -> String {
         .collect()
 }
 
-/// The agents that are running, or were running when the process ended.
+/// Returns the agents that are running, or were running when the process ended.
 pub(super) fn render_running_agents(turn: &StoryTurn, driver: RunDriver) -> String {
     let open = turn
         .executions

@@ -59,7 +59,7 @@ impl StoryPrinter {
         }
     }
 
-    /// The text for the record; `story` already contains it.
+    /// Returns the text for the record; `story` already contains it.
     pub fn render_record(&mut self, record: &Record, story: &RunStory) -> String {
         match &record.event {
             Event::RunStarted(started) => self.render_run_start(started, record),
@@ -99,7 +99,7 @@ impl StoryPrinter {
         }
     }
 
-    /// The text after the last record, if the run has no end or can continue.
+    /// Returns the text after the last record, if the run has no end or can continue.
     pub fn render_footer(&self, story: &RunStory, driver: RunDriver) -> String {
         let mut text = String::new();
         if story.end_event().is_none() {
@@ -213,7 +213,7 @@ impl StoryPrinter {
         text
     }
 
-    /// The first line of an execution, with the usage of all its attempts.
+    /// Returns the first line of an execution, with the usage of all its attempts.
     fn execution_title(&self, finished: &ExecutionFinished, usage: Option<ModelUsage>) -> String {
         let (style, mark) = match finished.end {
             ExecutionEnd::Succeeded(_) => (GOOD, "✓"),
@@ -243,7 +243,7 @@ impl StoryPrinter {
         )
     }
 
-    /// The request, the inputs, and the failed attempts of an execution.
+    /// Returns the request, the inputs, and the failed attempts of an execution.
     fn render_circumstances(&mut self, execution: &StoryExecution) -> String {
         let mut text = String::new();
         if let Some(request) = &execution.request {
@@ -315,7 +315,7 @@ impl StoryPrinter {
         text
     }
 
-    /// The agents that did not run in the turn, and its warnings.
+    /// Returns the agents that did not run in the turn, and its warnings.
     fn render_turn_end(&mut self, turn: &StoryTurn) -> String {
         let ran: Vec<Arc<str>> = turn.executions.iter().map(|one| one.agent.clone()).collect();
         let lines = self.reasons.render_lines(&turn.skipped_agents, &ran, self.whole);
@@ -372,14 +372,14 @@ impl StoryPrinter {
         self.width.wrap_sentences(&text)
     }
 
-    /// A value on one line.
+    /// Returns a value on one line.
     fn render_value(&mut self, value: &serde_json::Value) -> String {
         let value_text = render_value(value, self.whole);
         self.has_cut |= !self.whole && value_text != render_value(value, true);
         value_text
     }
 
-    /// The first lines.
+    /// Returns the first lines.
     fn shorten_lines(&mut self, text: &str) -> String {
         let lines = text.lines().count();
         if self.whole || lines <= LINES + 1 {

@@ -13,7 +13,7 @@ const GOOD: TrustedStyle = TrustedStyle::new(AnsiColor::Green.on_default().bold(
 const BAD: TrustedStyle = TrustedStyle::new(AnsiColor::Red.on_default().bold());
 const QUIET: TrustedStyle = TrustedStyle::new(Style::new().dimmed());
 
-/// The text. `took` is the whole time in seconds.
+/// Returns the text. `took` is the whole time in seconds.
 pub fn render_human(files: &[TestedFile], took: f64, color: bool) -> String {
     let mut text = String::new();
     for file in files {
@@ -69,7 +69,7 @@ pub fn render_human(files: &[TestedFile], took: f64, color: bool) -> String {
     text
 }
 
-/// The suggested cases, with the names of the files if there are several.
+/// Returns the suggested cases, with the names of the files if there are several.
 pub fn render_suggestions(files: &[TestedFile]) -> String {
     let suggested = files.iter().filter_map(|file| file.suggestions.as_ref());
     let suggested: Vec<&FileSuggestions> = suggested.filter(|one| one.cases > 0).collect();
@@ -149,7 +149,7 @@ fn append_mutants(changed: &FileMutants, color: bool, text: &mut String) {
     }
 }
 
-/// The first names, and how many more there are.
+/// Returns the first names, and how many more there are.
 fn format_case_names(cases: &[String]) -> String {
     const SHOWN: usize = 3;
     let names: Vec<String> = cases.iter().take(SHOWN).map(|name| format!("\"{name}\"")).collect();

@@ -7,7 +7,7 @@ use super::{FileCoverage, FileMutants, MutantStatus, TestedCase, TestedFile, cou
 /// The version of the document.
 const VERSION: u32 = 1;
 
-/// The document, with the findings of files that cannot be tried. `took` is the whole time in seconds.
+/// Returns the document, with the findings of files that cannot be tried. `took` is the whole time in seconds.
 pub fn render_json(files: &[TestedFile], findings: &Value, took: f64) -> String {
     let (passed, failed) = count_passed_and_failed(files);
     let file = |file: &TestedFile| {

@@ -6,7 +6,7 @@ use super::{TestedCase, TestedFile, count_passed_and_failed, failure_line};
 use crate::report::file_names::relative_path;
 use crate::report::xml::escape_xml;
 
-/// The document. File names are relative to `folder`; `took` is the whole time in seconds.
+/// Returns the document. File names are relative to `folder`; `took` is the whole time in seconds.
 pub fn render_junit(files: &[TestedFile], folder: &Path, took: f64) -> String {
     let (passed, failed) = count_passed_and_failed(files);
     let tests = passed + failed;

@@ -150,7 +150,7 @@ impl MutantStatus {
 }
 
 impl FileMutants {
-    /// The numbers of those that are noticed, that survived, that no case can notice, and that were not tried.
+    /// Returns the numbers of those that are noticed, that survived, that no case can notice, and that were not tried.
     fn count_by_status(&self) -> [usize; 4] {
         let count = |word| self.mutants.iter().filter(|one| one.status.json_word() == word).count();
         ["noticed", "survived", "equivalent", "not_tried"].map(count)
@@ -158,7 +158,7 @@ impl FileMutants {
 }
 
 impl ShownMutant {
-    /// The change in words.
+    /// Returns the change in words.
     fn describe_change(&self) -> String {
         let of = self
             .agent
@@ -187,14 +187,14 @@ impl TestedCase {
     }
 }
 
-/// The numbers of cases that pass and that fail.
+/// Returns the numbers of cases that pass and that fail.
 fn count_passed_and_failed(files: &[TestedFile]) -> (usize, usize) {
     let cases = || files.iter().flat_map(|file| &file.cases);
     let passed = cases().filter(|case| case.has_passed()).count();
     (passed, cases().count() - passed)
 }
 
-/// The failure in one line: `outcome: expected completed, found agent_failed`.
+/// Returns the failure in one line: `outcome: expected completed, found agent_failed`.
 fn failure_line(unmet: &TestFailure) -> String {
     let mut text = unmet.what.clone();
     if let Some(expected) = &unmet.expected {

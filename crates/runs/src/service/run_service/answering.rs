@@ -17,8 +17,8 @@ use crate::options::run_options::RunOptions;
 use crate::service::answer_checks::check_recorded_answer;
 
 impl RunService {
-    /// The questions and permission requests of a run that wait for an answer, those of nested runs included, in the order
-    /// of the file. They are read from the journal if this process does not drive the run.
+    /// Returns the questions and permission requests of a run that wait for an answer, those of nested runs included,
+    /// in the order of the file. They are read from the journal if this process does not drive the run.
     ///
     /// # Errors
     /// There is no such run, or it cannot be read.
@@ -31,7 +31,7 @@ impl RunService {
         Ok(recorded.state.pending_requests().cloned().collect())
     }
 
-    /// The open requests of a run that this process drives, in the order of the file.
+    /// Returns the open requests of a run that this process drives, in the order of the file.
     pub fn open_requests(&self, id: &RunId) -> Vec<OperatorRequest> {
         self.find_driven_run(id)
             .map(|run| run.open_requests())

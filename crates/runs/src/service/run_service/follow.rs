@@ -39,7 +39,7 @@ impl RunEventStream {
         })
     }
 
-    /// The next event; `None` when everything was handed out and nobody drives the run.
+    /// Returns the next event; `None` when everything was handed out and nobody drives the run.
     ///
     /// # Errors
     /// The log cannot be read.

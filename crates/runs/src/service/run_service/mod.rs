@@ -62,7 +62,7 @@ impl RunService {
         }))
     }
 
-    /// The project's runs, and where they are kept.
+    /// Returns the project's runs, and where they are kept.
     pub fn runs(&self) -> &Runs {
         &self.0.runs
     }
@@ -111,7 +111,7 @@ impl RunService {
         Ok(())
     }
 
-    /// All events of a run from the record `from` on, whoever drives it.
+    /// Returns all events of a run from the record `from` on, whoever drives it.
     ///
     /// # Errors
     /// There is no such run.
@@ -181,7 +181,7 @@ impl RunService {
         })
     }
 
-    /// The run as it is recorded, with its state and its ensemble.
+    /// Returns the run as it is recorded, with its state and its ensemble.
     ///
     /// # Errors
     /// There is no such run, or it cannot be read.
@@ -189,8 +189,8 @@ impl RunService {
         Box::pin(async move { RecordedRun::load(self.resolve_run(id).await?, self.0.runs.project()).await })
     }
 
-    /// All records of a run until now, and those of the runs inside it, in the order in which a client that follows the run is
-    /// told them.
+    /// Returns all records of a run until now, and those of the runs inside it, in the order in which a client that
+    /// follows the run is told them.
     ///
     /// # Errors
     /// There is no such run, or a log cannot be read.
@@ -251,7 +251,7 @@ impl RunService {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The handle of a run whose conversation goes on here.
+    /// Returns the handle of a run whose conversation goes on here.
     fn find_driven_run(&self, id: &RunId) -> Option<Arc<Run>> {
         match self.lock_runs().get(id) {
             Some(ServiceRun::Driven(run)) if !run.has_ended() => Some(run.clone()),

@@ -36,7 +36,7 @@ fn service() -> RunService {
     RunService::new(runs(&Arc::new(MemoryStore::new()), Host::from_system()))
 }
 
-/// The events until `is_last`: names of records, and `asked`.
+/// Returns the events until `is_last`: names of records, and `asked`.
 async fn until(follow: &mut RunEventStream, last: &str) -> Vec<String> {
     let mut seen = Vec::new();
     while let Some(event) = follow.next().await.expect("a log that can be read") {

@@ -68,12 +68,12 @@ impl BatchFiles {
         &self.runs
     }
 
-    /// The path of the table of results.
+    /// Returns the path of the table of results.
     pub fn results_path(&self) -> PathBuf {
         self.place.path().join(RESULTS)
     }
 
-    /// The run with this id; `None` if it has no journal.
+    /// Returns the run with this id; `None` if it has no journal.
     pub fn find_run(&self, id: &RunId) -> Option<Arc<dyn StoredRun>> {
         let name = OsStr::new(id.as_str());
         if self
@@ -102,7 +102,7 @@ impl BatchFiles {
         self.runs.discard_run(id)
     }
 
-    /// The text of the index.
+    /// Returns the text of the index.
     ///
     /// # Errors
     /// It cannot be read.
@@ -147,7 +147,7 @@ fn lock_names(names: &Mutex<HashSet<OsString>>) -> MutexGuard<'_, HashSet<OsStri
     names.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The index, to be added to. A line that a crash has torn is cut off.
+/// Returns the index, to be added to. A line that a crash has torn is cut off.
 fn open_index(folder: &OpenFolder) -> io::Result<FileSink> {
     let mut file = folder.open_or_create_file(INDEX)?;
     let mut bytes = Vec::new();

@@ -70,7 +70,7 @@ impl LargeFields for BlobFolder {
         Ok(name)
     }
 
-    /// The text of that name, checked.
+    /// Returns the text of that name, checked.
     fn load_field(&self, name: &str) -> Result<String, String> {
         let is_name = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !is_name {
@@ -94,7 +94,7 @@ impl LargeFields for BlobFolder {
 }
 
 impl BlobFolder {
-    /// The folder, which is made if it is missing.
+    /// Returns the folder, which is made if it is missing.
     fn open_or_create_folder(&self) -> io::Result<OpenFolder> {
         let outer = self.place.open_folder()?;
         let name = OsStr::new(FOLDER);

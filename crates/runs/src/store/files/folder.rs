@@ -36,7 +36,7 @@ pub(crate) struct OpenFolder {
 }
 
 impl FolderPath {
-    /// The folder `below` the folder `base`; links are followed up to `base`.
+    /// Returns the folder `below` the folder `base`; links are followed up to `base`.
     pub(crate) fn new(base: &Path, below: impl Into<PathBuf>) -> Self {
         Self {
             base: base.to_owned(),
@@ -44,7 +44,7 @@ impl FolderPath {
         }
     }
 
-    /// The folder at `path`; links are followed up to the folder that contains `.ensemble`.
+    /// Returns the folder at `path`; links are followed up to the folder that contains `.ensemble`.
     pub(crate) fn from_path(path: &Path) -> Self {
         let mut place = Self::new(Path::new(""), "");
         let mut is_below = false;
@@ -101,7 +101,8 @@ impl FolderPath {
         Ok(folder)
     }
 
-    /// The folders of this path that are not there below the folder up to which links are followed, the innermost first.
+    /// Returns the folders of this path that are not there below the folder up to which links are followed, the
+    /// innermost first.
     pub(crate) fn list_missing(&self) -> Vec<Self> {
         let mut places = Vec::new();
         let mut place = self.clone();
@@ -138,7 +139,7 @@ impl OpenFolder {
         &self.file
     }
 
-    /// The folder of that name in this folder.
+    /// Returns the folder of that name in this folder.
     pub(crate) fn open_child(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = openat(&self.file, name, flags, Mode::empty());
@@ -240,7 +241,7 @@ impl OpenFolder {
         Ok(())
     }
 
-    /// The names in the folder, in no order.
+    /// Returns the names in the folder, in no order.
     pub(crate) fn list_entries(&self) -> io::Result<Vec<std::ffi::OsString>> {
         use std::os::unix::ffi::OsStrExt;
         let mut names = Vec::new();
@@ -265,7 +266,7 @@ impl OpenFolder {
         Some(FileType::from_raw_mode(about.st_mode))
     }
 
-    /// The error in words, where an entry is not what it should be.
+    /// Returns the error in words, where an entry is not what it should be.
     fn entry_error(&self, name: &OsStr, error: Errno) -> io::Error {
         let is_told_by_kind = matches!(
             error,

@@ -103,7 +103,7 @@ impl RunFollower for JournalFollower {
     }
 }
 
-/// The process that drives the run in that folder, found without taking the lock.
+/// Returns the process that drives the run in that folder, found without taking the lock.
 ///
 /// The process id stands in the lock's file. Linux also tells whether that process has the file open; elsewhere a
 /// process that has got the same id since then is taken for it.

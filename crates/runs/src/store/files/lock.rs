@@ -73,7 +73,7 @@ impl FileLock {
         })
     }
 
-    /// The file of the lock, which must stay where it is.
+    /// Returns the file of the lock, which must stay where it is.
     pub(crate) fn watched_file(&self) -> &WatchedFile {
         &self.watched_file
     }

@@ -113,12 +113,12 @@ impl<R: BufRead> JournalRecords<R> {
         }
     }
 
-    /// The end of the whole records so far.
+    /// Returns the end of the whole records so far.
     pub fn records_end(&self) -> LogEnd {
         LogEnd { position: self.length }
     }
 
-    /// The next record; `None` at the end.
+    /// Returns the next record; `None` at the end.
     fn read_record(&mut self) -> Result<Option<Record>, ReadError> {
         self.line.clear();
         let read = self.lines.read_until(b'\n', &mut self.line);

@@ -48,7 +48,7 @@ struct FileRun {
 type Created<'a> = BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>>;
 
 impl FileStore {
-    /// The runs of the project whose root is given.
+    /// Returns the runs of the project whose root is given.
     pub fn for_project(project_root: &Path) -> Self {
         let place = FolderPath::new(project_root, Path::new(".ensemble").join("runs"));
         Self {
@@ -57,7 +57,7 @@ impl FileStore {
         }
     }
 
-    /// The run of a row with this id, in whatever batch of the project.
+    /// Returns the run of a row with this id, in whatever batch of the project.
     fn find_in_batches(&self, id: &str) -> Option<Arc<dyn StoredRun>> {
         let batches = FolderPath::from_path(&self.folder.parent()?.join("batches"));
         let mut names = batches.open_folder().ok()?.list_entries().ok()?;
@@ -89,17 +89,17 @@ impl FileStore {
         }
     }
 
-    /// The folder of the runs.
+    /// Returns the folder of the runs.
     pub fn runs_folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The run, of whatever project, in the folder `path`, if that holds a journal.
+    /// Returns the run, of whatever project, in the folder `path`, if that holds a journal.
     pub fn find_run_in(path: &Path) -> Option<Arc<dyn StoredRun>> {
         FileRun::from_folder(FolderPath::from_path(path)).map(|run| Arc::new(run) as Arc<dyn StoredRun>)
     }
 
-    /// The run around the folder of a run inside another.
+    /// Returns the run around the folder of a run inside another.
     pub fn find_outer_run(path: &Path) -> Option<Arc<dyn StoredRun>> {
         let mut outer = path.ancestors().skip(1);
         let has_lock = |path: &&Path| {
@@ -225,7 +225,7 @@ impl FileRun {
         }
     }
 
-    /// The run in that folder, if it holds a journal.
+    /// Returns the run in that folder, if it holds a journal.
     fn from_folder(place: FolderPath) -> Option<Self> {
         let path = place.path();
         let name = path.file_name()?.to_str()?;
@@ -240,7 +240,7 @@ impl FileRun {
             .then(|| Self::new(id, place))
     }
 
-    /// The run whose folder or journal has that path.
+    /// Returns the run whose folder or journal has that path.
     fn from_path(path: &Path) -> Option<Self> {
         let mut path = std::path::absolute(path).ok()?;
         if !FolderPath::from_path(&path).is_below_base() {

@@ -9,7 +9,7 @@ use super::*;
 
 const GATE: &str = "name: gate\nagents: [{name: editor, input: {prompt: Go?, choices: ['yes', 'no']}, conversation: {max_turns: 9}}]\n";
 
-/// A run that was asked to go, and was answered with yes; then `later` happened.
+/// Returns a run that was asked to go, and was answered with yes; then `later` happened.
 fn transcript(later: &[Value]) -> ChatTranscript {
     let mut events = vec![json!({"event": "run_started", "data": {
         "format": 1, "run_id": "r", "ensemble": "gate", "ensemble_file": "gate.yaml", "ensemble_digest": "", "project_root": "/", "input": "go",
@@ -59,7 +59,7 @@ fn of(events: &[Value]) -> ChatTranscript {
     ChatTranscript::from_records(&records.collect::<Vec<_>>(), Arc::new(plan)).expect("legal records")
 }
 
-/// The place of messages: of the user, a reply, of the user, …
+/// Returns the place of messages: of the user, a reply, of the user, …
 fn place(transcript: &ChatTranscript, texts: &[&str]) -> Option<TranscriptPosition> {
     let mut messages = ChatMessages::default();
     for (at, text) in texts.iter().enumerate() {

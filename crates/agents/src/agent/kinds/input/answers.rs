@@ -76,7 +76,7 @@ impl RunAnswers {
         self.always.insert(address.into(), text.into());
     }
 
-    /// The answers to the next questions, with their addresses, in the order in which they were given.
+    /// Returns the answers to the next questions, with their addresses, in the order in which they were given.
     pub fn next_answers(&self) -> &[(String, String)] {
         &self.next
     }

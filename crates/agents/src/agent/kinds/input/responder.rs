@@ -73,7 +73,7 @@ impl QuestionResponder {
         matches!(self, Self::Model { dialogue, .. } if dialogue.model().is_simulated())
     }
 
-    /// The source of its answers.
+    /// Returns the source of its answers.
     pub(crate) fn answer_source(&self) -> AnswerSource {
         match self {
             Self::List(_) | Self::Model { .. } => AnswerSource::Responder,
@@ -81,7 +81,7 @@ impl QuestionResponder {
         }
     }
 
-    /// The answer; `None`: there is no answer this time.
+    /// Returns the answer; `None`: there is no answer this time.
     pub(crate) async fn respond_to_question(
         &self,
         question: &OperatorQuestion,
@@ -264,7 +264,7 @@ async fn render_system_prompts(
     Ok(systems)
 }
 
-/// The earlier answer of the model to the same question.
+/// Returns the earlier answer of the model to the same question.
 fn find_remembered_answer<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str> {
     let mut iterations = thread.iterations().iter();
     iterations.find_map(|iteration| match iteration.messages.as_slice() {
@@ -277,7 +277,7 @@ fn find_remembered_answer<'a>(thread: &'a Thread, asked: &str) -> Option<&'a str
     })
 }
 
-/// The question for the model, with a summary of limited size instead of the whole context.
+/// Returns the question for the model, with a summary of limited size instead of the whole context.
 fn render_user_question(question: &OperatorQuestion, execution: &ExecutionInput) -> String {
     let outputs = execution.dependencies.iter();
     let outputs: Map<_, _> = outputs
@@ -299,7 +299,7 @@ fn render_user_question(question: &OperatorQuestion, execution: &ExecutionInput)
     )
 }
 
-/// The texts, numbers and booleans of the context.
+/// Returns the texts, numbers and booleans of the context.
 pub(crate) fn summarize_context(context: &RunContext) -> Map<String, Value> {
     let plain = context.iter().filter_map(|(key, value)| match &**value {
         Value::String(text) => Some((key.to_string(), shorten_value(text))),

@@ -45,7 +45,7 @@ impl ExecutionMessages {
         }
     }
 
-    /// The session of an external program that was noted last.
+    /// Returns the session of an external program that was noted last.
     pub(crate) fn latest_session(&self) -> Option<&str> {
         let mut iterations = self.iterations.iter().rev();
         iterations.find_map(|iteration| iteration.metadata.get("session")?.as_str())
@@ -99,7 +99,7 @@ impl ExecutionMessages {
         self.recorded = self.iterations.len();
     }
 
-    /// The iterations that are in no record.
+    /// Returns the iterations that are in no record.
     pub(crate) fn into_unrecorded(mut self) -> Vec<ThreadIteration> {
         self.iterations.split_off(self.recorded.min(self.iterations.len()))
     }

@@ -5,7 +5,7 @@ use proptest::strategy::Strategy as Generator;
 
 use super::*;
 
-/// A thread of turns; of each, the numbers of calls of its replies and the size of every text and result.
+/// Returns a thread of turns; of each, the numbers of calls of its replies and the size of every text and result.
 fn thread() -> impl Generator<Value = Vec<Message>> {
     let reply = (0..3_usize, 0..3000_usize);
     let turn = (1..200_usize, proptest::collection::vec(reply, 0..5));
@@ -53,7 +53,7 @@ fn rules() -> impl Generator<Value = ContextWindow> {
     })
 }
 
-/// The messages as providers have them: the ids of calls, then the ids of results.
+/// Returns the messages as providers have them: the ids of calls, then the ids of results.
 fn sent(messages: &[Message]) -> u64 {
     messages.iter().map(|message| 1 + message.tool_calls.len() as u64).sum()
 }

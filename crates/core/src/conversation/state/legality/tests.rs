@@ -25,7 +25,7 @@ fn started() -> Event {
     )
 }
 
-/// The start of turn 1 or 2 with the agents `a` and `b`.
+/// Returns the start of turn 1 or 2 with the agents `a` and `b`.
 fn turn_started(turn: u32) -> Event {
     let start = |agent: &str| json!({"agent": agent, "execution": turn});
     event(
@@ -46,7 +46,7 @@ fn interrupted() -> Event {
     event("interrupted", &json!({"cause": "timeout"}))
 }
 
-/// An event of the execution of an agent in turn 1.
+/// Returns an event of the execution of an agent in turn 1.
 fn in_execution(name: &str, agent: &str) -> Event {
     let mut data = json!({"turn": 1, "agent": agent, "execution": 1, "attempt": 1});
     let more = match name {
@@ -109,7 +109,7 @@ fn apply(state: &mut ConversationState, event: Event) -> Result<(), IllegalRecor
     state.apply_record(&Record { seq, at, event })
 }
 
-/// The state after these events.
+/// Returns the state after these events.
 fn after(events: impl IntoIterator<Item = Event>) -> ConversationState {
     let mut state = ConversationState::new(plan());
     for event in events {
@@ -118,7 +118,7 @@ fn after(events: impl IntoIterator<Item = Event>) -> ConversationState {
     state
 }
 
-/// The representative states, with the events that are legal in each.
+/// Returns the representative states, with the events that are legal in each.
 fn states() -> Vec<(&'static str, ConversationState, Vec<&'static str>)> {
     let own = |name| in_execution(name, "a");
     let turn = |more: Vec<Event>| after([started(), turn_started(1)].into_iter().chain(more));

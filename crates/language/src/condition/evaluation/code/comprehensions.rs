@@ -21,8 +21,8 @@ impl ScriptEmitter {
         self.push_display(format_args!("built({list})}}"));
     }
 
-    /// Whether an element has the truth that decides: `true` for `any`, `false` for `all`. The elements after it are not
-    /// evaluated.
+    /// Emits the search for the first element with the truth that decides: `true` for `any`, `false` for `all`. The later
+    /// elements are not evaluated.
     pub(super) fn emit_search(&mut self, decides: bool, comprehension: &Comprehension) {
         let found = self.next_accumulator();
         self.push_display(format_args!("{{let {found}={};", !decides));

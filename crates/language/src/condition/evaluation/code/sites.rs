@@ -38,7 +38,7 @@ impl EvaluationSite {
         }
     }
 
-    /// The position of a step after `base` and the steps `before`.
+    /// Returns the position of a step after `base` and the steps `before`.
     pub(crate) fn for_read(span: Span, operand: Span, base: &ConditionExpr, before: &[ChainStep]) -> Self {
         let place = match (&base.kind, before) {
             (ExprKind::Variable(ConditionVariable::Output), []) => ReadPlace::Output,

@@ -26,7 +26,7 @@ impl<'a> ConditionParser<'a> {
         None
     }
 
-    /// The generator expression that is the only argument of a function, with the closing parenthesis.
+    /// Returns the generator expression that is the only argument of a function, with the closing parenthesis.
     pub(super) fn parse_generator_argument(
         &mut self,
         function: Option<&'static ConditionFunction>,
@@ -54,7 +54,7 @@ impl<'a> ConditionParser<'a> {
         Ok(vec![argument])
     }
 
-    /// A comprehension whose element begins here and whose first `for` is the token at `start`.
+    /// Returns a comprehension whose element begins here and whose first `for` is the token at `start`.
     pub(super) fn parse_comprehension(&mut self, start: usize, is_generator: bool) -> Parsed<Comprehension> {
         let element_at = self.at;
         let outer_locals = self.locals.len();
@@ -78,7 +78,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
-    /// The rest of a clause after `for`. The variable is in scope from there on, but not in its own source.
+    /// Returns the rest of a clause after `for`. The variable is in scope from there on, but not in its own source.
     fn parse_clause(&mut self) -> Parsed<ComprehensionClause> {
         let span = self.current_span();
         let ConditionTokenKind::Name(name) = *self.current_kind() else {

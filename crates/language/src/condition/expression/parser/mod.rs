@@ -50,7 +50,7 @@ pub(crate) fn parse_expr<'a>(text: &'a str, names: PartVariables<'a>) -> Parsed 
     Ok(expr)
 }
 
-/// An error with a help text (none if it is empty).
+/// Returns an error with a help text (none if it is empty).
 pub(crate) fn fail_at<T>(message: impl Into<String>, span: Span, help: impl Into<String>) -> Parsed<T> {
     let help = help.into();
     Err(CompileError {
@@ -77,7 +77,7 @@ impl<'a> ConditionParser<'a> {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
-    /// The end of the previous token.
+    /// Returns the end of the previous token.
     fn previous_end(&self) -> usize {
         self.at.checked_sub(1).map_or(0, |at| self.tokens[at].span.end)
     }
@@ -176,7 +176,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(ExprKind::IfElse(Box::new(choice)), start)
     }
 
-    /// The operands of one flat operator, in either spelling.
+    /// Returns the operands of one flat operator, in either spelling.
     fn parse_operand_chain(
         &mut self,
         (word, symbol): (&str, &str),
@@ -264,7 +264,7 @@ impl<'a> ConditionParser<'a> {
         Ok(Some(ParsedComparison::ByOperator(comparison)))
     }
 
-    /// The values that may follow `is`.
+    /// Returns the values that may follow `is`.
     fn parse_constant(&mut self) -> Parsed {
         let place = self.current_span();
         let operand = self.parse_coalesce()?;

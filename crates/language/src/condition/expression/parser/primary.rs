@@ -11,7 +11,7 @@ use crate::condition::{CompileError, ITEM_LIMIT};
 use crate::source::Span;
 
 impl<'a> ConditionParser<'a> {
-    /// A value and the steps after it.
+    /// Returns a value and the steps after it.
     pub(crate) fn parse_chain(&mut self) -> Parsed {
         let start = self.current_span().start;
         let base = self.parse_primary()?;
@@ -94,7 +94,7 @@ impl<'a> ConditionParser<'a> {
         })
     }
 
-    /// The rest of a slice, from the colon.
+    /// Returns the rest of a slice, from the colon.
     fn parse_slice_end(&mut self, from: Option<ConditionExpr>, optional: bool, opened: Span) -> Parsed<ChainStep> {
         self.advance_token();
         let to = match self.is_symbol("]") || self.is_symbol(":") {
@@ -287,7 +287,7 @@ impl<'a> ConditionParser<'a> {
         Ok(key)
     }
 
-    /// A constant, a variable, a call, or Rhai's `if`.
+    /// Returns a constant, a variable, a call, or Rhai's `if`.
     fn parse_name(&mut self, name: &'a str) -> Parsed {
         let span = self.current_span();
         let kind = match name {
@@ -307,7 +307,7 @@ impl<'a> ConditionParser<'a> {
         self.build_node(kind, span.start)
     }
 
-    /// An unknown name, or a name of a comprehension.
+    /// Returns an unknown name, or a name of a comprehension.
     fn unknown_name_error(&self, name: &str, span: Span) -> CompileError {
         let mut after = self.tokens[self.at..].iter();
         match after.find(|token| token.kind == ConditionTokenKind::Name("for")) {
@@ -316,7 +316,7 @@ impl<'a> ConditionParser<'a> {
         }
     }
 
-    /// A variable of an enclosing comprehension, of a part, or of all conditions.
+    /// Returns a variable of an enclosing comprehension, of a part, or of all conditions.
     fn resolve_name(&self, name: &str) -> Option<ExprKind> {
         if let Some(number) = self.locals.iter().position(|local| *local == name) {
             return Some(ExprKind::Local(LocalVariable {

@@ -7,7 +7,7 @@ use crate::condition::typing::types::{PossibleTexts, ValueType};
 use crate::source::Span;
 
 impl ConditionTypeChecker<'_> {
-    /// A call of a function. `key`: the argument that names a key, if its absence is reported here.
+    /// Returns a call of a function. `key`: the argument that names a key, if its absence is reported here.
     pub(super) fn infer_call(
         &mut self,
         function: &ConditionFunction,

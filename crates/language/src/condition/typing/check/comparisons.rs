@@ -156,7 +156,7 @@ impl<'e> ComparisonOperands<'e> {
         Span::new(self.left_expr.span.start, self.right_expr.span.end)
     }
 
-    /// The side that is no literal first.
+    /// Returns the side that is no literal first.
     fn known_side_first(&self) -> (&'e ValueType, &'e ConditionExpr, &'e ValueType, &'e ConditionExpr) {
         match is_literal_expr(self.left_expr) {
             true => (self.right, self.right_expr, self.left, self.left_expr),

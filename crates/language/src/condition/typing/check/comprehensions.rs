@@ -21,7 +21,7 @@ impl ConditionTypeChecker<'_> {
         ValueType::list_with_items(element)
     }
 
-    /// The type of the variable that iterates over a value: an item of a list, or a key of a map.
+    /// Returns the type of the variable that iterates over a value: an item of a list, or a key of a map.
     fn infer_iterated_item(&mut self, source: &ValueType, span: Span) -> ValueType {
         let Some(shape) = source.known_shape() else {
             return ValueType::any_value();
@@ -37,7 +37,7 @@ impl ConditionTypeChecker<'_> {
         }
     }
 
-    /// The type of a slice: a list of the same items, or a string.
+    /// Returns the type of a slice: a list of the same items, or a string.
     pub(super) fn infer_slice(
         &mut self,
         of: &ValueType,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{MapFields, PossibleTexts, ValueShape, ValueType};
 
 impl ValueType {
-    /// The texts that it can be, if they are known.
+    /// Returns the texts that it can be, if they are known.
     pub(crate) fn known_texts(&self) -> Option<&BTreeSet<String>> {
         match self.known_shape()?.text.as_ref()? {
             PossibleTexts::OneOf(texts) => Some(texts),
@@ -30,7 +30,7 @@ impl ValueType {
         }
     }
 
-    /// The texts, if they are known and it is certainly one of them or nothing.
+    /// Returns the texts, if they are known and it is certainly one of them or nothing.
     pub(crate) fn only_texts(&self) -> Option<&BTreeSet<String>> {
         let shape = self.known_shape()?;
         let only_text = ValueShape {
@@ -41,7 +41,7 @@ impl ValueType {
         self.known_texts().filter(|_| *shape == only_text)
     }
 
-    /// The items, if it is certainly a list or nothing.
+    /// Returns the items, if it is certainly a list or nothing.
     pub(crate) fn list_item_type(&self) -> Option<&Self> {
         let shape = self.known_shape()?;
         let only_list = ValueShape {

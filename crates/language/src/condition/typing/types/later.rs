@@ -14,7 +14,7 @@ type Work = Box<dyn FnOnce() -> ValueType>;
 pub struct LazyType(Rc<LazyCell<ValueType, Work>>);
 
 impl LazyType {
-    /// The type that this gives.
+    /// Returns the type that this gives.
     pub fn new(work: impl FnOnce() -> ValueType + 'static) -> Self {
         Self(Rc::new(LazyCell::new(Box::new(work))))
     }

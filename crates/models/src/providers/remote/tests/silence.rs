@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use super::*;
 
-/// A server that sends this and then nothing, without closing the connection.
+/// Returns a server that sends this and then nothing, without closing the connection.
 fn silent(says: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));

@@ -143,7 +143,7 @@ impl LayoutGrid {
         piece
     }
 
-    /// The two bends of a link between boxes of one row.
+    /// Returns the two bends of a link between boxes of one row.
     pub(super) fn flat_bends(&self, chain: &LinkChain) -> Option<[usize; 2]> {
         match chain.cells[..] {
             [from, one, other, to] if self.cells[from].row == self.cells[to].row => Some([one, other]),
@@ -151,7 +151,7 @@ impl LayoutGrid {
         }
     }
 
-    /// The index of each cell in its row.
+    /// Returns the index of each cell in its row.
     pub(super) fn cell_positions(&self) -> Vec<usize> {
         let mut positions = vec![0; self.cells.len()];
         for row in &self.rows {
@@ -163,7 +163,7 @@ impl LayoutGrid {
     }
 }
 
-/// The row with the least content among those that can contain a label; the last one of several.
+/// Returns the row with the least content among those that can contain a label; the last one of several.
 fn find_roomiest_row(rows: impl Iterator<Item = usize>, labelled: &[f64]) -> usize {
     rows.fold(None, |best: Option<usize>, row| match best {
         Some(best) if labelled[best] < labelled[row] => Some(best),

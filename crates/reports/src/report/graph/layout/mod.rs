@@ -109,7 +109,7 @@ pub(super) fn arrange_sketch(sketch: &GraphSketch) -> GraphLayout {
 }
 
 impl PlacedBox {
-    /// The start of the row.
+    /// Returns the start of the row.
     pub(super) fn start_corner(&self) -> LayoutPoint {
         LayoutPoint {
             across: self.middle.across - self.extent.breadth / 2.0,

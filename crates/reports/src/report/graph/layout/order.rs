@@ -95,7 +95,7 @@ fn swap_neighbours(grid: &mut LayoutGrid) {
     }
 }
 
-/// The number of crossings between the links of two neighbours, for one order of the two.
+/// Returns the number of crossings between the links of two neighbours, for one order of the two.
 fn count_crossings_between(grid: &LayoutGrid, positions: &[usize], left: usize, right: usize) -> usize {
     let above = |cell: usize| {
         grid.above[cell]
@@ -112,7 +112,7 @@ fn count_crossings_between(grid: &LayoutGrid, positions: &[usize], left: usize, 
     up.sum::<usize>() + down.sum::<usize>()
 }
 
-/// The number of crossings in the whole grid.
+/// Returns the number of crossings in the whole grid.
 pub(super) fn count_crossings(grid: &LayoutGrid) -> usize {
     let positions = grid.cell_positions();
     let mut count = 0;

@@ -65,7 +65,7 @@ struct LinkPorts {
 }
 
 impl LinkPorts {
-    /// The links of a box end side by side, in the order in which they arrive.
+    /// Returns the links of a box end side by side, in the order in which they arrive.
     fn new(grid: &LayoutGrid, extents: &[BoxExtent]) -> Self {
         let positions = grid.cell_positions();
         let mut ports = Self {
@@ -93,8 +93,8 @@ impl LinkPorts {
     }
 }
 
-/// The centre of each cell along its row. Row by row, every cell moves to the position where its links are straight, as
-/// far as its neighbours allow it.
+/// Returns the centre of each cell along its row. Row by row, every cell moves to the position where its links are
+/// straight, as far as its neighbours allow it.
 fn spread_cells(grid: &LayoutGrid, extents: &[BoxExtent], ports: &LinkPorts) -> Vec<f64> {
     let mut across = vec![0.0; grid.cells.len()];
     let gaps: Vec<Vec<f64>> = grid
@@ -131,7 +131,7 @@ fn spread_cells(grid: &LayoutGrid, extents: &[BoxExtent], ports: &LinkPorts) -> 
     across
 }
 
-/// The distance between the centres of neighbours in a row.
+/// Returns the distance between the centres of neighbours in a row.
 fn neighbor_distances(grid: &LayoutGrid, row: &[usize], extents: &[BoxExtent]) -> Vec<f64> {
     let gap = |ends: &[usize]| {
         let halves = (extents[ends[0]].breadth + extents[ends[1]].breadth) / 2.0;
@@ -146,7 +146,7 @@ fn neighbor_distances(grid: &LayoutGrid, row: &[usize], extents: &[BoxExtent]) -
     row.windows(2).map(gap).collect()
 }
 
-/// The preferred position of a cell, and its weight.
+/// Returns the preferred position of a cell, and its weight.
 fn preferred_position(
     grid: &LayoutGrid,
     ports: &LinkPorts,
@@ -180,7 +180,7 @@ fn preferred_position(
     }
 }
 
-/// The positions closest to the preferred ones (weighted least squares) that keep the spaces. Neighbours whose
+/// Returns the positions closest to the preferred ones (weighted least squares) that keep the spaces. Neighbours whose
 /// preferred positions conflict form a block, which is placed at the average of the preferred positions of its members.
 fn nearest_positions(wishes: &[(f64, f64)], gaps: &[f64]) -> Vec<f64> {
     struct Block {
@@ -248,7 +248,7 @@ impl LinkTracks {
         tracks
     }
 
-    /// The space that the tracks of a row need.
+    /// Returns the space that the tracks of a row need.
     fn tracks_depth(&self, row: usize) -> f64 {
         match self.counts[row] {
             0 => 0.0,
@@ -267,7 +267,7 @@ struct RowBand {
     end: f64,
 }
 
-/// The start and the end of each row. The space between rows is larger if links between them go far sideways.
+/// Returns the start and the end of each row. The space between rows is larger if links between them go far sideways.
 fn compute_bands(
     grid: &LayoutGrid,
     extents: &[BoxExtent],
@@ -382,7 +382,7 @@ impl LinkDrawing<'_> {
         ]
     }
 
-    /// The start of a segment at the lower edge of its cell, and the point at which it leaves the row.
+    /// Returns the start of a segment at the lower edge of its cell, and the point at which it leaves the row.
     fn leave_cell(&self, piece: usize, cell: usize) -> (LayoutPoint, LayoutPoint) {
         let across = self.across[cell] + self.ports.upper[piece];
         let band = self.bands[self.grid.cells[cell].row];
@@ -397,7 +397,7 @@ impl LinkDrawing<'_> {
     }
 }
 
-/// The same path in the opposite direction.
+/// Returns the same path in the opposite direction.
 fn reverse_legs(way: &[RouteLeg]) -> Vec<RouteLeg> {
     let spot = |leg: &RouteLeg| match *leg {
         RouteLeg::From(spot)

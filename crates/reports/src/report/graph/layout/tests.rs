@@ -292,7 +292,7 @@ proptest! {
     }
 }
 
-/// The straight line passes the inside of the box.
+/// Returns the straight line passes the inside of the box.
 fn crosses(from: LayoutPoint, to: LayoutPoint, area: &PlacedBox) -> bool {
     let inside = |low: f64, high: f64, middle: f64, size: f64| {
         high > middle - size / 2.0 + 0.01 && low < middle + size / 2.0 - 0.01

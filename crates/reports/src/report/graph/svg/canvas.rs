@@ -26,7 +26,7 @@ pub(super) struct SvgCanvas {
 }
 
 impl LayoutDirection {
-    /// A width and a height, in the axes of the layout.
+    /// Returns a width and a height, in the axes of the layout.
     pub(super) fn to_extent(self, (width, height): Size) -> BoxExtent {
         match self {
             Self::Down => BoxExtent {
@@ -40,7 +40,7 @@ impl LayoutDirection {
         }
     }
 
-    /// A layout's size as a width and a height.
+    /// Returns a layout's size as a width and a height.
     pub(super) fn to_size(self, extent: BoxExtent) -> Size {
         match self {
             Self::Down => (extent.breadth, extent.depth),
@@ -50,7 +50,7 @@ impl LayoutDirection {
 }
 
 impl SvgCanvas {
-    /// A position in the picture.
+    /// Returns a position in the picture.
     pub(super) fn picture_point(&self, spot: LayoutPoint) -> (f64, f64) {
         let (x, y) = match self.direction {
             LayoutDirection::Down => (spot.across, spot.along),
@@ -59,7 +59,7 @@ impl SvgCanvas {
         (self.left + x, self.top + y)
     }
 
-    /// The corner of a box, and its size.
+    /// Returns the corner of a box, and its size.
     pub(super) fn picture_rectangle(&self, area: &PlacedBox) -> ((f64, f64), Size) {
         (
             self.picture_point(area.start_corner()),
@@ -67,7 +67,8 @@ impl SvgCanvas {
         )
     }
 
-    /// A path as path data that ends `short` pixels before its end; and that end, with the direction of the last step.
+    /// Returns a path as path data that ends `short` pixels before its end; and that end, with the direction of the
+    /// last step.
     pub(super) fn path_data(&self, route: &LinkRoute, short: f64) -> (String, LayoutPoint, f64) {
         let mut data = String::new();
         let mut current_point = LayoutPoint::default();

@@ -75,7 +75,7 @@ impl ArrowLabel {
     }
 }
 
-/// The line and its head.
+/// Returns the line and its head.
 pub(super) fn draw_arrow(
     picture: &GraphPicture,
     arrow: &DependencyArrow,
@@ -111,7 +111,7 @@ pub(super) fn draw_arrow(
     )
 }
 
-/// A line of the legend: a short line in this style, and its meaning.
+/// Returns a line of the legend: a short line in this style, and its meaning.
 pub(super) fn draw_legend_sample(class: &str, meaning: &str, x: f64, y: f64) -> String {
     let (end, text) = (x + 36.0, x + 48.0);
     let head = if class.contains("any-of") {
@@ -146,7 +146,7 @@ fn arrow_classes(arrow: &DependencyArrow) -> String {
     classes.join(" ")
 }
 
-/// The full text, which the label may have shortened.
+/// Returns the full text, which the label may have shortened.
 fn arrow_title(picture: &GraphPicture, arrow: &DependencyArrow) -> String {
     let (from, to) = (&picture.nodes[arrow.from].name, &picture.nodes[arrow.to].name);
     let mut title = format!("{to} listens to {from}");

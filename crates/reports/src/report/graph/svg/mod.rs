@@ -26,7 +26,8 @@ const MARGIN: f64 = 20.0;
 const HEADING: f64 = 26.0;
 const LEGEND_LINE: f64 = 20.0;
 
-/// The picture as one `<svg>` element, without an XML declaration: a file of its own, or a part of an HTML page.
+/// Returns the picture as one `<svg>` element, without an XML declaration: a file of its own, or a part of an HTML
+/// page.
 pub fn render_svg(picture: &GraphPicture) -> String {
     let figures: Vec<NodeFigure> = picture.nodes.iter().map(NodeFigure::new).collect();
     let labels: Vec<ArrowLabel> = picture.arrows.iter().map(ArrowLabel::new).collect();
@@ -127,7 +128,7 @@ fn opening_tag(picture: &GraphPicture, width: f64, height: f64) -> String {
     text
 }
 
-/// The legend of the special shapes and lines that occur.
+/// Returns the legend of the special shapes and lines that occur.
 fn legend_entries(picture: &GraphPicture) -> Vec<(&'static str, &'static str)> {
     let any = |shown: fn(&DependencyArrow) -> bool| picture.arrows.iter().any(shown);
     let meanings = [

@@ -92,7 +92,7 @@ impl<'a> NodeFigure<'a> {
         text + "</g>\n"
     }
 
-    /// The shape; for a list a stack of shapes, of which the text stands on the front one.
+    /// Returns the shape; for a list a stack of shapes, of which the text stands on the front one.
     fn draw_outlines(&self, (x, y): (f64, f64), size: Size) -> String {
         let behind = if self.node.is_stack { STACK } else { &[] };
         let behind = behind

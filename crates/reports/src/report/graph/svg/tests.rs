@@ -182,7 +182,7 @@ fn a_run_is_laid_over_it() {
     }
 }
 
-/// The number of an attribute in the first element that begins so.
+/// Returns the number of an attribute in the first element that begins so.
 fn number(drawn: &str, element: &str, of: &str) -> f64 {
     let rest = drawn.split(element).nth(1).expect("the element");
     let rest = rest.split(&format!(" {of}=\"")).nth(1).expect("the attribute");
@@ -217,7 +217,7 @@ fn there_is_room_for_all_words() {
     assert!(number(&broad, "<rect class=\"shape script\"", "y") > note, "{broad}");
 }
 
-/// The points of an arrow's head, the tip first, of the arrow with this title.
+/// Returns the points of an arrow's head, the tip first, of the arrow with this title.
 fn head(drawn: &str, title: &str) -> Vec<(f64, f64)> {
     let rest = drawn
         .split(&format!("<title>{title}</title>"))

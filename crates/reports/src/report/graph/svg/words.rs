@@ -4,7 +4,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The width of a text in pixels; `each` is the width of a normal character.
+/// Returns the width of a text in pixels; `each` is the width of a normal character.
 pub(super) fn text_width(text: &str, each: f64) -> f64 {
     text.width() as f64 * each
 }

@@ -23,7 +23,7 @@ fn is_direction_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A text with its line breaks; long lines are wrapped, and a long text scrolls.
+/// Returns a text with its line breaks; long lines are wrapped, and a long text scrolls.
 pub(super) fn text_block(text: &str, class: &str) -> String {
     let text = text.replace("\r\n", "\n");
     // A scrolling block can be reached with the keyboard.

@@ -36,13 +36,13 @@ pub struct ExportedRun<'a> {
 }
 
 impl ExportedRun<'_> {
-    /// The kind of the agent.
+    /// Returns the kind of the agent.
     pub fn agent_kind(&self, agent: &str) -> Option<&'static str> {
         let entry = self.agents.iter().find(|(name, _)| **name == *agent);
         entry.map(|(_, kind)| *kind)
     }
 
-    /// The messages between the agent and its models in this execution.
+    /// Returns the messages between the agent and its models in this execution.
     pub(super) fn exchanges_in(&self, turn: u32, execution: &StoryExecution) -> Vec<&ModelExchange> {
         let is_its = |exchange: &&ModelExchange| {
             let within = &exchange.scope;
@@ -68,7 +68,7 @@ impl ExportedRun<'_> {
     }
 }
 
-/// The anchor of the execution in the page.
+/// Returns the anchor of the execution in the page.
 fn execution_anchor(turn: u32, execution: &StoryExecution) -> String {
     format!("turn-{turn}-{}", escape_html(&execution.agent))
 }
@@ -106,7 +106,7 @@ fn render_section(title: &str, body: &str) -> String {
     format!("<section>\n<h2>{title}</h2>\n{body}</section>\n")
 }
 
-/// The name, the outcome, and the numbers.
+/// Returns the name, the outcome, and the numbers.
 fn render_head(run: &ExportedRun, name: &str) -> String {
     let story = run.story;
     let (outcome, class) = run.outcome_with_color();
@@ -165,7 +165,7 @@ fn render_head(run: &ExportedRun, name: &str) -> String {
     text + "</header>\n"
 }
 
-/// The entries at the head of a document, by name.
+/// Returns the entries at the head of a document, by name.
 pub(super) fn head_facts(run: &ExportedRun) -> Vec<(&'static str, String)> {
     let story = run.story;
     let mut facts = Vec::new();

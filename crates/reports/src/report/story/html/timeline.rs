@@ -7,7 +7,7 @@ use super::{ExportedRun, execution_anchor};
 use crate::report::format::format_duration;
 use ensemble_history::story::{StoryExecution, StoryTurn};
 
-/// The table; agents that never ran have no column.
+/// Returns the table; agents that never ran have no column.
 pub(super) fn render_timeline(run: &ExportedRun) -> String {
     let agents: Vec<&Arc<str>> = run
         .agents

@@ -12,7 +12,7 @@ use ensemble_core::conversation::PartEnded;
 use ensemble_history::OutputView;
 use ensemble_history::story::{StoryAttemptEnd, StoryEvent, StoryExecution, StoryTurn};
 
-/// All events, in order.
+/// Returns all events, in order.
 pub(super) fn render_events(run: &ExportedRun) -> String {
     run.story.events.iter().map(|one| render_event(run, one)).collect()
 }
@@ -180,7 +180,7 @@ fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String>
     about
 }
 
-/// The request, the inputs, and the failed attempts of an execution.
+/// Returns the request, the inputs, and the failed attempts of an execution.
 fn render_circumstances(execution: &StoryExecution) -> String {
     let mut text = String::new();
     if !execution.reads.is_empty() {
@@ -224,7 +224,7 @@ fn render_circumstances(execution: &StoryExecution) -> String {
     text
 }
 
-/// An output: the response as text, other keys by name.
+/// Returns an output: the response as text, other keys by name.
 fn render_output(output: &Value) -> String {
     if !output.is_object() {
         return render_value(output);
@@ -246,7 +246,7 @@ fn render_output(output: &Value) -> String {
     text
 }
 
-/// A string unchanged, other values as JSON.
+/// Returns a string unchanged, other values as JSON.
 pub(super) fn render_value(value: &Value) -> String {
     match value {
         Value::String(text) => text_block(text, "text"),

@@ -4,7 +4,7 @@ use super::{code_block, escape_inline};
 use crate::report::story::entries::{ExchangeEntry, exchange_entries, exchange_title, format_counts};
 use ensemble_history::story::ModelExchange;
 
-/// The exchanges of one execution; nothing if there are none. `all`: those of the run.
+/// Returns the exchanges of one execution; nothing if there are none. `all`: those of the run.
 pub(super) fn render_exchanges(exchanges: &[&ModelExchange], all: &[ModelExchange]) -> String {
     if exchanges.is_empty() {
         return String::new();
