@@ -162,7 +162,7 @@ fn what_a_change_of_the_configuration_hides_is_found_without_it() {
     let workspace = with_shipped_ensembles();
     workspace.write(
         "ensembles/wrong.yaml",
-        "name: e\nagents: [{name: a, script: gone.sh}]\n",
+        "name: e\nagents: [{name: a, script: no-such-command}]\n",
     );
     workspace.write(
         ".ensemble/config.yaml",

@@ -136,7 +136,7 @@ const BEYOND: &[(&str, &str)] = &[
     ("E046", "a name is compared with the names of the inputs"),
     ("E041 E042 E043 E044 E065 E071", "a condition or a template is a text"),
     (
-        "E047 E048 E073 E106",
+        "E047 E048 E073 E103 E106",
         "a script or another ensemble is a file of its own",
     ),
     ("E107", "a text is no template"),

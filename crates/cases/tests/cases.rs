@@ -174,11 +174,11 @@ fn what_is_not_prepared_is_told_alone() {
     for (stubs, told) in [
         (
             "{}",
-            "3:10 execution 1 of a has no stub, but needs the program `sh a.sh`",
+            "3:10 execution 1 of a has no stub, but needs the program `sh a.sh` | a stub | no stub; without a stub, a needs the program `sh a.sh`",
         ),
         (
             "{a: [one], b: {json: {ok: false}}}",
-            "3:11 execution 2 of a has no stub: the list ends at execution 1",
+            "3:11 execution 2 of a has no stub: the list ends at execution 1 | a stub for execution 2 | a list that ends at execution 1",
         ),
     ] {
         let cases = format!("cases:\n- name: x\n  stubs: {stubs}\n  expect: {{outcome: timeout}}\n");

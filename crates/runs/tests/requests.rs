@@ -254,7 +254,7 @@ async fn options_of_a_resume_answer_the_requests_that_were_shown() {
         ),
         (
             &[("middle.ok", "yes")],
-            "`middle.ok` asks nothing; what waits for an answer: ",
+            "an answer is given for `middle.ok`, which is not an input agent",
         ),
         (&[("right.ok", "yes")], ""),
     ];

@@ -135,6 +135,10 @@ fn can_always_run_again(graph: &CheckGraph<'_>, agent: usize, counted: usize) ->
         .dependency_edges(agent)
         .iter()
         .partition(|edge| edge.dependency.requires_all);
+    // The agent starts before its dependencies, so its `max_turns` may be used up before the last output.
+    if any_of.iter().any(|edge| edge.dependency.feedback) {
+        return false;
+    }
     let mut holds = |edge: &GraphEdge<'_>| {
         let is_before = edge.from == counted || edge.is_required_at_start();
         reacts_to_every_output(edge)

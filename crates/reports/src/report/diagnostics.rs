@@ -460,7 +460,7 @@ error[E023]: agent 'a' has both `script` and `model_profile`
             {
                 "severity": "error", "code": "E010", "message": "unknown key 'é' in the ensemble",
                 "file": "dir/team.yaml", "line": 1, "column": 1, "end_line": 1, "end_column": 2,
-                "help": "expected one of `name`, `description`, `agents`, `conversation_limits`, `model_profiles`, `tools`, `default_task`, `inputs`, `result`, `defaults`",
+                "help": "expected one of `name`, `description`, `agents`, `conversation_limits`, `model_profiles`, `tools`, `default_task`, `inputs`, `result`, `success`, `defaults`",
                 "related": [], "fix": null,
             },
             {
