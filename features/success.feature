@@ -97,7 +97,7 @@ Feature: Success
       """
     When I run `ensemble run b.yaml --output json`
     Then it ends as "unsuccessful" with exit code 1
-    And the result has "detail" = "`deploy` is required and never ran: waiting for `tests`"
+    And the result has "detail" = "`deploy` is required and never ran: waiting for `tests`, whose latest execution failed"
     When in "b.yaml" `tests, script: no.rhai, on_error: continue` becomes `tests, script: no.rhai, on_error: fail`
     And in "b.yaml" `on: failure` becomes `on: success`
     And I run `ensemble run b.yaml`

@@ -67,8 +67,9 @@ fn a_script_without_an_end_is_not_read_to_its_end() {
     }
     let workspace = workspace(NAMING[0]);
     workspace.write("odd.rhai", " ".repeat((16 << 20) + 1));
-    let told = limited(&workspace, &["run", "a.yaml"]).expect_code(1);
-    assert!(told.stdout.contains("larger than 16 MiB"), "{}", told.stdout);
+    let told = limited(&workspace, &["run", "a.yaml"]).expect_code(2);
+    let wrong = "error[E106]: it: cannot read `odd.rhai`: it is larger than 16 MiB";
+    assert!(told.stderr.contains(wrong), "{}", told.stderr);
 }
 
 #[test]

@@ -45,6 +45,29 @@ fn stubs_use_tokens_and_money_and_fail_before_they_succeed() {
 }
 
 #[test]
+fn a_budget_without_a_price_stops_a_run_unless_a_stub_stands_for_what_has_one() {
+    let workspace = Workspace::new();
+    let run = |prices: [&str; 2], options: &[&str]| {
+        let profile = |price: &str| format!("{{provider: simulated, replies: [said]{price}}}");
+        let [own, other] = prices.map(profile);
+        workspace.write(
+            "team.yaml",
+            format!(
+                "name: team\nmodel_profiles: {{own: {own}, other: {other}}}\nconversation_limits: {{max_cost: 0.5}}\n\
+                 agents: [{{name: a, model_profile: own}}, {{name: b, model_profile: other}}]\n"
+            ),
+        );
+        workspace.run([&["run", "team.yaml"], options].concat())
+    };
+    let price = ", cost: {input_per_million: 1, output_per_million: 1}";
+    let refused = run(["", ""], &["--stub", "a=One."]).expect_code(2).stderr;
+    assert!(refused.contains("error[E109]"), "{refused}");
+    run(["", ""], &["--stub", "a=One.", "--stub", "b=Two."]).expect_code(0);
+    run([price, ""], &["--stub", "a=One."]).expect_code(0);
+    run([price, ""], &[]).expect_code(0);
+}
+
+#[test]
 fn what_a_stub_uses_counts_for_what_is_expected() {
     let workspace = workspace(
         "

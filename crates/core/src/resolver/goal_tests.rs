@@ -76,7 +76,7 @@ fn the_goal_of_a_run() {
             "a required agent that waits",
             chain.replace("ERR", "continue"),
             vec![],
-            "- unsuccessful: `deploy` is required and never ran: waiting for `tests`",
+            "- unsuccessful: `deploy` is required and never ran: waiting for `tests`, whose latest execution failed",
         ),
         (
             "a failure stands above a required agent",

@@ -333,6 +333,11 @@ impl From<ScriptStartError> for AgentBuildError {
                 },
                 ..Self::new(error.message).with_help(error.help)
             },
+            ScriptStartError::Unreadable(message) => Self {
+                code: MISSING_SCRIPT_FILE,
+                ..Self::new(message)
+                    .with_help("save the script as UTF-8, and make it readable for this user".to_owned())
+            },
             ScriptStartError::Compile(message) => Self {
                 code: BROKEN_SCRIPT,
                 ..Self::new(format!("the script does not compile: {message}"))

@@ -31,6 +31,15 @@ const LONG_TICK: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub struct CompiledScript(Mutex<Option<CachedScript>>);
 
+/// The reason why a file gives no script, in words.
+#[derive(Debug)]
+pub(crate) enum ScriptLoadError {
+    /// The file cannot be read.
+    Unreadable(String),
+    /// The text is not a Rhai script.
+    Broken(String),
+}
+
 /// A script that was read.
 #[derive(Debug)]
 struct CachedScript {
@@ -79,7 +88,7 @@ pub async fn run_script_file(
             let version = FileVersion::from_metadata(&file);
             run_found_script(compiled, ScriptFile { path, name, version }, execution).await
         }
-        Err(error) => finished_outcome(Err(unreadable_failure(name, &error))),
+        Err(error) => finished_outcome(Err(unreadable_error(name, &error).into())),
     }
 }
 
@@ -95,7 +104,7 @@ pub(crate) async fn run_found_script(
             Ok(value) => output::from_value(value),
             Err(failure) => Err(script_failure(name, failure)),
         },
-        Err(failure) => Err(failure),
+        Err(error) => Err(error.into()),
     })
 }
 
@@ -114,14 +123,14 @@ impl CompiledScript {
     ///
     /// # Errors
     /// The file cannot be read, or is not a Rhai script.
-    pub(crate) fn load_file(&self, path: &Path, name: &str) -> Result<(), ExecutionFailure> {
-        let file = fs::metadata(path).map_err(|error| unreadable_failure(name, &error))?;
+    pub(crate) fn load_file(&self, path: &Path, name: &str) -> Result<(), ScriptLoadError> {
+        let file = fs::metadata(path).map_err(|error| unreadable_error(name, &error))?;
         let version = FileVersion::from_metadata(&file);
         self.load_script(ScriptFile { path, name, version }).map(drop)
     }
 
     /// Returns the script of a file that was found just now.
-    fn load_script(&self, found: ScriptFile<'_>) -> Result<Arc<Script>, ExecutionFailure> {
+    fn load_script(&self, found: ScriptFile<'_>) -> Result<Arc<Script>, ScriptLoadError> {
         let ScriptFile { path, name, version } = found;
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded_script) = &*last
@@ -131,10 +140,9 @@ impl CompiledScript {
             return Ok(Arc::clone(&loaded_script.script));
         }
         let now = SystemTime::now();
-        let text = read_text(path, LARGEST_SCRIPT).map_err(|error| unreadable_failure(name, &error))?;
+        let text = read_text(path, LARGEST_SCRIPT).map_err(|error| unreadable_error(name, &error))?;
         let script = Script::compile(&text);
-        let script = script
-            .map_err(|error| ExecutionFailure::new(FailureKind::Unavailable, error_with_position(name, &error)))?;
+        let script = script.map_err(|error| ScriptLoadError::Broken(error_with_position(name, &error)))?;
         *last = Some(CachedScript {
             path: path.to_owned(),
             version: version.is_settled(now).then_some(version),
@@ -144,8 +152,15 @@ impl CompiledScript {
     }
 }
 
-fn unreadable_failure(name: &str, error: &io::Error) -> ExecutionFailure {
-    ExecutionFailure::new(FailureKind::Unavailable, format!("cannot read `{name}`: {error}"))
+fn unreadable_error(name: &str, error: &io::Error) -> ScriptLoadError {
+    ScriptLoadError::Unreadable(format!("cannot read `{name}`: {error}"))
+}
+
+impl From<ScriptLoadError> for ExecutionFailure {
+    fn from(error: ScriptLoadError) -> Self {
+        let (ScriptLoadError::Unreadable(message) | ScriptLoadError::Broken(message)) = error;
+        Self::new(FailureKind::Unavailable, message)
+    }
 }
 
 impl FileVersion {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::agent::kinds::rhai_script;
-use crate::agent::kinds::rhai_script::CompiledScript;
+use crate::agent::kinds::rhai_script::{CompiledScript, ScriptLoadError};
 pub use crate::agent::kinds::script_templates::ScriptTemplates;
 use crate::agent::{AttemptOutcome, BoxFuture, ExecutionInput, Runner};
 use ensemble_language::data::FailureKind;
@@ -24,7 +24,9 @@ use ensemble_process::{self, ProcessLimits, ProgramInvocation};
 pub enum ScriptStartError {
     /// The script, or the program that it needs, is not there.
     Lookup(ScriptLookupError),
-    /// The Rhai script cannot be read or does not compile.
+    /// The file of the Rhai script cannot be read.
+    Unreadable(String),
+    /// The Rhai script does not compile.
     Compile(String),
     /// A shell reads the command line, which does not use its arguments.
     UnusedArguments(ScriptLookupError),
@@ -87,7 +89,10 @@ impl ScriptRunner {
             ResolvedScript::Rhai(path) => self
                 .compiled
                 .load_file(&path, &self.places.display_path(&path))
-                .map_err(|failure| ScriptStartError::Compile(failure.error)),
+                .map_err(|error| match error {
+                    ScriptLoadError::Unreadable(message) => ScriptStartError::Unreadable(message),
+                    ScriptLoadError::Broken(message) => ScriptStartError::Compile(message),
+                }),
         }
     }
 
