@@ -361,7 +361,7 @@ fn what_may_be_an_ensemble_is_not_passed_over() {
     for (text, code) in [
         ("name: e\nagnets: [{name: a, script: x}]\n", "E010"),
         ("name: e\nagents:\n  - name: a\n   script: [\n", "E001"),
-        ("name: e\nagents:\n", "E014"),
+        ("name: e\nagents:\n", "E013"),
     ] {
         workspace.write("e/a.yaml", text);
         let outcome = workspace.run(["validate", "e", "--format", "json"]).expect_code(2);
@@ -470,7 +470,7 @@ fn what_always_fails_in_templates_fails_in_a_run() {
         ("{% for x in judge.score %}{{ x }}{% endfor %}", "W042 8:28"),
         ("{{ judge.label.upper() }}", "W042 8:31"),
         ("{{ judge.label + 1 }}", "W042 8:19"),
-        ("{{ input - 1 }}", "W042 8:19"),
+        ("{{ judge.label }}{{ input - 1 }}", "W042 8:36"),
         ("{{ judge.score | join }}", "W042 8:19"),
     ];
     for (prompt, expected) in rows {

@@ -123,7 +123,7 @@ pub(in crate::vocabulary) static DEFAULTS: &[SectionKey] = keys![
 /// The keys of an item of `dependencies`.
 pub(in crate::vocabulary) static DEPENDENCY: &[SectionKey] = keys![
     "agent_name": NAME, "The agent that this agent depends on.", eg r#"["writer"]"#;
-    "condition": r#"{"type": ["string", "boolean"], "pattern": "\\S"}"#,
+    "condition": r#"{"type": ["string", "boolean", "null"], "pattern": "\\S"}"#,
         "The dependency holds only while this expression is true. The syntax is Rhai's or Python's; the variables are \
          `output`, `context`, `turn_count`, `history`, `executions` and `input`. Default: none.",
         eg r#"["not output.approved", "context.get('needs_review', False)"]"#;
