@@ -73,6 +73,9 @@ impl ReplyStub for AgentReplies {
     }
 }
 
+/// The number of an execution, and the key of its part.
+type ReplySource = (u32, Option<Arc<str>>);
+
 /// A runner of an agent whose model gives prepared replies. An execution with another stub has its result.
 pub(crate) struct RepliesRunner {
     pub(crate) stubs: AgentStubs,
@@ -81,7 +84,7 @@ pub(crate) struct RepliesRunner {
     /// The results of stubs without replies.
     pub(crate) results: Arc<dyn Runner>,
     /// The requests before each execution, and before each part.
-    pub(crate) earlier_requests: Mutex<HashMap<(u32, Option<Arc<str>>), u64>>,
+    pub(crate) earlier_requests: Mutex<HashMap<ReplySource, u64>>,
 }
 
 impl RepliesRunner {

@@ -95,9 +95,19 @@ impl Stage {
         let invocation = sh(script);
         tokio::select! {
             observed = run_program(&invocation, self.folder.path(), &self.bounds, &self.execution) => panic!("{observed:?}"),
-            pids = pids(self.path("pids")) => pids,
+            pids = pids_after_reads(self.path("pids")) => pids,
         }
     }
+}
+
+/// Returns the process ids in the file, after the runtime has read what was in the pipes before: it looks for readable
+/// pipes at least once in 100 turns of its tasks.
+async fn pids_after_reads(file: PathBuf) -> Vec<i32> {
+    let pids = pids(file).await;
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    pids
 }
 
 fn sh(script: &str) -> ProgramInvocation {

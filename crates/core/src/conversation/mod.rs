@@ -52,8 +52,8 @@ pub use result::{ReportedRunResult, RunResult, usage_by_agent};
 pub use run_value::{RunValue, SuccessCheck};
 pub use state::AGENT_REQUESTS;
 pub use state::{
-    AgentState, ConversationState, ExecutionProgress, ExecutionSlot, IllegalEvent, IllegalRecord, LaterMessage,
-    OpenTurn,
+    AgentOutput, AgentState, ConversationState, ExecutionProgress, ExecutionSlot, IllegalEvent, IllegalRecord,
+    LaterMessage, OpenTurn,
 };
 pub use static_readiness::has_unseen_result;
 pub(crate) use static_readiness::list_new_outputs;

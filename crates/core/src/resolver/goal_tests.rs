@@ -45,6 +45,9 @@ fn ok() -> Option<Value> {
     Some(json!({"ok": true}))
 }
 
+/// A name, the text of an ensemble, the outputs of the executions of each agent (`None`: a failure), and the expected end.
+type GoalRow<'r> = (&'r str, String, Vec<&'r [Option<Value>]>, &'r str);
+
 #[test]
 fn the_goal_of_a_run() {
     let one = "agents: [{name: a, script: x}]\n";
@@ -52,7 +55,7 @@ fn the_goal_of_a_run() {
     let chain = "agents: [{name: tests, script: x, on_error: ERR}, {name: deploy, script: x, required: true, depends_on: [tests]}]\n";
     let limit = |more: &str| format!("{spin}conversation_limits: {{max_total_turns: 1{more}}}\n");
     let no: Option<Value> = Some(json!({"ok": false}));
-    let table: Vec<(&str, String, Vec<&[Option<Value>]>, &str)> = vec![
+    let table: Vec<GoalRow<'_>> = vec![
         ("no goal", one.to_owned(), vec![&[]], "+ completed"),
         (
             "a true success",

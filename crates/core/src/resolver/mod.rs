@@ -122,7 +122,7 @@ fn decide_new_turn(plan: &Plan, state: &ConversationState, answers: &dyn Conditi
     for agent in agents_to_examine(state) {
         match decide_readiness_with(plan, state, agent, answers) {
             Ok(readiness) => examined.push((agent, readiness)),
-            Err(failure) => return NextDecision::End(end::condition_failed_event(plan, state, failure, answers)),
+            Err(failure) => return NextDecision::End(end::condition_failed_event(plan, state, *failure, answers)),
         }
     }
     waiting::hold_back_waiting(plan, state, &mut examined, answers);
@@ -159,7 +159,7 @@ fn agents_to_examine(state: &ConversationState) -> Vec<AgentId> {
 }
 
 /// The readiness of one agent, or the condition that cannot be evaluated.
-type Asked<T> = Result<T, ConditionFailure>;
+type Asked<T> = Result<T, Box<ConditionFailure>>;
 
 /// Returns the names of the agents, each once, in declaration order.
 fn agent_names(plan: &Plan, agents: impl IntoIterator<Item = AgentId>) -> Vec<Arc<str>> {

@@ -307,9 +307,8 @@ fn evaluate_dependency(
     let Some(condition) = &one.edge.condition else {
         return Ok(true);
     };
-    answers
-        .evaluate_condition(state, one.edge, condition)
-        .map_err(|error| ConditionFailure {
+    answers.evaluate_condition(state, one.edge, condition).map_err(|error| {
+        Box::new(ConditionFailure {
             agent: plan.agent_name(one.edge.to).clone(),
             position: one.edge.position,
             result: None,
@@ -321,6 +320,7 @@ fn evaluate_dependency(
             help: error.help,
             values: answers.list_reads_of_failure(state, one.edge, condition),
         })
+    })
 }
 
 fn skip_reason_by_facts(

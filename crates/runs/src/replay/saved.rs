@@ -246,7 +246,8 @@ fn build_end_event(completion_reason: CompletionReason, success: Option<bool>, d
     RunEnded {
         completion_reason,
         success,
-        detail,
+        // A result says the outcome itself where there is nothing to add.
+        detail: detail.filter(|detail| detail != completion_reason.as_str()),
         failed: None,
         condition: None,
         not_run: Vec::new(),

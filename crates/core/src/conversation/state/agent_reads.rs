@@ -11,6 +11,9 @@ use ensemble_language::ensemble::{AgentKind, RequiredResult};
 use ensemble_language::execution_history::ExecutionHistory;
 use ensemble_language::plan::{AgentId, HistoryRead};
 
+/// The name of an agent, the number of the execution, and the output.
+pub type AgentOutput = (Arc<str>, u32, Arc<Value>);
+
 impl ConversationState {
     /// Returns the outputs that the agent reads when it starts now, as agents and numbers of executions.
     pub fn list_reads(&self, id: AgentId) -> IndexMap<Arc<str>, u32> {
@@ -36,7 +39,7 @@ impl ConversationState {
 
     /// Returns the latest outputs of the agents that the agent depends on, in declaration order, if the agent also
     /// reads other ones: [`Self::dependency_outputs`] contains failures.
-    pub fn list_latest_outputs(&self, id: AgentId) -> Option<Vec<(Arc<str>, u32, Arc<Value>)>> {
+    pub fn list_latest_outputs(&self, id: AgentId) -> Option<Vec<AgentOutput>> {
         let mut edges = self.plan.incoming_edges(id);
         if edges.all(|(_, edge)| edge.on == RequiredResult::Success) {
             return None;

@@ -29,6 +29,7 @@ use ensemble_language::data::{AgentRequest, ModelUsage, RunContext};
 use ensemble_language::ensemble::RequiredResult;
 use ensemble_language::plan::{AgentId, EdgeId, Plan, PlanEdge};
 
+pub use agent_reads::AgentOutput;
 pub use legality::{IllegalEvent, IllegalRecord};
 pub use turn::{ExecutionProgress, ExecutionSlot, OpenTurn};
 

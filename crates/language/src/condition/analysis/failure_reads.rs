@@ -4,8 +4,8 @@ use super::super::evaluation::code;
 use super::super::expression::tree::{ConditionExpr, ExprKind};
 use super::super::{Condition, ConditionFacts};
 
-/// A part as far as its own evaluation tells: whether it fails, and otherwise its truth.
-enum PartResult {
+/// The value of a part, as far as its own evaluation gives it: a failure, or a truth.
+enum OperandValue {
     Fails,
     Truth(bool),
 }
@@ -26,14 +26,14 @@ impl Condition {
                     return false;
                 }
                 match self.evaluate_part(&choice.condition, facts) {
-                    PartResult::Fails => false,
-                    PartResult::Truth(true) => self.collect_evaluated_parts(&choice.then, facts, evaluated),
-                    PartResult::Truth(false) => self.collect_evaluated_parts(&choice.otherwise, facts, evaluated),
+                    OperandValue::Fails => false,
+                    OperandValue::Truth(true) => self.collect_evaluated_parts(&choice.then, facts, evaluated),
+                    OperandValue::Truth(false) => self.collect_evaluated_parts(&choice.otherwise, facts, evaluated),
                 }
             }
             ExprKind::Not(operand) => {
                 self.collect_evaluated_parts(operand, facts, evaluated)
-                    && !matches!(self.evaluate_part(operand, facts), PartResult::Fails)
+                    && !matches!(self.evaluate_part(operand, facts), OperandValue::Fails)
             }
             ExprKind::Compare(first, rest) => {
                 let parts = std::iter::once(&**first).chain(rest.iter().map(|(_, operand)| operand));
@@ -45,7 +45,7 @@ impl Condition {
             }
             _ => {
                 evaluated.push(expr);
-                !matches!(self.evaluate_part(expr, facts), PartResult::Fails)
+                !matches!(self.evaluate_part(expr, facts), OperandValue::Fails)
             }
         }
     }
@@ -63,9 +63,9 @@ impl Condition {
                 return false;
             }
             match self.evaluate_part(operand, facts) {
-                PartResult::Fails => return false,
-                PartResult::Truth(truth) if Some(truth) == decides => return true,
-                PartResult::Truth(_) => {}
+                OperandValue::Fails => return false,
+                OperandValue::Truth(truth) if Some(truth) == decides => return true,
+                OperandValue::Truth(_) => {}
             }
         }
         true
@@ -80,13 +80,15 @@ impl Condition {
         parts.all(|part| self.collect_evaluated_parts(part, facts, evaluated))
     }
 
-    fn evaluate_part(&self, expr: &ConditionExpr, facts: &ConditionFacts) -> PartResult {
+    fn evaluate_part(&self, expr: &ConditionExpr, facts: &ConditionFacts) -> OperandValue {
         let value = Condition::compile_expr_with(&self.text, expr.clone(), code::emit_value_script)
             .ok()
             .and_then(|part| part.run_script(facts).0.ok());
         match value {
-            None => PartResult::Fails,
-            Some(value) => PartResult::Truth(super::super::evaluation::value::ConditionValue::from(value).is_truthy()),
+            None => OperandValue::Fails,
+            Some(value) => {
+                OperandValue::Truth(super::super::evaluation::value::ConditionValue::from(value).is_truthy())
+            }
         }
     }
 }
