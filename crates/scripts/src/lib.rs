@@ -189,20 +189,16 @@ pub trait VariableName: AsRef<str> + Send + Sync + 'static {}
 
 impl<N: AsRef<str> + Send + Sync + 'static> VariableName for N {}
 
-/// Returns the variables, of which only those are converted that the script names.
+/// Returns the variables that the script names. No code can ask for another one.
 fn build_scope<N: VariableName>(
     variables: &[(N, ScriptVariable)],
     words: &Words,
     convert: impl Fn(&ScriptVariable) -> Dynamic,
 ) -> Scope<'static> {
-    let mut scope = Scope::with_capacity(variables.len());
-    for (name, variable) in variables {
-        let value = if words.contains(name.as_ref()) {
-            convert(variable)
-        } else {
-            Dynamic::UNIT
-        };
-        scope.push_dynamic(name.as_ref(), value);
+    let named = variables.iter().filter(|(name, _)| words.contains(name.as_ref()));
+    let mut scope = Scope::new();
+    for (name, variable) in named {
+        scope.push_dynamic(name.as_ref(), convert(variable));
     }
     scope
 }

@@ -100,7 +100,10 @@ pub(crate) async fn run_found_script(
 ) -> AttemptOutcome {
     let name = found.name;
     finished_outcome(match compiled.load_script(found) {
-        Ok(script) => match script.run(rhai_variables(&execution)).await {
+        Ok(script) => match script
+            .run(rhai_variables(&execution, |name| script.reads_variable(name)))
+            .await
+        {
             Ok(value) => output::from_value(value),
             Err(failure) => Err(script_failure(name, failure)),
         },
@@ -236,9 +239,12 @@ mod tests {
             let names = expected.as_object().expect("an object").keys();
             let entries: Vec<String> = names.map(|name| format!("{name}: {name}")).collect();
             let script = Script::compile(&format!("#{{{}}}", entries.join(", "))).expect("a script");
-            assert_eq!(script.run(rhai_variables(&execution)).await, Ok(expected));
-            assert_eq!(rhai_variables(&execution).len(), entries.len());
-            let names: Vec<_> = rhai_variables(&execution).into_iter().map(|(name, _)| name).collect();
+            assert_eq!(script.run(rhai_variables(&execution, |_| true)).await, Ok(expected));
+            assert_eq!(rhai_variables(&execution, |_| true).len(), entries.len());
+            let names: Vec<_> = rhai_variables(&execution, |_| true)
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect();
             assert_eq!(names, ensemble_language::check::SCRIPT_VARIABLES);
         }
     }

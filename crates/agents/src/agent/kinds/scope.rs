@@ -74,31 +74,37 @@ pub(crate) fn warn_about_missed_keys(scope: &TemplateScope, which: &str, executi
     }
 }
 
-/// Returns the variables of a Rhai agent, with the names of the object that a child process gets on its stdin.
-pub(crate) fn rhai_variables(execution: &ExecutionInput) -> Vec<(Cow<'static, str>, ScriptVariable)> {
+/// Returns those variables of a Rhai agent that its script reads, with the names of the object that a child process gets
+/// on its stdin.
+pub(crate) fn rhai_variables(
+    execution: &ExecutionInput,
+    is_read: impl Fn(&str) -> bool,
+) -> Vec<(Cow<'static, str>, ScriptVariable)> {
     let text = |text: &Arc<str>| ScriptVariable::Text(Arc::clone(text));
-    let variables = [
-        ("input", text(&execution.input)),
-        ("input_data", text(&execution.input)),
-        ("inputs", inputs_variable(execution)),
-        ("context", ScriptVariable::Context(Arc::clone(&execution.context))),
-        (
-            "dependencies",
-            ScriptVariable::Outputs(execution.script_dependencies().to_vec()),
-        ),
-        ("failures", ScriptVariable::Outputs(execution.failures.clone())),
-        ("news", ScriptVariable::Json(Arc::new(json!(execution.news)))),
-        ("parameters", ScriptVariable::Map(Arc::clone(&execution.parameters))),
-        ("turn_count", ScriptVariable::Number(execution.turn_count)),
-        ("execution", ScriptVariable::Number(execution.execution)),
-        ("attempt", ScriptVariable::Number(execution.attempt)),
-        ("run_id", text(&execution.run_id)),
-        ("agent_name", text(&execution.agent_name)),
-        ("request", ScriptVariable::Json(Arc::new(json!(execution.request)))),
-        ("history", ScriptVariable::Past(execution.history.clone())),
-    ];
-    let variables = variables.map(|(name, variable)| (Cow::Borrowed(name), variable));
-    let mut variables = Vec::from(variables);
+    let json = |value: Value| ScriptVariable::Json(Arc::new(value));
+    let mut variables = Vec::with_capacity(8);
+    let mut add = |name: &'static str, make: &dyn Fn() -> ScriptVariable| {
+        if is_read(name) {
+            variables.push((Cow::Borrowed(name), make()));
+        }
+    };
+    add("input", &|| text(&execution.input));
+    add("input_data", &|| text(&execution.input));
+    add("inputs", &|| inputs_variable(execution));
+    add("context", &|| ScriptVariable::Context(Arc::clone(&execution.context)));
+    add("dependencies", &|| {
+        ScriptVariable::Outputs(execution.script_dependencies().to_vec())
+    });
+    add("failures", &|| ScriptVariable::Outputs(execution.failures.clone()));
+    add("news", &|| json(json!(execution.news)));
+    add("parameters", &|| ScriptVariable::Map(Arc::clone(&execution.parameters)));
+    add("turn_count", &|| ScriptVariable::Number(execution.turn_count));
+    add("execution", &|| ScriptVariable::Number(execution.execution));
+    add("attempt", &|| ScriptVariable::Number(execution.attempt));
+    add("run_id", &|| text(&execution.run_id));
+    add("agent_name", &|| text(&execution.agent_name));
+    add("request", &|| json(json!(execution.request)));
+    add("history", &|| ScriptVariable::Past(execution.history.clone()));
     if let Some(part) = &execution.part {
         variables.push((
             Cow::Owned(part.item_name.to_string()),

@@ -143,7 +143,8 @@ impl Runner for ScriptRunner {
                     let name = self.places.display_path(&path);
                     rhai_script::run_script_file(&self.compiled, &path, &name, execution).await
                 }
-                Ok(ResolvedScript::Process(invocation)) => self.run_process(invocation, &execution).await,
+                // Boxed: the future of a process is large, and executions of Rhai scripts would carry its size.
+                Ok(ResolvedScript::Process(invocation)) => Box::pin(self.run_process(invocation, &execution)).await,
                 Err(unavailable) => AttemptOutcome::from_failure(FailureKind::Unavailable, unavailable.to_string()),
             }
         })

@@ -127,7 +127,7 @@ async fn answer_by_script(
     question: &OperatorQuestion,
     execution: &ExecutionInput,
 ) -> Result<Option<Value>, ExecutionFailure> {
-    let mut variables = rhai_variables(execution);
+    let mut variables = rhai_variables(execution, |name| script.reads_variable(name));
     // Only the question reads the whole history.
     variables.retain(|(name, _)| name != "history");
     variables.push(("history".into(), ScriptVariable::Past(ExecutionHistory::default())));
