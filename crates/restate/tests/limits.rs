@@ -197,7 +197,7 @@ async fn late() {
     let failed = json!(**folded(&plan, &there).context())["each"]["failed"].clone();
     assert_eq!(
         failed,
-        json!([{"key": "1", "error": "timed out after 2 s", "kind": "timeout"}])
+        json!([{"key": "1", "item": 2, "error": "timed out after 2 s", "kind": "timeout"}])
     );
 
     // The time of a question does not count.

@@ -25,6 +25,7 @@ use ensemble_core::operator::{self, Operator, PermissionAnswer, PermissionReques
 use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest};
 use ensemble_core::store::RunId;
 use ensemble_language::data::WantedPermission;
+use ensemble_language::ensemble::AgentKind;
 use ensemble_language::source::SourceText;
 use ensemble_project::prepare::prepare_text;
 use ensemble_remote::protocol::{QuestionAnswer, RunStartRequest};
@@ -155,7 +156,26 @@ fn check_answers(options: &mut RunOptions, prepared: &PreparedEnsemble, records:
         .run_end()
         .is_some_and(|ended| !ended.completion_reason.is_resumable());
     let checked = check_option_answers(options, &pending, records.iter(), is_over);
-    checked.map_err(|refusal| CliError::from(RunError::from(refusal)))
+    checked.map_err(|refusal| CliError::from(RunError::from(refusal)))?;
+    let agents = &prepared.plan.ensemble().agents;
+    let asks_nobody = |given: &String| {
+        let agent = agents.iter().find(|agent| *agent.name == **given);
+        agent.is_some_and(|agent| !matches!(agent.kind, AgentKind::Input(_)))
+    };
+    // The addresses of open questions have replaced their names, so the name of an agent is left only where it asks nothing.
+    match options
+        .answers
+        .next_answers()
+        .iter()
+        .map(|(given, _)| given)
+        .find(|given| asks_nobody(given))
+    {
+        None => Ok(()),
+        Some(given) => Err(CliError::from(RunError::AnswerForNobody {
+            agent: given.clone(),
+            inputs: pending.iter().map(|request| request.address.to_string()).collect(),
+        })),
+    }
 }
 
 /// Returns the outcome of a run that could be resumed if it were recorded on this machine.
