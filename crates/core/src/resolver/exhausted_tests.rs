@@ -55,6 +55,7 @@ fn an_agent_that_only_its_limit_kept_from_unseen_outputs_is_listed() {
     let behind = "agents:\n- {name: w, script: x, conversation: {max_turns: 3, trigger: every_turn}, depends_on: [a]}\n- {name: a, script: x}\n";
     let listeners = "agents:\n- {name: w, script: x, conversation: {max_turns: 2}}\n- {name: r, script: x, conversation: {max_turns: 3}}\n";
     let first_of = "agents:\n- {name: a, script: x}\n- {name: b, script: x, depends_on: [a]}\n- {name: j, script: x, dependencies: [{agent_name: a, requires_all: false}, {agent_name: b, requires_all: false}]}\n";
+    let two_sources = "agents:\n- {name: a, script: x, conversation: {max_turns: 9, trigger: every_turn}}\n- {name: b, script: x, conversation: {max_turns: 9, trigger: every_turn}}\n- {name: j, script: x, conversation: {max_turns: 9}, dependencies: [{agent_name: a, requires_all: false, max_executions: 1}, {agent_name: b, requires_all: false}]}\nconversation_limits: {max_total_turns: 4}\n";
     let table: Vec<(&str, String, Output<'_>, &str)> = vec![
         (
             "a loop that was not approved",
@@ -102,6 +103,12 @@ fn an_agent_that_only_its_limit_kept_from_unseen_outputs_is_listed() {
         (
             "an agent that is ready at a limit of the conversation is not exhausted",
             review_loop(9, "") + "conversation_limits: {max_total_turns: 4}\n",
+            &never_ok,
+            "max_total_turns: ",
+        ),
+        (
+            "an agent that another dependency makes ready is not exhausted",
+            two_sources.to_owned(),
             &never_ok,
             "max_total_turns: ",
         ),
