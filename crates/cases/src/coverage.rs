@@ -11,7 +11,7 @@ use ensemble_core::conversation::{
 };
 use ensemble_core::resolver::{ConditionEvaluator, DirectEvaluator, decide_with_evaluator};
 use ensemble_explore::{Exploration, ExplorationGoal};
-use ensemble_language::condition::{Condition, ConditionRead, EvaluateError, StaticResult};
+use ensemble_language::condition::{Condition, EvaluateError, StaticResult};
 use ensemble_language::ensemble::Agent;
 use ensemble_language::plan::{AgentId, Plan, PlanEdge};
 use ensemble_language::source::RouteLocation;
@@ -50,10 +50,6 @@ impl ConditionEvaluator for RecordingAnswers<'_> {
         condition: &Condition,
     ) -> Result<bool, EvaluateError> {
         DirectEvaluator.evaluate_condition(state, edge, condition)
-    }
-
-    fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
-        DirectEvaluator.list_reads(state, edge, condition)
     }
 
     fn run_value(&self, _state: &ConversationState) -> Option<RunValue> {

@@ -40,7 +40,9 @@ pub trait ConditionEvaluator {
     }
 
     /// Returns the values that the condition read, for reports.
-    fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead>;
+    fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
+        condition.list_reads(&state.edge_facts(edge))
+    }
 
     /// Returns the values that the condition read before its evaluation failed.
     fn list_reads_of_failure(
@@ -82,10 +84,6 @@ impl ConditionEvaluator for DirectEvaluator {
 
     fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
         condition.evaluate(&state.edge_facts(edge)).ok()
-    }
-
-    fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
-        condition.list_reads(&state.edge_facts(edge))
     }
 
     fn list_reads_of_failure(
@@ -157,10 +155,6 @@ impl ConditionEvaluator for NotingEvaluator {
 
     fn find_answer(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Option<bool> {
         DirectEvaluator.find_answer(state, edge, condition)
-    }
-
-    fn list_reads(&self, state: &ConversationState, edge: &PlanEdge, condition: &Condition) -> Vec<ConditionRead> {
-        DirectEvaluator.list_reads(state, edge, condition)
     }
 
     fn list_reads_of_failure(
