@@ -6,9 +6,11 @@ mod support;
 mod program {
     mod accepted;
     mod acp;
+    mod acp_attacks;
     mod acp_calls;
     mod acp_server;
     mod acp_sessions;
+    mod acp_stops;
     mod allowances;
     mod answers;
     mod asked_safely;
@@ -71,6 +73,7 @@ mod program {
     mod parts;
     mod private_files;
     mod providers;
+    mod proxies;
     mod runs;
     mod sandbox;
     mod scripts;
