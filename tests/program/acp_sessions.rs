@@ -367,3 +367,58 @@ fn the_plan_begins_anew_with_each_prompt_and_the_usage_is_that_of_the_session() 
     assert_eq!(statuses(plans[0]), ["pending", "pending"], "{:?}", plans[0]);
     assert_eq!(statuses(plans.last().expect("plans")), ["completed", "completed"]);
 }
+
+#[test]
+fn a_loaded_session_tells_the_text_before_calls_with_an_id_for_each_message() {
+    let workspace = Workspace::new();
+    workspace.write(
+        "a.yaml",
+        "name: a\nmodel_profiles: {p: {provider: simulated, replies: [{text: I look, tool_calls: [{name: look}]}, {text: once more, \
+         tool_calls: [{name: look}]}, I have seen it]}}\ntools: {look: {script: 'echo seen', permission: allow, parameters: {type: object}}}\n\
+         agents:\n  - {name: a, model_profile: p, tools: [look]}\n  - {name: team, ensemble: inner.yaml, depends_on: [a]}\n\
+         \x20 - {name: b, acp: simulated, depends_on: [a], prompt: go, permissions: {execute: allow}, config: {replies: [{thought: hm, \
+         steps: [{execute: make, text: made}], text: done}]}}\n",
+    );
+    workspace.write("inner.yaml", "name: inner\nagents: [{name: i, script: echo i}]\n");
+    let mut client = Client::start(&workspace, "a.yaml", json!({}));
+    let session = client.session(&workspace);
+    assert_eq!(client.prompt(&session, "go")["result"]["stopReason"], "end_turn");
+    // Agents that have listeners do not speak for the ensemble: only the cards of `a` are shown.
+    let live = messages(&client);
+    let metas = |client: &Client| -> Vec<Value> {
+        let kinds = ["agent_message_chunk", "agent_thought_chunk", "tool_call"];
+        let updates = kinds.iter().flat_map(|kind| of_kind(client, kind));
+        updates.map(|update| update["_meta"]["ensemble"].clone()).collect()
+    };
+    for expected in [
+        json!({"agent": "a", "execution": 1}),
+        json!({"agent": "b", "execution": 1}),
+        json!({"agent": "i", "execution": 1, "nested": ["team@1"]}),
+    ] {
+        let found = metas(&client);
+        let same = |meta: &Value| meta["agent"] == expected["agent"] && meta["execution"] == 1;
+        assert!(found.iter().any(same), "{expected}: {found:?}");
+        assert!(found.iter().all(|meta| meta["agent"] != "i" || meta["nested"].is_array()), "{found:?}");
+    }
+    drop(client);
+    let mut client = Client::start(&workspace, "a.yaml", json!({}));
+    let loaded = json!({"sessionId": session, "cwd": workspace.path(), "mcpServers": []});
+    assert!(client.ask("session/load", loaded)["result"].is_object());
+    assert_eq!(messages(&client), live);
+    assert!(live.iter().any(|(id, text)| id == "b#1" && text == "done"), "{live:?}");
+
+    let alone = workspace.read("a.yaml");
+    let alone = alone.split("  - {name: team").next().expect("a part");
+    workspace.write("b.yaml", alone);
+    let mut client = Client::start(&workspace, "b.yaml", json!({}));
+    let session = client.session(&workspace);
+    assert_eq!(client.prompt(&session, "go")["result"]["stopReason"], "end_turn");
+    let live = messages(&client);
+    let expected = [("a#1", "I look"), ("a#1.2", "once more"), ("a#1.3", "I have seen it")];
+    assert_eq!(live, expected.map(|(id, text)| (id.to_owned(), text.to_owned())));
+    drop(client);
+    let mut client = Client::start(&workspace, "b.yaml", json!({}));
+    let loaded = json!({"sessionId": session, "cwd": workspace.path(), "mcpServers": []});
+    assert!(client.ask("session/load", loaded)["result"].is_object());
+    assert_eq!(messages(&client), live);
+}

@@ -26,9 +26,9 @@ fn stops(files: &[(&str, &str)]) -> (Value, Vec<String>) {
 }
 
 fn history_stops(workspace: &Workspace) -> Vec<String> {
-    let export = workspace.run(["runs", "export", "--last", "--output", "json"]).expect_code(0);
+    let shown = workspace.run(["runs", "show", "--last", "--output", "json"]).expect_code(0);
     let mut stops = Vec::new();
-    collect_stops(&serde_json::from_str(&export.stdout).expect("JSON"), &mut stops);
+    collect_stops(&shown.json(), &mut stops);
     stops
 }
 

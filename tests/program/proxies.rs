@@ -1,4 +1,4 @@
-//! Proxies of the environment: a request over plain HTTP goes through none.
+//! Proxies of the environment: a request to this machine goes through none.
 
 use crate::support::server::{Server, answer, says};
 use crate::support::{Outcome, Running, Workspace};
@@ -14,7 +14,7 @@ fn run(workspace: &Workspace, proxy: &str, variables: &[(&str, &str)], arguments
 }
 
 #[test]
-fn plain_http_goes_through_no_proxy() {
+fn requests_to_this_machine_go_through_no_proxy() {
     let proxy = Server::new(|_, _| answer("502 Bad Gateway", &[], "a proxy"));
     let server = Server::new(|_, _| says("here I am"));
     let workspace = Workspace::new();

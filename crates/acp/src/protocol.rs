@@ -10,9 +10,9 @@ use ensemble_core::operator::{PermissionRequest, QuestionRequest};
 use ensemble_history::question_request_text;
 use ensemble_runs::{ClientServer, ClientServers};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::updates::{ProgressCard, ProgressStatus, SessionUpdate};
+use crate::updates::{MessageChunk, ProgressCard, ProgressStatus, SessionUpdate, UpdateSource};
 use crate::wire::RpcError;
 
 /// A session that is opened.
@@ -197,9 +197,9 @@ pub(crate) fn session_list_entry(id: &str, cwd: &Path, title: &str, updated_at: 
 /// Returns a notification about a session.
 pub(crate) fn update_notification(session: &str, update: SessionUpdate) -> Value {
     let update = match update {
-        SessionUpdate::User { id, text } => acp::SessionUpdate::UserMessageChunk(content_chunk(id, text)),
-        SessionUpdate::AgentMessage { id, text } => acp::SessionUpdate::AgentMessageChunk(content_chunk(id, text)),
-        SessionUpdate::Thought { id, text } => acp::SessionUpdate::AgentThoughtChunk(content_chunk(id, text)),
+        SessionUpdate::User(chunk) => acp::SessionUpdate::UserMessageChunk(content_chunk(chunk)),
+        SessionUpdate::AgentMessage(chunk) => acp::SessionUpdate::AgentMessageChunk(content_chunk(chunk)),
+        SessionUpdate::Thought(chunk) => acp::SessionUpdate::AgentThoughtChunk(content_chunk(chunk)),
         SessionUpdate::Plan(agents) => {
             let entries = agents.into_iter().map(|(agent, status)| {
                 acp::PlanEntry::new(agent, acp::PlanEntryPriority::Medium, to_plan_status(status))
@@ -215,8 +215,22 @@ pub(crate) fn update_notification(session: &str, update: SessionUpdate) -> Value
     to_json(acp::SessionNotification::new(session.to_owned(), update))
 }
 
-fn content_chunk(id: String, text: String) -> acp::ContentChunk {
-    acp::ContentChunk::new(acp::ContentBlock::Text(acp::TextContent::new(text))).message_id(acp::MessageId::new(id))
+fn content_chunk(chunk: MessageChunk) -> acp::ContentChunk {
+    let text = acp::ContentBlock::Text(acp::TextContent::new(chunk.text));
+    let content = acp::ContentChunk::new(text).message_id(acp::MessageId::new(chunk.id));
+    match chunk.source {
+        Some(source) => content.meta(source_meta(&source)),
+        None => content,
+    }
+}
+
+/// Returns the metadata of an update: the agent and its execution, with the names of the nested runs around it.
+fn source_meta(source: &UpdateSource) -> Map<String, Value> {
+    let mut names = json!({"agent": source.agent, "execution": source.execution});
+    if !source.nested.is_empty() {
+        names["nested"] = json!(source.nested);
+    }
+    Map::from_iter([("ensemble".to_owned(), names)])
 }
 
 fn to_plan_status(status: ProgressStatus) -> acp::PlanEntryStatus {
@@ -237,6 +251,7 @@ fn card_json(card: ProgressCard) -> Value {
     };
     let update_kind = if card.is_new { "tool_call" } else { "tool_call_update" };
     let mut json = json!({"sessionUpdate": update_kind, "toolCallId": card.id, "title": card.title, "status": status});
+    json["_meta"] = source_meta(&card.source).into();
     json["kind"] = if card.is_tool { "other" } else { "think" }.into();
     if let Some(input) = card.input {
         json["rawInput"] = input;

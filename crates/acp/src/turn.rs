@@ -18,7 +18,7 @@ use tokio::task::{JoinSet, spawn_local};
 use crate::protocol;
 use crate::session::AcpSession;
 use crate::stop_reasons::StopReasons;
-use crate::updates::{SessionStory, SessionUpdate};
+use crate::updates::{SessionStory, SessionUpdate, UpdateSource};
 use crate::wire::{ClientWire, RpcError};
 
 /// The prompt that resumes a run which was cut short, without a message.
@@ -174,10 +174,6 @@ impl SessionPrompt {
                     if run == session.id {
                         session.next_seq.set(record.seq + 1);
                         if let Event::RunEnded(ended) = &record.event {
-                            if ended.is_success() && !ended.exhausted.is_empty() {
-                                let note = session.story.borrow_mut().note_update(ended.to_sentence().0);
-                                self.send_update(note).await;
-                            }
                             let stop = stops.prompt_stop_reason(&session.id, ended);
                             return Ok(PromptResult::Ended(Box::new(ended.clone()), stop));
                         }
@@ -211,8 +207,8 @@ impl SessionPrompt {
                     .find(|asked| !self.shows_forms && !question_has_choices(asked))
                 {
                     let request = &first.request;
-                    let card = SessionStory::execution_card_id(&first.run, &request.agent, request.execution);
-                    self.send_update(SessionStory::question_update(&card, question_request_text(first)))
+                    let source = UpdateSource::new(&first.run, &request.agent, request.execution);
+                    self.send_update(SessionStory::question_update(source, question_request_text(first)))
                         .await;
                     *session.shown_question.borrow_mut() = Some(request.clone());
                     return Ok(PromptResult::AwaitsAnswer);
@@ -288,7 +284,7 @@ async fn ask_question(session: Rc<AcpSession>, wire: Rc<ClientWire>, shows_forms
             .await;
         answer.and_then(|answer| protocol::form_answer(&answer))
     } else {
-        let card = SessionStory::execution_card_id(&asked.run, &asked.request.agent, asked.request.execution);
+        let card = UpdateSource::new(&asked.run, &asked.request.agent, asked.request.execution).card_id();
         let params = protocol::question_options_request(id, &card, &asked);
         let answer = wire.send_request("session/request_permission", params).await;
         let at = answer.and_then(|answer| protocol::selected_option(&answer)?.parse::<usize>().ok());

@@ -1,13 +1,13 @@
 //! What a client is told of a run: records and live pieces as updates of its session.
 //!
-//! Invariant: it decides nothing.
+//! Invariant: it decides nothing. A session that is loaded gets the same messages, with the same ids, as the live one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, ExecutionEnd, Record};
 use ensemble_core::store::RunId;
-use ensemble_core::thread::ToolEnd;
+use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
 use ensemble_history::answer::{is_person, speaking_agents};
 use ensemble_history::output_text;
 use ensemble_language::ensemble::Ensemble;
@@ -17,13 +17,84 @@ use serde_json::Value;
 /// An update of a session.
 #[derive(Debug)]
 pub(crate) enum SessionUpdate {
-    User { id: String, text: String },
-    AgentMessage { id: String, text: String },
-    Thought { id: String, text: String },
+    User(MessageChunk),
+    AgentMessage(MessageChunk),
+    Thought(MessageChunk),
     Plan(Vec<(String, ProgressStatus)>),
     Card(ProgressCard),
     Title(String),
     Usage { used: u64, most: u64 },
+}
+
+/// A piece of a message.
+#[derive(Debug)]
+pub(crate) struct MessageChunk {
+    /// The id of the message.
+    pub(crate) id: String,
+    pub(crate) text: String,
+    /// The execution that wrote the message; `None`: the user or the ensemble itself.
+    pub(crate) source: Option<UpdateSource>,
+}
+
+/// The execution of an agent to which an update belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UpdateSource {
+    /// The names of the nested runs, the outermost first.
+    pub(crate) nested: Vec<String>,
+    pub(crate) agent: Arc<str>,
+    pub(crate) execution: u32,
+}
+
+impl UpdateSource {
+    pub(crate) fn new(run: &RunId, agent: &Arc<str>, execution: u32) -> Self {
+        Self {
+            nested: run.nested_names().map(str::to_owned).collect(),
+            agent: agent.clone(),
+            execution,
+        }
+    }
+
+    /// Returns the id of the card of the execution.
+    pub(crate) fn card_id(&self) -> String {
+        let inside: String = self.nested.iter().map(|name| format!("{name}/")).collect();
+        format!("{inside}{}#{}", self.agent, self.execution)
+    }
+}
+
+/// The current message of an execution.
+#[derive(Debug, Clone, Copy)]
+struct MessageProgress {
+    /// The number of the message in the execution, from 1.
+    number: u32,
+    has_text: bool,
+    has_thought: bool,
+}
+
+impl Default for MessageProgress {
+    fn default() -> Self {
+        Self {
+            number: 1,
+            has_text: false,
+            has_thought: false,
+        }
+    }
+}
+
+impl MessageProgress {
+    fn message_id(self, card: &str) -> String {
+        match self.number {
+            1 => card.to_owned(),
+            number => format!("{card}.{number}"),
+        }
+    }
+
+    /// The next piece belongs to another message.
+    fn next(self) -> Self {
+        Self {
+            number: self.number + 1,
+            ..Self::default()
+        }
+    }
 }
 
 /// The progress of an agent or a call.
@@ -39,6 +110,7 @@ pub(crate) enum ProgressStatus {
 #[derive(Debug)]
 pub(crate) struct ProgressCard {
     pub(crate) id: String,
+    pub(crate) source: UpdateSource,
     pub(crate) title: String,
     pub(crate) is_new: bool,
     pub(crate) is_tool: bool,
@@ -57,8 +129,8 @@ pub(crate) struct SessionStory {
     /// The agents whose words are those of the user.
     people: HashSet<Arc<str>>,
     cards: HashSet<String>,
-    /// The messages that were begun, by execution, with their number: one that did not count is begun again.
-    message_numbers: HashMap<String, u32>,
+    /// The current messages, by the cards of their executions.
+    messages_in_progress: HashMap<String, MessageProgress>,
     /// The execution whose text is told while it is written: messages do not mix.
     streamed_card: Option<String>,
     used_tokens: u64,
@@ -84,7 +156,7 @@ impl SessionStory {
                 .collect(),
             agents: names.map(|name| (name.to_string(), ProgressStatus::Pending)).collect(),
             cards: HashSet::new(),
-            message_numbers: HashMap::new(),
+            messages_in_progress: HashMap::new(),
             streamed_card: None,
             used_tokens: 0,
             max_tokens: ensemble.limits.max_total_tokens,
@@ -102,12 +174,6 @@ impl SessionStory {
             .iter()
             .filter(|(_, status)| *status == ProgressStatus::Running)
             .count()
-    }
-
-    /// Returns the id of the card of an execution.
-    pub(crate) fn execution_card_id(run: &RunId, agent: &str, execution: u32) -> String {
-        let inside: String = run.nested_names().map(|name| format!("{name}/")).collect();
-        format!("{inside}{agent}#{execution}")
     }
 
     /// Returns the updates for a record; `with_messages`: also for those of the user.
@@ -134,8 +200,15 @@ impl SessionStory {
                 updates
             }
             Event::ExecutionStarted(started) => {
-                let id = Self::execution_card_id(run, &started.agent, started.execution);
-                let mut updates = vec![self.card_update(id, &started.agent, ProgressStatus::Running)];
+                let source = UpdateSource::new(run, &started.agent, started.execution);
+                if let Some(message) = self.messages_in_progress.get_mut(&source.card_id())
+                    && (message.has_text || message.has_thought)
+                {
+                    // The attempt that wrote this message was cut short.
+                    *message = message.next();
+                }
+                let card = self.new_card(source.card_id(), &source, &started.agent, ProgressStatus::Running);
+                let mut updates = vec![SessionUpdate::Card(card)];
                 updates.extend(self.set_agent_status(is_outermost, &started.agent, ProgressStatus::Running));
                 updates
             }
@@ -147,20 +220,50 @@ impl SessionStory {
                 };
                 let id = Self::tool_card_id(run, &ended.call.id);
                 let text = output.as_ref().map(output_text);
-                let arguments = ended.call.arguments.clone();
-                vec![self.tool_card_update(id, &ended.call.name, status, arguments, output, text)]
+                let source = UpdateSource::new(run, &ended.within.agent, ended.within.execution);
+                vec![SessionUpdate::Card(ProgressCard {
+                    is_tool: true,
+                    input: Some(ended.call.arguments.clone()),
+                    output,
+                    text,
+                    ..self.new_card(id, &source, &ended.call.name, status)
+                })]
             }
             Event::ReplyReceived(reply) => {
-                let calls = reply.iteration.tool_calls.iter().filter(|call| call.end.is_none());
-                let calls: Vec<_> = calls.cloned().collect();
-                let pending = calls.into_iter().map(|call| {
+                let within = &reply.within;
+                let source = UpdateSource::new(run, &within.agent, within.execution);
+                let is_own = within.part.is_none() && within.outer_calls.is_empty();
+                let mut updates = match is_own {
+                    true => self.iteration_updates(&source, &reply.iteration),
+                    false => Vec::new(),
+                };
+                for call in reply.iteration.tool_calls.iter().filter(|call| call.end.is_none()) {
                     let id = Self::tool_card_id(run, &call.id);
-                    self.tool_card_update(id, &call.name, ProgressStatus::Running, call.arguments, None, None)
-                });
-                pending.collect()
+                    updates.push(SessionUpdate::Card(ProgressCard {
+                        is_tool: true,
+                        input: Some(call.arguments.clone()),
+                        ..self.new_card(id, &source, &call.name, ProgressStatus::Running)
+                    }));
+                }
+                updates
+            }
+            Event::AttemptFailed(failed) => {
+                let source = UpdateSource::new(run, &failed.agent, failed.execution);
+                let iterations = failed.exchange.iter();
+                iterations
+                    .flat_map(|iteration| self.iteration_updates(&source, iteration))
+                    .collect()
+            }
+            Event::RunEnded(ended) if is_outermost && ended.is_success() && !ended.exhausted.is_empty() => {
+                vec![SessionUpdate::AgentMessage(MessageChunk {
+                    id: format!("limit-{}", self.messages),
+                    text: ended.to_sentence().0,
+                    source: None,
+                })]
             }
             Event::ExecutionFinished(finished) => {
-                let id = Self::execution_card_id(run, &finished.agent, finished.execution);
+                let source = UpdateSource::new(run, &finished.agent, finished.execution);
+                let id = source.card_id();
                 let (status, text, output) = match &finished.end {
                     ExecutionEnd::Succeeded(output) => (
                         ProgressStatus::Completed,
@@ -173,18 +276,19 @@ impl SessionStory {
                         (ProgressStatus::Failed, format!("{}{effect}", failure.error), None)
                     }
                 };
-                let mut updates = self.speaker_updates(is_outermost, &finished.agent, &id, status, &text);
+                let mut updates = self.last_message_updates(&source, status, &text, &finished.exchange);
                 if with_messages
                     && is_outermost
                     && status == ProgressStatus::Completed
                     && self.people.contains(&finished.agent)
                 {
-                    updates.push(SessionUpdate::User {
+                    updates.push(SessionUpdate::User(MessageChunk {
                         id: format!("{id}!"),
                         text: text.clone(),
-                    });
+                        source: Some(source.clone()),
+                    }));
                 }
-                let mut card = self.new_card(id, &finished.agent, status);
+                let mut card = self.new_card(id, &source, &finished.agent, status);
                 card.text = Some(text);
                 card.output = output;
                 updates.push(SessionUpdate::Card(card));
@@ -193,9 +297,9 @@ impl SessionStory {
                 updates
             }
             Event::InputRequested(requested) if with_messages && is_outermost => {
-                let id = Self::execution_card_id(run, &requested.agent, requested.execution);
+                let source = UpdateSource::new(run, &requested.agent, requested.execution);
                 let text = requested.question.prompt.clone();
-                vec![Self::question_update(&id, text)]
+                vec![Self::question_update(source, text)]
             }
             _ => Vec::new(),
         }
@@ -206,29 +310,34 @@ impl SessionStory {
         if *run != self.run || !self.speakers.contains(&live.agent) {
             return None;
         }
-        let id = Self::execution_card_id(run, &live.agent, live.execution);
+        let source = UpdateSource::new(run, &live.agent, live.execution);
+        let card = source.card_id();
         match live.kind {
             LiveEventKind::Text(text) => {
-                let floor = self.streamed_card.get_or_insert_with(|| id.clone());
-                if *floor != id {
+                if *self.streamed_card.get_or_insert_with(|| card.clone()) != card {
                     return None;
                 }
-                let number = *self.message_numbers.entry(id.clone()).or_insert(1);
-                // One that was not begun again has the id that it has when it is told from the record.
-                let id = match number {
-                    1 => id,
-                    number => format!("{id}.{number}"),
-                };
-                Some(SessionUpdate::AgentMessage { id, text })
+                let message = self.messages_in_progress.entry(card.clone()).or_default();
+                message.has_text = true;
+                Some(SessionUpdate::AgentMessage(MessageChunk {
+                    id: message.message_id(&card),
+                    text,
+                    source: Some(source),
+                }))
             }
-            LiveEventKind::Reasoning(text) => Some(SessionUpdate::Thought {
-                id: format!("{id}~"),
-                text,
-            }),
+            LiveEventKind::Reasoning(text) => {
+                let message = self.messages_in_progress.entry(card.clone()).or_default();
+                message.has_thought = true;
+                Some(SessionUpdate::Thought(MessageChunk {
+                    id: format!("{}~", message.message_id(&card)),
+                    text,
+                    source: Some(source),
+                }))
+            }
             LiveEventKind::ReplyRestarted => {
                 // What follows is another message.
-                if let Some(number) = self.message_numbers.get_mut(&id) {
-                    *number += 1;
+                if let Some(message) = self.messages_in_progress.get_mut(&card) {
+                    *message = message.next();
                 }
                 None
             }
@@ -236,52 +345,104 @@ impl SessionStory {
         }
     }
 
+    /// Returns the reasoning and the text of an iteration that were not sent while they arrived. The next iteration begins
+    /// another message.
+    fn iteration_updates(&mut self, source: &UpdateSource, iteration: &ThreadIteration) -> Vec<SessionUpdate> {
+        let replies = iteration.messages.iter().filter(|message| message.role == Role::Assistant);
+        let text: String = replies.clone().map(|message| message.content.as_str()).collect();
+        let thoughts = replies.filter_map(|message| message.reasoning.as_ref());
+        let thought: String = thoughts.map(|reasoning| reasoning.text.as_str()).collect();
+        self.message_updates(source, &text, &thought)
+    }
+
+    /// Returns the last message of an execution, unless it was sent while it arrived.
+    fn last_message_updates(
+        &mut self,
+        source: &UpdateSource,
+        status: ProgressStatus,
+        text: &str,
+        exchange: &[ThreadIteration],
+    ) -> Vec<SessionUpdate> {
+        let mut updates = Vec::new();
+        let last = match status {
+            ProgressStatus::Failed => exchange.len(),
+            _ => exchange.len().saturating_sub(1),
+        };
+        for iteration in &exchange[..last] {
+            updates.extend(self.iteration_updates(source, iteration));
+        }
+        if status != ProgressStatus::Failed {
+            let replies = exchange[last..].iter().flat_map(|iteration| &iteration.messages);
+            let thoughts = replies.filter_map(|message| message.reasoning.as_ref());
+            let thought: String = thoughts.map(|reasoning| reasoning.text.as_str()).collect();
+            let message = self.messages_in_progress.get(&source.card_id());
+            // The output is the text of a message that was sent before the last call.
+            let is_sent = exchange.is_empty() && message.is_some_and(|message| message.number > 1);
+            updates.extend(self.message_updates(source, if is_sent { "" } else { text }, &thought));
+        }
+        let card = source.card_id();
+        self.messages_in_progress.remove(&card);
+        if self.streamed_card.as_deref() == Some(&card) {
+            self.streamed_card = None;
+        }
+        updates
+    }
+
+    /// Returns the parts of the current message that were not sent while they arrived, if its agent speaks for the ensemble.
+    fn message_updates(&mut self, source: &UpdateSource, text: &str, thought: &str) -> Vec<SessionUpdate> {
+        if !source.nested.is_empty() || !self.speakers.contains(&source.agent) {
+            return Vec::new();
+        }
+        let card = source.card_id();
+        let message = self.messages_in_progress.entry(card.clone()).or_default();
+        let current = *message;
+        if !text.trim().is_empty() || !thought.trim().is_empty() {
+            *message = message.next();
+        }
+        let chunk = |id: String, text: &str| MessageChunk {
+            id,
+            text: text.to_owned(),
+            source: Some(source.clone()),
+        };
+        let id = current.message_id(&card);
+        let mut updates = Vec::new();
+        if !current.has_thought && !thought.trim().is_empty() {
+            updates.push(SessionUpdate::Thought(chunk(format!("{id}~"), thought)));
+        }
+        if !current.has_text && !text.trim().is_empty() {
+            updates.push(SessionUpdate::AgentMessage(chunk(id, text)));
+        }
+        updates
+    }
+
     /// Returns a text of the ensemble itself.
     pub(crate) fn note_update(&mut self, text: String) -> SessionUpdate {
         self.notes += 1;
-        SessionUpdate::AgentMessage {
+        SessionUpdate::AgentMessage(MessageChunk {
             id: format!("note-{}", self.notes),
             text,
-        }
+            source: None,
+        })
     }
 
-    /// Returns the question of the execution with this card.
-    pub(crate) fn question_update(card: &str, text: String) -> SessionUpdate {
-        let id = format!("{card}?");
-        SessionUpdate::AgentMessage { id, text }
+    /// Returns the question of this execution.
+    pub(crate) fn question_update(source: UpdateSource, text: String) -> SessionUpdate {
+        SessionUpdate::AgentMessage(MessageChunk {
+            id: format!("{}?", source.card_id()),
+            text,
+            source: Some(source),
+        })
     }
 
     fn user_message_updates(&mut self, text: &str, is_told: bool) -> Vec<SessionUpdate> {
         self.messages += 1;
         let id = format!("user-{}", self.messages);
         let text = text.to_owned();
+        let source = None;
         is_told
-            .then_some(SessionUpdate::User { id, text })
+            .then_some(SessionUpdate::User(MessageChunk { id, text, source }))
             .into_iter()
             .collect()
-    }
-
-    /// Returns the words of a speaker, unless they were told while they were written.
-    fn speaker_updates(
-        &mut self,
-        is_outermost: bool,
-        agent: &str,
-        id: &str,
-        status: ProgressStatus,
-        text: &str,
-    ) -> Vec<SessionUpdate> {
-        let was_told = self.message_numbers.remove(id).is_some();
-        if self.streamed_card.as_deref() == Some(id) {
-            self.streamed_card = None;
-        }
-        if was_told || status == ProgressStatus::Failed || !is_outermost || !self.speakers.contains(agent) {
-            return Vec::new();
-        }
-        let text = text.to_owned();
-        vec![SessionUpdate::AgentMessage {
-            id: id.to_owned(),
-            text,
-        }]
     }
 
     fn set_agent_status(&mut self, is_outermost: bool, agent: &str, status: ProgressStatus) -> Option<SessionUpdate> {
@@ -305,13 +466,10 @@ impl SessionStory {
         format!("{inside}call:{call}")
     }
 
-    fn card_update(&mut self, id: String, agent: &str, status: ProgressStatus) -> SessionUpdate {
-        SessionUpdate::Card(self.new_card(id, agent, status))
-    }
-
-    fn new_card(&mut self, id: String, agent: &str, status: ProgressStatus) -> ProgressCard {
+    fn new_card(&mut self, id: String, source: &UpdateSource, title: &str, status: ProgressStatus) -> ProgressCard {
         ProgressCard {
-            title: agent.to_owned(),
+            title: title.to_owned(),
+            source: source.clone(),
             is_new: self.cards.insert(id.clone()),
             id,
             is_tool: false,
@@ -320,24 +478,6 @@ impl SessionStory {
             output: None,
             text: None,
         }
-    }
-
-    fn tool_card_update(
-        &mut self,
-        id: String,
-        name: &str,
-        status: ProgressStatus,
-        input: Value,
-        output: Option<Value>,
-        text: Option<String>,
-    ) -> SessionUpdate {
-        SessionUpdate::Card(ProgressCard {
-            is_tool: true,
-            input: Some(input),
-            output,
-            text,
-            ..self.new_card(id, name, status)
-        })
     }
 }
 
@@ -364,7 +504,7 @@ mod tests {
             kind: piece,
         };
         match story.update_for_live_event(&RunId::new("r"), piece)? {
-            SessionUpdate::AgentMessage { id, text } => Some(format!("{id}: {text}")),
+            SessionUpdate::AgentMessage(chunk) => Some(format!("{}: {}", chunk.id, chunk.text)),
             other => panic!("{other:?}"),
         }
     }

@@ -1,7 +1,7 @@
 //! The one home of HTTP clients: for models, MCP servers, collectors and engines.
 //!
-//! Invariant: a request over `http://` goes through no proxy, and neither does a request to this machine. Only `https://` goes
-//! through a proxy, as a tunnel (`CONNECT`).
+//! Invariant: a request to this machine goes through no proxy. A request over `https://` goes through a proxy as a tunnel
+//! (`CONNECT`). So a key, which is sent over `http://` only to this machine, is never sent to a proxy.
 
 use std::time::Duration;
 
@@ -10,8 +10,11 @@ use reqwest::{ClientBuilder, NoProxy, Proxy};
 /// The time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The variables with the proxy for `http://`; the first that is set counts.
+const HTTP_VARIABLES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
+
 /// The variables with the proxy for `https://`; the first that is set counts.
-const PROXY_VARIABLES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+const HTTPS_VARIABLES: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 
 /// The variables with the hosts that are reached without a proxy.
 const NO_PROXY_VARIABLES: [&str; 2] = ["no_proxy", "NO_PROXY"];
@@ -28,10 +31,10 @@ pub fn build_http_client() -> Result<reqwest::Client, String> {
     client.map_err(|error| format!("cannot create the HTTP client: {error}"))
 }
 
-/// Returns a builder of a client that follows no redirections and uses the proxy of the environment for `https://` only.
+/// Returns a builder of a client that follows no redirections, and uses the proxies of the environment for other machines.
 ///
 /// # Errors
-/// The variable of the proxy contains no address.
+/// The variable of a proxy contains no address.
 #[expect(
     clippy::disallowed_methods,
     reason = "proxies are a matter of the machine, so they are read here and not from a run"
@@ -43,7 +46,7 @@ pub fn http_client_builder() -> Result<ClientBuilder, String> {
 fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<ClientBuilder, String> {
     // Somebody else in this process may have chosen one already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = reqwest::Client::builder()
+    let mut builder = reqwest::Client::builder()
         .user_agent(concat!("ensemble/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         // A key must not follow a redirection to somebody else.
@@ -53,14 +56,20 @@ fn builder_with_proxy(variable: &dyn Fn(&str) -> Option<String>) -> Result<Clien
         let set = names.iter().find_map(|name| Some((*name, variable(name)?)));
         set.filter(|(_, value)| !value.trim().is_empty())
     };
-    let Some((name, address)) = find(&PROXY_VARIABLES) else {
-        return Ok(builder);
-    };
-    // The address may contain a password, so it is not shown.
-    let proxy = Proxy::https(address.trim()).map_err(|_| format!("{name} is not the address of a proxy"))?;
     let others = find(&NO_PROXY_VARIABLES).map(|(_, hosts)| format!(",{hosts}"));
     let direct_hosts = format!("{THIS_MACHINE}{}", others.unwrap_or_default());
-    Ok(builder.proxy(proxy.no_proxy(NoProxy::from_string(&direct_hosts))))
+    let schemes: [(_, fn(&str) -> reqwest::Result<Proxy>); 2] = [
+        (&HTTP_VARIABLES, |address| Proxy::http(address)),
+        (&HTTPS_VARIABLES, |address| Proxy::https(address)),
+    ];
+    for (names, build_proxy) in schemes {
+        if let Some((name, address)) = find(names) {
+            // The address may contain a password, so it is not shown.
+            let proxy = build_proxy(address.trim()).map_err(|_| format!("{name} is not the address of a proxy"))?;
+            builder = builder.proxy(proxy.no_proxy(NoProxy::from_string(&direct_hosts)));
+        }
+    }
+    Ok(builder)
 }
 
 #[cfg(test)]
@@ -93,21 +102,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_encrypted_requests_to_other_machines_go_through_a_proxy() {
+    async fn requests_to_this_machine_go_through_no_proxy() {
         let (proxy, through) = counting_server().await;
         let (server, reached) = counting_server().await;
-        let all = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
-        let rows = [
-            (format!("http://127.0.0.1:{server}/"), "", 0, 1),
-            (format!("http://localhost:{server}/"), "", 0, 1),
-            (format!("http://somewhere.invalid:{server}/"), "", 0, 1),
-            (format!("https://127.0.0.1:{server}/"), "", 0, 1),
-            (format!("https://somewhere.invalid:{server}/"), "", 1, 0),
-            (format!("https://somewhere.invalid:{server}/"), "somewhere.invalid", 0, 1),
-            (format!("https://somewhere.invalid:{server}/"), "other.invalid", 1, 0),
+        let elsewhere = |scheme: &str| format!("{scheme}://somewhere.invalid:{server}/");
+        let both = ["http", "https", "all"];
+        let rows: [(String, &str, &[&str], usize); 9] = [
+            (format!("http://127.0.0.1:{server}/"), "", &[], 1),
+            (format!("http://127.9.8.7:{server}/"), "", &[], 0),
+            (format!("http://localhost:{server}/"), "", &[], 1),
+            (format!("http://[::1]:{server}/"), "", &[], 0),
+            (format!("https://127.0.0.1:{server}/"), "", &[], 1),
+            (elsewhere("http"), "", &["http", "all"], 1),
+            (elsewhere("https"), "", &["https", "all"], 1),
+            (elsewhere("https"), "somewhere.invalid", &[], 1),
+            (elsewhere("https"), "other.invalid", &["https", "all"], 1),
         ];
-        for name in all {
-            for (url, no_proxy, proxied, direct) in &rows {
+        for name in both.iter().flat_map(|name| [format!("{name}_proxy"), format!("{}_PROXY", name.to_uppercase())]) {
+            let kind = name.to_lowercase();
+            for (url, no_proxy, proxied_by, direct) in &rows {
                 through.store(0, Ordering::SeqCst);
                 reached.store(0, Ordering::SeqCst);
                 let variable = |wanted: &str| match wanted {
@@ -118,13 +131,10 @@ mod tests {
                 let here = std::net::SocketAddr::from(([127, 0, 0, 1], server));
                 let client = builder.resolve("somewhere.invalid", here).build().expect("a client");
                 let _refused_or_not = client.get(url).send().await;
-                // A variable for plain HTTP has no effect.
-                let (proxied, direct) = match name.eq_ignore_ascii_case("http_proxy") {
-                    true => (0, 1),
-                    false => (*proxied, *direct),
-                };
-                let found = (through.load(Ordering::SeqCst), reached.load(Ordering::SeqCst).min(1));
-                assert_eq!(found, (proxied, direct), "{name} {url} {no_proxy}");
+                let is_proxied = proxied_by.iter().any(|by| kind == format!("{by}_proxy"));
+                let expected = if is_proxied { (1, 0) } else { (0, *direct) };
+                let found = (through.load(Ordering::SeqCst).min(1), reached.load(Ordering::SeqCst).min(1));
+                assert_eq!(found, expected, "{name} {url} {no_proxy}");
             }
         }
         let wrong = builder_with_proxy(&|name| (name == "ALL_PROXY").then(|| "user:pass1word@:x".to_owned()));
