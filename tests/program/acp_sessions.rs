@@ -398,7 +398,12 @@ fn a_loaded_session_tells_the_text_before_calls_with_an_id_for_each_message() {
         let found = metas(&client);
         let same = |meta: &Value| meta["agent"] == expected["agent"] && meta["execution"] == 1;
         assert!(found.iter().any(same), "{expected}: {found:?}");
-        assert!(found.iter().all(|meta| meta["agent"] != "i" || meta["nested"].is_array()), "{found:?}");
+        assert!(
+            found
+                .iter()
+                .all(|meta| meta["agent"] != "i" || meta["nested"].is_array()),
+            "{found:?}"
+        );
     }
     drop(client);
     let mut client = Client::start(&workspace, "a.yaml", json!({}));

@@ -370,7 +370,11 @@ fn values_of_the_environment_in_a_file_of_servers_need_trust() {
         ),
     ] {
         workspace.write(".mcp.json", json!({"mcpServers": {"h": server}}).to_string());
-        for arguments in [&run[..], &["mcp", "--mcp-config", ".mcp.json"], &["ui", "--mcp-config", ".mcp.json"]] {
+        for arguments in [
+            &run[..],
+            &["mcp", "--mcp-config", ".mcp.json"],
+            &["ui", "--mcp-config", ".mcp.json"],
+        ] {
             let told = workspace.wary(arguments, &variables);
             assert_eq!(told.code, 2, "{arguments:?}: {told:?}");
             assert!(told.stderr.contains(line), "{line}: {told:?}");

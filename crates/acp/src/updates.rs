@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ensemble_core::conversation::{Event, ExecutionEnd, Record};
+use ensemble_core::conversation::{Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
 use ensemble_history::answer::{is_person, speaking_agents};
@@ -212,41 +212,8 @@ impl SessionStory {
                 updates.extend(self.set_agent_status(is_outermost, &started.agent, ProgressStatus::Running));
                 updates
             }
-            Event::ToolCallEnded(ended) => {
-                let (output, status) = match &ended.call.end {
-                    Some(ToolEnd::Result(result)) => (Some(result.clone()), ProgressStatus::Completed),
-                    Some(ToolEnd::Error(error)) => (Some(Value::from(error.as_str())), ProgressStatus::Failed),
-                    None => (None, ProgressStatus::Failed),
-                };
-                let id = Self::tool_card_id(run, &ended.call.id);
-                let text = output.as_ref().map(output_text);
-                let source = UpdateSource::new(run, &ended.within.agent, ended.within.execution);
-                vec![SessionUpdate::Card(ProgressCard {
-                    is_tool: true,
-                    input: Some(ended.call.arguments.clone()),
-                    output,
-                    text,
-                    ..self.new_card(id, &source, &ended.call.name, status)
-                })]
-            }
-            Event::ReplyReceived(reply) => {
-                let within = &reply.within;
-                let source = UpdateSource::new(run, &within.agent, within.execution);
-                let is_own = within.part.is_none() && within.outer_calls.is_empty();
-                let mut updates = match is_own {
-                    true => self.iteration_updates(&source, &reply.iteration),
-                    false => Vec::new(),
-                };
-                for call in reply.iteration.tool_calls.iter().filter(|call| call.end.is_none()) {
-                    let id = Self::tool_card_id(run, &call.id);
-                    updates.push(SessionUpdate::Card(ProgressCard {
-                        is_tool: true,
-                        input: Some(call.arguments.clone()),
-                        ..self.new_card(id, &source, &call.name, ProgressStatus::Running)
-                    }));
-                }
-                updates
-            }
+            Event::ToolCallEnded(ended) => vec![self.ended_call_update(run, ended)],
+            Event::ReplyReceived(reply) => self.reply_updates(run, reply),
             Event::AttemptFailed(failed) => {
                 let source = UpdateSource::new(run, &failed.agent, failed.execution);
                 let iterations = failed.exchange.iter();
@@ -261,41 +228,7 @@ impl SessionStory {
                     source: None,
                 })]
             }
-            Event::ExecutionFinished(finished) => {
-                let source = UpdateSource::new(run, &finished.agent, finished.execution);
-                let id = source.card_id();
-                let (status, text, output) = match &finished.end {
-                    ExecutionEnd::Succeeded(output) => (
-                        ProgressStatus::Completed,
-                        output_text(output),
-                        Some(Value::clone(output)),
-                    ),
-                    ExecutionEnd::Failed(failure) => {
-                        let effect = self.failure_effects.get(&finished.agent).filter(|_| is_outermost);
-                        let effect = effect.map_or_else(String::new, |effect| format!("\n{effect}"));
-                        (ProgressStatus::Failed, format!("{}{effect}", failure.error), None)
-                    }
-                };
-                let mut updates = self.last_message_updates(&source, status, &text, &finished.exchange);
-                if with_messages
-                    && is_outermost
-                    && status == ProgressStatus::Completed
-                    && self.people.contains(&finished.agent)
-                {
-                    updates.push(SessionUpdate::User(MessageChunk {
-                        id: format!("{id}!"),
-                        text: text.clone(),
-                        source: Some(source.clone()),
-                    }));
-                }
-                let mut card = self.new_card(id, &source, &finished.agent, status);
-                card.text = Some(text);
-                card.output = output;
-                updates.push(SessionUpdate::Card(card));
-                updates.extend(self.set_agent_status(is_outermost, &finished.agent, status));
-                updates.extend(self.add_tokens(finished.usage.as_ref().map(|u| u.input_tokens + u.output_tokens)));
-                updates
-            }
+            Event::ExecutionFinished(finished) => self.finished_execution_updates(run, finished, with_messages),
             Event::InputRequested(requested) if with_messages && is_outermost => {
                 let source = UpdateSource::new(run, &requested.agent, requested.execution);
                 let text = requested.question.prompt.clone();
@@ -303,6 +236,83 @@ impl SessionStory {
             }
             _ => Vec::new(),
         }
+    }
+
+    fn ended_call_update(&mut self, run: &RunId, ended: &ToolCallEnded) -> SessionUpdate {
+        let (output, status) = match &ended.call.end {
+            Some(ToolEnd::Result(result)) => (Some(result.clone()), ProgressStatus::Completed),
+            Some(ToolEnd::Error(error)) => (Some(Value::from(error.as_str())), ProgressStatus::Failed),
+            None => (None, ProgressStatus::Failed),
+        };
+        let id = Self::tool_card_id(run, &ended.call.id);
+        let text = output.as_ref().map(output_text);
+        let source = UpdateSource::new(run, &ended.within.agent, ended.within.execution);
+        SessionUpdate::Card(ProgressCard {
+            is_tool: true,
+            input: Some(ended.call.arguments.clone()),
+            output,
+            text,
+            ..self.new_card(id, &source, &ended.call.name, status)
+        })
+    }
+
+    /// Returns the message of a reply, and the cards of its calls.
+    fn reply_updates(&mut self, run: &RunId, reply: &ReplyReceived) -> Vec<SessionUpdate> {
+        let within = &reply.within;
+        let source = UpdateSource::new(run, &within.agent, within.execution);
+        let is_own = within.part.is_none() && within.outer_calls.is_empty();
+        let mut updates = match is_own {
+            true => self.iteration_updates(&source, &reply.iteration),
+            false => Vec::new(),
+        };
+        for call in reply.iteration.tool_calls.iter().filter(|call| call.end.is_none()) {
+            let id = Self::tool_card_id(run, &call.id);
+            updates.push(SessionUpdate::Card(ProgressCard {
+                is_tool: true,
+                input: Some(call.arguments.clone()),
+                ..self.new_card(id, &source, &call.name, ProgressStatus::Running)
+            }));
+        }
+        updates
+    }
+
+    fn finished_execution_updates(
+        &mut self,
+        run: &RunId,
+        finished: &ExecutionFinished,
+        with_messages: bool,
+    ) -> Vec<SessionUpdate> {
+        let is_outermost = *run == self.run;
+        let source = UpdateSource::new(run, &finished.agent, finished.execution);
+        let id = source.card_id();
+        let (status, text, output) = match &finished.end {
+            ExecutionEnd::Succeeded(output) => (
+                ProgressStatus::Completed,
+                output_text(output),
+                Some(Value::clone(output)),
+            ),
+            ExecutionEnd::Failed(failure) => {
+                let effect = self.failure_effects.get(&finished.agent).filter(|_| is_outermost);
+                let effect = effect.map_or_else(String::new, |effect| format!("\n{effect}"));
+                (ProgressStatus::Failed, format!("{}{effect}", failure.error), None)
+            }
+        };
+        let mut updates = self.last_message_updates(&source, status, &text, &finished.exchange);
+        if with_messages && is_outermost && status == ProgressStatus::Completed && self.people.contains(&finished.agent)
+        {
+            updates.push(SessionUpdate::User(MessageChunk {
+                id: format!("{id}!"),
+                text: text.clone(),
+                source: Some(source.clone()),
+            }));
+        }
+        let mut card = self.new_card(id, &source, &finished.agent, status);
+        card.text = Some(text);
+        card.output = output;
+        updates.push(SessionUpdate::Card(card));
+        updates.extend(self.set_agent_status(is_outermost, &finished.agent, status));
+        updates.extend(self.add_tokens(finished.usage.as_ref().map(|u| u.input_tokens + u.output_tokens)));
+        updates
     }
 
     /// Returns the updates for a live event.
@@ -348,7 +358,10 @@ impl SessionStory {
     /// Returns the reasoning and the text of an iteration that were not sent while they arrived. The next iteration begins
     /// another message.
     fn iteration_updates(&mut self, source: &UpdateSource, iteration: &ThreadIteration) -> Vec<SessionUpdate> {
-        let replies = iteration.messages.iter().filter(|message| message.role == Role::Assistant);
+        let replies = iteration
+            .messages
+            .iter()
+            .filter(|message| message.role == Role::Assistant);
         let text: String = replies.clone().map(|message| message.content.as_str()).collect();
         let thoughts = replies.filter_map(|message| message.reasoning.as_ref());
         let thought: String = thoughts.map(|reasoning| reasoning.text.as_str()).collect();

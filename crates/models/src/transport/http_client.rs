@@ -118,7 +118,10 @@ mod tests {
             (elsewhere("https"), "somewhere.invalid", &[], 1),
             (elsewhere("https"), "other.invalid", &["https", "all"], 1),
         ];
-        for name in both.iter().flat_map(|name| [format!("{name}_proxy"), format!("{}_PROXY", name.to_uppercase())]) {
+        for name in both
+            .iter()
+            .flat_map(|name| [format!("{name}_proxy"), format!("{}_PROXY", name.to_uppercase())])
+        {
             let kind = name.to_lowercase();
             for (url, no_proxy, proxied_by, direct) in &rows {
                 through.store(0, Ordering::SeqCst);
@@ -133,7 +136,10 @@ mod tests {
                 let _refused_or_not = client.get(url).send().await;
                 let is_proxied = proxied_by.iter().any(|by| kind == format!("{by}_proxy"));
                 let expected = if is_proxied { (1, 0) } else { (0, *direct) };
-                let found = (through.load(Ordering::SeqCst).min(1), reached.load(Ordering::SeqCst).min(1));
+                let found = (
+                    through.load(Ordering::SeqCst).min(1),
+                    reached.load(Ordering::SeqCst).min(1),
+                );
                 assert_eq!(found, expected, "{name} {url} {no_proxy}");
             }
         }

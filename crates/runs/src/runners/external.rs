@@ -2,6 +2,7 @@
 //!
 //! Invariant: a program that is missing is told before the run.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ensemble_agents::agent::acp::{ExternalAgent, ProgramServer, ProgramServerKind, SIMULATED_CONFIG};
@@ -51,6 +52,14 @@ pub(crate) fn build_external_agent(
         invocation,
         folder,
         root,
+        private_folders: parts
+            .shared
+            .project
+            .user_config
+            .iter()
+            .filter_map(|file| file.parent())
+            .map(Path::to_owned)
+            .collect(),
         environment: ChildEnvironment::for_foreign_program(parts.shared.network.secrets().clone())
             .with_variables(env_values),
         servers: list_program_servers(llm, parts)?,

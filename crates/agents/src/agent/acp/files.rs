@@ -62,7 +62,11 @@ pub(super) fn read_text_before(root: &Path, path: &Path) -> Result<String, Strin
     match read_bytes(root, path) {
         Ok(bytes) => Ok(String::from_utf8(bytes).unwrap_or_else(|error| {
             let bytes = error.as_bytes();
-            format!("[{} bytes that are not text, SHA-256 {}]\n", bytes.len(), digest_bytes(bytes))
+            format!(
+                "[{} bytes that are not text, SHA-256 {}]\n",
+                bytes.len(),
+                digest_bytes(bytes)
+            )
         })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(write_error(path, &error)),
@@ -101,6 +105,34 @@ fn refuse_own_folder(path: &Path) -> Result<(), String> {
     }
 }
 
+/// Refuses a path inside one of these folders, such as that of the user's own settings, which can be below the root.
+pub(super) fn refuse_private_folders(root: &Path, path: &Path, folders: &[PathBuf]) -> Result<(), String> {
+    let file = fold_path(&root.join(path));
+    let is_inside = |folder: &PathBuf| file.starts_with(fold_path(&canonicalize_existing(folder)));
+    match folders.iter().any(is_inside) {
+        true => Err(format!(
+            "cannot write `{}`: agents cannot write to the settings of the user",
+            path.display()
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Returns the path with the links of its beginning, which exists, resolved.
+fn canonicalize_existing(path: &Path) -> PathBuf {
+    let mut beginnings = path.ancestors();
+    let resolved = beginnings.find_map(|beginning| {
+        let rest = path.strip_prefix(beginning).ok()?;
+        Some(beginning.canonicalize().ok()?.join(rest))
+    });
+    resolved.unwrap_or_else(|| path.to_owned())
+}
+
+/// Returns the path with names that a file system can take for the same made equal.
+fn fold_path(path: &Path) -> PathBuf {
+    path.iter().map(fold_name).collect()
+}
+
 fn own_folder_error(path: &Path) -> String {
     format!(
         "cannot write `{}`: agents cannot write to `{OWN_FOLDER}`",
@@ -111,15 +143,22 @@ fn own_folder_error(path: &Path) -> String {
 /// Returns whether a file system that ignores case, invisible characters, or dots and spaces at the end takes the name for
 /// that of the own folder.
 fn is_own_name(name: &OsStr) -> bool {
+    fold_name(name) == OWN_FOLDER
+}
+
+/// Returns the name without case, invisible characters, streams, and dots and spaces at its end.
+fn fold_name(name: &OsStr) -> String {
     let name = name.to_string_lossy();
     let visible = name.chars().filter(|char| !is_invisible(*char));
     let upper: String = visible.flat_map(char::to_uppercase).collect();
     let folded = upper.to_lowercase();
-    folded.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']) == OWN_FOLDER
+    let name = folded.split(':').next().unwrap_or_default();
+    name.trim_end_matches(['.', ' ']).to_owned()
 }
 
 fn is_invisible(char: char) -> bool {
-    char.is_control() || matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+    char.is_control()
+        || matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 fn read_text(root: &Path, path: &Path) -> io::Result<String> {
@@ -285,6 +324,11 @@ mod tests {
         }
         let entries = fs::read_dir(root.join("sub/.ensemble")).expect("a folder");
         assert_eq!(entries.count(), 0);
+        let settings = root.join("home/.config/ensemble");
+        let refuse = |path: &str| refuse_private_folders(root, Path::new(path), &[settings.clone()]);
+        assert!(refuse("home/.config/ensemble/trust.json").is_err());
+        assert!(refuse("home/.Config/Ensemble/trust.json").is_err());
+        assert!(refuse("home/.config/ensembles.yaml").is_ok());
         // A name that only the file system takes for the same is found by what it opens.
         let parent = openat(CWD, root.join("sub"), OFlags::RDONLY, Mode::empty()).expect("opened");
         let opened = openat(&parent, ".ensemble", OFlags::RDONLY, Mode::empty()).expect("opened");

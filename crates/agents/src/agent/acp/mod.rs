@@ -56,6 +56,8 @@ pub struct ExternalAgent {
     pub folder: PathBuf,
     /// The folder inside which files may be read and written.
     pub root: PathBuf,
+    /// Folders that are not written, also below the root: those of the user's own settings.
+    pub private_folders: Vec<PathBuf>,
     /// The environment of the program.
     pub environment: ChildEnvironment,
     /// The servers of tools that the program is given when its session begins.
