@@ -6,7 +6,8 @@ use crate::support::acp_client::Client;
 use crate::support::{Workspace, eventually};
 
 /// An agent whose first reply is cut off.
-const CUT: &str = "acp: simulated, prompt: go, config: {replies: [{text: half a sen, stop: max_tokens}, {text: whole}]}";
+const CUT: &str =
+    "acp: simulated, prompt: go, config: {replies: [{text: half a sen, stop: max_tokens}, {text: whole}]}";
 
 /// A model that calls a tool again and again.
 const LOOPING: &str = "model_profiles: {p: {provider: simulated, replies: [{tool_calls: [{name: look}]}]}}\n\
@@ -26,9 +27,11 @@ fn stops(files: &[(&str, &str)]) -> (Value, Vec<String>) {
 }
 
 fn history_stops(workspace: &Workspace) -> Vec<String> {
-    let export = workspace.run(["runs", "export", "--last", "--output", "json"]).expect_code(0);
+    let shown = workspace
+        .run(["runs", "show", "--last", "--output", "json"])
+        .expect_code(0);
     let mut stops = Vec::new();
-    collect_stops(&serde_json::from_str(&export.stdout).expect("JSON"), &mut stops);
+    collect_stops(&shown.json(), &mut stops);
     stops
 }
 
@@ -36,7 +39,10 @@ fn collect_stops(value: &Value, stops: &mut Vec<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect_stops(item, stops)),
         Value::Object(map) => {
-            if let (true, Some(reason)) = (map.contains_key("attempts"), map.get("stop_reason").and_then(Value::as_str)) {
+            if let (true, Some(reason)) = (
+                map.contains_key("attempts"),
+                map.get("stop_reason").and_then(Value::as_str),
+            ) {
                 stops.push(reason.to_owned());
             }
             map.values().for_each(|inner| collect_stops(inner, stops));
@@ -93,7 +99,8 @@ fn a_budget_that_is_used_up_inside_the_loop_is_a_limit_of_tokens() {
 
 #[test]
 fn a_limit_of_iterations_is_a_limit_of_requests() {
-    let agents = format!("name: a\n{LOOPING}agents:\n  - {{name: a, model_profile: p, tools: [look], max_iterations: 2}}\n");
+    let agents =
+        format!("name: a\n{LOOPING}agents:\n  - {{name: a, model_profile: p, tools: [look], max_iterations: 2}}\n");
     let beside = format!("{agents}  - {{name: b, script: sleep 0.5}}\n");
     let outer = "name: outer\nagents: [{name: team, ensemble: inner.yaml}]\n";
     for (file, inner) in [(agents.as_str(), ""), (&beside, ""), (outer, agents.as_str())] {
@@ -117,7 +124,9 @@ fn a_cancelled_attempt_is_cancelled_in_the_history() {
     let mut client = Client::start(&workspace, "a.yaml", json!({}));
     let session = client.session(&workspace);
     let prompt = client.begin_prompt(&session, "go");
-    eventually("the tool runs", || workspace.path().join("begun").exists().then_some(()));
+    eventually("the tool runs", || {
+        workspace.path().join("begun").exists().then_some(())
+    });
     client.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}));
     assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
     client.leave();

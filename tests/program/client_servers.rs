@@ -176,6 +176,7 @@ fn a_file_that_is_not_trusted_calls_nothing_of_the_client_without_asking() {
         workspace.write("acp.sh", read("tests/acp/hostile.sh"));
         workspace.write("a.yaml", file);
         config(&workspace);
+        workspace.wary(["trust", ".mcp.json", "--yes"], &[]).expect_code(0);
         let run = ["run", "a.yaml", "--mcp-config", ".mcp.json"];
         let refused = workspace.wary(run, &[]).expect_code(2);
         assert!(refused.stderr.contains("is not trusted"), "{}", refused.stderr);
@@ -187,6 +188,7 @@ fn a_file_that_is_not_trusted_calls_nothing_of_the_client_without_asking() {
     // A person is asked, so this needs no trust.
     let workspace = workspace("");
     config(&workspace);
+    workspace.wary(["trust", ".mcp.json", "--yes"], &[]).expect_code(0);
     let run = ["run", "a.yaml", "--mcp-config", ".mcp.json", "--allow-tool", "h"];
     workspace.wary(run, &[]).expect_code(0);
 }
@@ -243,7 +245,7 @@ fn an_ensemble_that_is_the_agent_of_another_is_given_its_servers() {
     workspace.write(
         "outer.yaml",
         format!(
-            "name: outer\nagents:\n  - {{name: inner, acp: {{command: '{}', args: [acp, a.yaml], env: [ENSEMBLE_TRUST]}}, tools: [h]}}\ntools:\n  \
+            "name: outer\nagents:\n  - {{name: inner, acp: {{command: '{}', args: [--trust, acp, a.yaml]}}, tools: [h]}}\ntools:\n  \
              h: {{mcp: {{command: [sh, hostile.sh], env: {{PLANTED: through, PREFIXED: both}}}}}}\n",
             crate::support::binary()
         ),
@@ -368,7 +370,11 @@ fn values_of_the_environment_in_a_file_of_servers_need_trust() {
         ),
     ] {
         workspace.write(".mcp.json", json!({"mcpServers": {"h": server}}).to_string());
-        for arguments in [&run[..], &["mcp", "--mcp-config", ".mcp.json"], &["ui", "--mcp-config", ".mcp.json"]] {
+        for arguments in [
+            &run[..],
+            &["mcp", "--mcp-config", ".mcp.json"],
+            &["ui", "--mcp-config", ".mcp.json"],
+        ] {
             let told = workspace.wary(arguments, &variables);
             assert_eq!(told.code, 2, "{arguments:?}: {told:?}");
             assert!(told.stderr.contains(line), "{line}: {told:?}");

@@ -67,7 +67,7 @@ impl McpConfigServer {
                 ));
             }
         };
-        for text in &self.command {
+        if let Some(text) = &self.command {
             add_lines(text, &format!("the program `{command}`, in its name"));
         }
         for text in &self.args {
@@ -76,7 +76,7 @@ impl McpConfigServer {
         for (own, text) in &self.env {
             add_lines(text, &format!("the program `{command}`, as {}", escape_hidden(own)));
         }
-        for text in &self.url {
+        if let Some(text) = &self.url {
             add_lines(text, &format!("{url}, in the address"));
         }
         for (header, text) in &self.headers {

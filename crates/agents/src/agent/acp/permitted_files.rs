@@ -3,7 +3,7 @@
 //! Invariant: a permission covers what was shown, once. A write has the text of a diff that was shown, and replaces the text
 //! that this diff removed; a permission to read covers no write.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A read or a write that was shown before it was permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,13 +40,6 @@ impl PermittedFiles {
     }
 }
 
-impl PermittedFile {
-    /// Returns the read of this path below the root.
-    pub(super) fn read(path: &Path) -> Self {
-        Self::Read(path.to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,11 +55,11 @@ mod tests {
     #[test]
     fn a_permission_covers_what_was_shown_once() {
         let mut files = PermittedFiles::default();
-        files.add_call("c", vec![write("a", "1"), PermittedFile::read(Path::new("b"))]);
+        files.add_call("c", vec![write("a", "1"), PermittedFile::Read("b".into())]);
         for other in [
             write("a", "2"),
             write("b", "1"),
-            PermittedFile::read(Path::new("a")),
+            PermittedFile::Read("a".into()),
             PermittedFile::Write {
                 path: "a".into(),
                 before: "9".to_owned(),
@@ -78,6 +71,6 @@ mod tests {
         assert!(files.take_file(&write("a", "1")));
         assert!(!files.take_file(&write("a", "1")), "once");
         files.remove_call("c");
-        assert!(!files.take_file(&PermittedFile::read(Path::new("b"))), "the call has ended");
+        assert!(!files.take_file(&PermittedFile::Read("b".into())), "the call has ended");
     }
 }
