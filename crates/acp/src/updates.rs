@@ -395,7 +395,7 @@ impl SessionStory {
         }
         let card = source.card_id();
         self.messages_in_progress.remove(&card);
-        if self.streamed_card.as_deref() == Some(&card) {
+        if self.streamed_card.as_deref() == Some(card.as_str()) {
             self.streamed_card = None;
         }
         updates

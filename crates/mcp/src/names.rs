@@ -104,7 +104,7 @@ mod tests {
                 vec!["\u{fc}berblick.yaml", "\u{65e5}\u{672c}.yaml"],
                 vec!["_berblick", "ensemble"],
             ),
-            (vec![&long], vec![&long[..48]]),
+            (vec![long.as_str()], vec![&long[..48]]),
         ] {
             assert_eq!(names(&files), expected);
         }
