@@ -9,10 +9,13 @@ use ensemble_language::data::Cost;
 use serde_json::{Value, json};
 
 use super::facts::BatchFacts;
-use super::identity::{RunName, format_run_id};
+use super::identity::{BatchVersion, RunName, VersionParts, format_run_id, list_changed_parts};
 use super::report::describe_cause;
 use super::tries::{parse_index, sum_costs};
 use super::{BatchCounts, BatchEntry, BatchError, RowStanding};
+use crate::error::RunError;
+use crate::prepare::PreparedEnsemble;
+use crate::start::runs::Runs;
 use crate::store::files::BatchFiles;
 
 /// A batch in a list.
@@ -35,6 +38,10 @@ pub struct BatchSummary {
     pub cost: Option<Cost>,
     /// The rows of the last call: the id of the latest run that is known, and its result.
     rows: Vec<(String, Option<BatchEntry>)>,
+    /// The keys of these rows.
+    keys: Vec<String>,
+    /// The parts of the version of the last call; `None`: they are not known.
+    parts: Option<VersionParts>,
 }
 
 /// Lists the batches of the project, sorted by name.
@@ -104,12 +111,14 @@ impl BatchSummary {
             name: name.to_owned(),
             folder: files.folder(),
             started_at: Some(facts.started_at).filter(|_| facts.version > 0),
-            ensemble: facts.ensemble,
-            data: facts.data,
+            ensemble: facts.ensemble.clone(),
+            data: facts.data.clone(),
             process: files.working_process(),
             counts: BatchCounts::from_entries(rows.iter().map(|(_, entry)| entry.as_ref())),
             cost: sum_costs(costs.into_iter()),
             rows,
+            parts: facts.versions.get(&facts.current).cloned(),
+            keys: facts.rows,
         })
     }
 
@@ -125,10 +134,24 @@ impl BatchSummary {
         (1..).zip(&self.rows).map(move |(number, (run, _))| (number, runs.join(run)))
     }
 
-    /// Returns the results of the rows, by the keys of the rows.
-    pub fn entries(&self) -> impl Iterator<Item = (usize, &BatchEntry)> {
-        let rows = (1..).zip(&self.rows);
-        rows.filter_map(|(number, (_, entry))| Some((number, entry.as_ref()?)))
+    /// Lists the keys of the rows, which follow from their values only.
+    pub fn list_keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(String::as_str)
+    }
+
+    /// Returns the results of the rows, in their order.
+    pub fn list_entries(&self) -> Vec<Option<&BatchEntry>> {
+        self.rows.iter().map(|(_, entry)| entry.as_ref()).collect()
+    }
+
+    /// Lists what can change results and has changed since the last call.
+    ///
+    /// # Errors
+    /// An override of models cannot be read.
+    pub fn list_changes(&self, runs: &Runs, prepared: &PreparedEnsemble) -> Result<Vec<String>, RunError> {
+        let now = BatchVersion::read(runs, prepared, &[])?;
+        let before = self.parts.as_ref();
+        Ok(before.map_or_else(Vec::new, |before| list_changed_parts(before, &now.parts)))
     }
 
     /// Returns the batch as JSON, without its rows.
