@@ -79,9 +79,7 @@ fn each_row_is_run_once_and_never_again() {
     let command = ["batch", "triage.yaml", "--data", "t.jsonl"];
     let first = workspace.run(command).expect_code(1);
     assert!(
-        first
-            .stdout
-            .starts_with("triage-t: 3 rows · 1 failed · 2 completed\n"),
+        first.stdout.starts_with("triage-t: 3 rows · 1 failed · 2 completed\n"),
         "{}",
         first.stdout
     );
@@ -497,7 +495,11 @@ fn rows_that_wait_for_a_person_are_told_and_go_on_with_an_answer() {
     );
     workspace.write("t.jsonl", "{\"t\": \"x\"}\n");
     let waiting = workspace.run(["batch", "e.yaml", "--data", "t.jsonl"]).expect_code(3);
-    assert!(waiting.stdout.contains("1 row · 1 waits for boss"), "{}", waiting.stdout);
+    assert!(
+        waiting.stdout.contains("1 row · 1 waits for boss"),
+        "{}",
+        waiting.stdout
+    );
     let run = results(&workspace, "e-t")[0]["run"].as_str().expect("a run").to_owned();
     // The answered run is taken up without being asked.
     workspace.run(["resume", &run, "--answer", "boss=yes"]).expect_code(0);

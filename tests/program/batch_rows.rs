@@ -13,7 +13,8 @@ agents:
   - {name: a, model_profile: m}
   - {name: b, script: b.sh, depends_on: [a]}
 ";
-const SCRIPT: &str = "#!/bin/sh\ncat > /dev/null\nif [ -e broken ]; then echo broken >&2; exit 3; fi\necho '{\"ok\": true}'\n";
+const SCRIPT: &str =
+    "#!/bin/sh\ncat > /dev/null\nif [ -e broken ]; then echo broken >&2; exit 3; fi\necho '{\"ok\": true}'\n";
 
 /// A gate for each ticket.
 const GATED: &str = "name: g
@@ -27,7 +28,9 @@ fn paid(rows: usize) -> Workspace {
     let workspace = Workspace::new();
     workspace.write("e.yaml", PAID);
     workspace.script("b.sh", SCRIPT);
-    let rows: String = (0..rows).map(|row| format!("{}\n", json!({"input": format!("w{row}")}))).collect();
+    let rows: String = (0..rows)
+        .map(|row| format!("{}\n", json!({"input": format!("w{row}")})))
+        .collect();
     workspace.write("t.jsonl", rows);
     workspace
 }
@@ -35,7 +38,10 @@ fn paid(rows: usize) -> Workspace {
 fn gated(tickets: &[&str]) -> Workspace {
     let workspace = Workspace::new();
     workspace.write("g.yaml", GATED);
-    let rows: String = tickets.iter().map(|ticket| format!("{}\n", json!({"ticket": ticket}))).collect();
+    let rows: String = tickets
+        .iter()
+        .map(|ticket| format!("{}\n", json!({"ticket": ticket})))
+        .collect();
     workspace.write("t.jsonl", rows);
     workspace
 }
@@ -49,7 +55,9 @@ fn with<'a>(command: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 
 fn results(workspace: &Workspace, batch: &str) -> Vec<Value> {
     let text = workspace.read(&format!(".ensemble/batches/{batch}/results.jsonl"));
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
 }
 
 #[test]
@@ -66,7 +74,10 @@ fn a_row_costs_what_all_its_tries_have_cost_over_all_calls() {
             .expect_code(1)
             .json();
         let cost = summary["cost"].as_f64().expect("a cost");
-        assert!((cost - once * f64::from(calls)).abs() < 1e-9, "{cost} after {calls} calls of {once}");
+        assert!(
+            (cost - once * f64::from(calls)).abs() < 1e-9,
+            "{cost} after {calls} calls of {once}"
+        );
         assert!((summary["call_cost"].as_f64().expect("a cost") - once).abs() < 1e-9);
     }
     let line = &results(&workspace, "e-t")[0];
@@ -91,16 +102,27 @@ fn a_stop_by_budget_has_its_own_exit_code_beside_failures_and_questions() {
     workspace.write("broken", "");
     let limited = ["--jobs", "1", "--max-cost", "0.000001"];
     let stopped = workspace.run(with(&BATCH, &limited)).expect_code(6);
-    assert!(stopped.stdout.starts_with("e-t: 3 rows · 1 failed · 2 left\n"), "{}", stopped.stdout);
+    assert!(
+        stopped.stdout.starts_with("e-t: 3 rows · 1 failed · 2 left\n"),
+        "{}",
+        stopped.stdout
+    );
     let told = "stopped by --max-cost 0.000001: 2 rows did not run";
     assert!(stopped.stdout.contains(told), "{}", stopped.stdout);
 
     let waiting = Workspace::new();
     let gate = "  - {name: gate, input: {prompt: 'Go on?'}, depends_on: [a]}\n";
-    waiting.write("e.yaml", PAID.replace("  - {name: b, script: b.sh, depends_on: [a]}\n", gate));
+    waiting.write(
+        "e.yaml",
+        PAID.replace("  - {name: b, script: b.sh, depends_on: [a]}\n", gate),
+    );
     waiting.write("t.jsonl", "{\"input\": \"x\"}\n{\"input\": \"y\"}\n");
     let stopped = waiting.run(with(&BATCH, &limited)).expect_code(6);
-    assert!(stopped.stdout.contains("2 rows · 1 waits for gate · 1 left"), "{}", stopped.stdout);
+    assert!(
+        stopped.stdout.contains("2 rows · 1 waits for gate · 1 left"),
+        "{}",
+        stopped.stdout
+    );
 }
 
 #[test]
@@ -118,7 +140,11 @@ fn only_what_can_change_a_result_makes_rows_run_again() {
     for text in same {
         workspace.write("e.yaml", &text);
         let dry = workspace.run(with(&BATCH, &["--dry-run"])).expect_code(0);
-        assert!(dry.stdout.starts_with("e-t: 2 rows, 0 to run, 2 finished\n"), "{text}\n{}", dry.stdout);
+        assert!(
+            dry.stdout.starts_with("e-t: 2 rows, 0 to run, 2 finished\n"),
+            "{text}\n{}",
+            dry.stdout
+        );
     }
     workspace.write("e.yaml", &text);
     workspace.script("b.sh", &format!("{SCRIPT}# changed\n"));
@@ -127,20 +153,35 @@ fn only_what_can_change_a_result_makes_rows_run_again() {
     let why = "2 run again: script `b.sh` of agent `b` has changed; until now, they have cost ";
     assert!(dry.stdout.contains(why), "{}", dry.stdout);
     let paid_again = workspace.run(BATCH).expect_code(0);
-    assert!(paid_again.stderr.contains(&format!("note: {why}")), "{}", paid_again.stderr);
+    assert!(
+        paid_again.stderr.contains(&format!("note: {why}")),
+        "{}",
+        paid_again.stderr
+    );
     let summary = workspace.run(with(&BATCH, &["--output", "json"])).expect_code(0).json();
     let cost = |summary: &Value| summary["cost"].as_f64().expect("a cost");
-    assert!((cost(&summary) - 2.0 * cost(&first)).abs() < 1e-9, "earlier versions were paid, too");
+    assert!(
+        (cost(&summary) - 2.0 * cost(&first)).abs() < 1e-9,
+        "earlier versions were paid, too"
+    );
 }
 
 #[test]
 fn a_dry_run_says_what_would_run_while_the_batch_runs() {
     let workspace = Workspace::new();
-    workspace.write("e.yaml", "name: e\ninputs: {n: {type: string}}\nagents: [{name: a, script: a.sh}]\n");
-    workspace.script("a.sh", "#!/bin/sh\ncat > /dev/null\necho >> begun\nwhile [ ! -e go ]; do sleep 0.05; done\necho '{}'\n");
+    workspace.write(
+        "e.yaml",
+        "name: e\ninputs: {n: {type: string}}\nagents: [{name: a, script: a.sh}]\n",
+    );
+    workspace.script(
+        "a.sh",
+        "#!/bin/sh\ncat > /dev/null\necho >> begun\nwhile [ ! -e go ]; do sleep 0.05; done\necho '{}'\n",
+    );
     workspace.write("t.jsonl", "{\"n\": \"1\"}\n{\"n\": \"2\"}\n");
     let running = workspace.spawn(with(&BATCH, &["--jobs", "1"]));
-    eventually("the first row", || workspace.path().join("begun").exists().then_some(()));
+    eventually("the first row", || {
+        workspace.path().join("begun").exists().then_some(())
+    });
     let dry = workspace.run(with(&BATCH, &["--dry-run"])).expect_code(0);
     assert!(dry.stdout.contains("2 rows, 1 to run"), "{}", dry.stdout);
     assert!(dry.stdout.contains("  1 are executed by process "), "{}", dry.stdout);
@@ -148,15 +189,24 @@ fn a_dry_run_says_what_would_run_while_the_batch_runs() {
     workspace.write("go", "");
     running.finish().expect_code(0);
     assert!(!workspace.path().join(".ensemble/batches/never").exists());
-    workspace.run(with(&BATCH, &["--dry-run", "--name", "never"])).expect_code(0);
-    assert!(!workspace.path().join(".ensemble/batches/never").exists(), "a dry run writes nothing");
+    workspace
+        .run(with(&BATCH, &["--dry-run", "--name", "never"]))
+        .expect_code(0);
+    assert!(
+        !workspace.path().join(".ensemble/batches/never").exists(),
+        "a dry run writes nothing"
+    );
 }
 
 #[test]
 fn questions_are_a_table_that_a_person_fills_in() {
     let workspace = gated(&["T-1", "T-2", "T-3"]);
     let waiting = workspace.run(with(&GATES, &["--questions", "q.csv"])).expect_code(3);
-    assert!(waiting.stdout.contains("3 rows · 3 wait for gate\n"), "{}", waiting.stdout);
+    assert!(
+        waiting.stdout.contains("3 rows · 3 wait for gate\n"),
+        "{}",
+        waiting.stdout
+    );
     assert!(waiting.stdout.contains("--answers q.csv"), "{}", waiting.stdout);
     let table = workspace.read("q.csv");
     let mut lines: Vec<String> = table.lines().map(str::to_owned).collect();
@@ -165,25 +215,47 @@ fn questions_are_a_table_that_a_person_fills_in() {
     // An answer that is none of the choices is refused before anything runs.
     workspace.write("bad.csv", format!("\u{feff}{}\n{}perhaps\n", lines[0], lines[1]));
     let refused = workspace.run(with(&GATES, &["--answers", "bad.csv"])).expect_code(2);
-    assert!(refused.stderr.contains("`perhaps` is not one of the choices"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("`perhaps` is not one of the choices"),
+        "{}",
+        refused.stderr
+    );
 
     lines[1].push_str("approve");
     lines[2].push_str("reject");
     workspace.write("q.csv", lines.join("\r\n"));
-    let dry = workspace.run(with(&GATES, &["--answers", "q.csv", "--dry-run"])).expect_code(0);
+    let dry = workspace
+        .run(with(&GATES, &["--answers", "q.csv", "--dry-run"]))
+        .expect_code(0);
     assert!(dry.stdout.contains("2 have an answer and continue"), "{}", dry.stdout);
     let command = with(&GATES, &["--answers", "q.csv", "--questions", "q.csv"]);
     let answered = workspace.run(command).expect_code(3);
-    assert!(answered.stdout.contains("1 waits for gate · 2 completed"), "{}", answered.stdout);
+    assert!(
+        answered.stdout.contains("1 waits for gate · 2 completed"),
+        "{}",
+        answered.stdout
+    );
     let lines = results(&workspace, "g-t");
-    let decisions: Vec<String> = lines.iter().map(|line| line["result"]["decision"].to_string()).collect();
-    assert!(decisions[0].contains("approve") && decisions[1].contains("reject"), "{decisions:?}");
+    let decisions: Vec<String> = lines
+        .iter()
+        .map(|line| line["result"]["decision"].to_string())
+        .collect();
+    assert!(
+        decisions[0].contains("approve") && decisions[1].contains("reject"),
+        "{decisions:?}"
+    );
     // The same file again: answered rows are not asked, and the question that is left is in the table.
     assert_eq!(workspace.read("q.csv").lines().count(), 2);
-    let all = workspace.run(with(&GATES, &["--always-answer", "gate=approve"])).expect_code(0);
+    let all = workspace
+        .run(with(&GATES, &["--always-answer", "gate=approve"]))
+        .expect_code(0);
     assert!(all.stdout.contains("3 rows · 3 completed"), "{}", all.stdout);
     let folder = workspace.path().join(".ensemble/batches/g-t/runs");
-    assert_eq!(std::fs::read_dir(folder).expect("runs").count(), 3, "no row has run twice");
+    assert_eq!(
+        std::fs::read_dir(folder).expect("runs").count(),
+        3,
+        "no row has run twice"
+    );
 }
 
 #[test]
@@ -198,20 +270,35 @@ fn answers_for_rows_are_yaml_json_or_csv_and_name_rows_by_their_column() {
     };
     let files = [
         ("a.yaml", "\u{feff}T-1: {gate: approve}\nT-2: {gate: reject}\n"),
-        ("a.json", "\u{feff}{\"T-1\": {\"gate\": \"approve\"}, \"T-2\": {\"gate\": \"reject\"}}"),
+        (
+            "a.json",
+            "\u{feff}{\"T-1\": {\"gate\": \"approve\"}, \"T-2\": {\"gate\": \"reject\"}}",
+        ),
         ("a.csv", "\u{feff}no,gate\nT-1,approve\nT-2,reject\n"),
     ];
     for (at, (file, text)) in files.into_iter().enumerate() {
         let name = format!("b{at}");
         let told = answer(file, text, &name).expect_code(3);
-        assert!(told.stdout.contains("3 rows · 1 waits for gate · 2 completed"), "{file}: {}", told.stdout);
+        assert!(
+            told.stdout.contains("3 rows · 1 waits for gate · 2 completed"),
+            "{file}: {}",
+            told.stdout
+        );
         let lines = results(&workspace, &name);
         assert!(lines[1]["result"]["decision"].to_string().contains("reject"), "{file}");
     }
     let refused = answer("a.yaml", "T-9: {gate: approve}\nT-1: {gat: approve}\n", "c").expect_code(2);
-    assert!(refused.stderr.contains("a.yaml: there is no row `T-9`"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("a.yaml: there is no row `T-9`"),
+        "{}",
+        refused.stderr
+    );
     let refused = answer("a.yaml", "T-1: {gat: approve}\n", "c").expect_code(2);
-    assert!(refused.stderr.contains("`gat`, which is not an input agent"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("`gat`, which is not an input agent"),
+        "{}",
+        refused.stderr
+    );
     // An answer for all rows still is one.
     answer("a.yaml", "gate: approve\n", "d").expect_code(0);
 }
@@ -231,11 +318,22 @@ fn failures_are_named_first_and_grouped_by_cause() {
     let rows: String = (1..=20).map(|n| format!("{{\"n\": {n}}}\n")).collect();
     workspace.write("t.jsonl", rows);
     let told = workspace.run(BATCH).expect_code(1);
-    assert!(told.stdout.starts_with("e-t: 20 rows · 15 failed · 5 wait for gate\n"), "{}", told.stdout);
-    let (first, second) = (told.stdout.find("  14 × agent_failed: "), told.stdout.find("  1 × agent_failed: "));
+    assert!(
+        told.stdout.starts_with("e-t: 20 rows · 15 failed · 5 wait for gate\n"),
+        "{}",
+        told.stdout
+    );
+    let (first, second) = (
+        told.stdout.find("  14 × agent_failed: "),
+        told.stdout.find("  1 × agent_failed: "),
+    );
     assert!(first.is_some() && first < second, "{}", told.stdout);
     assert!(told.stdout.contains("HTTP 500"), "{}", told.stdout);
-    assert!(told.stdout.contains("(rows 1, 2, 3, 4, 5 and 9 more)"), "{}", told.stdout);
+    assert!(
+        told.stdout.contains("(rows 1, 2, 3, 4, 5 and 9 more)"),
+        "{}",
+        told.stdout
+    );
     let summary = workspace.run(with(&BATCH, &["--output", "json"])).expect_code(1).json();
     assert_eq!((&summary["failed"], &summary["waiting"]), (&json!(15), &json!(5)));
     assert_eq!(summary["causes"][0]["count"], 14);
@@ -245,7 +343,10 @@ fn failures_are_named_first_and_grouped_by_cause() {
 #[test]
 fn without_a_terminal_a_line_says_from_time_to_time_what_is_done() {
     let workspace = Workspace::new();
-    workspace.write("e.yaml", "name: e\ninputs: {n: {type: string}}\nagents: [{name: a, script: a.sh}]\n");
+    workspace.write(
+        "e.yaml",
+        "name: e\ninputs: {n: {type: string}}\nagents: [{name: a, script: a.sh}]\n",
+    );
     workspace.script(
         "a.sh",
         "#!/bin/sh\nif grep -q wait; then while [ ! -e go ]; do sleep 0.05; done; fi\necho '{}'\n",
@@ -257,9 +358,14 @@ fn without_a_terminal_a_line_says_from_time_to_time_what_is_done() {
     let mut running = command.spawn().expect("it starts");
     let line = eventually("a line of the log", || {
         let text = workspace.read("log");
-        text.lines().find(|line| line.contains("1 of 2 rows done")).map(str::to_owned)
+        text.lines()
+            .find(|line| line.contains("1 of 2 rows done"))
+            .map(str::to_owned)
     });
-    assert!(line.contains("  1 of 2 rows done · 0 failed · 0 waiting · about "), "{line}");
+    assert!(
+        line.contains("  1 of 2 rows done · 0 failed · 0 waiting · about "),
+        "{line}"
+    );
     assert!(line.starts_with("20"), "it begins with the time: {line}");
     workspace.write("go", "");
     assert!(running.wait().expect("it ends").success());
@@ -294,16 +400,31 @@ fn a_cell_stays_what_it_is() {
         }
     };
     refused(b"id,any,size\na,b,\"3\n", &["t.csv:2:5: this quote is never closed"]);
-    refused(b"id;any;size\na;b;3\n", &["t.csv:1:3: the first line contains a semicolon"]);
-    refused(b"id\tany\tsize\na\tb\t3\n", &["t.csv:1:3: the first line contains a tab"]);
+    refused(
+        b"id;any;size\na;b;3\n",
+        &["t.csv:1:3: the first line contains a semicolon"],
+    );
+    refused(
+        b"id\tany\tsize\na\tb\t3\n",
+        &["t.csv:1:3: the first line contains a tab"],
+    );
     refused(b"id,,size\na,b,3\n", &["t.csv:1:4: this column has no name"]);
-    refused(b"id,any,size\n\xe9,b,3\na,\xe9,3\n", &["t.csv:2:1: the byte 0xE9", "t.csv:3:3: the byte 0xE9"]);
+    refused(
+        b"id,any,size\n\xe9,b,3\na,\xe9,3\n",
+        &["t.csv:2:1: the byte 0xE9", "t.csv:3:3: the byte 0xE9"],
+    );
     refused(
         b"id,any,size\na,b,x\na,b\na,b,3,4\n",
-        &["t.csv:3:4: the number of cells is 2", "t.csv:4:7: the number of cells is 4"],
+        &[
+            "t.csv:3:4: the number of cells is 2",
+            "t.csv:4:7: the number of cells is 4",
+        ],
     );
     refused(
         b"id,any,size\na,b,x\na,b,12345678901234567890123\na,b,3\n",
-        &["t.csv:2: the input `size`", "t.csv:3: the input `size`: the number `12345678901234567890123`"],
+        &[
+            "t.csv:2: the input `size`",
+            "t.csv:3: the input `size`: the number `12345678901234567890123`",
+        ],
     );
 }

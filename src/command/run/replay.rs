@@ -48,7 +48,13 @@ pub(crate) struct ReplayArgs {
 
 /// `ensemble replay`.
 pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    if let Some(batch) = args.record.as_deref().map(|record| find_batch(record, surroundings)).transpose()?.flatten() {
+    if let Some(batch) = args
+        .record
+        .as_deref()
+        .map(|record| find_batch(record, surroundings))
+        .transpose()?
+        .flatten()
+    {
         return replay_all_rows(&batch, args, surroundings);
     }
     let showing = build_display(&args.showing, surroundings);
@@ -97,13 +103,24 @@ pub(crate) fn replay_record(args: &ReplayArgs, surroundings: &CliEnvironment) ->
 /// Replays the runs of all rows of a batch.
 fn replay_all_rows(batch: &BatchSummary, args: &ReplayArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if !args.live.is_empty() || args.showing.output == RunOutput::Events {
-        let message = format!("`{}` is a batch: --live and --output events are for one run", batch.name);
-        let help = format!("replay the run of one row; `ensemble runs list --batch {}` lists them", batch.name);
+        let message = format!(
+            "`{}` is a batch: --live and --output events are for one run",
+            batch.name
+        );
+        let help = format!(
+            "replay the run of one row; `ensemble runs list --batch {}` lists them",
+            batch.name
+        );
         return Err(CliError::usage_error_with_help(message, help));
     }
     let runs = surroundings.project_runs();
     let as_json = args.showing.output == RunOutput::Json;
-    block_on(replay_batch(batch, args.ensemble.as_deref(), as_json, (&runs, surroundings)))
+    block_on(replay_batch(
+        batch,
+        args.ensemble.as_deref(),
+        as_json,
+        (&runs, surroundings),
+    ))
 }
 
 /// Returns a progress bar, on a terminal and for a long record.

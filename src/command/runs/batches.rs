@@ -66,7 +66,11 @@ fn require_batch(name: &str, surroundings: &CliEnvironment) -> Result<BatchSumma
 
 /// Renders a line for each batch.
 pub(super) fn render_batches(batches: &[BatchSummary]) -> String {
-    let widest = batches.iter().map(|batch| batch.name.chars().count()).max().unwrap_or(0);
+    let widest = batches
+        .iter()
+        .map(|batch| batch.name.chars().count())
+        .max()
+        .unwrap_or(0);
     let lines = batches.iter().map(|batch| {
         let state = match batch.process {
             Some(process) => format!(", process {process} works on it"),
@@ -116,7 +120,11 @@ pub(super) fn list_rows(name: &str, as_json: bool, surroundings: &CliEnvironment
         .iter()
         .map(|row| {
             let outcome = row["cause"].as_str().or(row["outcome"].as_str()).unwrap_or("not ended");
-            format!("{:longest$}  row {:<6} {outcome}\n", text(row, "run"), row["row"].to_string())
+            format!(
+                "{:longest$}  row {:<6} {outcome}\n",
+                text(row, "run"),
+                row["row"].to_string()
+            )
         })
         .collect();
     surroundings.print_out(&format!("{}: {}\n{lines}", batch.name, describe_counts(&batch)));
@@ -183,12 +191,20 @@ pub(crate) async fn replay_batch(
     } else {
         surroundings.print_out(&render_replay(batch, &replayed));
     }
-    Ok(if replayed.different.is_empty() { exit::SUCCESS } else { exit::DIVERGED })
+    Ok(if replayed.different.is_empty() {
+        exit::SUCCESS
+    } else {
+        exit::DIVERGED
+    })
 }
 
 fn render_replay(batch: &BatchSummary, replayed: &BatchReplay) -> String {
     let mark = if replayed.different.is_empty() { "✓" } else { "✗" };
-    let mut text = format!("{mark} {}: {} replayed, the same", batch.name, format_rows(replayed.same));
+    let mut text = format!(
+        "{mark} {}: {} replayed, the same",
+        batch.name,
+        format_rows(replayed.same)
+    );
     if !replayed.different.is_empty() {
         text.push_str(&format!(" · {} different", replayed.different.len()));
     }
@@ -196,7 +212,10 @@ fn render_replay(batch: &BatchSummary, replayed: &BatchReplay) -> String {
         text.push_str(&format!(" · {} without a run", replayed.missing));
     }
     text.push('\n');
-    let lines = replayed.different.iter().map(|(row, detail)| format!("row {row}: {detail}"));
+    let lines = replayed
+        .different
+        .iter()
+        .map(|(row, detail)| format!("row {row}: {detail}"));
     add_limited(&mut text, lines.collect());
     text
 }
@@ -221,7 +240,8 @@ struct ComparedRow<'a> {
 impl ComparedRow<'_> {
     /// Returns what differs; `None` if nothing does.
     fn describe_difference(&self) -> Option<String> {
-        let outcome = |entry: Option<&BatchEntry>| entry.map_or("not ended".to_owned(), |entry| entry.outcome.to_string());
+        let outcome =
+            |entry: Option<&BatchEntry>| entry.map_or("not ended".to_owned(), |entry| entry.outcome.to_string());
         let (before, after) = (outcome(self.before), outcome(self.after));
         if before != after {
             return Some(format!("row {}: {before} → {after}", self.number));
@@ -240,8 +260,14 @@ fn find_different_key<'v>(before: &'v Value, after: &'v Value) -> Option<(&'v st
     const NOTHING: &Value = &Value::Null;
     let (before, after) = (before.as_object()?, after.as_object()?);
     let keys = before.keys().chain(after.keys());
-    keys.map(|key| (key.as_str(), before.get(key).unwrap_or(NOTHING), after.get(key).unwrap_or(NOTHING)))
-        .find(|(_, before, after)| before != after)
+    keys.map(|key| {
+        (
+            key.as_str(),
+            before.get(key).unwrap_or(NOTHING),
+            after.get(key).unwrap_or(NOTHING),
+        )
+    })
+    .find(|(_, before, after)| before != after)
 }
 
 fn shorten(value: &Value) -> String {
@@ -254,11 +280,7 @@ fn shorten(value: &Value) -> String {
 }
 
 /// `ensemble runs diff BATCH BATCH`: compares the results of the rows with the same values.
-pub(super) fn diff_batches(
-    (a, b): (&BatchSummary, &BatchSummary),
-    as_json: bool,
-    surroundings: &CliEnvironment,
-) -> u8 {
+pub(super) fn diff_batches((a, b): (&BatchSummary, &BatchSummary), as_json: bool, surroundings: &CliEnvironment) -> u8 {
     let keys_of_b: std::collections::HashMap<&str, usize> = b.list_keys().zip(0..).collect();
     let keys_of_a: std::collections::HashSet<&str> = a.list_keys().collect();
     let (entries_of_a, entries_of_b) = (a.list_entries(), b.list_entries());
@@ -290,7 +312,13 @@ pub(super) fn diff_batches(
         });
         surroundings.print_as(EscapeStyle::Json, &format!("{document:#}\n"));
     } else {
-        let mut text = format!("{}: {}\n{}: {}\n", a.name, describe_counts(a), b.name, describe_counts(b));
+        let mut text = format!(
+            "{}: {}\n{}: {}\n",
+            a.name,
+            describe_counts(a),
+            b.name,
+            describe_counts(b)
+        );
         text.push_str(&format!("{} with the same result\n", format_rows(same)));
         if !differences.is_empty() {
             text.push_str(&format!("{} with another result\n", format_rows(differences.len())));
@@ -354,7 +382,10 @@ pub(super) fn estimate_from_batch(
     let changed = batch.list_changes(&runs, &prepared)?;
     let figures = RowFigures::from_batch(batch);
     if figures.rows == 0 {
-        return Err(CliError::usage_error(format!("no row of the batch `{}` has ended", batch.name)));
+        return Err(CliError::usage_error(format!(
+            "no row of the batch `{}` has ended",
+            batch.name
+        )));
     }
     let per_row = |sum: u64| sum.div_ceil(figures.rows as u64);
     let (one, all) = (figures.expected_cost(1), figures.expected_cost(batch.counts.rows));
@@ -386,14 +417,25 @@ pub(super) fn estimate_from_batch(
         per_row(figures.output_tokens),
     );
     if let (Some(one), Some(highest)) = (one, figures.highest_cost) {
-        text.push_str(&format!(", cost {} (at most {})", format_money(one), format_money(highest)));
+        text.push_str(&format!(
+            ", cost {} (at most {})",
+            format_money(one),
+            format_money(highest)
+        ));
     }
     text.push('\n');
     if let Some(all) = all {
-        text.push_str(&format!("{}: cost {}\n", format_rows(batch.counts.rows), format_money(all)));
+        text.push_str(&format!(
+            "{}: cost {}\n",
+            format_rows(batch.counts.rows),
+            format_money(all)
+        ));
     }
     if !changed.is_empty() {
-        text.push_str(&format!("changed since, so the figures can be wrong: {}\n", changed.join(", ")));
+        text.push_str(&format!(
+            "changed since, so the figures can be wrong: {}\n",
+            changed.join(", ")
+        ));
     }
     surroundings.print_out(&text);
     Ok(exit::SUCCESS)

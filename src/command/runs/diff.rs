@@ -31,7 +31,12 @@ pub(crate) struct RunsDiffArgs {
 /// `ensemble runs diff`.
 pub(crate) async fn diff_runs(args: &RunsDiffArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
     if let Some(a) = find_batch(&args.a, surroundings)? {
-        let b = args.b.as_deref().map(|b| find_batch(b, surroundings)).transpose()?.flatten();
+        let b = args
+            .b
+            .as_deref()
+            .map(|b| find_batch(b, surroundings))
+            .transpose()?
+            .flatten();
         let Some(b) = b else {
             let message = format!("`{}` is a batch, and the other record is not", args.a);
             return Err(CliError::usage_error_with_help(message, "name two runs or two batches"));

@@ -36,7 +36,13 @@ pub(crate) struct EstimateArgs {
 
 /// `ensemble estimate`.
 pub(crate) fn estimate_run(args: &EstimateArgs, surroundings: &CliEnvironment) -> Result<u8, CliError> {
-    if let Some(batch) = args.from.as_deref().map(|from| find_batch(from, surroundings)).transpose()?.flatten() {
+    if let Some(batch) = args
+        .from
+        .as_deref()
+        .map(|from| find_batch(from, surroundings))
+        .transpose()?
+        .flatten()
+    {
         let as_json = args.output == OutputForm::Json;
         return estimate_from_batch(&args.ensemble, &batch, as_json, surroundings);
     }

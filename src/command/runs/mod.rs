@@ -41,8 +41,8 @@ use crate::command::runs::prune::RunsPruneArgs;
 use crate::command::runs::show::RunsShowArgs;
 use crate::command::setup::completions;
 use crate::command::shared::output_form::ListArgs;
-use clap::{Args, Subcommand, ValueEnum};
 pub(crate) use batches::{find_batch, replay_batch};
+use clap::{Args, Subcommand, ValueEnum};
 pub(crate) use private_file::write_private;
 pub(crate) use show::find_driver;
 
@@ -177,7 +177,13 @@ async fn list_runs(store: &dyn RunStore, as_json: bool, surroundings: &CliEnviro
         }
     }
     let batches = batches::load_batches(surroundings)?;
-    Ok(print_runs(&runs, &batches, &store.describe_place(), as_json, surroundings))
+    Ok(print_runs(
+        &runs,
+        &batches,
+        &store.describe_place(),
+        as_json,
+        surroundings,
+    ))
 }
 
 /// Prints a list of runs that are stored in this place, and the batches of the project.

@@ -167,7 +167,12 @@ fn prune_batch(
         return Ok(());
     }
     let is_wanted = |state: RunState| args.outcome.iter().any(|wanted| wanted == state.as_str());
-    if !args.outcome.is_empty() && !batch.list_entries().into_iter().all(|entry| is_wanted(row_state(entry))) {
+    if !args.outcome.is_empty()
+        && !batch
+            .list_entries()
+            .into_iter()
+            .all(|entry| is_wanted(row_state(entry)))
+    {
         return Ok(());
     }
     if batch.has_open_rows() && !args.resumable {

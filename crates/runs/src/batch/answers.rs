@@ -64,7 +64,9 @@ pub fn parse_answer_table(name: &str, text: &str, label_column: Option<&str>) ->
             (Some(agent), Some(text)) => answers.push(answer(agent, text)),
             (Some(_), None) => {}
             (None, _) => {
-                let agents = cells.iter().filter(|(column, _)| !row_columns.contains(&column.as_str()));
+                let agents = cells
+                    .iter()
+                    .filter(|(column, _)| !row_columns.contains(&column.as_str()));
                 answers.extend(agents.map(|(agent, text)| answer(agent, text)));
             }
         }
@@ -134,9 +136,12 @@ pub(super) fn has_answer(answers: &RunAnswers, questions: &[PendingRequest], dec
         if question.is_permission() {
             return decides_tools;
         }
-        let is_meant = |(given, _): (&str, &str)| resolve_request(given, questions).is_ok_and(|found| found == question);
+        let is_meant =
+            |(given, _): (&str, &str)| resolve_request(given, questions).is_ok_and(|found| found == question);
         answers.option_answers().any(is_meant)
-            || answers.find_file_answer(&question.address, question.execution).is_some()
+            || answers
+                .find_file_answer(&question.address, question.execution)
+                .is_some()
     })
 }
 
@@ -222,16 +227,25 @@ mod tests {
     #[test]
     fn answers_are_one_per_line_or_one_row_per_line() {
         let long = "\u{feff}run,id,row,agent,question,choices,answer\nrow-1,,1,gate,Refund?,yes | no,yes\nrow-2,,2,gate,Refund?,yes | no,\n";
-        assert_eq!(parse_answer_table("a.csv", long, None), Ok(vec![answer("row-1", "gate", "yes")]));
+        assert_eq!(
+            parse_answer_table("a.csv", long, None),
+            Ok(vec![answer("row-1", "gate", "yes")])
+        );
         let wide = "id,gate\nT-1,approve\n";
-        assert_eq!(parse_answer_table("a.csv", wide, None), Ok(vec![answer("T-1", "gate", "approve")]));
+        assert_eq!(
+            parse_answer_table("a.csv", wide, None),
+            Ok(vec![answer("T-1", "gate", "approve")])
+        );
         let renamed = "ticket,gate\nT-1,approve\n";
         assert_eq!(
             parse_answer_table("a.csv", renamed, Some("ticket")),
             Ok(vec![answer("T-1", "gate", "approve")])
         );
         let wrong = parse_answer_table("a.csv", "gate\nyes\n", None).expect_err("no row is named");
-        assert_eq!(wrong[0].to_string(), "a.csv:2: this line names no row: it needs `run`, `id` or `row`");
+        assert_eq!(
+            wrong[0].to_string(),
+            "a.csv:2: this line names no row: it needs `run`, `id` or `row`"
+        );
     }
 
     #[test]
@@ -242,7 +256,10 @@ mod tests {
         assert_eq!(directory.find_row("row-b-v1a2b3c4d-try2"), Ok(1));
         assert_eq!(directory.find_row("row-c"), Ok(2));
         assert_eq!(directory.find_row("T-1"), Ok(0));
-        assert_eq!(directory.find_row("T-2"), Err("`T-2` names several rows: 2, 3".to_owned()));
+        assert_eq!(
+            directory.find_row("T-2"),
+            Err("`T-2` names several rows: 2, 3".to_owned())
+        );
         // A number could be meant as an id.
         assert_eq!(directory.find_row("2"), Err("there is no row `2`".to_owned()));
         let unnamed = RowDirectory::new(&keys, [None, None, None].into_iter());

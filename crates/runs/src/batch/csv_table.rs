@@ -62,7 +62,12 @@ impl<'t> CellReader<'t> {
         for character in taken.chars() {
             match character {
                 '\n' if before == '\r' => {}
-                '\n' | '\r' => self.position = CellPosition { line: self.position.line + 1, column: 1 },
+                '\n' | '\r' => {
+                    self.position = CellPosition {
+                        line: self.position.line + 1,
+                        column: 1,
+                    }
+                }
                 _ => self.position.column += 1,
             }
             before = character;
@@ -74,7 +79,11 @@ impl<'t> CellReader<'t> {
     /// Takes the end of a line. Returns whether there was one.
     fn take_line_end(&mut self) -> bool {
         let rest = self.rest();
-        let length = if rest.starts_with("\r\n") { 2 } else { usize::from(rest.starts_with(['\n', '\r'])) };
+        let length = if rest.starts_with("\r\n") {
+            2
+        } else {
+            usize::from(rest.starts_with(['\n', '\r']))
+        };
         self.take_bytes(length);
         length > 0
     }
@@ -163,10 +172,17 @@ impl TableHeader {
             errors.push((position, message));
         }
         let place = line.cells.first().map_or(line.end, |cell| cell.start);
-        let filled_cells = self.names.iter().cloned().zip(line.cells).filter(|(_, cell)| !cell.text.is_empty());
+        let filled_cells = self
+            .names
+            .iter()
+            .cloned()
+            .zip(line.cells)
+            .filter(|(_, cell)| !cell.text.is_empty());
         TableRow {
             place: format!("{name}:{}", place.line),
-            cells: filled_cells.map(|(column, cell)| (column, CellValue::Text(cell.text))).collect(),
+            cells: filled_cells
+                .map(|(column, cell)| (column, CellValue::Text(cell.text)))
+                .collect(),
         }
     }
 }
@@ -211,7 +227,10 @@ pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<TableRow>,
     };
     let mut errors = Vec::new();
     // With another delimiter, every row has the wrong number of cells.
-    let is_delimited = first.cells.iter().all(|cell| find_other_delimiter(cell, delimiter).is_none());
+    let is_delimited = first
+        .cells
+        .iter()
+        .all(|cell| find_other_delimiter(cell, delimiter).is_none());
     let header = TableHeader::read(first, delimiter, &mut errors);
     let mut rows = Vec::new();
     let mut error_count = reader.errors.len();
@@ -222,7 +241,12 @@ pub fn parse_csv(name: &str, text: &str, delimiter: u8) -> Result<Vec<TableRow>,
             rows.push(header.read_row(name, line, &mut errors));
         }
     }
-    errors.extend(reader.errors.iter().map(|(position, what)| (*position, (*what).to_owned())));
+    errors.extend(
+        reader
+            .errors
+            .iter()
+            .map(|(position, what)| (*position, (*what).to_owned())),
+    );
     if errors.is_empty() {
         return Ok(rows);
     }

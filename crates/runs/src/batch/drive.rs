@@ -288,7 +288,11 @@ impl Batch {
             _ => false,
         };
         if !is_resumed {
-            let number = if input.task == RowTask::Retry { input.latest + 1 } else { 1 };
+            let number = if input.task == RowTask::Retry {
+                input.latest + 1
+            } else {
+                1
+            };
             return self.prepare_try(input, number, options);
         }
         let latest = format_run_id(&input.key, &self.version.digest, input.latest);

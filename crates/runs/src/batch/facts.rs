@@ -31,7 +31,9 @@ pub(super) struct BatchFacts {
 impl BatchFacts {
     /// Parses the text of the file; `None` if it is empty, torn, or of another program.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok().filter(|facts: &Self| facts.version == 1)
+        serde_json::from_str(text)
+            .ok()
+            .filter(|facts: &Self| facts.version == 1)
     }
 
     /// Returns the text of the file.

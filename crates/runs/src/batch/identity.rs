@@ -164,9 +164,14 @@ mod tests {
     #[test]
     fn changed_parts_are_those_with_another_digest_in_either_version() {
         let parts = |all: &[(&str, &str)]| -> VersionParts {
-            all.iter().map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned())).collect()
+            all.iter()
+                .map(|(name, digest)| ((*name).to_owned(), (*digest).to_owned()))
+                .collect()
         };
-        let (old, new) = (parts(&[("a", "1"), ("b", "1"), ("c", "1")]), parts(&[("a", "1"), ("b", "2"), ("d", "1")]));
+        let (old, new) = (
+            parts(&[("a", "1"), ("b", "1"), ("c", "1")]),
+            parts(&[("a", "1"), ("b", "2"), ("d", "1")]),
+        );
         assert_eq!(list_changed_parts(&old, &new), ["b", "d", "c"]);
     }
 }

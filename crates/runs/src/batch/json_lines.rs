@@ -27,7 +27,9 @@ pub fn decode_table(name: &str, bytes: &[u8]) -> Result<String, Vec<RowError>> {
         Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_owned()),
         Err(_) => {
             let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
-            Err(lines.filter_map(|(number, line)| find_wrong_byte(name, number, line)).collect())
+            Err(lines
+                .filter_map(|(number, line)| find_wrong_byte(name, number, line))
+                .collect())
         }
     }
 }
@@ -105,7 +107,10 @@ fn parse_line(place: &str, line: &str) -> Result<TableRow, Vec<RowError>> {
     let mut known = HashSet::new();
     let mut wrong = Vec::new();
     for (key, raw) in &entries {
-        let column = line[..raw.get().as_ptr() as usize - line.as_ptr() as usize].chars().count() + 1;
+        let column = line[..raw.get().as_ptr() as usize - line.as_ptr() as usize]
+            .chars()
+            .count()
+            + 1;
         if !known.insert(key.as_str()) {
             wrong.push(error_at(Some(column), format!("the key `{key}` occurs twice")));
         }
@@ -191,7 +196,16 @@ mod tests {
 
     #[test]
     fn numbers_are_exact_if_they_keep_their_digits() {
-        for text in ["0", "-7", "1e5", "1.50", "0.1", "18446744073709551615", "123456789012345.6", "1e300"] {
+        for text in [
+            "0",
+            "-7",
+            "1e5",
+            "1.50",
+            "0.1",
+            "18446744073709551615",
+            "123456789012345.6",
+            "1e300",
+        ] {
             assert!(is_exact_number(text), "{text}");
         }
         for text in ["12345678901234567890123", "0.12345678901234567890", "1e999"] {

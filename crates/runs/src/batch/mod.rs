@@ -50,8 +50,8 @@ pub use report::{BatchCounts, FailureGroup, group_failures};
 pub use row::{BatchRow, CellValue, ColumnMapping, INPUT, LABEL, RowError, TableRow, resolve_rows, row_from_file};
 pub use row_task::{RetriedRows, RowTask, TaskGroup};
 pub use summary::{BatchSummary, list_batches, remove_batch};
-pub use tries::TriesTotals;
 pub use table::{MergedTable, TableLine, merge_results, to_csv, to_json_lines};
+pub use tries::TriesTotals;
 
 /// The rows of a batch, with what has come of them.
 pub struct Batch {
@@ -299,7 +299,11 @@ impl Batch {
                 }
             }
         }
-        if wrong.is_empty() { Ok(()) } else { Err(BatchError::Answers(wrong)) }
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(BatchError::Answers(wrong))
+        }
     }
 
     /// Returns the number of rows.
@@ -391,7 +395,9 @@ impl PlannedRow {
             number: self.number,
             row: &self.row,
             entry: self.tries.entry.as_ref(),
-            tries: Some(&self.tries).filter(|tries| tries.earlier_count > 0).map(RowTries::totals),
+            tries: Some(&self.tries)
+                .filter(|tries| tries.earlier_count > 0)
+                .map(RowTries::totals),
         }
     }
 }

@@ -222,7 +222,10 @@ mod tests {
         assert_eq!(
             causes,
             [
-                ("agent_failed: sorter failed: HTTP 500: request … failed after … ms", &[1, 3][..]),
+                (
+                    "agent_failed: sorter failed: HTTP 500: request … failed after … ms",
+                    &[1, 3][..]
+                ),
                 ("agent_failed: sorter failed: exit code 3", &[2]),
                 ("agent_failed: sorter failed: HTTP 503: …", &[4]),
             ]

@@ -100,7 +100,9 @@ impl BatchSummary {
             let mut tries = tries.remove(key).unwrap_or_default();
             costs.extend(tries.iter().filter_map(BatchEntry::cost));
             tries.retain(|entry| RunName::parse(&entry.run).is_some_and(|run| run.version == facts.current));
-            let latest = tries.into_iter().max_by_key(|entry| RunName::parse(&entry.run).map(|run| run.number));
+            let latest = tries
+                .into_iter()
+                .max_by_key(|entry| RunName::parse(&entry.run).map(|run| run.number));
             let run = latest.as_ref().map_or_else(
                 || format_run_id(key, &facts.current, 1).to_string(),
                 |entry| entry.run.clone(),
@@ -131,7 +133,9 @@ impl BatchSummary {
     /// Returns the folders of the runs of the rows.
     pub fn list_run_folders(&self) -> impl Iterator<Item = (usize, PathBuf)> {
         let runs = self.folder.join("runs");
-        (1..).zip(&self.rows).map(move |(number, (run, _))| (number, runs.join(run)))
+        (1..)
+            .zip(&self.rows)
+            .map(move |(number, (run, _))| (number, runs.join(run)))
     }
 
     /// Lists the keys of the rows, which follow from their values only.

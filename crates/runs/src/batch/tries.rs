@@ -12,9 +12,9 @@ use ensemble_history::RunHistory;
 use ensemble_language::data::Cost;
 use serde_json::{Value, json};
 
+use super::BatchEntry;
 use super::entry::add_usage;
 use super::identity::RunName;
-use super::BatchEntry;
 use crate::error::RunError;
 use crate::project::Project;
 use crate::start::recorded_run::RecordedRun;

@@ -61,7 +61,10 @@ impl BatchAnswers {
         // The first part of an address is the name of an agent.
         let is_agent = |name: &str| {
             let agent = name.split(['/', '#', '[', '@']).next().unwrap_or(name);
-            ensemble.find_agent(name).or_else(|| ensemble.find_agent(agent)).is_some()
+            ensemble
+                .find_agent(name)
+                .or_else(|| ensemble.find_agent(agent))
+                .is_some()
         };
         match file.extension().and_then(|kind| kind.to_str()).unwrap_or_default() {
             "csv" => {

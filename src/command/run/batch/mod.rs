@@ -24,13 +24,13 @@ use crate::terminal::signals;
 use clap::{ArgAction, Args, Subcommand};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::operator::{Operator, UnattendedOperator};
+use ensemble_language::data::Cost;
 use ensemble_remote::EngineClient;
 use ensemble_runs::batch::BatchShard;
 use ensemble_runs::batch::{
     self, Batch, BatchEnd, BatchError, BatchOptions, BatchRequest, BatchRow, ColumnMapping, RetriedRows,
 };
 use ensemble_runs::{EnsembleRef, RunError, RunOptions, Runs};
-use ensemble_language::data::Cost;
 use progress::BatchProgress;
 use report::BatchReport;
 use rows::wrong_rows_error;
@@ -149,7 +149,9 @@ fn parse_amount(text: &str) -> Result<Cost, String> {
         .parse()
         .ok()
         .filter(|amount: &f64| amount.is_finite() && *amount > 0.0);
-    amount.map(Cost::from_amount).ok_or_else(|| "expected a number above 0, such as 2.50".to_owned())
+    amount
+        .map(Cost::from_amount)
+        .ok_or_else(|| "expected a number above 0, such as 2.50".to_owned())
 }
 
 /// The longest name of a batch.

@@ -112,7 +112,9 @@ impl BatchReport<'_> {
     fn to_json(&self, args: &BatchArgs) -> Value {
         let batch = self.batch;
         let outcomes = batch.count_outcomes().into_iter();
-        let by_outcome: Map<String, Value> = outcomes.map(|(reason, count)| (reason.to_string(), json!(count))).collect();
+        let by_outcome: Map<String, Value> = outcomes
+            .map(|(reason, count)| (reason.to_string(), json!(count)))
+            .collect();
         let causes = group_failures(batch.table_lines()).into_iter();
         let causes: Vec<Value> = causes
             .map(|group| json!({"cause": group.cause, "count": group.rows.len(), "rows": group.rows, "run": group.run}))
@@ -201,10 +203,18 @@ impl BatchReport<'_> {
     fn add_failures(&self, surroundings: &CliEnvironment, text: &mut String) {
         let groups = group_failures(self.batch.table_lines());
         for group in groups.iter().take(MOST_CAUSES) {
-            text.push_str(&format!("  {} × {} ({})\n", group.rows.len(), group.cause, name_rows(group)));
+            text.push_str(&format!(
+                "  {} × {} ({})\n",
+                group.rows.len(),
+                group.cause,
+                name_rows(group)
+            ));
         }
         if groups.len() > MOST_CAUSES {
-            text.push_str(&format!("  {} further causes: the results list them\n", groups.len() - MOST_CAUSES));
+            text.push_str(&format!(
+                "  {} further causes: the results list them\n",
+                groups.len() - MOST_CAUSES
+            ));
         }
         if let Some(group) = groups.first() {
             let folder = surroundings.project.relative_path(&self.batch.run_folder(&group.run));

@@ -69,7 +69,11 @@ fn load_folder(path: &Path, data: &Path) -> Result<Vec<TableRow>, CliError> {
             Err(errors) => wrong.extend(errors),
         }
     }
-    if wrong.is_empty() { Ok(rows) } else { Err(wrong_rows_error(wrong)) }
+    if wrong.is_empty() {
+        Ok(rows)
+    } else {
+        Err(wrong_rows_error(wrong))
+    }
 }
 
 /// Returns the content of a file. A device could have no end.

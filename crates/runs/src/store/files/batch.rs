@@ -134,7 +134,10 @@ impl BatchFiles {
     /// Returns the names in the folder of runs.
     pub fn list_run_names(&self) -> Vec<String> {
         let names = lock_names(&self.begun_runs);
-        names.iter().filter_map(|name| name.to_str().map(str::to_owned)).collect()
+        names
+            .iter()
+            .filter_map(|name| name.to_str().map(str::to_owned))
+            .collect()
     }
 
     /// Returns the path of the table of results.
