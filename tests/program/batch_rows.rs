@@ -428,3 +428,129 @@ fn a_cell_stays_what_it_is() {
         ],
     );
 }
+
+#[test]
+fn batches_are_among_the_runs_and_their_rows_are_runs() {
+    let workspace = paid(3);
+    workspace.run(BATCH).expect_code(0);
+    let listed = workspace.run(["runs", "list"]).expect_code(0);
+    let line = listed
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("batch e-t "))
+        .expect("a line");
+    assert!(line.contains("3 rows · 3 completed · cost "), "{line}");
+    let document = workspace.run(["runs", "list", "--output", "json"]).json();
+    assert_eq!(document["batches"][0]["batch"], "e-t");
+    assert_eq!(document["batches"][0]["completed"], 3);
+    let rows = workspace
+        .run(["runs", "list", "--batch", "e-t", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(rows["runs"].as_array().expect("rows").len(), 3);
+    let run = rows["runs"][1]["run"].as_str().expect("a run").to_owned();
+    assert!(workspace.run(["runs", "list", "--batch", "e-t"]).stdout.contains(&run));
+    // The beginning of an id is enough.
+    workspace.run(["runs", "show", &run[..14]]).expect_code(0);
+
+    let replayed = workspace.run(["replay", "e-t"]).expect_code(0);
+    assert!(
+        replayed.stdout.contains("✓ e-t: 3 rows replayed, the same"),
+        "{}",
+        replayed.stdout
+    );
+    workspace.write(
+        "f.yaml",
+        PAID.replace("depends_on: [a]", "conversation: {max_turns: 1}"),
+    );
+    let diverged = workspace.run(["replay", "e-t", "--ensemble", "f.yaml"]).expect_code(5);
+    assert!(
+        diverged.stdout.contains("row 1: diverged in turn 1"),
+        "{}",
+        diverged.stdout
+    );
+
+    let estimate = workspace
+        .run(["estimate", "e.yaml", "--from", "e-t", "--output", "json"])
+        .expect_code(0)
+        .json();
+    assert_eq!(
+        (&estimate["row"]["requests"], &estimate["rows_ended"]),
+        (&json!(1), &json!(3))
+    );
+    workspace.script("b.sh", &format!("{SCRIPT}# changed\n"));
+    let estimate = workspace.run(["estimate", "e.yaml", "--from", "e-t"]).expect_code(0);
+    assert!(
+        estimate.stdout.contains("script `b.sh` of agent `b`"),
+        "{}",
+        estimate.stdout
+    );
+
+    workspace.run(with(&BATCH, &["--name", "other"])).expect_code(0);
+    let same = workspace.run(["runs", "diff", "e-t", "other"]).expect_code(0);
+    assert!(same.stdout.contains("3 rows with the same result"), "{}", same.stdout);
+    workspace.write("broken", "");
+    workspace
+        .run(with(&BATCH, &["--name", "other", "--set", "x=1", "--dry-run"]))
+        .expect_code(0);
+    workspace.script("b.sh", SCRIPT);
+    workspace.run(with(&BATCH, &["--name", "worse"])).expect_code(1);
+    let worse = workspace.run(["runs", "diff", "e-t", "worse"]).expect_code(1);
+    assert!(
+        worse.stdout.contains("row 1: completed → agent_failed"),
+        "{}",
+        worse.stdout
+    );
+    workspace.run(["runs", "diff", "e-t", &run]).expect_code(2);
+}
+
+#[test]
+fn prune_deletes_old_and_large_batches_and_never_one_that_is_worked_on() {
+    let workspace = paid(2);
+    workspace.run(BATCH).expect_code(0);
+    let folder = workspace.path().join(".ensemble/batches/e-t");
+    workspace.run(["runs", "prune", "--older-than", "1d"]).expect_code(0);
+    assert!(folder.exists());
+    workspace.run(["runs", "prune", "--max-size", "1GB"]).expect_code(0);
+    assert!(folder.exists());
+    let dry = workspace
+        .run(["runs", "prune", "--max-size", "10B", "--dry-run"])
+        .expect_code(0);
+    assert!(dry.stdout.contains("batch e-t  2 completed"), "{}", dry.stdout);
+    assert!(dry.stderr.contains("would delete 0 runs and 1 batch"), "{}", dry.stderr);
+    assert!(folder.exists());
+    workspace.run(["runs", "prune", "--max-size", "x"]).expect_code(2);
+
+    let gates = gated(&["T-1"]);
+    gates.run(GATES).expect_code(3);
+    let waiting = gates.path().join(".ensemble/batches/g-t");
+    let kept = gates.run(["runs", "prune", "--keep", "0"]).expect_code(0);
+    assert!(
+        kept.stderr.contains("kept batch g-t: 1 waits for gate"),
+        "{}",
+        kept.stderr
+    );
+    assert!(waiting.exists());
+    gates
+        .run(["runs", "prune", "--outcome", "waiting", "--resumable"])
+        .expect_code(0);
+    assert!(!waiting.exists());
+
+    workspace.script(
+        "b.sh",
+        "#!/bin/sh\ncat > /dev/null\ntouch begun\nwhile [ ! -e go ]; do sleep 0.05; done\necho '{}'\n",
+    );
+    let running = workspace.spawn(BATCH);
+    eventually("the first row", || {
+        workspace.path().join("begun").exists().then_some(())
+    });
+    let kept = workspace
+        .run(["runs", "prune", "--older-than", "0s", "--resumable"])
+        .expect_code(0);
+    assert!(kept.stderr.contains("works on it"), "{}", kept.stderr);
+    assert!(folder.exists());
+    workspace.write("go", "");
+    running.finish().expect_code(0);
+    workspace.run(["runs", "prune", "--older-than", "0s"]).expect_code(0);
+    assert!(!folder.exists());
+}
