@@ -159,7 +159,7 @@ pub(crate) async fn replay_batch(
             ensemble: ensemble.map(str::to_owned),
             ..ReplayOptions::default()
         };
-        let result = match runs.resolve_record(Some(&path)).await {
+        let result = match runs.resolve_record(Some(path.as_str())).await {
             Ok(record) => runs.replay_record(record, options).await,
             Err(error) => Err(error),
         };
