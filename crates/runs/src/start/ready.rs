@@ -271,11 +271,7 @@ impl RequestCountGuard {
 
     /// Reads the digests of everything behind the agents as it is now.
     pub(crate) fn current_definitions(&self) -> ExternalDefinitions {
-        let options = DefinitionOptions {
-            overrides: &self.shared.overrides,
-            stubs: &self.stubs,
-            responders: &self.responders,
-        };
+        let options = DefinitionOptions::for_records(&self.shared.overrides, &self.stubs, &self.responders);
         read_definitions(&self.prepared, options, &self.shared.project)
     }
 
