@@ -452,7 +452,7 @@ fn messages_that_a_window_or_a_responder_left_out_are_not_shown_as_sent() {
     workspace.write("a.yaml", text);
     workspace.run(["run", "a.yaml", "--quiet"]).expect_code(0);
     let shown = |which: &str| {
-        let outcome = workspace.run(["runs", "show", "latest", "--messages", which, "-v"]);
+        let outcome = workspace.run(["runs", "show", "--messages", which, "-v"]);
         outcome.expect_code(0).stdout
     };
     // The last request had the system prompt, one earlier exchange at most, and the question.

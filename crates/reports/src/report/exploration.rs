@@ -70,7 +70,7 @@ fn render_ends(found: &Exploration) -> String {
             text.push_str(&render_end(end, found.coverage.is_complete()));
         }
         if !counted.is_empty() {
-            text.push_str(&render_counted_ends(ends, counted.len()));
+            text.push_str(&render_counted_ends(ends, counted.len(), found.are_ends_cut));
         }
     }
     if found.are_ends_cut {
@@ -94,16 +94,21 @@ fn render_end(end: &PossibleEnd, is_complete: bool) -> String {
     text
 }
 
-/// Renders the exhausted agents of a group of ends, each with the number of ends that have it.
-fn render_counted_ends(ends: &[PossibleEnd], counted: usize) -> String {
+/// Renders the exhausted agents of a group of ends, each with the number of ends that have it if all ends are listed.
+fn render_counted_ends(ends: &[PossibleEnd], counted: usize, are_cut: bool) -> String {
+    let at_least = if are_cut { "at least " } else { "" };
     let counted = format_count(counted as u64, "more end");
-    let mut text = format!("  and {counted} with other exhausted agents (--output json shows them):\n");
+    let mut text = format!("  and {at_least}{counted} with other exhausted agents (--output json shows them):\n");
     let mut agents: BTreeMap<&ExhaustedAgent, usize> = BTreeMap::new();
     for exhausted in ends.iter().flat_map(|end| &end.exhausted) {
         *agents.entry(exhausted).or_default() += 1;
     }
     for (exhausted, count) in agents {
-        text.push_str(&format!("  {:<8} {exhausted}: {count} of {} ends\n", "", ends.len()));
+        let share = match are_cut {
+            true => String::new(),
+            false => format!(": {count} of {} ends", ends.len()),
+        };
+        text.push_str(&format!("  {:<8} {exhausted}{share}\n", ""));
     }
     text
 }
