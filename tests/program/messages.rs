@@ -425,3 +425,45 @@ fn a_first_request_that_fails_is_shown_with_what_was_sent_and_the_failure() {
     assert_eq!(list[0]["iterations"][0]["messages"][0]["content"], "Say hi");
     assert_eq!(list[0]["failure"]["error"], "no money");
 }
+
+/// An agent that remembers, with a window, and a person for whom a model answers.
+const FORGETFUL: &str = r#"
+name: forgetful
+agents:
+  - name: talker
+    model_profile: talker
+    system_prompt: Be short.
+    prompt: "question {{ executions.talker or 0 }}{{ history | length }}"
+    context_window: {max_messages: 4, min_recent_turns: 1}
+    conversation: {max_turns: 4, trigger: every_turn}
+  - name: guest
+    input: {prompt: "well {{ talker }}?", responses: {model_profile: guest}}
+    dependencies: [{agent_name: talker}]
+    conversation: {max_turns: 3}
+model_profiles:
+  talker: {provider: simulated, replies: [reply 1, reply 2, reply 3, reply 4]}
+  guest: {provider: simulated, replies: [answer 1, answer 2, answer 3]}
+"#;
+
+#[test]
+fn messages_that_a_window_or_a_responder_left_out_are_not_shown_as_sent() {
+    let workspace = Workspace::new();
+    let text = FORGETFUL.replace("{{ executions.talker or 0 }}{{ history | length }}", "{{ turn_count }}");
+    workspace.write("a.yaml", text);
+    workspace.run(["run", "a.yaml", "--quiet"]).expect_code(0);
+    let shown = |which: &str| {
+        let outcome = workspace.run(["runs", "show", "--messages", which, "-v"]);
+        outcome.expect_code(0).stdout
+    };
+    // The last request had the system prompt, one earlier exchange at most, and the question.
+    let last = shown("talker@4");
+    assert!(last.contains("reply 4") && last.contains("Be short."), "{last}");
+    for forgotten in ["reply 1", "question 0", "reply 2", "question 1"] {
+        assert!(!last.contains(forgotten), "{forgotten} was not sent: {last}");
+    }
+    assert!(last.contains("reply 3") && last.contains("question 2"), "{last}");
+    // Each question of the person is sent alone.
+    let guest = shown("guest@3");
+    assert!(guest.contains("answer 2") && !guest.contains("answer 1"), "{guest}");
+    assert!(!guest.contains("earlier executions"), "{guest}");
+}

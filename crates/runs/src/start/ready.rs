@@ -213,6 +213,7 @@ impl AgentBuildOptions<'_> {
                 .as_ref()
                 .map(RunReplacements::for_outermost)
                 .or(options.replacements),
+            checks_files: !are_checked,
             inner_run_driver: elsewhere.map(|driver| LimitedInnerDriver { driver, limit: None }),
         };
         let outermost: Outermost = Arc::new(OnceLock::new());

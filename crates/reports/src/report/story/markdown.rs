@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::html::{ExportedRun, head_facts};
 use super::next_commands::next_commands;
 use super::shared_lines::{describe_interruption, format_values, render_decision};
-use crate::report::format::{failure_kind_word, format_count, format_duration};
+use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_sum};
 use crate::report::parts::PartsSummary;
 use crate::report::reasons::group_by_reason;
 use ensemble_history::OutputView;
@@ -156,9 +156,7 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
     if execution.totals.attempts > 1 {
         about.push(format_count(execution.totals.attempts as u64, "attempt"));
     }
-    if let Some(usage) = execution.total_usage() {
-        about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
-    }
+    about.extend(execution.total_usage().as_ref().and_then(render_token_sum));
     about.extend(execution.answer_author().map(|author| escape_inline(&author)));
     let mut text = format!("**{}**{again} · {}\n\n", execution.agent, about.join(" · "));
     if let Some(question) = execution.answered_question() {
