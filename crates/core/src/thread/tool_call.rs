@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::Attachment;
+use crate::request::AnswerRecord;
 
 /// A tool call of a model, with the result or the error once the call has ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,6 +21,8 @@ pub struct ToolCall {
     pub duration: f64,
     /// The images and PDFs of the result.
     pub attachments: Vec<Attachment>,
+    /// The questions that the tool asked during the call, with their answers. A model does not get them.
+    pub answers: Vec<AnswerRecord>,
     /// Data of the provider that must be sent back with the call; it is not interpreted.
     pub signatures: Vec<String>,
 }
@@ -46,6 +49,7 @@ impl ToolCall {
             end: None,
             duration: 0.0,
             attachments: Vec::new(),
+            answers: Vec::new(),
             signatures: Vec::new(),
         }
     }
@@ -83,7 +87,7 @@ impl ToolCall {
     }
 }
 
-/// `{id, name, arguments, result | error, duration, attachments}`.
+/// `{id, name, arguments, result | error, duration, attachments, answers, signatures}`.
 impl Serialize for ToolCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = Map::new();
@@ -100,6 +104,9 @@ impl Serialize for ToolCall {
         }
         if !self.attachments.is_empty() {
             map.insert("attachments".into(), json!(self.attachments));
+        }
+        if !self.answers.is_empty() {
+            map.insert("answers".into(), json!(self.answers));
         }
         if !self.signatures.is_empty() {
             map.insert("signatures".into(), json!(self.signatures));
@@ -125,6 +132,8 @@ impl<'de> Deserialize<'de> for ToolCall {
             #[serde(default)]
             attachments: Vec<Attachment>,
             #[serde(default)]
+            answers: Vec<AnswerRecord>,
+            #[serde(default)]
             signatures: Vec<String>,
         }
         let fields = ToolCallFields::deserialize(deserializer)?;
@@ -136,6 +145,7 @@ impl<'de> Deserialize<'de> for ToolCall {
             end: error.or(fields.result.map(ToolEnd::Result)),
             duration: fields.duration,
             attachments: fields.attachments,
+            answers: fields.answers,
             signatures: fields.signatures,
         })
     }

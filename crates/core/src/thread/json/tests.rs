@@ -2,7 +2,10 @@ use chrono::{DateTime, Utc};
 use serde_json::{Map, json};
 
 use super::*;
+use crate::request::{AnswerRecord, AnswerSource, PendingRequest};
+use crate::runner::ExecutionInput;
 use crate::thread::{Message, ToolCall, ToolEnd};
+use ensemble_language::data::OperatorQuestion;
 
 fn at(second: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(second, 120_000_000).expect("is a time")
@@ -29,6 +32,15 @@ fn thread() -> Thread {
         ended("object", ToolEnd::Result(json!({"b": 1, "a": [0.1]}))),
         ended("error", ToolEnd::Error("no such place".into())),
     ];
+    let asked = PendingRequest::for_question(
+        &ExecutionInput::first_attempt("bot", 1),
+        OperatorQuestion::new("Sure?", vec!["yes".into()]),
+    );
+    calls[1].answers = vec![AnswerRecord::for_request(
+        &asked,
+        "yes".into(),
+        AnswerSource::Page.into(),
+    )];
     calls[0].signatures = vec!["opaque".into(), "twice".into()];
     // A call that has not ended took no time.
     let open = ToolCall {
