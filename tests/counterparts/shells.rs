@@ -74,7 +74,10 @@ fn workspace(shell: &str) -> Workspace {
 /// Types `ensemble run`, the beginning of a name and Tab, then Enter; returns the words that the program was started with.
 fn complete_and_run(shell: &str, arguments: &[&str], setup: &str, typed: &str) -> (Workspace, String) {
     let workspace = workspace(shell);
-    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", workspace.path().join("home/bin").display());
+    let path = format!(
+        "{}:/usr/local/bin:/usr/bin:/bin",
+        workspace.path().join("home/bin").display()
+    );
     let environment = [("PATH", &*path), ("PS1", "$ ")];
     let mut terminal = Terminal::open_program(shell, &workspace, arguments, &environment);
     // The shell echoes what is typed, with the quotes; only its output has none.
@@ -112,7 +115,7 @@ fn try_names(shell: &str, arguments: &[&str], setup: &str) {
         // One word: the file, the name of its ensemble, its folder, what was typed with or without its meaning, or a comment.
         let folder = format!("{}/", name.split('/').next().unwrap_or_default());
         let home = workspace.path().join("home").display().to_string();
-        let one_word = [*name, name.trim_end_matches(".yaml"), &folder, typed, &home];
+        let one_word = [*name, name.trim_end_matches(".yaml"), folder.as_str(), *typed, home.as_str()];
         let is_one_word = words == "<run>" || one_word.iter().any(|word| words == format!("<run><{word}>"));
         assert!(is_one_word, "{shell} made {words} of {name:?}");
     }

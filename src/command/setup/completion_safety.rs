@@ -91,9 +91,11 @@ fn is_safe_candidate(candidate: &CompletionCandidate, typed: &OsStr, quoting: Ca
 
 /// Returns whether every shell takes the text for itself: no quote, expansion, redirection, comment or history.
 fn is_plain_word(text: &str) -> bool {
-    let is_plain = |character: char| character.is_alphanumeric() || matches!(character, '_' | '-' | '.' | '/' | ':' | '+');
+    let is_plain =
+        |character: char| character.is_alphanumeric() || matches!(character, '_' | '-' | '.' | '/' | ':' | '+');
     // `AGENT=` and `AGENT@TURN`; at the beginning, `=` and `@` have a meaning in some shells.
-    let is_plain_inside = |(at, character): (usize, char)| is_plain(character) || at > 0 && matches!(character, '=' | '@');
+    let is_plain_inside =
+        |(at, character): (usize, char)| is_plain(character) || at > 0 && matches!(character, '=' | '@');
     text.char_indices().all(is_plain_inside)
 }
 
@@ -107,24 +109,48 @@ mod tests {
 
     #[test]
     fn a_shell_that_does_not_quote_gets_only_plain_words() {
-        for name in ["review.yaml", "dir/größe_2.yaml", "writer@2", "editor=", "a:b", "C:/x.yaml", "."] {
+        for name in [
+            "review.yaml",
+            "dir/größe_2.yaml",
+            "writer@2",
+            "editor=",
+            "a:b",
+            "C:/x.yaml",
+            ".",
+        ] {
             assert!(is_safe(name, "", CandidateQuoting::Raw), "{name}");
         }
         for character in " \t\n$`\"'\\;&|<>(){}[]*?~!#%^,\u{2018}\u{201d}\u{2013}\u{a0}".chars() {
-            for name in [format!("{character}x"), format!("x{character}y"), format!("x{character}")] {
+            for name in [
+                format!("{character}x"),
+                format!("x{character}y"),
+                format!("x{character}"),
+            ] {
                 assert!(!is_safe(&name, "x", CandidateQuoting::Raw), "{name:?}");
             }
         }
         assert!(!is_safe("=x", "", CandidateQuoting::Raw), "zsh's path of a command");
         assert!(!is_safe("@x", "", CandidateQuoting::Raw), "PowerShell's splatting");
         assert!(is_safe("~/x.yaml", "~/", CandidateQuoting::Raw));
-        assert!(!is_safe("~/x.yaml", "", CandidateQuoting::Raw), "a folder that is called `~`");
+        assert!(
+            !is_safe("~/x.yaml", "", CandidateQuoting::Raw),
+            "a folder that is called `~`"
+        );
     }
 
     #[test]
     fn no_shell_gets_an_option_or_a_hidden_character() {
         for quoting in [CandidateQuoting::Raw, CandidateQuoting::Quoted] {
-            for name in ["-", "--trust.yaml", "--trust/", "-y", "a\nb", "a\tb", "\u{1b}[2J", "\u{202e}x"] {
+            for name in [
+                "-",
+                "--trust.yaml",
+                "--trust/",
+                "-y",
+                "a\nb",
+                "a\tb",
+                "\u{1b}[2J",
+                "\u{202e}x",
+            ] {
                 assert!(!is_safe(name, "", quoting), "{name:?}");
             }
         }
