@@ -232,6 +232,7 @@ async fn answer_by_model(
         output_schema: None,
         remembered_text: None,
         records: ExecutionRecords::default(),
+        options: None,
         goes_on: None,
     };
     let end = dialogue
