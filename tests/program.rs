@@ -17,6 +17,7 @@ mod program {
     mod at_the_terminal;
     mod bad_input;
     mod batch;
+    mod batch_rows;
     mod cache;
     mod called_tools;
     mod chat;
@@ -78,8 +79,10 @@ mod program {
     mod sandbox;
     mod scripts;
     mod searching;
+    mod served_under_load;
     mod settings;
     mod showing;
+    mod shown_first;
     mod shown_from_afar;
     mod shown_safely;
     mod side_by_side;

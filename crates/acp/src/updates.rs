@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ensemble_core::conversation::{Event, ExecutionEnd, ExecutionFinished, Record, ReplyReceived, ToolCallEnded};
+use ensemble_core::operator::escape_hidden_lines;
 use ensemble_core::store::RunId;
 use ensemble_core::thread::{Role, ThreadIteration, ToolEnd};
 use ensemble_history::answer::{is_person, speaking_agents};
@@ -231,7 +232,7 @@ impl SessionStory {
             Event::ExecutionFinished(finished) => self.finished_execution_updates(run, finished, with_messages),
             Event::InputRequested(requested) if with_messages && is_outermost => {
                 let source = UpdateSource::new(run, &requested.agent, requested.execution);
-                let text = requested.question.prompt.clone();
+                let text = escape_hidden_lines(&requested.question.prompt);
                 vec![Self::question_update(source, text)]
             }
             _ => Vec::new(),

@@ -83,6 +83,8 @@ pub(crate) struct SharedServices {
     pub(crate) network: ModelNetwork,
     /// Runners in the place of agents.
     pub(crate) replacements: Option<Arc<dyn AgentReplacements>>,
+    /// Whether errors in files refuse the run. They do not refuse a step of a run that has started elsewhere.
+    pub(crate) checks_files: bool,
     /// Who drives the runs of inner ensembles, if not this run.
     pub(crate) inner_run_driver: Option<LimitedInnerDriver>,
 }
@@ -227,6 +229,7 @@ impl AgentBuildContext<'_> {
             None => return Ok(None),
         };
         let outside = WindowResources {
+            tokenizer: None,
             model: &llm.model,
             model_name: link.map_or("", |link| &link.profile.model),
             max_tokens,
