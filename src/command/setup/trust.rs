@@ -16,7 +16,7 @@ use ensemble_project::trust::TrustedFile;
 /// `ensemble trust`.
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
-    /// A configuration, an ensemble or a file of MCP servers; default: the configuration of the project
+    /// A configuration, an ensemble or a file of servers; default: the project's own
     #[arg(value_name = "PATH", add = completions::complete_ensembles())]
     pub path: Option<String>,
     /// Trust the file without asking
