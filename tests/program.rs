@@ -73,6 +73,7 @@ mod program {
     mod providers;
     mod runs;
     mod sandbox;
+    mod sandbox_calls;
     mod scripts;
     mod searching;
     mod settings;
