@@ -76,6 +76,7 @@ mod program {
     mod sandbox_calls;
     mod scripts;
     mod searching;
+    mod secret_forms;
     mod settings;
     mod showing;
     mod shown_from_afar;

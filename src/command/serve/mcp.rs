@@ -150,6 +150,7 @@ fn resolve_token(args: &McpArgs) -> Result<AccessToken, CliError> {
     let Some(name) = &args.token_env else {
         return AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot create a token: {error}")));
     };
+    ensemble_process::withhold_right(name);
     let value = std::env::var(name).unwrap_or_default();
     AccessToken::for_header(&value).map_err(|_| {
         CliError::usage_error(format!(

@@ -126,7 +126,7 @@ fn bind_server(place: &PageArgs, runs: &RunService) -> Result<UiServer, CliError
     let settings = UiSettings {
         address: place.address,
         port: place.port,
-        token: resolve_token(runs)?,
+        token: resolve_token()?,
         runs: runs.clone(),
         driving: tokio::runtime::Handle::current(),
         version: env!("CARGO_PKG_VERSION"),
@@ -146,8 +146,8 @@ fn start_server(server: UiServer) -> Result<(), CliError> {
 }
 
 /// Returns the token of the environment, or a new one.
-fn resolve_token(runs: &RunService) -> Result<AccessToken, CliError> {
-    match runs.runs().host().read_variable(TOKEN) {
+fn resolve_token() -> Result<AccessToken, CliError> {
+    match std::env::var(TOKEN).ok() {
         Some(token) => AccessToken::parse(&token).map_err(|why| CliError::usage_error(format!("{TOKEN}: {why}"))),
         None => AccessToken::generate().map_err(|error| CliError::Internal(format!("cannot create a token: {error}"))),
     }

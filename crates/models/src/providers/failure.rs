@@ -40,7 +40,7 @@ impl RequestTarget<'_> {
 
     fn model_error(&self, message: String, retryable: bool) -> ModelError {
         ModelError {
-            message: self.credentials.redact(message),
+            message: self.credentials.redact_fragment(&message),
             retryable,
             retry_after: None,
             kind: ModelErrorKind::OtherFailure,

@@ -236,6 +236,9 @@ fn run_for_stderr(mut command: Command, input: &[u8], limit: Duration) -> Result
     for variable in REMOVED {
         command.env_remove(variable);
     }
+    for variable in ensemble_process::list_variables_with_rights() {
+        command.env_remove(variable);
+    }
     command
         .current_dir("/")
         .env("LC_ALL", "C.UTF-8")

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use ensemble_core::executor::WallClock;
 use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_models::ModelNetwork;
-use ensemble_process::ProgramInvocation;
+use ensemble_process::{ProgramInvocation, carries_right};
 
 use crate::drive::client_servers::ClientServers;
 
@@ -165,9 +165,9 @@ impl Host {
         Self { network, ..self }
     }
 
-    /// Returns the variable of the environment.
+    /// Returns the variable of the environment, for ensembles and profiles: none that carries a right over this program.
     pub fn read_variable(&self, name: &str) -> Option<String> {
-        (self.variables)(name)
+        (!carries_right(name)).then(|| (self.variables)(name))?
     }
 
     /// Returns a random number, at least 0 and less than 1.
@@ -206,7 +206,8 @@ impl Host {
             return shared.clone();
         }
         let (variables, now, random) = (self.variables.clone(), self.now.clone(), self.random.clone());
-        ModelNetwork::new(move |name| variables(name), move || now(), move || random())
+        let read = move |name: &str| (!carries_right(name)).then(|| variables(name))?;
+        ModelNetwork::new(read, move || now(), move || random())
     }
 }
 

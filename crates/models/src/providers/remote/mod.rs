@@ -424,28 +424,18 @@ async fn read_beginning(response: &mut Response) -> String {
 
 /// A server may repeat its input in the reply. The reply goes into the journal, so keys are removed.
 fn redact_reply(mut reply: ModelReply, credentials: &ProviderCredentials) -> ModelReply {
-    if credentials.may_occur_in(&reply.text) {
-        reply.text = credentials.redact(reply.text);
-    }
+    reply.text = credentials.redact(reply.text);
     if let Some(reasoning) = &mut reply.reasoning {
         reasoning.text = credentials.redact(std::mem::take(&mut reasoning.text));
         reasoning
             .blocks
             .iter_mut()
-            .for_each(|block| redact_value(block, credentials));
+            .for_each(|block| credentials.redact_value(block));
     }
     for call in &mut reply.tool_calls {
-        redact_value(&mut call.arguments, credentials);
+        credentials.redact_value(&mut call.arguments);
         call.id = credentials.redact(std::mem::take(&mut call.id));
         call.name = credentials.redact(std::mem::take(&mut call.name));
     }
     reply
-}
-
-fn redact_value(value: &mut Value, credentials: &ProviderCredentials) {
-    let text = value.to_string();
-    if credentials.may_occur_in(&text) {
-        let text = credentials.redact(text);
-        *value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-    }
 }
