@@ -243,7 +243,7 @@ fn an_ensemble_that_is_the_agent_of_another_is_given_its_servers() {
     workspace.write(
         "outer.yaml",
         format!(
-            "name: outer\nagents:\n  - {{name: inner, acp: {{command: '{}', args: [acp, a.yaml], env: [ENSEMBLE_TRUST]}}, tools: [h]}}\ntools:\n  \
+            "name: outer\nagents:\n  - {{name: inner, acp: {{command: '{}', args: [acp, a.yaml, --trust]}}, tools: [h]}}\ntools:\n  \
              h: {{mcp: {{command: [sh, hostile.sh], env: {{PLANTED: through, PREFIXED: both}}}}}}\n",
             crate::support::binary()
         ),
