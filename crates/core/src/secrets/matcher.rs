@@ -53,7 +53,7 @@ impl SecretMatcher {
         })
     }
 
-    /// Is a secret in the text, in any form?
+    /// Returns whether a secret is in the text, in any form.
     pub(super) fn occurs_in(&self, text: &str) -> bool {
         let mut ranges = Vec::new();
         self.automaton.is_match(text) || {
@@ -79,7 +79,7 @@ impl SecretMatcher {
         Cow::Owned(redacted)
     }
 
-    /// Is the value the object, the list or the number that is a secret?
+    /// Returns whether the value is the object, the list or the number that is a secret.
     pub(super) fn is_secret_value(&self, value: &Value) -> bool {
         match value {
             Value::Number(number) => self.automaton.is_match(&number.to_string()),
@@ -88,7 +88,7 @@ impl SecretMatcher {
         }
     }
 
-    /// Is the map an object that is a secret?
+    /// Returns whether the map is an object that is a secret.
     pub(super) fn is_secret_map(&self, map: &Map<String, Value>) -> bool {
         let is_map = |structure: &Value| structure.as_object().is_some_and(|object| object == map);
         self.structures.iter().any(is_map)

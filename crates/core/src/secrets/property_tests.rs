@@ -112,7 +112,7 @@ fn write_in_form(text: &str, form: usize) -> String {
     }
 }
 
-/// Does the text give the secret away? Its form as it is, and all of what is quoted in it.
+/// Asserts that the text contains the secret in no form.
 fn assert_hidden(text: &str, part: &str) {
     for form in 0..FORMS {
         let written = write_in_form(part, form);
