@@ -250,8 +250,8 @@ const PROGRAMS: [(&str, &str, &str); 9] = [
     ),
     (
         "python3",
-        "python3 -m venv --without-pip out/v && out/v/bin/python -c 'import sqlite3; c = sqlite3.connect(\"out/db\"); c.execute(\"create table t (a)\"); c.commit(); print(1)'",
-        "1",
+        "python3 -m venv --without-pip out/v && out/v/bin/python -c 'import sqlite3; c = sqlite3.connect(\"out/db\"); c.execute(\"create table t (a)\"); c.commit(); print(\"v\")'",
+        "v",
     ),
     (
         "node",

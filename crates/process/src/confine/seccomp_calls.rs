@@ -342,6 +342,42 @@ pub(super) const WITHOUT_EFFECT: &[c_long] = &[
     452, // fchmodat2
 ];
 
+/// A call that sets the times of a file, with the positions of its arguments.
+pub(super) struct CallWithTimes {
+    pub(super) number: c_long,
+    /// The path; without one, the call is for an open file. `None`: there is always a path.
+    pub(super) path: Option<u8>,
+    /// The times; without them, the call sets the current time.
+    pub(super) times: u8,
+}
+
+/// The calls that set times.
+pub(super) const SETTING_TIMES: &[CallWithTimes] = &[
+    CallWithTimes {
+        number: libc::SYS_utimensat,
+        path: Some(1),
+        times: 2,
+    },
+    #[cfg(target_arch = "x86_64")]
+    CallWithTimes {
+        number: libc::SYS_futimesat,
+        path: Some(1),
+        times: 2,
+    },
+    #[cfg(target_arch = "x86_64")]
+    CallWithTimes {
+        number: libc::SYS_utime,
+        path: None,
+        times: 1,
+    },
+    #[cfg(target_arch = "x86_64")]
+    CallWithTimes {
+        number: libc::SYS_utimes,
+        path: None,
+        times: 1,
+    },
+];
+
 /// Calls that change extended attributes of a file, which Landlock does not cover.
 pub(super) const NO_ATTRIBUTES: &[c_long] = &[
     libc::SYS_setxattr,

@@ -13,7 +13,7 @@ use seccompiler::{
 
 use super::seccomp_calls::{
     ALLOWED, ALLOWED_BY_NUMBER, ALLOWED_OLDER, FCNTL_COMMANDS, FOR_CONNECTIONS, FOR_SERVERS, IOCTL_REQUESTS,
-    MEMORY_FILE, NO_ATTRIBUTES, ON_CONNECTED_SOCKETS, PRCTL_OPTIONS, REFUSED, WITHOUT_EFFECT,
+    MEMORY_FILE, NO_ATTRIBUTES, ON_CONNECTED_SOCKETS, PRCTL_OPTIONS, REFUSED, SETTING_TIMES, WITHOUT_EFFECT,
 };
 use super::{SandboxNetwork, SandboxRules};
 
@@ -73,6 +73,7 @@ fn build_filters(rules: &SandboxRules) -> Result<Vec<BpfProgram>, BackendError> 
             libc::EINVAL,
         )?,
         compile_filter(rules_for_all_arguments(WITHOUT_EFFECT), 0)?,
+        compile_filter(current_time_rules()?, libc::EACCES)?,
         compile_filter(rules_for_all_arguments(NO_ATTRIBUTES), libc::EOPNOTSUPP)?,
     ];
     if *network != SandboxNetwork::All {
@@ -165,6 +166,21 @@ fn other_process_rules() -> Result<SeccompRules, BackendError> {
         libc::SYS_sched_setattr,
     ] {
         rules.insert(call, vec![other_value(0, 0)?]);
+    }
+    Ok(rules)
+}
+
+/// Builds the rules against setting the times of a named file to the current time. Programs that create a file if this
+/// fails must notice that it has no effect.
+fn current_time_rules() -> Result<SeccompRules, BackendError> {
+    let pointer = |index: u8, compare| SeccompCondition::new(index, SeccompCmpArgLen::Qword, compare, 0);
+    let mut rules = SeccompRules::new();
+    for call in SETTING_TIMES {
+        let mut conditions = vec![pointer(call.times, SeccompCmpOp::Eq)?];
+        if let Some(path) = call.path {
+            conditions.push(pointer(path, SeccompCmpOp::Ne)?);
+        }
+        rules.insert(call.number, vec![SeccompRule::new(conditions)?]);
     }
     Ok(rules)
 }
