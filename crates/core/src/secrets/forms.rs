@@ -229,7 +229,7 @@ mod tests {
                 r#"{"a": "inside-json", "b": [1234567890, "x"]}"#,
                 &["inside-json", "1234567890"],
             ),
-            (r#""quoted\nin-json""#, &["quoted\nin-json", "in-json"]),
+            (r#""quoted\nalso-json""#, &["quoted\nalso-json", "also-json"]),
             (
                 "-----BEGIN X-----\nMIIabcdefgh\nMIJklmnopqr\n-----END X-----",
                 &["MIIabcdefgh", "MIIabcdefghMIJklmnopqr"],

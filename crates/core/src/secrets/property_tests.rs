@@ -136,7 +136,7 @@ fn execution_finished(text: &str, value: &Value) -> Event {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn a_secret_leaves_in_no_form(secret in secret(), form in 0..FORMS, around in "[ a-z:,]{0,9}") {
