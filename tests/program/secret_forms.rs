@@ -152,7 +152,7 @@ fn rights_over_the_program_reach_no_child() {
     workspace.script("seen.sh", "#!/bin/sh\nenv > seen\n");
     workspace.write(
         "one.yaml",
-        "name: one\nagents: [{name: a, script: seen.sh, env: [ENSEMBLE_UI_TOKEN, ENSEMBLE_TRUST, LISTED]}]\n",
+        "name: one\nagents: [{name: a, script: seen.sh, env: [LISTED]}]\n",
     );
     let mut command = workspace.command(["run", "one.yaml"]);
     let command = command

@@ -11,6 +11,7 @@ mod forms;
 mod matcher;
 #[cfg(test)]
 mod property_tests;
+mod stream;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ use serde_json::{Map, Value};
 
 use self::forms::SecretParts;
 use self::matcher::SecretMatcher;
+pub use self::stream::SecretStream;
 use crate::conversation::Event;
 
 /// Shorter values (`none`, `ollama`) are no secrets, and to replace them would damage texts.

@@ -1,7 +1,8 @@
 //! The environment of a child process: what it inherits, what it is given, and what it must not tell.
+//!
+//! Invariant: no child process gets a variable that carries rights of the user.
 
-use std::collections::BTreeSet;
-use std::sync::{PoisonError, RwLock};
+use std::ffi::OsStr;
 
 use tokio::process::Command;
 
@@ -24,37 +25,25 @@ const SMALL: [&str; 12] = [
     "PWD",
 ];
 
+/// The beginning of the names of the program's own variables. No child process inherits one of them.
+const OWN_PREFIX: &str = "ENSEMBLE_";
+
+/// The program's own variables that carry rights: whoever has them decides for the user.
+pub const RIGHTS: [&str; 2] = ["ENSEMBLE_TRUST", "ENSEMBLE_UI_TOKEN"];
+
+/// Returns whether the variable carries rights of the user. No child process gets it, whatever a file says.
+pub fn carries_rights(variable: &str) -> bool {
+    RIGHTS.iter().any(|right| right.eq_ignore_ascii_case(variable))
+}
+
 /// Returns whether a program that is not the author's own inherits the variable.
 pub fn is_minimal_variable(variable: &str) -> bool {
     SMALL.contains(&variable) || variable.starts_with("LC_")
 }
 
-/// Words in the names of this program's variables that carry rights, such as the token of a page or trust in all files.
-const WORDS_OF_RIGHTS: [&str; 4] = ["TOKEN", "TRUST", "SECRET", "KEY"];
-
-/// Further variables that carry rights.
-static VARIABLES_WITH_RIGHTS: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
-
-/// Keeps the variable, which carries a right such as the token of a server, from all child processes.
-pub fn withhold_right(variable: &str) {
-    let mut variables = VARIABLES_WITH_RIGHTS.write().unwrap_or_else(PoisonError::into_inner);
-    variables.insert(variable.to_owned());
-}
-
-/// Returns whether the variable carries a right over this program, which no child process gets.
-pub fn carries_right(variable: &str) -> bool {
-    let own = variable.strip_prefix("ENSEMBLE_");
-    own.is_some_and(|name| WORDS_OF_RIGHTS.iter().any(|word| name.contains(word)))
-        || VARIABLES_WITH_RIGHTS
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(variable)
-}
-
-/// Returns the variables of this process that carry rights.
-pub fn list_variables_with_rights() -> Vec<String> {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    names.filter(|name| carries_right(name)).collect()
+fn is_own_variable(name: &OsStr) -> bool {
+    let prefix = name.as_encoded_bytes().get(..OWN_PREFIX.len());
+    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(OWN_PREFIX.as_bytes()))
 }
 
 /// The environment of a child process. The default is that of this process.
@@ -85,8 +74,7 @@ impl ChildEnvironment {
     /// With these variables too.
     #[must_use]
     pub fn with_variables(mut self, given: impl IntoIterator<Item = (String, String)>) -> Self {
-        self.added_variables
-            .extend(given.into_iter().filter(|(name, _)| !carries_right(name)));
+        self.added_variables.extend(given);
         self
     }
 
@@ -101,12 +89,21 @@ impl ChildEnvironment {
             command.env_clear();
             command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_minimal_variable)));
         } else {
-            let withheld = self.secrets.withheld_variables().into_iter();
-            for variable in withheld.chain(list_variables_with_rights()) {
+            for variable in self.secrets.withheld_variables() {
                 command.env_remove(variable);
             }
+            let own = std::env::vars_os().map(|(name, _)| name);
+            own.filter(|name| is_own_variable(name)).for_each(|name| {
+                command.env_remove(name);
+            });
         }
-        command.envs(self.added_variables.iter().map(|(name, value)| (name, value)));
+        let added = self.added_variables.iter().filter(|(name, _)| !carries_rights(name));
+        command.envs(added.map(|(name, value)| (name, value)));
+    }
+
+    /// Returns the secrets that the output of the process must not contain.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Returns the text, which is the end of a longer one, without the secrets of the environment and their parts.
@@ -147,15 +144,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rights_are_given_to_no_child() {
-        withhold_right("TOKEN_OF_THE_TEST");
-        for name in ["ENSEMBLE_UI_TOKEN", "ENSEMBLE_TRUST", "TOKEN_OF_THE_TEST"] {
-            assert!(carries_right(name), "{name}");
-            let environment = ChildEnvironment::default().with_variables([(name.to_owned(), "1".to_owned())]);
-            assert!(environment.added_names().is_empty(), "{name}");
+    fn variables_of_the_program_are_its_own() {
+        for (name, is_own, is_right) in [
+            ("ENSEMBLE_TRUST", true, true),
+            ("ensemble_ui_token", true, true),
+            ("ENSEMBLE_OTLP", true, false),
+            ("ENSEMBLES", false, false),
+            ("MY_ENSEMBLE_TRUST", false, false),
+        ] {
+            assert_eq!(
+                (is_own_variable(name.as_ref()), carries_rights(name)),
+                (is_own, is_right),
+                "{name}"
+            );
         }
-        for name in ["ENSEMBLE_RUN_ID", "ENSEMBLE_PROCESS", "GITHUB_TOKEN", "PATH"] {
-            assert!(!carries_right(name), "{name}");
+        let mut command = Command::new("true");
+        let given =
+            [("ENSEMBLE_TRUST", "1"), ("LEVEL", "warn")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        for environment in [
+            ChildEnvironment::for_user_program(Secrets::default()),
+            ChildEnvironment::for_foreign_program(Secrets::default()),
+        ] {
+            environment.with_variables(given.clone()).apply_to_command(&mut command);
+            let mut set = command.as_std().get_envs().filter(|(_, value)| value.is_some());
+            assert!(set.all(|(name, _)| name != "ENSEMBLE_TRUST"));
         }
     }
 }
