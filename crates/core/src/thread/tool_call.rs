@@ -1,5 +1,7 @@
 //! A tool call and its result, as one record.
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
@@ -87,6 +89,20 @@ impl ToolCall {
     }
 }
 
+/// `NAME(ARGUMENTS) -> RESULT`, on one line: the result as JSON if it is not a text, `ERROR: MESSAGE` if the call failed, and
+/// `…` while it is in progress.
+impl fmt::Display for ToolCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({}) -> ", self.name, self.arguments)?;
+        match &self.end {
+            Some(ToolEnd::Result(Value::String(text))) => write!(f, "{}", text.escape_debug()),
+            Some(ToolEnd::Result(value)) => write!(f, "{value}"),
+            Some(ToolEnd::Error(error)) => write!(f, "ERROR: {}", error.escape_debug()),
+            None => f.write_str("…"),
+        }
+    }
+}
+
 /// `{id, name, arguments, result | error, duration, attachments, answers, signatures}`.
 impl Serialize for ToolCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -127,8 +143,9 @@ impl<'de> Deserialize<'de> for ToolCall {
             result: Option<Value>,
             #[serde(default)]
             error: Option<String>,
+            // JSON has no infinite numbers, so such a duration is written as `null`.
             #[serde(default)]
-            duration: f64,
+            duration: Option<f64>,
             #[serde(default)]
             attachments: Vec<Attachment>,
             #[serde(default)]
@@ -143,7 +160,7 @@ impl<'de> Deserialize<'de> for ToolCall {
             name: fields.name,
             arguments: fields.arguments,
             end: error.or(fields.result.map(ToolEnd::Result)),
-            duration: fields.duration,
+            duration: fields.duration.unwrap_or_default(),
             attachments: fields.attachments,
             answers: fields.answers,
             signatures: fields.signatures,

@@ -178,6 +178,7 @@ impl AgentBuildOptions<'_> {
             false => options.servers,
         };
         servers.add_secrets_to(network.secrets());
+        host.add_secrets_to(network.secrets());
         let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
         tracer_secrets
             .iter()
@@ -189,6 +190,7 @@ impl AgentBuildOptions<'_> {
             permissions: Arc::new(
                 ToolPermissions::new(Arc::clone(&operator), options.allowed_tools)
                     .with_denied(options.denied_tools)
+                    .with_shown_requests(options.shown_requests)
                     .with_option_author(option_author),
             ),
             servers: Arc::new(McpServers::new(watchdog.clone(), network.secrets().clone())),
@@ -213,6 +215,7 @@ impl AgentBuildOptions<'_> {
                 .as_ref()
                 .map(RunReplacements::for_outermost)
                 .or(options.replacements),
+            checks_files: !are_checked,
             inner_run_driver: elsewhere.map(|driver| LimitedInnerDriver { driver, limit: None }),
         };
         let outermost: Outermost = Arc::new(OnceLock::new());
@@ -271,11 +274,7 @@ impl RequestCountGuard {
 
     /// Reads the digests of everything behind the agents as it is now.
     pub(crate) fn current_definitions(&self) -> ExternalDefinitions {
-        let options = DefinitionOptions {
-            overrides: &self.shared.overrides,
-            stubs: &self.stubs,
-            responders: &self.responders,
-        };
+        let options = DefinitionOptions::for_records(&self.shared.overrides, &self.stubs, &self.responders);
         read_definitions(&self.prepared, options, &self.shared.project)
     }
 

@@ -9,9 +9,7 @@ use tokio::sync::watch;
 use crate::agent::ExecutionInput;
 use ensemble_core::conversation::{AttemptScope, DecidedBy, PermissionDecided, PermissionDecision};
 use ensemble_core::operator::{Operator, PermissionAnswer, PermissionRequest};
-use ensemble_core::request::{
-    AnswerAuthor, AnswerSource, PendingRequest, RequestAddress, RequestDigest, RequestOrigin,
-};
+use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest, RequestDigest, RequestOrigin};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::{JsonMap, digest_text};
@@ -39,6 +37,8 @@ pub struct ToolPermissions {
     allowed_tools: HashSet<String>,
     /// Tools and addresses of calls that may not be called.
     denied_tools: HashSet<String>,
+    /// The digests of the requests that were shown, by the addresses of their calls.
+    shown_requests: HashMap<String, RequestDigest>,
     /// Tools that the operator has allowed for the rest of the run. Requests for them that wait are answered, too.
     always: watch::Sender<HashSet<String>>,
     /// Allows one form of a tool at a time.
@@ -59,6 +59,7 @@ impl ToolPermissions {
             allowed_tools: allowed.into_iter().collect(),
             always: watch::Sender::new(HashSet::new()),
             denied_tools: HashSet::new(),
+            shown_requests: HashMap::new(),
             asking: tokio::sync::Mutex::default(),
             asked_requests: Mutex::default(),
             allowed_calls: Mutex::default(),
@@ -82,6 +83,12 @@ impl ToolPermissions {
             denied_tools: denied.into_iter().collect(),
             ..self
         }
+    }
+
+    /// With the digests of the requests that were shown: the decision for the address of a call applies to this request only.
+    #[must_use]
+    pub fn with_shown_requests(self, shown_requests: HashMap<String, RequestDigest>) -> Self {
+        Self { shown_requests, ..self }
     }
 
     /// Decides whether the tool may be called now. Decisions about tools with `permission: ask` are recorded.
@@ -115,7 +122,7 @@ impl ToolPermissions {
             prompt: None,
             choices: None,
         };
-        if let Some(decision) = self.find_option_decision(tool, &request.address, arguments) {
+        if let Some(decision) = self.find_option_decision(tool, &request, arguments) {
             let decided = event(decision, DecidedBy::Option, self.option_author.clone(), &request);
             return self.record_decision(decided, execution).await;
         }
@@ -148,6 +155,11 @@ impl ToolPermissions {
         self.record_decision(decided, execution).await
     }
 
+    /// Returns whether an option of the run denies all calls of the tool.
+    pub(in crate::agent) fn denies_tool(&self, tool: &str) -> bool {
+        any_matches_tool(&self.denied_tools, tool)
+    }
+
     /// Changes the digest of a request that the operator was asked before: a program can repeat a call with its id. An
     /// answer to the first request is not used for the second.
     fn number_repetition(&self, request: PendingRequest) -> PendingRequest {
@@ -165,17 +177,19 @@ impl ToolPermissions {
     fn find_option_decision(
         &self,
         tool: &str,
-        address: &RequestAddress,
+        request: &PendingRequest,
         arguments: &JsonMap,
     ) -> Option<PermissionDecision> {
-        let address = address.to_string();
+        let address = request.address.to_string();
+        let shown = self.shown_requests.get(&address);
+        let is_shown = shown.is_none_or(|digest| *digest == request.digest);
         if any_matches_tool(&self.denied_tools, tool) || self.denied_tools.contains(&address) {
             return Some(PermissionDecision::Denied);
         }
         if any_matches_tool(&self.allowed_tools, tool) {
             return Some(PermissionDecision::Always);
         }
-        if !self.allowed_tools.contains(&address) {
+        if !is_shown || !self.allowed_tools.contains(&address) {
             return None;
         }
         let digest = digest_text(&Value::Object(arguments.clone()).to_string());

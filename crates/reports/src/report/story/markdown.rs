@@ -10,7 +10,7 @@ use super::shared_lines::{
     describe_interruption, format_values, render_answered_question, render_call_answers, render_decision,
     render_permission_question,
 };
-use crate::report::format::{failure_kind_word, format_count, format_duration};
+use crate::report::format::{failure_kind_word, format_count, format_duration, render_token_sum};
 use crate::report::parts::PartsSummary;
 use crate::report::reasons::group_by_reason;
 use ensemble_history::OutputView;
@@ -159,9 +159,7 @@ fn render_execution(run: &ExportedRun, turn: u32, execution: &StoryExecution) ->
     if execution.totals.attempts > 1 {
         about.push(format_count(execution.totals.attempts as u64, "attempt"));
     }
-    if let Some(usage) = execution.total_usage() {
-        about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
-    }
+    about.extend(execution.total_usage().as_ref().and_then(render_token_sum));
     about.extend(execution.answer_author().map(|author| escape_inline(&author)));
     let mut text = format!("**{}**{again} · {}\n\n", execution.agent, about.join(" · "));
     if let Some(question) = render_answered_question(execution) {

@@ -13,6 +13,7 @@ use crate::report::console::{call_line, is_call_long, result_line};
 use crate::report::context_window;
 use crate::report::format::{
     BAD, CAUTION, DIM, GOOD, NAME, TURN, failure_kind_word, format_count, format_duration, render_failed, render_retry,
+    render_token_sum,
 };
 use crate::report::parts::{PartsSummary, without_part_keys};
 use crate::report::reasons::ShownReasons;
@@ -231,9 +232,7 @@ impl StoryPrinter {
         if let Some(kind) = self.kinds.get(&finished.agent) {
             about.insert(0, (*kind).to_owned());
         }
-        if let Some(usage) = usage {
-            about.push(format!("{} tokens", usage.input_tokens + usage.output_tokens));
-        }
+        about.extend(usage.as_ref().and_then(render_token_sum));
         if let Some(answer) = &finished.answer {
             about.push(escape_hidden(&answer.describe_author()).to_string());
         }
@@ -352,7 +351,8 @@ impl StoryPrinter {
         }
         let reason = ended.completion_reason;
         let (style, mark) = outcome_mark(ended);
-        let (sentence, outcome_end) = ended.to_sentence();
+        // The failure is shown above.
+        let (sentence, outcome_end) = ended.to_sentence_below_failure();
         let (outcome, details) = sentence.split_at(outcome_end);
         let mut line = format!("\n{style}{mark} {outcome}{style:#}");
         // The questions are shown above.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::markup::{escape_html, text_block};
 use super::{ExportedRun, exchanges, execution_anchor};
-use crate::report::format::{failure_kind_word, format_count, format_duration};
+use crate::report::format::{failure_kind_word, format_count, format_duration, render_tokens};
 use crate::report::parts::PartsSummary;
 use crate::report::reasons::group_by_reason;
 use crate::report::story::shared_lines::{
@@ -172,12 +172,7 @@ fn execution_facts(run: &ExportedRun, execution: &StoryExecution) -> Vec<String>
         about.push(format_count(execution.totals.attempts as u64, "attempt"));
     }
     if let Some(usage) = execution.total_usage() {
-        let estimated = if usage.estimated { ", estimated" } else { "" };
-        about.push(format!(
-            "{} in, {} out{estimated}",
-            format_count(usage.input_tokens, "token"),
-            usage.output_tokens
-        ));
+        about.extend(render_tokens(&usage));
     }
     about.extend(execution.answer_author());
     about
