@@ -11,6 +11,7 @@ use ensemble_language::ensemble::Ensemble;
 use ensemble_language::loader::schema::{SCHEMA, TEST_SCHEMA, config_schema};
 use ensemble_language::loader::{code_explanations, codes, load_ensemble};
 use ensemble_language::source::SourceText;
+use ensemble_language::yaml::document::MAX_BYTES;
 use ensemble_project::Project;
 use ensemble_project::check::EnsembleFolder;
 use ensemble_project::nested::{NestedEnsemble, load_nested};
@@ -51,6 +52,9 @@ fn parse_ensemble(arguments: &mut ToolArguments, project: &Project) -> Result<Op
     match (arguments.take_text("ensemble")?, arguments.take_text("text")?) {
         (Some(_), Some(_)) => Err("give `ensemble` or `text`, not both".to_owned()),
         (Some(name), None) => Ok(Some(GivenEnsemble::File(resolve_ensemble_file(project, &name)?))),
+        (None, Some(text)) if text.len() > MAX_BYTES => {
+            Err(format!("`text` has {} bytes; an ensemble has at most 16 MiB", text.len()))
+        }
         (None, Some(text)) => Ok(Some(GivenEnsemble::Text(SourceText::new(TEXT, text)))),
         (None, None) => Ok(None),
     }
