@@ -16,6 +16,8 @@ use super::lock::FileLock;
 use super::sink::FileSink;
 use super::store::{FileStore, store_error, write_gitignore};
 
+/// The folder of batches, in the root of the project.
+const BATCHES: &str = ".ensemble/batches";
 /// The name of the index.
 const INDEX: &str = "rows.jsonl";
 /// The name of the table of results.
@@ -38,7 +40,7 @@ impl BatchFiles {
     /// # Errors
     /// The folder cannot be written, or another process works on the batch ([`StoreError::Leased`]).
     pub fn open(project_root: &Path, name: &str) -> Result<Self, StoreError> {
-        let all = FolderPath::new(project_root, Path::new(".ensemble").join("batches"));
+        let all = FolderPath::new(project_root, Path::new(BATCHES).to_owned());
         let place = all.join(name);
         let path = place.path();
         let folder_result = all.open_or_create_folder().and_then(|folder| {
@@ -140,6 +142,44 @@ impl BatchFiles {
             folder.rename_entry(NEW, RESULTS)
         });
         replaced.map_err(|source| store_error("write", &self.results_path(), source))
+    }
+}
+
+/// The folder of a batch that is only read: other processes can work on the batch.
+#[derive(Debug, Clone)]
+pub struct RecordedBatch {
+    name: String,
+    place: FolderPath,
+}
+
+impl RecordedBatch {
+    /// Returns the batches of the project, by name; none if the folder of batches cannot be read.
+    pub fn list_batches(project_root: &Path) -> Vec<Self> {
+        let all = FolderPath::new(project_root, Path::new(BATCHES).to_owned());
+        let names = all.open_folder().and_then(|folder| folder.list_entries());
+        let names = names
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|name| name.into_string().ok());
+        let batches = names.map(|name| Self {
+            place: all.join(&name),
+            name,
+        });
+        let mut batches: Vec<Self> = batches
+            .filter(|batch| batch.place.join("runs").open_folder().is_ok())
+            .collect();
+        batches.sort_by(|one, other| one.name.cmp(&other.name));
+        batches
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the store of the runs of the rows.
+    pub fn run_store(&self) -> FileStore {
+        FileStore::from_folder(self.place.join("runs"))
     }
 }
 
