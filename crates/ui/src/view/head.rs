@@ -8,6 +8,7 @@ use ensemble_reports::report::story::first_failed_part;
 use serde_json::{Value, json};
 
 use super::rows::{LONG, truncate_text};
+use super::shown_request::with_shown_texts;
 use super::{DriverLocation, RunView};
 
 /// Most warnings that are shown, the last ones.
@@ -23,7 +24,7 @@ impl RunView {
         let is_under_way = driven != DriverLocation::Nowhere && end_event.is_none();
         let is_free = driven == DriverLocation::Nowhere && !is_inner;
         let questions = self.story.pending_requests().into_iter().filter(|_| is_free);
-        let questions: Vec<Value> = questions.map(|open| json!(open)).collect();
+        let questions: Vec<Value> = questions.map(|open| with_shown_texts(json!(open), &open)).collect();
         let warnings = &self.story.warnings;
         json!({
             "id": id,

@@ -1,9 +1,11 @@
 //! The graph with the data of the run.
 
 use ensemble_history::RunState;
-use ensemble_reports::report::graph::GraphPicture;
+use ensemble_reports::report::graph::{GraphPicture, GraphTooLarge, STYLE, render_svg};
+use hyper::StatusCode;
 
 use super::RunView;
+use crate::reply::RequestFailure;
 
 impl RunView {
     /// Adds the run, which is in this state, to the picture of its own ensemble.
@@ -12,4 +14,16 @@ impl RunView {
         picture.add_run(self.run_history(), state, plan.ensemble(), plan.ensemble());
         picture.mark_waiting(&self.liveness.asking_agents);
     }
+}
+
+/// Returns a picture without a style of its own: the page has its style, and allows none inside a picture.
+///
+/// # Errors
+/// The graph is too large.
+pub(crate) fn draw_for_page(picture: &GraphPicture) -> Result<String, RequestFailure> {
+    let drawn = render_svg(picture).map_err(|error| {
+        let message = format!("{error}; {}", GraphTooLarge::ADVICE);
+        RequestFailure::new(StatusCode::UNPROCESSABLE_ENTITY, "graph_too_large", message)
+    })?;
+    Ok(drawn.replace(&format!("<style>\n{STYLE}</style>\n"), ""))
 }

@@ -22,7 +22,7 @@ mod sink;
 mod store;
 mod write;
 
-pub use batch::{BatchFiles, RecordedBatch};
+pub use batch::BatchFiles;
 #[cfg(debug_assertions)]
 pub use effects::start_recording_effects;
 #[cfg(debug_assertions)]
