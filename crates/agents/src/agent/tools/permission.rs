@@ -9,9 +9,7 @@ use tokio::sync::watch;
 use crate::agent::ExecutionInput;
 use ensemble_core::conversation::{AttemptScope, DecidedBy, PermissionDecided, PermissionDecision};
 use ensemble_core::operator::{Operator, PermissionAnswer, PermissionRequest};
-use ensemble_core::request::{
-    AnswerAuthor, AnswerSource, PendingRequest, RequestAddress, RequestDigest, RequestOrigin,
-};
+use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest, RequestDigest, RequestOrigin};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::{JsonMap, digest_text};
