@@ -115,7 +115,9 @@ mod program {
     mod ui_chat;
     mod ui_chat_restarts;
     mod ui_design;
+    mod ui_facts;
     mod ui_server;
+    mod ui_settings;
     mod unwritten;
     mod validating;
 }
