@@ -71,6 +71,7 @@ mod program {
     mod parts;
     mod private_files;
     mod providers;
+    mod refusing_models;
     mod runs;
     mod sandbox;
     mod scripts;

@@ -184,7 +184,9 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
             None => None,
         },
     };
-    let stop = block_on(drive_rows(&mut batch, &driving, to_do, args, surroundings));
+    let network = runs.host().model_network();
+    let progress = BatchProgress::new(to_do, args.quiet, network, surroundings);
+    let stop = block_on(drive_rows(&mut batch, &driving, progress, args, surroundings));
     // What has ended is in the results, also if another row could not begin.
     let results = batch.write_results()?;
     let stop = stop?;
@@ -203,12 +205,11 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
 async fn drive_rows(
     batch: &mut Batch,
     driving: &BatchOptions,
-    to_do: usize,
+    mut progress: BatchProgress<'_>,
     args: &BatchArgs,
     surroundings: &CliEnvironment,
 ) -> Result<BatchEnd, CliError> {
     let mut signals = signals::listen_for_signals();
-    let mut progress = BatchProgress::new(to_do, args.quiet, surroundings);
     let options = || build_options(args, surroundings);
     let stopped = batch
         .run_rows(

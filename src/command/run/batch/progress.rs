@@ -5,6 +5,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::command::shared::surroundings::CliEnvironment;
+use ensemble_models::ModelNetwork;
 use ensemble_reports::report::format_count;
 use ensemble_runs::batch::RowResult;
 
@@ -16,13 +17,15 @@ pub(crate) struct BatchProgress<'a> {
     bar: Option<ProgressBar>,
     surroundings: &'a CliEnvironment,
     is_quiet: bool,
+    /// The models, whose slowdowns are printed.
+    network: ModelNetwork,
     failed: usize,
     unpaid: Option<f64>,
     ended: usize,
 }
 
 impl<'a> BatchProgress<'a> {
-    pub(crate) fn new(rows: usize, is_quiet: bool, surroundings: &'a CliEnvironment) -> Self {
+    pub(crate) fn new(rows: usize, is_quiet: bool, network: ModelNetwork, surroundings: &'a CliEnvironment) -> Self {
         let bar = (surroundings.streams.err_is_terminal && !is_quiet).then(|| {
             let bar = ProgressBar::with_draw_target(Some(rows as u64), ProgressDrawTarget::stderr());
             bar.enable_steady_tick(Duration::from_millis(200));
@@ -36,6 +39,7 @@ impl<'a> BatchProgress<'a> {
             bar,
             surroundings,
             is_quiet,
+            network,
             failed: 0,
             unpaid: None,
             ended: 0,
@@ -45,6 +49,7 @@ impl<'a> BatchProgress<'a> {
     /// A row has ended.
     pub(crate) fn add_ended(&mut self, ended: &RowResult<'_>) {
         self.ended += 1;
+        self.print_pace_changes();
         if !ended.entry.is_success() && !ended.entry.is_resumable() {
             self.failed += 1;
             self.print_failure(ended);
@@ -83,14 +88,28 @@ impl<'a> BatchProgress<'a> {
         if self.failed == MOST_NAMED {
             line.push_str("the results list further failures\n");
         }
+        self.print_line(&line);
+    }
+
+    /// Prints the slowdowns of models that have begun or ended.
+    fn print_pace_changes(&self) {
+        for change in self.network.take_pace_changes() {
+            if !self.is_quiet {
+                self.print_line(&format!("{change}\n"));
+            }
+        }
+    }
+
+    fn print_line(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| self.surroundings.print_err(&line)),
-            None => self.surroundings.print_err(&line),
+            Some(bar) => bar.suspend(|| self.surroundings.print_err(line)),
+            None => self.surroundings.print_err(line),
         }
     }
 
     /// No further row ends.
     pub(crate) fn finish_bar(&self) {
+        self.print_pace_changes();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

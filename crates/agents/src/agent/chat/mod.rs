@@ -83,7 +83,7 @@ pub use stream::{DialogueStream, StreamItem};
 pub use tools::{CallAdmission, ModelTools, NoTools};
 #[cfg(feature = "typed")]
 pub use typed_reply::{MAX_CORRECTIONS, TypedReply};
-pub use window::{MessageSelector, WindowError, WindowInput, WindowOutput};
+pub use window::{MessageSelector, UnsentIterations, WindowError, WindowInput, WindowOutput};
 
 pub use ensemble_core::thread::{Message, Role, StopReason, Thread, ThreadError, ToolCall, ToolEnd};
 pub use ensemble_language::data::ModelUsage;
@@ -101,6 +101,7 @@ use serde_json::Value;
 use self::function::DialogueTools;
 use super::BoxFuture;
 use ensemble_core::runner::ExecutionRecords;
+use ensemble_core::stopwatch::Stopwatch;
 use ensemble_core::thread::ExecutionRef;
 use ensemble_language::data::RemainingBudget;
 use ensemble_language::ensemble::{SIMULATED, SimulatedReplySource};
@@ -321,6 +322,7 @@ impl Dialogue {
             remembered_text: None,
             records: ExecutionRecords::default(),
             goes_on: None,
+            clock: Stopwatch::default(),
         }
     }
 

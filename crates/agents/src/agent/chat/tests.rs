@@ -195,6 +195,7 @@ fn opening(remaining: RemainingBudget) -> RoundRequest {
         remembered_text: None,
         records: ExecutionRecords::default(),
         goes_on: None,
+        clock: ensemble_core::stopwatch::Stopwatch::default(),
     }
 }
 

@@ -233,6 +233,7 @@ async fn answer_by_model(
         remembered_text: None,
         records: ExecutionRecords::default(),
         goes_on: None,
+        clock: execution.stopwatch.clone(),
     };
     let end = dialogue
         .run_round(opening, &NoTools, &NoLiveOutput, &execution.ledger)
