@@ -1,6 +1,6 @@
 //! The slowdown of a profile's requests while the share of refusals says that they are too fast.
 //!
-//! A single refusal changes nothing. If half of the latest requests were refused, the requests follow each other at the
+//! A single refusal changes nothing. If half of the latest requests were refused, twice in a row, the requests follow each other at the
 //! pace at which the provider has accepted them. While at most a quarter is refused, the pace grows, and after a minute the
 //! slowdown ends. A slowdown that does not lower the share of refusals ends too: such refusals do not depend on the pace.
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// The number of requests whose results are judged together.
 const JUDGED_REQUESTS: usize = 20;
 
-/// The refusals of [`JUDGED_REQUESTS`] that begin a slowdown.
+/// The refusals of [`JUDGED_REQUESTS`] that begin a slowdown if they occur in two windows, one after the other.
 const TOO_MANY_REFUSALS: usize = 10;
 
 /// The maximum number of refusals of [`JUDGED_REQUESTS`] during which the pace grows.
@@ -71,6 +71,8 @@ pub(super) struct Slowdown {
     measured_since: Option<Instant>,
     current: Option<CurrentSlowdown>,
     none_before: Option<Instant>,
+    /// The window before the present one had too many refusals.
+    had_many_refusals: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -153,7 +155,17 @@ impl Slowdown {
 
     fn begin_if_needed(&mut self, now: Instant, changes: &mut Vec<PaceChange>) {
         let refused = self.count_refusals();
-        if refused < TOO_MANY_REFUSALS || self.none_before.is_some_and(|until| now < until) {
+        // Random refusals seldom fill two windows.
+        if refused < TOO_MANY_REFUSALS {
+            self.had_many_refusals = false;
+            return;
+        }
+        if !self.had_many_refusals {
+            self.had_many_refusals = true;
+            self.results.clear();
+            return;
+        }
+        if self.none_before.is_some_and(|until| now < until) {
             return;
         }
         let since = self
@@ -204,6 +216,7 @@ impl Slowdown {
 
     fn end_slowdown(&mut self, now: Instant) {
         self.current = None;
+        self.had_many_refusals = false;
         self.results.clear();
         self.accepted.clear();
         self.measured_since = Some(now);
