@@ -22,7 +22,7 @@ use super::BoxFuture;
 use super::build_error::BuildError;
 use super::chat::{MessageSelector, UnsentIterations, WindowError, WindowInput, WindowOutput};
 use ensemble_core::thread::window::{RetentionPolicy, ThreadSize, ThreadToTrim, TrimRules, WindowLimits, trim_thread};
-use ensemble_core::thread::{Message, Role, Thread, ThreadIteration};
+use ensemble_core::thread::{Message, Role, TextTokenizer, Thread, ThreadIteration};
 use ensemble_language::ensemble::{ContextWindow, ModelChoice, ModelProfile, WindowStrategy};
 use ensemble_language::profiles::ProfileError;
 use ensemble_models::{LoadScript, Model, describe_script_failure};
@@ -56,6 +56,8 @@ pub struct WindowResources<'a> {
     pub model_name: &'a str,
     /// The number of tokens of a request if the window does not say it; see [`input_token_limit`].
     pub max_tokens: Option<u64>,
+    /// The tokenizer that counts instead of the program's own, if there is one.
+    pub tokenizer: Option<Arc<dyn TextTokenizer>>,
     /// Reads scripts.
     pub load: &'a LoadScript,
     /// Connects a model that writes summaries.
@@ -127,7 +129,10 @@ impl AgentWindow {
             how: selection_method,
             always,
             known_sizes: KnownSizes::default(),
-            counter: Arc::new(TokenCounter::for_model(outside.model_name)),
+            counter: Arc::new(match &outside.tokenizer {
+                Some(tokenizer) => TokenCounter::with_tokenizer(Arc::clone(tokenizer)),
+                None => TokenCounter::for_model(outside.model_name),
+            }),
         })
     }
 
@@ -330,7 +335,7 @@ impl AgentWindow {
     fn count_least_tokens(&self, iteration: &ThreadIteration) -> u64 {
         match self.counter.is_estimate() {
             true => self.counter.count_messages(&iteration.to_messages()).into_iter().sum(),
-            false => iteration.messages.len() as u64,
+            false => self.counter.least_tokens() * iteration.messages.len() as u64,
         }
     }
 }
