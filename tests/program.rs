@@ -75,6 +75,7 @@ mod program {
     mod private_files;
     mod providers;
     mod proxies;
+    mod refusing_models;
     mod runs;
     mod sandbox;
     mod sandbox_calls;

@@ -59,6 +59,7 @@ class Run {
     else if (live.kind === 'reasoning') known.about = 'thinks';
     else if (live.kind === 'tool_started') known.about = `calls ${live.text}`;
     else if (live.kind === 'retrying') known.about = live.text;
+    else if (live.kind === 'pace_changed') say(known.about = live.text);
     else known.about = '';
     this.live.set(key, known);
     this.tell({ live: known, rows: [] });

@@ -25,6 +25,7 @@ use clap::{ArgAction, Args, Subcommand};
 use ensemble_core::conversation::CompletionReason;
 use ensemble_core::operator::{Operator, UnattendedOperator};
 use ensemble_language::data::Cost;
+use ensemble_models::ModelNetwork;
 use ensemble_remote::EngineClient;
 use ensemble_runs::batch::BatchShard;
 use ensemble_runs::batch::{
@@ -221,7 +222,8 @@ pub(crate) fn run_batch(args: &BatchArgs, surroundings: &CliEnvironment) -> Resu
             None => None,
         },
     };
-    let end = block_on(drive_rows(&mut batch, &driving, args, surroundings));
+    let network = runs.host().model_network();
+    let end = block_on(drive_rows(&mut batch, &driving, network, args, surroundings));
     // What has ended is in the results, also if another row could not begin.
     let results = batch.write_results()?;
     let end = end?;
@@ -258,12 +260,13 @@ fn write_questions(batch: &Batch, args: &BatchArgs, surroundings: &CliEnvironmen
 async fn drive_rows(
     batch: &mut Batch,
     driving: &BatchOptions,
+    network: ModelNetwork,
     args: &BatchArgs,
     surroundings: &CliEnvironment,
 ) -> Result<BatchEnd, CliError> {
     let mut signals = signals::listen_for_signals();
     let (to_do, cost) = (batch.count_rows_to_run(), batch.total_cost());
-    let progress = RefCell::new(BatchProgress::new(to_do, cost, args.quiet, surroundings));
+    let progress = RefCell::new(BatchProgress::new(to_do, cost, args.quiet, network, surroundings));
     let options = || build_options(args, surroundings);
     let work = batch.run_rows(
         driving,
