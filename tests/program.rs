@@ -6,15 +6,18 @@ mod support;
 mod program {
     mod accepted;
     mod acp;
+    mod acp_attacks;
     mod acp_calls;
     mod acp_server;
     mod acp_sessions;
+    mod acp_stops;
     mod allowances;
     mod answers;
     mod asked_safely;
     mod at_the_terminal;
     mod bad_input;
     mod batch;
+    mod batch_rows;
     mod cache;
     mod called_tools;
     mod chat;
@@ -71,6 +74,7 @@ mod program {
     mod parts;
     mod private_files;
     mod providers;
+    mod proxies;
     mod runs;
     mod sandbox;
     mod scripts;

@@ -175,6 +175,14 @@ impl AgentBuildContext<'_> {
         let host = &self.shared.host;
         let mut values = Vec::new();
         for (name, setting) in settings {
+            let source = match setting {
+                SettingValue::FromEnvironment { variable, .. } => variable,
+                SettingValue::Text(_) | SettingValue::Inherited => name,
+            };
+            if let Some(private) = [name, source].into_iter().find(|name| host.is_private_variable(name)) {
+                let message = format!("the variable `{private}` carries rights of the user and is passed to no program");
+                return Err(AgentBuildError::new(message).with_help("remove it from `env` or `headers`".to_owned()));
+            }
             let value = match setting {
                 SettingValue::Text(text) => Some(text.clone()),
                 SettingValue::Inherited => host.read_variable(name),

@@ -91,12 +91,18 @@ pub fn check_option_answers<'r>(
         refusal => Some(refusal),
     };
     resolve_answers(&mut options.answers, pending, &refused)?;
-    for name in options.allowed_tools.iter().chain(&options.denied_tools) {
-        if is_call_address(name)
-            && let Err(refusal) = resolve_request(name, pending)
-            && let Some(refusal) = refused(name, refusal)
-        {
-            return Err(refusal);
+    let names = options.allowed_tools.iter().chain(&options.denied_tools);
+    for name in names.filter(|name| is_call_address(name)) {
+        match resolve_request(name, pending) {
+            Ok(request) => {
+                let shown = (request.address.to_string(), request.digest.clone());
+                options.shown_requests.extend([shown]);
+            }
+            Err(refusal) => {
+                if let Some(refusal) = refused(name, refusal) {
+                    return Err(refusal);
+                }
+            }
         }
     }
     Ok(())

@@ -178,6 +178,7 @@ impl AgentBuildOptions<'_> {
             false => options.servers,
         };
         servers.add_secrets_to(network.secrets());
+        host.add_secrets_to(network.secrets());
         let tracer_secrets = hub.tracer().map(|tracer| tracer.secret_values()).unwrap_or_default();
         tracer_secrets
             .iter()
@@ -186,7 +187,9 @@ impl AgentBuildOptions<'_> {
             answers: Arc::new(AnswerQueue::new(options.answers)),
             input_questions: Arc::default(),
             permissions: Arc::new(
-                ToolPermissions::new(Arc::clone(&operator), options.allowed_tools).with_denied(options.denied_tools),
+                ToolPermissions::new(Arc::clone(&operator), options.allowed_tools)
+                    .with_denied(options.denied_tools)
+                    .with_shown_requests(options.shown_requests),
             ),
             servers: Arc::new(McpServers::new(watchdog.clone(), network.secrets().clone())),
             client_servers: servers,
@@ -269,11 +272,7 @@ impl RequestCountGuard {
 
     /// Reads the digests of everything behind the agents as it is now.
     pub(crate) fn current_definitions(&self) -> ExternalDefinitions {
-        let options = DefinitionOptions {
-            overrides: &self.shared.overrides,
-            stubs: &self.stubs,
-            responders: &self.responders,
-        };
+        let options = DefinitionOptions::for_records(&self.shared.overrides, &self.stubs, &self.responders);
         read_definitions(&self.prepared, options, &self.shared.project)
     }
 

@@ -86,13 +86,13 @@ impl DialogueErrorKind {
             Self::MaxTurnRequests(_) => Some(StopReason::MaxTurnRequests),
             Self::UsedUp(_) => Some(StopReason::MaxTokens),
             Self::Refused(_) => Some(StopReason::Refusal),
+            Self::NotEnded => Some(StopReason::Cancelled),
+            Self::External(kind, _) => StopReason::from_failure_kind(*kind),
             Self::Model(_)
             | Self::ContextTooLong(_)
             | Self::Tools(_)
-            | Self::NotEnded
             | Self::NothingSaid
             | Self::Waits(_)
-            | Self::External(..)
             | Self::Mismatch(_) => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Permissions of tool calls: the ensemble sets them, the command line may allow more tools, and the operator decides
 //! about all others.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use crate::agent::ExecutionInput;
 use ensemble_core::conversation::{AttemptScope, DecidedBy, PermissionDecided, PermissionDecision};
 use ensemble_core::operator::{Operator, PermissionAnswer, PermissionRequest};
-use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest, RequestAddress, RequestOrigin};
+use ensemble_core::request::{AnswerAuthor, AnswerSource, PendingRequest, RequestDigest, RequestOrigin};
 use ensemble_core::store::RunId;
 use ensemble_core::thread::ToolCall;
 use ensemble_language::data::JsonMap;
@@ -36,6 +36,8 @@ pub struct ToolPermissions {
     allowed_tools: HashSet<String>,
     /// Tools and addresses of calls that may not be called.
     denied_tools: HashSet<String>,
+    /// The digests of the requests that were shown, by the addresses of their calls.
+    shown_requests: HashMap<String, RequestDigest>,
     /// Tools that the operator has allowed for the rest of the run. Requests for them that wait are answered, too.
     always: watch::Sender<HashSet<String>>,
     /// Allows one form of a tool at a time.
@@ -50,6 +52,7 @@ impl ToolPermissions {
             allowed_tools: allowed.into_iter().collect(),
             always: watch::Sender::new(HashSet::new()),
             denied_tools: HashSet::new(),
+            shown_requests: HashMap::new(),
             asking: tokio::sync::Mutex::default(),
         }
     }
@@ -61,6 +64,12 @@ impl ToolPermissions {
             denied_tools: denied.into_iter().collect(),
             ..self
         }
+    }
+
+    /// With the digests of the requests that were shown: the decision for the address of a call applies to this request only.
+    #[must_use]
+    pub fn with_shown_requests(self, shown_requests: HashMap<String, RequestDigest>) -> Self {
+        Self { shown_requests, ..self }
     }
 
     /// Decides whether the tool may be called now. Decisions about tools with `permission: ask` are recorded.
@@ -90,11 +99,11 @@ impl ToolPermissions {
             address: Some(origin.address.clone()),
             answered_by: Some(answerer),
         };
-        if let Some(decision) = self.find_option_decision(tool, &origin.address) {
+        let request = PendingRequest::for_permission(execution, origin.clone(), &call.id, tool, arguments);
+        if let Some(decision) = self.find_option_decision(tool, &request) {
             let decided = event(decision, DecidedBy::Option, AnswerSource::Option.into());
             return self.record_decision(decided, execution).await;
         }
-        let request = PendingRequest::for_permission(execution, origin.clone(), &call.id, tool, arguments);
         let requested = PermissionRequest {
             run: RunId::new(execution.run_id.clone()),
             request: request.clone(),
@@ -119,18 +128,23 @@ impl ToolPermissions {
             .await
     }
 
+    /// Returns whether an option of the run denies all calls of the tool.
+    pub(in crate::agent) fn denies_tool(&self, tool: &str) -> bool {
+        any_matches_tool(&self.denied_tools, tool)
+    }
+
     /// What the options of the run say of the call. The address of a call means this call only.
-    fn find_option_decision(&self, tool: &str, address: &RequestAddress) -> Option<PermissionDecision> {
-        let address = address.to_string();
+    fn find_option_decision(&self, tool: &str, request: &PendingRequest) -> Option<PermissionDecision> {
+        let address = request.address.to_string();
+        let shown = self.shown_requests.get(&address);
+        let is_shown = shown.is_none_or(|digest| *digest == request.digest);
         if any_matches_tool(&self.denied_tools, tool) || self.denied_tools.contains(&address) {
             return Some(PermissionDecision::Denied);
         }
         if any_matches_tool(&self.allowed_tools, tool) {
             return Some(PermissionDecision::Always);
         }
-        self.allowed_tools
-            .contains(&address)
-            .then_some(PermissionDecision::Once)
+        (is_shown && self.allowed_tools.contains(&address)).then_some(PermissionDecision::Once)
     }
 
     /// Returns the decision about the call, or about all calls of the tool, in this run.

@@ -57,15 +57,26 @@ impl FileStore {
         }
     }
 
-    /// Returns the run of a row with this id, in whatever batch of the project.
-    fn find_in_batches(&self, id: &str) -> Option<Arc<dyn StoredRun>> {
-        let batches = FolderPath::from_path(&self.folder.parent()?.join("batches"));
-        let mut names = batches.open_folder().ok()?.list_entries().ok()?;
+    /// Returns the runs of rows whose ids begin with this text, in all batches of the project; a run with exactly this id is the
+    /// only one.
+    fn find_in_batches(&self, given: &str) -> Vec<Arc<dyn StoredRun>> {
+        let Some(project) = self.folder.parent() else {
+            return Vec::new();
+        };
+        let batches = FolderPath::from_path(&project.join("batches"));
+        let list = |place: &FolderPath| place.open_folder().and_then(|folder| folder.list_entries());
+        let mut names = list(&batches).unwrap_or_default();
         names.sort();
-        let run = names
-            .iter()
-            .find_map(|name| FileRun::from_folder(batches.join(name).join("runs").join(id)))?;
-        Some(Arc::new(run))
+        let places: Vec<FolderPath> = names.iter().map(|name| batches.join(name).join("runs")).collect();
+        if let Some(run) = places.iter().find_map(|place| FileRun::from_folder(place.join(given))) {
+            return vec![Arc::new(run)];
+        }
+        let starts = |name: &std::ffi::OsString| name.to_str().is_some_and(|name| name.starts_with(given));
+        let runs = places.iter().flat_map(|place| {
+            let names = list(place).unwrap_or_default().into_iter().filter(starts);
+            names.filter_map(|name| FileRun::from_folder(place.join(name)))
+        });
+        runs.map(|run| Arc::new(run) as Arc<dyn StoredRun>).collect()
     }
 
     pub(crate) fn from_folder(place: FolderPath) -> Self {
@@ -199,15 +210,14 @@ impl RunStore for FileStore {
         Box::pin(async move { self.list_run_folders() })
     }
 
-    /// Also finds the run, of whatever project, whose folder or journal stands at the path `given`, and runs of batches by their whole
-    /// ids.
+    /// Also finds the run, of whatever project, whose folder or journal stands at the path `given`, and runs of batches.
     fn find_run<'a>(&'a self, given: &'a str) -> BoxFuture<'a, Result<Arc<dyn StoredRun>, StoreError>> {
         Box::pin(async move {
             match FileRun::from_path(Path::new(given)) {
                 Some(run) => Ok(Arc::new(run) as Arc<dyn StoredRun>),
                 None if given.starts_with(ROW) => match self.find_in_batches(given) {
-                    Some(run) => Ok(run),
-                    None => find_only_run(given, self.list_run_folders()?, self.describe_place()),
+                    runs if runs.is_empty() => find_only_run(given, self.list_run_folders()?, self.describe_place()),
+                    runs => find_only_run(given, runs, self.describe_place()),
                 },
                 None => find_only_run(given, self.list_run_folders()?, self.describe_place()),
             }
