@@ -88,6 +88,7 @@ fn what_is_met_is_not_told() {
         "result: {c: {response: end}}",
         "conditions: [executions.a == 2, turn_count == 5]",
         "not_run: []",
+        "exhausted: []",
         "warnings: []",
         "most_turns: 5",
         "most_cost: 0",
@@ -116,6 +117,7 @@ fn what_is_not_met_is_told_with_its_place() {
         ("order: [a, a, a]", "4:26 order | a runs after a | a, b, a, b, c"),
         ("executions: {c: 0}", "4:28 executions of c | 0 | 1"),
         ("never: [c]", "4:20 c never runs | no execution | it runs in turn 5"),
+        ("exhausted: [a]", "4:23 exhausted agents | a | no agent"),
         ("outputs: {a: one}", "4:25 output of a | \"one\" | \"two\""),
         ("outputs: {b: {list: [1]}}", "4:25 output of b.list | [1] | [1,2]"),
         ("outputs: {b: {list: [1, 3]}}", "4:25 output of b.list[1] | 3 | 2"),
@@ -293,7 +295,7 @@ fn stubs_replace_tools_of_servers_and_permissions_answer_for_their_calls() {
         (&each, ", permissions: {\"*\": deny}", "outcome: completed"),
         (
             with_result,
-            ", permissions: {clerk/shop.pay: allow}",
+            ", permissions: {'clerk/\"shop.pay\"': allow}",
             "outcome: completed",
         ),
         // Without a decision, the run waits as for a person.
@@ -305,13 +307,13 @@ fn stubs_replace_tools_of_servers_and_permissions_answer_for_their_calls() {
         ),
         (
             &each,
-            ", permissions: {\"clerk/shop.pay#2\": allow, shop.pay: [deny]}",
+            ", permissions: {'clerk/\"shop.pay\"#2': allow, shop.pay: [deny]}",
             "outcome: completed",
         ),
         // The first call has a decision, and the second call does not.
         (
             &each,
-            ", permissions: {clerk/shop.pay: allow}",
+            ", permissions: {'clerk/\"shop.pay\"': allow}",
             "outcome: waiting_for_input",
         ),
         (&paid, ", permissions: {shop.pay: allow}", "outcome: completed"),
@@ -368,10 +370,10 @@ fn names_of_tools_in_a_case_are_checked() {
         ("permissions: {stock: []}", "this list of decisions is empty; "),
         (
             "permissions: {stock: yes}",
-            "expected `allow`, `always` or `deny`, found a string; ",
+            "expected `allow`, `always` or `deny`, found the string 'yes'; ",
         ),
         (
-            "permissions: {stock: allow, clerk/shop.pay: deny, shop.pay: always}",
+            "permissions: {stock: allow, clerk/stock#2: deny, shop.pay: always}",
             "",
         ),
     ] {
