@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ensemble_core::operator::OperatorRequest;
-use ensemble_core::store::{RunFollower, RunId, StoredRun};
+use ensemble_core::store::{RunFollower, StoredRun};
 use ensemble_history::RunDriver;
 use ensemble_runs::service::run_service::{RunEventStream, RunService};
 use ensemble_runs::start::recorded_run::{load_recorded_ensemble, read_start_event};
@@ -70,8 +70,7 @@ impl WatchedRun {
 
     /// Returns which process drives the run.
     pub(crate) fn driver_location(&self, runs: &RunService) -> DriverLocation {
-        let outermost = self.run.id().as_str().split("/sub/").next().unwrap_or_default();
-        if runs.is_driven_here(&RunId::new(outermost)) {
+        if runs.is_driven_here(&self.run.id().outermost()) {
             return DriverLocation::Here;
         }
         // A run of this process whose conversation is over is about to be closed.
