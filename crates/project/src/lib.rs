@@ -16,6 +16,7 @@ pub mod check;
 pub mod config;
 pub mod error;
 pub mod nested;
+mod open_folder;
 mod owner;
 pub mod prepare;
 pub mod project;
