@@ -115,7 +115,13 @@ fn try_names(shell: &str, arguments: &[&str], setup: &str) {
         // One word: the file, the name of its ensemble, its folder, what was typed with or without its meaning, or a comment.
         let folder = format!("{}/", name.split('/').next().unwrap_or_default());
         let home = workspace.path().join("home").display().to_string();
-        let one_word = [*name, name.trim_end_matches(".yaml"), folder.as_str(), *typed, home.as_str()];
+        let one_word = [
+            *name,
+            name.trim_end_matches(".yaml"),
+            folder.as_str(),
+            *typed,
+            home.as_str(),
+        ];
         let is_one_word = words == "<run>" || one_word.iter().any(|word| words == format!("<run><{word}>"));
         assert!(is_one_word, "{shell} made {words} of {name:?}");
     }

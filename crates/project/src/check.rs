@@ -32,7 +32,7 @@ use ensemble_language::check::{CheckContext, OutputKeys, ScriptText};
 use ensemble_language::condition::ValueType;
 use ensemble_language::diagnostic::Finding;
 use ensemble_language::ensemble::{
-    Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, ToolDefinition, ToolKind,
+    AcpProgram, Agent, AgentKind, CommandLine, Ensemble, LlmSpec, McpServer, ModelProfile, ToolDefinition, ToolKind,
 };
 use ensemble_language::loader::{Fixes, codes};
 use ensemble_language::source::{Route, RouteLocation};
@@ -65,6 +65,8 @@ pub struct EnsembleFolder<'s> {
     checkers: Option<Arc<SyntaxChecks>>,
     is_ci: bool,
     allows_missing_scripts: bool,
+    /// The root of the project is outside of the boundary: a script that is not found inside may be there.
+    has_hidden_root: bool,
     fixes: Fixes,
 }
 
@@ -76,7 +78,10 @@ impl<'s> EnsembleFolder<'s> {
             Ok(profiles) => (Some(profiles), None),
             Err(fault) => (None, Some(fault)),
         };
-        let project_root = project.project_root(&folder);
+        let root = project.project_root(&folder);
+        let has_hidden_root = !project.allows_path(&root);
+        let boundary = project.boundary.as_ref().filter(|_| has_hidden_root);
+        let project_root = boundary.cloned().unwrap_or(root);
         Self {
             project,
             given_path: given_folder(file),
@@ -92,6 +97,7 @@ impl<'s> EnsembleFolder<'s> {
             checkers: None,
             is_ci: false,
             allows_missing_scripts: false,
+            has_hidden_root,
             fixes: Fixes::Resolved,
         }
     }
@@ -141,6 +147,31 @@ impl<'s> EnsembleFolder<'s> {
         self.config_error.take()
     }
 
+    /// Returns whether every file that the words of a command line can name is inside the boundary. Nothing is told of others.
+    fn allows_words(&self, text: &str) -> bool {
+        if self.project.boundary.is_none() {
+            return true;
+        }
+        let is_separator = |c: char| c.is_whitespace() || "|&;<>()\"'`=,:".contains(c);
+        let words = text
+            .split(is_separator)
+            .chain([text.trim()])
+            .filter(|word| !word.is_empty());
+        let scripts = self.places.project_root.join("scripts");
+        let folders = [&self.places.ensemble_dir, &self.places.project_root, &scripts];
+        words
+            .flat_map(|word| folders.map(|folder| folder.join(word)))
+            .all(|path| self.project.allows_path(&path))
+    }
+
+    /// Likewise, of a command line that is split into words.
+    fn allows_command(&self, command: &CommandLine) -> bool {
+        match command {
+            CommandLine::Text(text) => self.allows_words(text),
+            CommandLine::Words(words) => words.iter().all(|word| self.allows_words(word)),
+        }
+    }
+
     fn resolve_script(&self, script: &str) -> Result<ResolvedScript, ScriptLookupError> {
         if let Some(cached_script) = self.scripts.borrow().get(script) {
             return cached_script.clone();
@@ -163,6 +194,7 @@ impl<'s> EnsembleFolder<'s> {
     /// Returns the possible outputs of the agent, if they are known.
     fn find_outputs(&self, ensemble: &Ensemble, agent: &Agent) -> Option<Vec<WrittenOutput>> {
         match &agent.kind {
+            AgentKind::Script { script, .. } if !self.allows_words(script) => None,
             AgentKind::Script { script, .. } => match self.resolve_script(script).ok()? {
                 ResolvedScript::Rhai(path) => self.script_facts(&path, |known| known.analysis.outputs.clone())?,
                 ResolvedScript::Process(_) => None,
@@ -177,6 +209,9 @@ impl<'s> EnsembleFolder<'s> {
 
     /// Returns the finding about a script or program that cannot be started.
     fn unavailable_finding(&self, unavailable: ScriptLookupError, at: RouteLocation) -> Option<Finding> {
+        if self.has_hidden_root {
+            return None;
+        }
         let finding = match unavailable.is_missing_file && !self.allows_missing_scripts {
             true => Finding::new_error(codes::MISSING_SCRIPT_FILE, at, unavailable.message),
             false => Finding::new_warning(codes::NO_SCRIPT, at, unavailable.message),
@@ -185,6 +220,9 @@ impl<'s> EnsembleFolder<'s> {
     }
 
     fn check_script(&self, script: &str, at: RouteLocation) -> Option<Finding> {
+        if !self.allows_words(script) {
+            return None;
+        }
         match self.resolve_script(script) {
             Ok(ResolvedScript::Rhai(path)) => self.check_rhai_file(&path, at),
             Ok(ResolvedScript::Process(_)) => None,
@@ -199,7 +237,10 @@ impl<'s> EnsembleFolder<'s> {
             let AgentKind::Script { script, args, .. } = &agent.kind else {
                 return None;
             };
-            let error = find_unused_arguments(script, &self.places).filter(|_| !args.is_empty())?;
+            if args.is_empty() || !self.allows_words(script) {
+                return None;
+            }
+            let error = find_unused_arguments(script, &self.places)?;
             let at = Agent::route_at(at).with_key("args").into_key_location();
             Some(Finding::new_error(codes::NO_PROCESS, at, error.message).with_help(error.help))
         })
@@ -233,7 +274,8 @@ impl<'s> EnsembleFolder<'s> {
                 .map(move |(index, path)| (path, route.with_index(index).into_value_location()))
         });
         attached.filter_map(|(path, at)| {
-            let is_there = path.contains('{') || self.places.attachment(path).is_file();
+            let file = self.places.attachment(path);
+            let is_there = path.contains('{') || !self.project.allows_path(&file) || file.is_file();
             let message = format!("there is no file `{path}`");
             let finding = || Finding::new_error(codes::NO_ATTACHMENT, at, message);
             (!is_there).then(|| finding().with_help("write the path relative to the folder of the ensemble file"))
@@ -243,6 +285,11 @@ impl<'s> EnsembleFolder<'s> {
     /// Returns the program of an external agent.
     fn check_program(&self, llm: &LlmSpec, route: &Route) -> Option<Finding> {
         let acp = llm.acp_agent().filter(|acp| !acp.is_simulated())?;
+        if let AcpProgram::Command { command, .. } = &acp.program
+            && !self.allows_words(command)
+        {
+            return None;
+        }
         let missing = resolve_external(&acp.program, &self.places).err()?;
         self.unavailable_finding(missing, route.with_key("acp").into_value_location())
     }
@@ -256,6 +303,7 @@ impl<'s> EnsembleFolder<'s> {
             ToolKind::Ensemble { ensemble, .. } => {
                 self.check_nested_ensemble(ensemble, route.with_key("ensemble").into_value_location())
             }
+            ToolKind::Mcp(McpServer::Command { command, .. }) if !self.allows_command(command) => None,
             ToolKind::Mcp(McpServer::Command { command, .. }) => {
                 let at = route.with_key("mcp").with_key("command").into_value_location();
                 match command {
@@ -297,6 +345,9 @@ impl CheckContext for EnsembleFolder<'_> {
     }
 
     fn find_script(&self, script: &str) -> Option<Arc<ScriptText>> {
+        if !self.allows_words(script) {
+            return None;
+        }
         let ResolvedScript::Rhai(path) = self.resolve_script(script).ok()? else {
             return None;
         };
@@ -336,7 +387,9 @@ impl CheckContext for EnsembleFolder<'_> {
         let findings = agents.chain(ensemble.tools.iter().filter_map(of_tool));
         let findings = findings.chain(self.check_attachments(ensemble));
         let findings = findings.chain(self.check_unused_arguments(ensemble));
-        let findings = findings.chain(paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir));
+        let is_examined = |path: &Path| self.project.allows_path(path);
+        let sandbox_findings = paths::check_sandbox_paths(ensemble, &self.places.ensemble_dir, &is_examined);
+        let findings = findings.chain(sandbox_findings);
         let findings = findings.chain(self.check_inner_inputs(ensemble));
         let findings = findings.chain(self.check_syntax(ensemble));
         findings.chain(self.check_replacement_scripts(ensemble)).collect()

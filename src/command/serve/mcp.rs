@@ -91,7 +91,8 @@ pub(crate) fn serve_mcp(args: &McpArgs, surroundings: &CliEnvironment) -> Result
 }
 
 fn build_services(args: &McpArgs, surroundings: &CliEnvironment) -> Result<McpServices, CliError> {
-    let estimate_surroundings = surroundings.clone();
+    let mut estimate_surroundings = surroundings.clone();
+    estimate_surroundings.project = estimate_surroundings.project.with_boundary();
     let servers = run_options::load_servers(args.mcp_config.as_deref(), surroundings)?;
     Ok(McpServices {
         runs: RunService::new(surroundings.runs_for_clients(servers)),

@@ -168,7 +168,13 @@ fn project_help(error: &ProjectError) -> Option<String> {
         ProjectError::Stranger(_) => {
             "take the ownership with `chown`, or use the file as it is with `--trust`".to_owned()
         }
-        ProjectError::NotFound { .. } | ProjectError::Unreadable { .. } | ProjectError::Invalid(_) => {
+        ProjectError::NotEnsemble(_) => {
+            "name a file that contains an ensemble: a map with the list `agents`".to_owned()
+        }
+        ProjectError::NotFound { .. }
+        | ProjectError::Unreadable { .. }
+        | ProjectError::Invalid(_)
+        | ProjectError::Outside(_) => {
             return error.advice();
         }
     })

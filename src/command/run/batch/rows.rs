@@ -6,6 +6,10 @@ use crate::command::check::files::inputs::read_stdin;
 use crate::command::shared::error::CliError;
 use crate::command::shared::surroundings::CliEnvironment;
 use ensemble_runs::batch::{RowError, TableRow, parse_csv, parse_json_lines, row_from_file};
+use ensemble_scripts::regular_files;
+
+/// The largest table that is read, in bytes.
+pub(super) const LARGEST_TABLE: u64 = 1 << 30;
 
 /// The number of wrong rows that an error names.
 const MOST_NAMED: usize = 20;
@@ -57,7 +61,7 @@ fn load_folder(path: &Path, data: &Path) -> Result<Vec<TableRow>, CliError> {
 }
 
 fn read_text(path: &Path, name: &str) -> Result<String, CliError> {
-    std::fs::read_to_string(path).map_err(|error| {
+    regular_files::read_text(path, LARGEST_TABLE).map_err(|error| {
         CliError::usage_error(match error.kind() {
             std::io::ErrorKind::InvalidData => format!("cannot read {name}: the file is not valid UTF-8"),
             _ => format!("cannot read {name}: {error}"),
